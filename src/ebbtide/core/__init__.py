@@ -1,0 +1,1 @@
+"""The pure core: values and rules. No I/O, no clock, no randomness, no environment."""

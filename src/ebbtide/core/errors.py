@@ -1,0 +1,51 @@
+"""Errors, split by whose fault it is.
+
+    EbbtideError
+    ├── BadRequest     theirs: the body is not what it claims to be; `path` says where
+    ├── BadConfig      theirs: a setting that does not exist, or a value it cannot take
+    ├── WontFit        nobody's: valid, and still too large; says what the tokens are made of
+    ├── Blocked        nobody's: over the blocking level; compact or start anew
+    ├── StoreError     the disk's
+    └── BadEdit        ours: a pass proposed what the pairing rule forbids
+"""
+
+from __future__ import annotations
+
+from ebbtide.core.types import Composition
+
+
+class EbbtideError(Exception):
+    """The root of all that Ebbtide raises."""
+
+
+class BadRequest(EbbtideError):
+    """The input is not a request we can read."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+        """Where in the document, as in `messages.3.content.0`."""
+
+
+class BadConfig(EbbtideError):
+    """A setting is unknown or has a value it cannot take."""
+
+
+class WontFit(EbbtideError):
+    """Nothing more may be taken out, and it is still too large."""
+
+    def __init__(self, message: str, *, tokens: int = 0, limit: int = 0, made_of: Composition | None = None) -> None:
+        super().__init__(message)
+        self.tokens, self.limit, self.made_of = tokens, limit, made_of or Composition()
+
+
+class Blocked(WontFit):
+    """Over the blocking level, where the policy refuses rather than sends."""
+
+
+class StoreError(EbbtideError):
+    """The disk, the lock or the file system said no. The session stays usable."""
+
+
+class BadEdit(EbbtideError):
+    """A pass proposed an edit that would part a call from its result, or touch what is locked. A bug of ours."""

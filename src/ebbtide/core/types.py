@@ -1,0 +1,161 @@
+"""Values the whole library speaks in. No behaviour beyond what follows from the fields.
+
+A conversation is a flat run of items. An item models only what passes read; all else that a provider sent rides along
+in `raw` and leaves as it came.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+"""Who speaks. A tool's result has the role `tool` on every wire, even where the provider puts it in a user message."""
+
+Kind = Literal["text", "call", "result", "thinking", "image", "document", "opaque"]
+"""`opaque`: server tools, compaction blocks and whatever we do not know. It leaves whole or stays whole."""
+
+Trigger = Literal["auto", "manual", "overflow"]
+
+SYSTEM, USER, HARNESS, QUOTED = 0, 1, 2, 3
+"""Trust tiers: operator, the user's own words, what the harness injects, tool output and summaries. Never rises."""
+
+OURS = "ebbtide"
+"""`Item.source` of what we authored: a stand-in, also when a client feeds it back as history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One block of one message."""
+
+    id: str
+    """Hash of the item's own canonical content, and its occurrence number: `e1-<hash>-<n>`."""
+    message: int
+    """Index of the message it stands in."""
+    role: Role
+    kind: Kind
+    text: str
+    """What a person would read: words, a call's arguments as JSON, a result's text parts joined by newlines."""
+    tokens: int
+    name: str = ""
+    """The tool's name, for a call and its result."""
+    call_id: str = ""
+    """Pairs a call with its result."""
+    tier: int = QUOTED
+    source: str = ""
+    """`system`, `user`, `assistant`, `tool`, `reminder`, `hook`, `ide`, `memory`, or `OURS`."""
+    at: float | None = None
+    """Seconds since the epoch, where the edge told us."""
+    pinned: bool = False
+    """A person asked that it stay."""
+    locked: bool = False
+    """The provider forbids changing it."""
+    raw: object = field(default=None, repr=False, compare=False)
+    """The provider's own block; None in a stand-in that was never a provider's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """Content that must be durable before the edit that names it is recorded."""
+
+    name: str
+    """A file name without directory, made by `Shelf.name`, never from an unchecked id."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A splice: the originals from `first` to `last`, and what stands in their place.
+
+    `put` empty drops them, one item rewrites, several fold or restore. With `after` set it covers nothing and inserts.
+    It names originals only, so undo is order-free.
+    """
+
+    by: str
+    """The pass that proposed it."""
+    first: str = ""
+    last: str = ""
+    head: str = ""
+    """The newest assistant item when the edit was made; the edit holds on branches that contain it."""
+    after: str = ""
+    put: tuple[Item, ...] = ()
+    reason: str = ""
+    saved: int = 0
+    """Tokens taken out less tokens put in, as estimated when it was made."""
+    blobs: tuple[Blob, ...] = ()
+    """What must be durable first. Not part of the edit's identity."""
+
+    @property
+    def id(self) -> str:
+        """Content hash: the same edit made twice is one edit."""
+        parts = [self.by, self.first, self.last, self.head, self.after]
+        parts += [f"{item.role}|{item.kind}|{item.call_id}|{item.id}|{item.text}" for item in self.put]
+        return "x1-" + hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A question only a model can answer. It names the run it is about, so that a moving tail does not change it."""
+
+    by: str
+    first: str
+    last: str
+    prompt: str
+    max_tokens: int
+
+    @property
+    def key(self) -> str:
+        """The question is asked, and paid for, once."""
+        return hashlib.blake2b(f"{self.by}\0{self.first}\0{self.last}\0{self.prompt}".encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the provider billed for one call, in tokens. The four add up to what the window held when it ended."""
+
+    input: int = 0
+    """Uncached input."""
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+
+    @property
+    def prompt(self) -> int:
+        return self.input + self.cache_read + self.cache_write
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One request that went out. From these alone come warmth, the usage anchor, and why a cache broke."""
+
+    at: float
+    model: str
+    system: str
+    """Hash of the system prompt."""
+    tools: str
+    """Hash of the tool list."""
+    prefix: tuple[str, ...]
+    """Chained hash after each message that went out: equal at n means the first n+1 messages were equal."""
+    tokens: int
+    """Our estimate of the whole request."""
+    usage: Usage | None = None
+    marks: tuple[int, ...] = ()
+    """Message indexes that carried a cache breakpoint."""
+    ttl: float = 300.0
+    """How long the provider keeps the prefix, seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """What the tokens of a request are made of."""
+
+    system: int = 0
+    tools: int = 0
+    messages: Mapping[str, int] = field(default_factory=dict)
+    """Tokens by kind, as in `{"result": 81000, "text": 9000}`."""
