@@ -108,7 +108,8 @@ class Ask:
     @property
     def key(self) -> str:
         """The question is asked, and paid for, once."""
-        return hashlib.blake2b(f"{self.by}\0{self.first}\0{self.last}\0{self.prompt}".encode(), digest_size=12).hexdigest()
+        question = "\0".join((self.by, self.first, self.last, self.prompt))
+        return hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,266 @@
+"""The one function the library exists for: a view in, a plan out.
+
+Passes run in order, gentlest first, and propose edits, best first. *Arrival* passes see what was never sent; those in
+`always` run on every request and decide for themselves; those under `pressure` run only over a level, or when the cache
+is cold anyway, and the engine takes their edits one by one until the view is down at low water. A batch that would
+rewrite a warm prefix must pay for itself, unless the level forces it. What the pairing rule refuses is left out and
+reported. Results that the model has not seen yet may be offloaded on arrival, and are otherwise left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ebbtide.core.cache import Prices, break_even
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.types import Ask, Edit, Item, Trigger
+from ebbtide.core.view import View
+
+LEVELS = ("calm", "warning", "soft", "auto", "hard", "blocking")
+"""From nothing to do, to refuse. The presets map their own levels onto these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """Where things begin to happen, in tokens of the whole request."""
+
+    warning: int
+    soft: int
+    auto: int
+    """High water: act, and go down to `low`."""
+    hard: int
+    """The request must come out at or below this."""
+    blocking: int
+    """Refuse politely, where the policy says so."""
+    low: int
+    inclusive: bool = False
+    """Whether a level is reached at exactly its value (`>=`) or only above it (`>`)."""
+
+    def reached(self, tokens: int, level: str) -> bool:
+        mark: int = getattr(self, level)
+        return tokens >= mark if self.inclusive else tokens > mark
+
+    def at(self, tokens: int) -> str:
+        """The highest level reached."""
+        return next((name for name in reversed(LEVELS[1:]) if self.reached(tokens, name)), LEVELS[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """One dial, the window, and the levels that follow from it."""
+
+    window: int
+    max_output: int = 0
+    """The request's own `max_tokens`: a reply must fit too."""
+    levels: Levels
+    overhead: int = 0
+    """Tokens of the request outside the view: system prompt and tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a pass may know besides the view. All of it is passed in and journaled, so that a plan can be made again."""
+
+    budget: Budget
+    tokens: int
+    """The gauge: the whole request, anchored on the last usage where there is one."""
+    utilisation: float = 0.0
+    """The gauge over the space that the policy counts as usable."""
+    warm: int = 0
+    """How many leading entries the provider still has cached."""
+    new: int = 0
+    """Place of the first entry never sent yet: from there on changes are free."""
+    idle: float | None = None
+    """Seconds since the last call; None before the first."""
+    trigger: Trigger = "auto"
+    target: int | None = None
+    """What is left after a clear, where a person or the caller named it (R136)."""
+    calls_left: float = float("inf")
+    """How many calls are expected before the cache goes cold."""
+    growth: int = 0
+    """Tokens that a call adds, on average so far."""
+    prices: Prices = field(default_factory=Prices)
+    shelf: Shelf | None = None
+    """Where content goes that leaves; None where nothing is kept."""
+    bound: bool = False
+    """Signed thinking is bound to all before it (A63)."""
+    now: float = 0.0
+
+    @property
+    def level(self) -> str:
+        return self.budget.levels.at(self.tokens)
+
+    @property
+    def need(self) -> int:
+        """Tokens to free to be back at low water."""
+        return max(0, self.tokens - self.budget.levels.low)
+
+
+Pass = Callable[[View, Situation], Iterable[Edit | Ask]]
+"""Looks at a view and proposes. Its keyword arguments are its settings. It has no other way in or out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What was decided for one request."""
+
+    before: View
+    after: View
+    edits: tuple[Edit, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    tokens_before: int = 0
+    tokens_after: int = 0
+    level: str = "calm"
+    """The level before anything was done."""
+    held_back: str = ""
+    """Why edits that were possible were not made."""
+    refused: tuple[tuple[Edit, str], ...] = ()
+    """Edits that the pairing rule forbade: each is a bug of a pass."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The plan in the making."""
+
+    view: View
+    situation: Situation
+    edits: list[Edit] = field(default_factory=list)
+    asks: list[Ask] = field(default_factory=list)
+    refused: list[tuple[Edit, str]] = field(default_factory=list)
+
+    def take(self, propose: Pass, *, down_to: int | None, arriving: bool) -> None:
+        """Take a pass's edits, in its order, until the view is small enough. They are folded in once, at the end."""
+        taken: list[Edit] = []
+        freed = 0
+        for step in propose(self.view, self.situation):
+            if isinstance(step, Ask):
+                self.asks.append(step)
+                continue
+            edit = replace(step, head=self.view.head)
+            why = self.view.refuses(edit) or ("" if arriving else _unseen(self.view, edit))
+            if why:
+                self.refused.append((edit, why))
+                continue
+            if edit.saved <= 0 and not edit.after:
+                continue
+            taken.append(edit)
+            freed += edit.saved
+            if down_to is not None and self.situation.tokens - freed <= down_to:
+                break
+        self._fold(taken)
+
+    def _fold(self, taken: Sequence[Edit]) -> None:
+        if not taken:
+            return
+        after = self.view.apply(taken)
+        freed = self.view.tokens - after.tokens
+        self.view = after
+        self.edits.extend(taken)
+        # What snip and clear freed is counted before anything heavier is considered (R043).
+        tokens = max(0, self.situation.tokens - freed)
+        scale = tokens / self.situation.tokens if self.situation.tokens else 0.0
+        self.situation = replace(self.situation, tokens=tokens, utilisation=self.situation.utilisation * scale)
+
+
+def plan(
+    view: View,
+    pressure: Sequence[Pass],
+    budget: Budget,
+    situation: Situation | None = None,
+    *,
+    arrival: Sequence[Pass] = (),
+    always: Sequence[Pass] = (),
+    last_resort: Sequence[Pass] = (),
+) -> Plan:
+    """Run the passes over a view. Pure: equal input gives equal bytes."""
+    now = situation or Situation(budget=budget, tokens=view.tokens + budget.overhead)
+    draft = _Draft(view=view, situation=now)
+    for propose in arrival:
+        draft.take(propose, down_to=None, arriving=True)
+    for propose in always:
+        draft.take(propose, down_to=None, arriving=False)
+    held_back = _relieve(draft, pressure)
+    if draft.situation.tokens > budget.levels.hard:
+        for propose in last_resort:
+            draft.take(propose, down_to=budget.levels.hard, arriving=False)
+    edits = (*draft.edits, *_unbound_thinking(view, draft.edits, now))
+    return Plan(
+        before=view,
+        after=view.apply(edits) if len(edits) > len(draft.edits) else draft.view,
+        edits=edits,
+        asks=tuple(draft.asks),
+        tokens_before=now.tokens,
+        tokens_after=draft.situation.tokens,
+        level=now.level,
+        held_back=held_back,
+        refused=tuple(draft.refused),
+    )
+
+
+def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
+    """Run the pressure passes if something calls for it. Returns why a possible batch was not made."""
+    start, levels = draft.situation, draft.situation.budget.levels
+    forced = start.trigger != "auto" or levels.reached(start.tokens, "auto")
+    cold = start.idle is not None and start.warm == 0
+    if not forced and not levels.reached(start.tokens, "warning" if cold else "soft"):
+        return ""
+    trial = _Draft(draft.view, draft.situation, [*draft.edits], [*draft.asks], [*draft.refused])
+    down_to = levels.low if start.target is None else start.target
+    for propose in pressure:
+        if trial.situation.tokens <= down_to:
+            break
+        trial.take(propose, down_to=down_to, arriving=False)
+    made = trial.edits[len(draft.edits) :]
+    why = "" if forced or not made or start.warm == 0 else _costs_more(draft.view, trial.view, made, start)
+    draft.refused = trial.refused
+    if not why:
+        draft.view, draft.situation, draft.edits, draft.asks = trial.view, trial.situation, trial.edits, trial.asks
+    return why
+
+
+def _costs_more(before: View, after: View, made: Sequence[Edit], start: Situation) -> str:
+    """Break-even against the horizon (design, Economics): why a batch would cost more than it saves, or empty."""
+    removed = before.tokens - after.tokens
+    first = min(before.index[edit.first or edit.after] for edit in made)
+    kept = sum(item.tokens for item in before.items[first:]) - removed
+    calls = break_even(removed=removed, put=0, after=max(0, kept), prices=start.prices)
+    room = start.budget.levels.auto - start.tokens
+    until_forced = room / start.growth if start.growth > 0 else float("inf")
+    horizon = min(until_forced, start.calls_left)
+    if calls < horizon:
+        return ""
+    return f"a rewrite now pays after {calls:.0f} calls, and {horizon:.0f} are expected"
+
+
+def _unseen(view: View, edit: Edit) -> str:
+    covered = view.items[view.index[edit.first] : view.index[edit.last] + 1] if edit.first else ()
+    kept = {item.id for item in edit.put}
+    unseen = any(item.id in view.unseen and item.id not in kept for item in covered)
+    return "touches a result that the model has not seen" if unseen else ""
+
+
+def _unbound_thinking(view: View, edits: Sequence[Edit], situation: Situation) -> list[Edit]:
+    """Drop, in the same batch, the signed thinking that an edit invalidates (A63): all after the first changed item.
+
+    Where thinking is not bound to its prefix, that of the open loop stays: it must open the assistant's turn (A37).
+    """
+    places = [view.index[edit.first or edit.after] for edit in edits]
+    if not places:
+        return []
+    first = min(places)
+    covered = {i for edit in edits if edit.first for i in range(view.index[edit.first], view.index[edit.last] + 1)}
+    gone: list[Edit] = []
+    for place, entry in enumerate(view.entries):
+        if entry.kind != "thinking" or entry.locked or entry.id in view.owner:
+            continue
+        i = view.index[entry.id]
+        stays = i < first or i in covered or (place >= view.loop and not situation.bound)
+        if not stays:
+            gone.append(drop(entry, by="thinking", reason="bound to what an edit changed", head=view.head))
+    return gone
+
+
+def drop(item: Item, *, by: str, reason: str, head: str = "") -> Edit:
+    """An edit that leaves one item out."""
+    return Edit(by=by, first=item.id, last=item.id, head=head, reason=reason, saved=max(1, item.tokens))

@@ -1,0 +1,39 @@
+"""Names for content that leaves. A name is made here, from a checked id; no path is ever made from an unchecked one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_CLEAN = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """Where offloaded content will stand. Decides names; the edge writes the files."""
+
+    directory: str = ""
+    """What a stub puts before a name. Empty where there is no file to read, only a handle."""
+    taken: Mapping[str, str] = field(default_factory=dict)
+    """Names in use, lower-cased, with the digest of what stands there."""
+
+    def name(self, call_id: str, text: str, *, suffix: str = ".txt") -> str:
+        """The call's id where it is clean and free, else with a hash: two contents never share a name."""
+        mark = digest(text)
+        clean = call_id if _CLEAN.fullmatch(call_id) else ""
+        name = f"{clean}{suffix}"
+        # File systems may not tell upper from lower case.
+        if clean and self.taken.get(name.lower(), mark) == mark:
+            return name
+        prefix = re.sub(r"[^A-Za-z0-9_-]", "_", call_id)[:40] or "result"
+        return f"{prefix}-{mark}{suffix}"
+
+    def path(self, name: str) -> str:
+        return f"{self.directory}/{name}" if self.directory else name
+
+
+def digest(text: str) -> str:
+    """Twenty hexadecimal digits that tell contents apart."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()

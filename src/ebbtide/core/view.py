@@ -1,0 +1,298 @@
+"""A view is items and the edits that hold, folded. The tool-pairing rule lives here and nowhere else.
+
+Items are originals and never change. An edit covers a run of originals; the view shows its `put` instead. Which edits
+hold is decided by presence alone: `first` and `last` in that order, and `head` somewhere. So a rewound branch sends
+what it sent then, a fork finds its own edits, and a client that moves or clears parts of its own history loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+
+from ebbtide.core.types import OURS, USER, Edit, Item
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What would be sent: originals, and in places the stand-ins of edits. Build with `View.of`."""
+
+    items: tuple[Item, ...]
+    edits: tuple[Edit, ...] = ()
+    """Recorded and not undone, oldest first; those that do not hold here are among them."""
+    entries: tuple[Item, ...]
+    """The fold: what the request is made of, in order."""
+    tokens: int
+    """Sum over `entries`."""
+    owner: Mapping[str, Edit] = field(default_factory=dict)
+    """From the id of an entry that an edit put there to that edit."""
+    dormant: frozenset[str] = frozenset()
+    """Ids that edits not holding now wait for."""
+
+    @staticmethod
+    def of(items: Iterable[Item], edits: Iterable[Edit] = ()) -> View:
+        """Fold edits over items. Where ranges meet: the containing one wins, then the newer."""
+        items, edits = tuple(items), tuple(edits)
+        if not edits:
+            return View(items=items, entries=items, tokens=_sum(items))
+        placed, inserted, dormant = _place(items, edits)
+        entries, owner = _fold(items, placed, inserted)
+        return View(
+            items=items,
+            edits=edits,
+            entries=entries,
+            tokens=_sum(entries),
+            owner=owner,
+            dormant=frozenset(id for edit in dormant for id in (edit.first, edit.last, edit.after, edit.head) if id),
+        )
+
+    def extend(self, items: Sequence[Item]) -> View:
+        """The same conversation, grown. Costs what is new, unless an edit was waiting for one of the new items."""
+        if self.dormant and any(item.id in self.dormant for item in items):
+            return View.of((*self.items, *items), self.edits)
+        new = tuple(items)
+        return View(
+            items=self.items + new,
+            edits=self.edits,
+            entries=self.entries + new,
+            tokens=self.tokens + _sum(new),
+            owner=self.owner,
+            dormant=self.dormant,
+        )
+
+    def apply(self, edits: Iterable[Edit]) -> View:
+        """The view with more edits recorded."""
+        return View.of(self.items, (*self.edits, *edits))
+
+    def is_ours(self, entry: Item) -> bool:
+        """Stands in for something, or is a stand-in that a client fed back: no pass may touch it again."""
+        return entry.id in self.owner or entry.source == OURS
+
+    @cached_property
+    def held(self) -> tuple[Edit, ...]:
+        """Edits that hold on this branch, oldest first, whether or not a larger one hides them."""
+        index = self.index
+        return tuple(edit for edit in self.edits if _range(edit, index) is not None)
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """From an original's id to its place in `items`."""
+        return {item.id: i for i, item in enumerate(self.items)}
+
+    @cached_property
+    def calls(self) -> Mapping[str, Item]:
+        """From a call's id to the call, over `entries`."""
+        return {entry.call_id: entry for entry in self.entries if entry.kind == "call"}
+
+    @cached_property
+    def results(self) -> tuple[Item, ...]:
+        """Results in order, stand-ins included."""
+        return tuple(entry for entry in self.entries if entry.kind == "result")
+
+    @cached_property
+    def head(self) -> str:
+        """The newest assistant original."""
+        return next((item.id for item in reversed(self.items) if item.role == "assistant"), "")
+
+    @cached_property
+    def unseen(self) -> frozenset[str]:
+        """Results that came after the assistant last spoke: the model has not read them yet."""
+        ids = []
+        for entry in reversed(self.entries):
+            if entry.role == "assistant":
+                break
+            if entry.kind == "result":
+                ids.append(entry.id)
+        return frozenset(ids)
+
+    @cached_property
+    def turns(self) -> tuple[int, ...]:
+        """Places in `entries` where a turn begins: the user's own words, after something else."""
+        return tuple(
+            i for i, entry in enumerate(self.entries) if _speaks(entry) and (i == 0 or not _speaks(self.entries[i - 1]))
+        )
+
+    @cached_property
+    def loop(self) -> int:
+        """Where the open tool loop begins in `entries`: after the user's last words, while the assistant still calls."""
+        last = self.entries[-1] if self.entries else None
+        if last is None or (last.role == "assistant" and last.kind == "text"):
+            return len(self.entries)
+        start = next((i + 1 for i in range(len(self.entries) - 1, -1, -1) if _speaks(self.entries[i])), 0)
+        called = any(entry.kind == "call" for entry in self.entries[start:])
+        return start if called else len(self.entries)
+
+    @cached_property
+    def cuts(self) -> tuple[int, ...]:
+        """Places where the view may be cut: between atoms, and not where thinking in an open loop would be parted."""
+        bound = any(entry.kind == "thinking" for entry in self.entries[self.loop :])
+        return tuple(cut for cut in self.seams if not bound or cut <= self.loop)
+
+    @cached_property
+    def seams(self) -> tuple[int, ...]:
+        """All places between atoms. An atom: one message, a run of the assistant's items, a call and its result."""
+        opened = accumulate(_weights(self.entries), initial=0)
+        places = zip(range(len(self.entries) + 1), opened, strict=True)
+        return tuple(i for i, depth in places if depth == 0 and self._may_part(i))
+
+    def _may_part(self, i: int) -> bool:
+        if i in (0, len(self.entries)):
+            return True
+        left, right = self.entries[i - 1], self.entries[i]
+        same_message = left.message == right.message
+        # A system message in the middle belongs to the user turn before it.
+        return not same_message and right.role != "system" and (left.role, right.role) != ("assistant", "assistant")
+
+    def cover(self, start: int, stop: int) -> tuple[str, str] | None:
+        """The originals under `entries[start:stop]`, as first and last; None where there is none."""
+        spans = [self._span(entry) for entry in (self.entries[start:stop] if start < stop else ())]
+        known = [span for span in spans if span is not None]
+        if not known:
+            return None
+        lo, hi = min(lo for lo, _ in known), max(hi for _, hi in known)
+        return self.items[lo].id, self.items[hi].id
+
+    def _span(self, entry: Item) -> tuple[int, int] | None:
+        edit = self.owner.get(entry.id)
+        if edit is None:
+            place = self.index.get(entry.id)
+            return None if place is None else (place, place)
+        return None if edit.after else _range(edit, self.index)
+
+    def refuses(self, edit: Edit) -> str:
+        """Why this edit may not be made here; empty if it may. Every pass goes through this."""
+        span = _range(edit, self.index)
+        if span is None:
+            return "names items that are not there"
+        covered = () if edit.after else self.items[span[0] : span[1] + 1]
+        kept = {item.id for item in edit.put}
+        if any((item.locked or item.pinned) and item.id not in kept for item in covered):
+            return "touches a locked or pinned item"
+        if _dangling(covered) != _dangling(edit.put):
+            return "parts a call from its result"
+        if covered and any(item.tier < min(one.tier for one in covered) for item in edit.put):
+            return "raises trust"
+        if self._crosses(edit, span):
+            return "overlaps an edit in part"
+        return ""
+
+    def _crosses(self, edit: Edit, span: tuple[int, int]) -> bool:
+        for other in {id(owner): owner for owner in self.owner.values()}.values():
+            theirs = _range(other, self.index)
+            if theirs is None or edit.after or other.after:
+                continue
+            apart = theirs[1] < span[0] or span[1] < theirs[0]
+            inside = span[0] <= theirs[0] and theirs[1] <= span[1]
+            if not apart and not inside:
+                return True
+        return False
+
+
+def _sum(items: Iterable[Item]) -> int:
+    return sum([item.tokens for item in items])
+
+
+def _speaks(entry: Item) -> bool:
+    return entry.role == "user" and entry.tier <= USER
+
+
+def _weights(entries: Sequence[Item]) -> Iterator[int]:
+    """+1 where a call with a result opens, -1 where the result closes it."""
+    answered = Counter(entry.call_id for entry in entries if entry.kind == "result")
+    opened = set[str]()
+    for entry in entries:
+        if entry.kind == "call" and answered[entry.call_id] and entry.call_id not in opened:
+            opened.add(entry.call_id)
+            yield 1
+        elif entry.kind == "result" and entry.call_id in opened:
+            opened.discard(entry.call_id)
+            yield -1
+        else:
+            yield 0
+
+
+def _dangling(items: Iterable[Item]) -> Counter[tuple[str, str]]:
+    """Calls and results whose other half is not among these items."""
+    sides = Counter[tuple[str, str]]((item.kind, item.call_id) for item in items if item.kind in ("call", "result"))
+    other = {"call": "result", "result": "call"}
+    return Counter({side: n for side, n in sides.items() if not sides[(other[side[0]], side[1])]})
+
+
+def _range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
+    """Where the edit lies, or None if it does not hold. An insertion lies at the item it follows."""
+    if edit.head and edit.head not in index:
+        return None
+    first = index.get(edit.after or edit.first)
+    last = index.get(edit.after or edit.last)
+    if first is None or last is None or first > last:
+        return None
+    return first, last
+
+
+Placed = dict[int, tuple[int, Edit]]
+"""From the first covered place to the last one and the edit."""
+
+
+def _place(items: Sequence[Item], edits: Sequence[Edit]) -> tuple[Placed, dict[int, list[Edit]], list[Edit]]:
+    index = {item.id: i for i, item in enumerate(items)}
+    ranges = [(edit, _range(edit, index)) for edit in edits]
+    dormant = [edit for edit, span in ranges if span is None]
+    covering = [(span, n, edit) for n, (edit, span) in enumerate(ranges) if span is not None and not edit.after]
+    # Longest first, and of equals the newest: what is placed is never displaced.
+    covering.sort(key=lambda one: (one[0][0] - one[0][1], -one[1]))
+    placed: Placed = {}
+    used = bytearray(len(items))
+    for (lo, hi), _, edit in covering:
+        if not any(used[lo : hi + 1]):
+            used[lo : hi + 1] = b"\1" * (hi + 1 - lo)
+            placed[lo] = (hi, edit)
+    inserted: dict[int, list[Edit]] = {}
+    for edit, span in ranges:
+        if span is not None and edit.after and not used[span[0]]:
+            inserted.setdefault(span[0], []).append(edit)
+    return placed, inserted, dormant
+
+
+def _fold(
+    items: Sequence[Item], placed: Placed, inserted: Mapping[int, list[Edit]]
+) -> tuple[tuple[Item, ...], dict[str, Edit]]:
+    entries: list[Item] = []
+    owner: dict[str, Edit] = {}
+
+    def put(edit: Edit, covered: Sequence[Item]) -> None:
+        for k, item in enumerate(edit.put):
+            entry = _homed(edit, k, item, covered)
+            owner[entry.id] = edit
+            entries.append(entry)
+
+    i = 0
+    while i < len(items):
+        if i in placed:
+            hi, edit = placed[i]
+            put(edit, items[i : hi + 1])
+            i = hi + 1
+            continue
+        entries.append(items[i])
+        for edit in inserted.get(i, ()):
+            put(edit, ())
+        i += 1
+    return tuple(entries), owner
+
+
+def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item]) -> Item:
+    """Give a stand-in its id and the message it stands in: that of the first or last covered item of its side."""
+    for one in covered:
+        if one.id == item.id and item.id:
+            return one
+    message = -2 - k
+    if covered:
+        ends = [one for one in (covered[0], covered[-1]) if _side(one) == _side(item)]
+        message = ends[0].message if ends else message
+    return replace(item, id=f"{edit.id}/{k}", message=message, source=item.source or OURS)
+
+
+def _side(item: Item) -> str:
+    return "assistant" if item.role == "assistant" else "system" if item.role == "system" else "user"
