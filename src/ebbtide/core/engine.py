@@ -58,6 +58,10 @@ class Budget:
     """Tokens of the request outside the view: system prompt and tools."""
 
 
+def _quarter(text: str) -> int:
+    return -(-len(text) // 4)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """What a pass may know besides the view. All of it is passed in and journaled, so that a plan can be made again."""
@@ -81,6 +85,8 @@ class Situation:
     growth: int = 0
     """Tokens that a call adds, on average so far."""
     prices: Prices = field(default_factory=Prices)
+    count: Callable[[str], int] = _quarter
+    """How the policy counts the tokens of a text. Not journaled: it follows from the policy."""
     shelf: Shelf | None = None
     """Where content goes that leaves; None where nothing is kept."""
     bound: bool = False

@@ -46,6 +46,8 @@ class Item:
     tier: int = QUOTED
     source: str = ""
     """`system`, `user`, `assistant`, `tool`, `reminder`, `hook`, `ide`, `memory`, or `OURS`."""
+    media: int = 0
+    """Images and documents inside a result's content."""
     at: float | None = None
     """Seconds since the epoch, where the edge told us."""
     pinned: bool = False

@@ -117,7 +117,7 @@ class View:
 
     @cached_property
     def loop(self) -> int:
-        """Where the open tool loop begins in `entries`: after the user's last words, while the assistant still calls."""
+        """Where the open tool loop begins in `entries`: after the user's last words, while the assistant calls."""
         last = self.entries[-1] if self.entries else None
         if last is None or (last.role == "assistant" and last.kind == "text"):
             return len(self.entries)
