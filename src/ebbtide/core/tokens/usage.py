@@ -1,0 +1,56 @@
+"""Usage comes from outside: missing, negative or contradictory numbers are brought into range, never passed on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ebbtide.core.types import Usage
+
+_KEYS = frozenset({"input_tokens", "output_tokens", "prompt_tokens", "completion_tokens"})
+
+
+def usage_from(obj: object) -> Usage | None:
+    """Reads Anthropic, OpenAI Chat and OpenAI Responses usage, or a response that carries it; dicts or SDK objects.
+
+    OpenAI counts cached tokens inside the prompt, Anthropic beside it. None where there is nothing to read.
+    """
+    data = _mapping(obj)
+    if data is None:
+        return None
+    if not _KEYS & data.keys():
+        return usage_from(data["usage"]) if data.get("usage") is not None and data["usage"] is not obj else None
+    if "prompt_tokens" in data or "completion_tokens" in data:
+        cached = (_mapping(data.get("prompt_tokens_details")) or {}).get("cached_tokens")
+        return _inclusive(data.get("prompt_tokens"), cached, data.get("completion_tokens"))
+    details = _mapping(data.get("input_tokens_details"))
+    if details is not None:
+        return _inclusive(data.get("input_tokens"), details.get("cached_tokens"), data.get("output_tokens"))
+    if "cached_input_tokens" in data:  # Codex's own record of it
+        return _inclusive(data.get("input_tokens"), data.get("cached_input_tokens"), data.get("output_tokens"))
+    return Usage(
+        input=_whole(data.get("input_tokens")),
+        cache_read=_whole(data.get("cache_read_input_tokens")),
+        cache_write=_whole(data.get("cache_creation_input_tokens")),
+        output=_whole(data.get("output_tokens")),
+    )
+
+
+def _inclusive(prompt: object, cached: object, output: object) -> Usage:
+    whole = _whole(prompt)
+    read = min(_whole(cached), whole)
+    return Usage(input=whole - read, cache_read=read, output=_whole(output))
+
+
+def _mapping(obj: object) -> Mapping[str, object] | None:
+    if isinstance(obj, Mapping):
+        return obj
+    dump = getattr(obj, "model_dump", None)
+    dumped = dump() if callable(dump) else None
+    return dumped if isinstance(dumped, Mapping) else None
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return 0
+    return max(0, int(value))
