@@ -177,7 +177,16 @@ class View:
             return "raises trust"
         if self._crosses(edit, span):
             return "overlaps an edit in part"
+        if covered and self._widows(span[0], kept):
+            return "takes away what an opaque block needs after it"
         return ""
+
+    def _widows(self, first: int, kept: set[str]) -> bool:
+        """Reasoning keeps its follower (R3): an edit may not begin right after it, inside the same run."""
+        if first == 0 or self.items[first].id in kept:
+            return False
+        left, right = self.items[first - 1], self.items[first]
+        return left.kind == "opaque" and left.role == right.role == "assistant"
 
     def _crosses(self, edit: Edit, span: tuple[int, int]) -> bool:
         for other in {id(owner): owner for owner in self.owner.values()}.values():
@@ -291,7 +300,9 @@ def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item]) -> Item:
     if covered:
         ends = [one for one in (covered[0], covered[-1]) if _side(one) == _side(item)]
         message = ends[0].message if ends else message
-    return replace(item, id=f"{edit.id}/{k}", message=message, source=item.source or OURS)
+    # A rewritten result keeps what its provider put beside the content.
+    raw = next((one.raw for one in covered if (one.kind, one.call_id) == ("result", item.call_id)), None)
+    return replace(item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw if item.kind == "result" else None)
 
 
 def _side(item: Item) -> str:

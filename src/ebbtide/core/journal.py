@@ -1,0 +1,259 @@
+"""From records to state: which edits were made, undone and redone, and what went out.
+
+A record is one JSON object of the session's log. What repeats from turn to turn is recorded as a difference (`base` and
+`add`), so that a record costs what is new. Folding the same records gives the same state, in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ebbtide.core.shelf import digest
+from ebbtide.core.tokens import Calibration
+from ebbtide.core.types import Blob, Edit, Item, Kind, Role, Sent, Usage
+
+Record = dict[str, object]
+KEEP = 8
+"""Requests whose prefix is remembered in full: enough to know what is warm, bounded in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The edits of one plan: made together, undone together."""
+
+    id: str
+    edits: tuple[Edit, ...]
+    at: float
+    turn: int
+    """Number of the request that it was made for."""
+    record: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+    """As journaled, with the situation it was made in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """All that a session remembers. A value: folding a record gives a new one."""
+
+    batches: tuple[Batch, ...] = ()
+    undone: tuple[str, ...] = ()
+    """Ids of batches, in the order they were undone."""
+    edits: tuple[Edit, ...] = ()
+    """Of all batches that are not undone, oldest first."""
+    sent: tuple[Sent, ...] = ()
+    """The last few requests."""
+    turns: int = 0
+    messages: tuple[str, ...] = ()
+    """Uuids of the message records that made up the last request."""
+    calibration: Calibration = field(default_factory=Calibration)
+    taken: Mapping[str, str] = field(default_factory=dict)
+    """Names on the shelf, lower-cased, with the digest of what stands there."""
+    spared: frozenset[str] = frozenset()
+    """Items that a person took back by undo: no pass may take them again."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Compactions, tokens saved, skips, and the totals of usage (R020, R028, R248)."""
+
+    @property
+    def compact_count(self) -> int:
+        return self.counters.get("compact_count", 0)
+
+
+def fold(state: State, records: Iterable[Mapping[str, object]]) -> State:
+    """The state after more records. Records of others, and of later versions, are passed over."""
+    for record in records:
+        step = _STEPS.get(str(record.get("kind"))) if record.get("type") == "ebb" else _foreign
+        if step is not None:
+            state = step(state, record)
+    return state
+
+
+def _plan(state: State, record: Mapping[str, object]) -> State:
+    edits = tuple(edit_from(one) for one in _list(record, "edits"))
+    batch = Batch(id=_str(record, "id"), edits=edits, at=_float(record, "at"), turn=_int(record, "turn"), record=record)
+    taken = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
+    saved = sum(edit.saved for edit in edits)
+    return replace(
+        state,
+        batches=(*state.batches, batch),
+        edits=(*state.edits, *edits),
+        taken={**state.taken, **taken} if taken else state.taken,
+        counters=_add(state.counters, compact_count=1, tokens_saved=saved),
+    )
+
+
+def _undo(state: State, record: Mapping[str, object]) -> State:
+    return _with_undone(state, (*state.undone, _str(record, "batch")))
+
+
+def _redo(state: State, record: Mapping[str, object]) -> State:
+    batch = _str(record, "batch")
+    return _with_undone(state, tuple(id for id in state.undone if id != batch))
+
+
+def _with_undone(state: State, undone: tuple[str, ...]) -> State:
+    gone = [edit for batch in state.batches if batch.id in undone for edit in batch.edits]
+    return replace(
+        state,
+        undone=undone,
+        edits=tuple(edit for batch in state.batches if batch.id not in undone for edit in batch.edits),
+        # One item taken back stays; a whole run may have to go again when the window is full.
+        spared=frozenset(edit.first for edit in gone if edit.first and edit.first == edit.last),
+    )
+
+
+def _turn(state: State, record: Mapping[str, object]) -> State:
+    before = state.sent[-1].prefix if state.sent else ()
+    prefix = before[: _int(record, "out_base")] + tuple(map(str, _list(record, "out_add")))
+    sent = Sent(
+        at=_float(record, "at"),
+        model=_str(record, "model"),
+        system=_str(record, "system"),
+        tools=_str(record, "tools"),
+        prefix=prefix,
+        tokens=_int(record, "tokens"),
+        marks=tuple(int(str(mark)) for mark in _list(record, "marks")),
+        ttl=_float(record, "ttl", 300.0),
+    )
+    messages = state.messages[: _int(record, "base")] + tuple(map(str, _list(record, "add")))
+    skipped = 0 if record.get("edited") else 1
+    return replace(
+        state,
+        sent=(*state.sent[-(KEEP - 1) :], sent),
+        turns=state.turns + 1,
+        messages=messages,
+        counters=_add(state.counters, skipped_count=skipped),
+    )
+
+
+def _usage(state: State, record: Mapping[str, object]) -> State:
+    usage = usage_out(record)
+    back = state.turns - _int(record, "turn")
+    sent = state.sent
+    estimated = 0
+    if 0 <= back < len(sent):
+        nth = len(sent) - 1 - back
+        estimated = sent[nth].tokens
+        sent = (*sent[:nth], replace(sent[nth], usage=usage), *sent[nth + 1 :])
+    calibration = state.calibration
+    raw = _int(record, "estimated")
+    if raw > 0 and usage.prompt > 0:
+        calibration = calibration.observe(_str(record, "model"), raw, usage.prompt)
+    return replace(
+        state,
+        sent=sent,
+        calibration=calibration,
+        counters=_add(
+            state.counters,
+            total_input=usage.input,
+            total_output=usage.output,
+            total_cache_read=usage.cache_read,
+            total_cache_write=usage.cache_write,
+            estimated=estimated,
+        ),
+    )
+
+
+def _foreign(state: State, record: Mapping[str, object]) -> State:
+    """A message record, ours or Claude Code's own. What Claude Code cleared itself is remembered (R149)."""
+    told = record.get("microcompactMetadata")
+    if not isinstance(told, Mapping):
+        return state
+    cleared = [*_list(told, "compactedToolIds"), *_list(told, "clearedAttachmentUUIDs")]
+    return replace(state, counters=_add(state.counters, cleared_by_client=len(cleared)))
+
+
+_STEPS = {"plan": _plan, "undo": _undo, "redo": _redo, "turn": _turn, "usage": _usage}
+
+
+def ebb(kind: str, **fields: object) -> Record:
+    """A record of our own."""
+    return {"type": "ebb", "kind": kind, **fields}
+
+
+def edit_to(edit: Edit) -> Record:
+    put = [{"keep": item.id} if item.id else _item_to(item) for item in edit.put]
+    blobs = [[blob.name, digest(blob.text)] for blob in edit.blobs]
+    told: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.head}
+    if edit.after:
+        told["after"] = edit.after
+    return {**told, "put": put, "reason": edit.reason, "saved": edit.saved, "blobs": blobs}
+
+
+def edit_from(record: object) -> Edit:
+    told = record if isinstance(record, Mapping) else {}
+    return Edit(
+        by=_str(told, "by"),
+        first=_str(told, "first"),
+        last=_str(told, "last"),
+        head=_str(told, "head"),
+        after=_str(told, "after"),
+        put=tuple(_item_from(one) for one in _list(told, "put")),
+        reason=_str(told, "reason"),
+        saved=_int(told, "saved"),
+        blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(told, "blobs")),
+    )
+
+
+def _item_to(item: Item) -> Record:
+    told: Record = {"role": item.role, "kind": item.kind, "text": item.text, "tokens": item.tokens, "tier": item.tier}
+    if item.call_id:
+        told |= {"call_id": item.call_id, "name": item.name}
+    return told
+
+
+def _item_from(record: object) -> Item:
+    told = record if isinstance(record, Mapping) else {}
+    role: Role = told.get("role", "assistant")
+    kind: Kind = told.get("kind", "opaque")
+    return Item(
+        id=_str(told, "keep"),
+        message=-1,
+        role=role,
+        kind=kind,
+        text=_str(told, "text"),
+        tokens=_int(told, "tokens"),
+        name=_str(told, "name"),
+        call_id=_str(told, "call_id"),
+        tier=_int(told, "tier"),
+    )
+
+
+def usage_out(record: Mapping[str, object]) -> Usage:
+    names = ("input", "cache_read", "cache_write", "output")
+    return Usage(**{name: max(0, _int(record, name)) for name in names})
+
+
+def shared(before: Sequence[str], now: Sequence[str]) -> int:
+    """How many leading entries are equal. One comparison in C where the one extends the other."""
+    n = min(len(before), len(now))
+    if before[:n] == now[:n]:
+        return n
+    return next(i for i in range(n) if before[i] != now[i])
+
+
+def _add(counters: Mapping[str, int], **more: int) -> Mapping[str, int]:
+    return {**counters, **{name: counters.get(name, 0) + n for name, n in more.items()}}
+
+
+def _list(record: Mapping[str, object], key: str) -> Sequence[object]:
+    found = record.get(key)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def _pairs(record: Mapping[str, object], key: str) -> list[tuple[str, str]]:
+    return [(str(one[0]), str(one[1])) for one in _list(record, key) if isinstance(one, list | tuple) and len(one) == 2]
+
+
+def _str(record: Mapping[str, object], key: str) -> str:
+    found = record.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _int(record: Mapping[str, object], key: str) -> int:
+    found = record.get(key)
+    return int(found) if isinstance(found, int | float) else 0
+
+
+def _float(record: Mapping[str, object], key: str, default: float = 0.0) -> float:
+    found = record.get(key)
+    return float(found) if isinstance(found, int | float) else default

@@ -1,0 +1,196 @@
+"""Anthropic Messages. Results stand in user messages, calls in assistant messages, each a block."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.marks import Place
+from ebbtide.core.media import base64_head, image_pixels
+from ebbtide.core.tokens import usage_from
+from ebbtide.core.types import Item, Role, Usage
+from ebbtide.wire.body import dumps
+from ebbtide.wire.shape import Block, as_mapping, as_text, canonical_json, is_original, text_block
+
+name = "anthropic"
+key = "messages"
+
+_BOUND = re.compile(r"(fable|mythos)-5-[12]|(opus|sonnet|haiku)-5-5")
+"""Models whose signed thinking is bound to its prefix (A63)."""
+_UNMARKABLE = {"thinking", "redacted_thinking", "fallback", "compaction"}
+_TAIL = 40
+"""Messages at the end that may carry a breakpoint: a mark further back is beyond any look-back."""
+_HOUR = 3600.0
+
+
+def blocks(message: Any, path: str) -> list[Block]:
+    if not isinstance(message, dict):
+        raise BadRequest("a message must be an object", path=path)
+    role = message.get("role")
+    if role not in ("user", "assistant", "system"):
+        raise BadRequest(f"role must be user, assistant or system, not {role!r}", path=f"{path}.role")
+    content = message.get("content")
+    if isinstance(content, str):
+        return [text_block(role, content, content, locked=role == "system")]
+    if not isinstance(content, list) or not content:
+        return [Block(role, "opaque", "", content, canonical_json(content))]
+    return [_block(role, one, f"{path}.content.{i}") for i, one in enumerate(content)]
+
+
+def _block(role: Role, block: Any, path: str) -> Block:
+    if isinstance(block, str):
+        return text_block(role, block, block)
+    if not isinstance(block, dict):
+        raise BadRequest("a block must be an object", path=path)
+    kind = block.get("type")
+    if kind == "text":
+        return text_block(role, as_text(block.get("text")), block, locked=role == "system")
+    if kind == "tool_use":
+        args = dumps(block.get("input"))
+        told = canonical_json([block.get("id"), block.get("name"), block.get("input")])
+        return Block("assistant", "call", args, block, told, as_text(block.get("name")), as_text(block.get("id")))
+    if kind == "tool_result":
+        return _result(block)
+    if kind in ("thinking", "redacted_thinking"):
+        return Block(role, "thinking", as_text(block.get("thinking")), block, canonical_json(block), source="assistant")
+    if kind == "image":
+        return Block(
+            role, "image", "", block, canonical_json(block), media=1, pixels=(_pixels(block),), tier=1, source="user"
+        )
+    if kind == "document":
+        text = _document_text(block)
+        pages = 0 if text else len(as_text(as_mapping(block.get("source")).get("data")))
+        return Block(role, "document", text, block, canonical_json(block), media=1, pages=pages, tier=1, source="user")
+    return Block(role, "opaque", as_text(block), block, canonical_json(block), locked=kind == "compaction")
+
+
+def _result(block: Mapping[str, Any]) -> Block:
+    content = block.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": as_text(content)}]
+    texts = [as_text(part.get("text")) if isinstance(part, dict) else as_text(part) for part in parts if _is_text(part)]
+    images = [_pixels(part) for part in parts if _is_image(part)]
+    others = [part for part in parts if not _is_text(part) and not _is_image(part)]
+    text = "\n".join(texts + [as_text(part) for part in others])
+    plain = not images and not others and len(texts) == 1
+    told = text if plain else canonical_json(content)
+    flag = "error" if block.get("is_error") else "ok"
+    call_id = as_text(block.get("tool_use_id"))
+    return Block(
+        "tool", "result", text, block, f"{call_id}\0{flag}\0{told}",
+        call_id=call_id, source="tool", media=len(images), pixels=tuple(images),
+    )  # fmt: skip
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and part.get("type") == "text")
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "image"
+
+
+def _pixels(block: Mapping[str, Any]) -> tuple[int, int] | None:
+    data = as_mapping(block.get("source")).get("data")
+    return image_pixels(base64_head(data, 4096)) if isinstance(data, str) else None
+
+
+def _document_text(block: Mapping[str, Any]) -> str:
+    source = as_mapping(block.get("source"))
+    if source.get("type") == "text":
+        return as_text(source.get("data"))
+    return as_text(source.get("content")) if source.get("type") == "content" else ""
+
+
+def surroundings(body: Mapping[str, Any]) -> tuple[Any, Any]:
+    return body.get("system"), body.get("tools")
+
+
+def max_output(body: Mapping[str, Any]) -> int:
+    limit = body.get("max_tokens")
+    return limit if isinstance(limit, int) else 0
+
+
+def kept_by_server(body: Mapping[str, Any]) -> str:
+    del body
+    return ""
+
+
+def bound(body: Mapping[str, Any]) -> bool:
+    return bool(_BOUND.search(as_text(body.get("model")).replace(".", "-")))
+
+
+def usage(response: Mapping[str, Any]) -> Usage | None:
+    return usage_from(response.get("usage"))
+
+
+def reply(response: Mapping[str, Any]) -> list[Any]:
+    return [{"role": "assistant", "content": response.get("content") or []}]
+
+
+def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
+    role = "assistant" if entries[0].role == "assistant" else "system" if entries[0].role == "system" else "user"
+    if original is not None and isinstance(original.get("content"), str) and len(entries) == 1:
+        return [{**original, "content": entries[0].text}]
+    content = [_render(entry) for entry in entries]
+    return [{**(original or {}), "role": role, "content": content}]
+
+
+def _render(entry: Item) -> Any:
+    raw = entry.raw
+    if is_original(entry):
+        return {"type": "text", "text": raw} if isinstance(raw, str) else raw
+    if entry.kind == "result":
+        kept = raw if isinstance(raw, dict) else {"type": "tool_result", "tool_use_id": entry.call_id}
+        return {**kept, "content": entry.text}
+    if entry.kind == "call":
+        return {"type": "tool_use", "id": entry.call_id, "name": entry.name, "input": json.loads(entry.text)}
+    return {"type": "text", "text": entry.text}
+
+
+def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int]) -> list[Place]:
+    found: list[Place] = []
+    tools, system = overhead
+    if body.get("tools"):
+        found += [_place("tools", len(body["tools"]) - 1, 0, body["tools"][-1], tools)]
+    if isinstance(body.get("system"), list):
+        share = system // max(1, len(body["system"]))
+        found += [_place("system", i, 0, one, tools + share * (i + 1)) for i, one in enumerate(body["system"])]
+    messages = body[key]
+    start = max(0, len(messages) - _TAIL)
+    before = tools + system + sum(tokens[:start])
+    for i in range(start, len(messages)):
+        content = messages[i].get("content")
+        before += tokens[i]
+        if isinstance(content, list):
+            found += [_place("messages", i, j, one, before) for j, one in enumerate(content)]
+    return found
+
+
+def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place:
+    block_of = as_mapping(raw)
+    mark = block_of.get("cache_control")
+    text = block_of.get("text")
+    eligible = block_of.get("type") not in _UNMARKABLE and (text is None or bool(str(text).strip()))
+    ttl = _HOUR if as_mapping(mark).get("ttl") == "1h" else 300.0
+    return Place(
+        section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, marked=bool(mark), ttl=ttl
+    )
+
+
+def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
+    out = dict(body)
+    for place in places:
+        ttl: dict[str, str] = {"ttl": "1h"} if place.ttl >= _HOUR else {}
+        control = {"cache_control": {"type": "ephemeral", **ttl}}
+        section = list(out[place.section])
+        if place.section == "messages":
+            content = list(section[place.index]["content"])
+            content[place.block] = {**content[place.block], **control}
+            section[place.index] = {**section[place.index], "content": content}
+        else:
+            section[place.index] = {**section[place.index], **control}
+        out[place.section] = section
+    return out

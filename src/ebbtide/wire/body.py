@@ -1,0 +1,380 @@
+"""What was not touched leaves as it came: the same object, or the same bytes.
+
+A body is read into plain dicts and lists. Identity does the bookkeeping: an object that is still in the tree when it is
+emitted was not touched, and goes out verbatim; anything else is new and is serialised. So nothing that works on a tree
+needs to know whether it came as bytes, as a dict, or with SDK objects inside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from ebbtide.core.errors import BadRequest
+
+Tree = Mapping[str, Any]
+KEYS = ("messages", "input")
+"""Where a provider keeps the conversation."""
+
+_SPACE = " \t\n\r"
+
+
+@dataclass(slots=True)
+class Body:
+    """A request as a tree, and the way back to what the client gave."""
+
+    tree: dict[str, Any]
+    key: str
+    """`messages` or `input`."""
+    same: int
+    """How many leading messages are unchanged since the body read before."""
+    emit: Callable[[Tree], Any]
+    """A tree made from this one, in the form the request came in."""
+    given: Sequence[Any] = field(default_factory=list, repr=False)
+    """The client's own messages, to recognise them next time."""
+    text: _Text | None = field(default=None, repr=False)
+
+    @property
+    def messages(self) -> list[Any]:
+        found: list[Any] = self.tree[self.key]
+        return found
+
+
+def read_body(request: Mapping[str, Any] | bytes | bytearray | str, previous: Body | None = None) -> Body:
+    """Read a request. What the previous one already held is recognised, not read again."""
+    if isinstance(request, Mapping):
+        return _read_mapping(request, previous)
+    return _read_text(request, previous)
+
+
+def _conversation(tree: Tree) -> str:
+    for key in KEYS:
+        if key in tree:
+            return key
+    raise BadRequest("neither `messages` nor `input` is there; is this a request to a model?")
+
+
+# --- dicts, with or without SDK objects inside -----------------------------------------------------------------------
+
+
+def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
+    key = _conversation(request)
+    given = request[key]
+    if isinstance(given, str):
+        # The Responses API takes a bare string for one user message.
+        given = [{"role": "user", "content": given}]
+    if not isinstance(given, list | tuple):
+        raise BadRequest("must be a list of messages", path=key)
+    given = list(given)
+    known = 0
+    messages: list[Any] = []
+    origin: dict[int, tuple[Any, Any]] = {}
+    if previous is not None and previous.key == key and previous.text is None:
+        known = _common(previous.given, given)
+        messages = previous.messages[:known]
+        origin = previous.emit.origin if isinstance(previous.emit, _Restore) else {}
+    messages.extend(_plain(message, origin) for message in given[known:])
+    tree = {**request, key: messages}
+    emit = _Restore(request, key, messages, given, origin)
+    return Body(tree=tree, key=key, same=known, emit=emit, given=given)
+
+
+def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
+    """How many leading messages are equal. List equality looks at identity first, in C."""
+    n = min(len(before), len(now))
+    if list(before[:n]) == list(now[:n]):
+        return n
+    return next(i for i in range(n) if before[i] is not now[i] and before[i] != now[i])
+
+
+def _plain(value: Any, origin: dict[int, tuple[Any, Any]]) -> Any:
+    """The value as JSON types. A value that is plain already stays the same object."""
+    if isinstance(value, dict):
+        made = {
+            k: _plain(v, origin) if isinstance(v, list | tuple) or _dumps_itself(v) else v for k, v in value.items()
+        }
+        if all(made[k] is value[k] for k in value):
+            return value
+        origin[id(made)] = (made, value)
+        return made
+    if isinstance(value, list):
+        listed = [_plain(one, origin) for one in value]
+        if all(new is old for new, old in zip(listed, value, strict=True)):
+            return value
+        origin[id(listed)] = (listed, value)
+        return listed
+    if isinstance(value, tuple):
+        return [_plain(one, origin) for one in value]
+    if _dumps_itself(value):
+        dumped = _dump(value)
+        origin[id(dumped)] = (dumped, value)
+        return dumped
+    return value
+
+
+def _dumps_itself(value: Any) -> bool:
+    return hasattr(value, "model_dump")
+
+
+def _dump(value: Any) -> Any:
+    """As the SDKs themselves send it: only what was set."""
+    return value.model_dump(mode="json", exclude_unset=True, by_alias=True)
+
+
+@dataclass(slots=True)
+class _Restore:
+    """Puts SDK objects back where their plain form was not touched."""
+
+    request: Mapping[str, Any]
+    key: str
+    messages: list[Any]
+    given: list[Any]
+    origin: dict[int, tuple[Any, Any]]
+
+    def __call__(self, tree: Tree) -> Mapping[str, Any]:
+        messages = tree[self.key]
+        unchanged = messages is self.messages or (
+            len(messages) == len(self.messages) and all(map(_is, messages, self.messages))
+        )
+        changed = {k: v for k, v in tree.items() if k != self.key and v is not self.request.get(k)}
+        if unchanged and not changed and len(tree) == len(self.request):
+            return self.request
+        out = {k: v for k, v in self.request.items() if k in tree} | changed
+        if not unchanged:
+            out[self.key] = [self._message(i, one) for i, one in enumerate(messages)] if self.origin else list(messages)
+        return out
+
+    def _message(self, i: int, message: Any) -> Any:
+        untouched = i < len(self.messages) and message is self.messages[i]
+        return self.given[i] if untouched else self._back(message)
+
+    def _back(self, value: Any) -> Any:
+        if id(value) in self.origin:
+            return self.origin[id(value)][1]
+        if isinstance(value, dict):
+            return {k: self._back(v) if isinstance(v, dict | list) else v for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._back(one) for one in value]
+        return value
+
+
+def _is(left: Any, right: Any) -> bool:
+    return left is right
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise BadRequest(f"{name} is not JSON")
+
+
+def _lenient_int(digits: str) -> int | float:
+    # Python refuses integers of over 4,300 digits; what is not touched leaves with all of them.
+    return int(digits) if len(digits) <= 4000 else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_lenient_int)
+
+Span = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Text:
+    """A JSON document and where its parts stand in it."""
+
+    text: str
+    fields: dict[str, Span] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
+    """Of the messages."""
+
+
+def _read_text(request: bytes | bytearray | str, previous: Body | None) -> Body:
+    text = request if isinstance(request, str) else _decode(bytes(request))
+    tree: dict[str, Any] = {}
+    doc = _Text(text)
+    before = previous.text if previous is not None else None
+    same = _walk_object(doc, tree, previous.messages if previous and before else [], before)
+    key = _conversation(tree)
+    raw = request
+    given = tree[key]
+    if isinstance(given, str):
+        tree[key] = given = [{"role": "user", "content": given}]
+    if not isinstance(given, list):
+        raise BadRequest("must be a list of messages", path=key)
+    emit = _Splice(doc, tree, dict(tree), key, list(given), raw)
+    return Body(tree=tree, key=key, same=same, emit=emit, given=given, text=doc)
+
+
+def _decode(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else "utf-8")
+    except UnicodeDecodeError as bad:
+        raise BadRequest(f"not valid UTF-8 at byte {bad.start}") from None
+
+
+def _value(text: str, at: int, path: str) -> tuple[Any, int]:
+    try:
+        return _DECODER.raw_decode(text, at)
+    except json.JSONDecodeError as bad:
+        raise BadRequest(f"not valid JSON: {bad.msg} at line {bad.lineno} column {bad.colno}", path=path) from None
+    except RecursionError:
+        raise BadRequest("nested too deeply", path=path) from None
+    except BadRequest as bad:
+        raise BadRequest(str(bad), path=path) from None
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _expect(text: str, at: int, one_of: str, path: str) -> str:
+    found = text[at] if at < len(text) else ""
+    if not found or found not in one_of:
+        line = text.count("\n", 0, at) + 1
+        what = f"found {found!r}" if found else "the document ends"
+        raise BadRequest(f"not valid JSON: expected {' or '.join(one_of)}, {what} at line {line}", path=path)
+    return found
+
+
+def _walk_object(doc: _Text, tree: dict[str, Any], known: list[Any], before: _Text | None) -> int:
+    """Read the top level, noting where each value stands. Returns how many messages were known already."""
+    text, same = doc.text, 0
+    at = _skip(text, 0)
+    _expect(text, at, "{", "")
+    at = _skip(text, at + 1)
+    while _expect(text, at, '"}', "") == '"':
+        key, at = _value(text, at, "")
+        at = _skip(text, at)
+        _expect(text, at, ":", key)
+        start = _skip(text, at + 1)
+        if key in KEYS and text[start : start + 1] == "[":
+            tree[key], at, same = _walk_array(doc, start, key, known, before)
+        else:
+            tree[key], at = _value(text, start, key)
+        doc.fields[key] = (start, at)
+        at = _skip(text, at)
+        if _expect(text, at, ",}", key) == "}":
+            break
+        at = _skip(text, at + 1)
+        _expect(text, at, '"', "")
+    if rest := text[at + 1 :].strip(_SPACE):
+        raise BadRequest(f"not valid JSON: extra data after the end: {rest[:20]!r}")
+    return same
+
+
+def _walk_array(doc: _Text, start: int, key: str, known: list[Any], before: _Text | None) -> tuple[list[Any], int, int]:
+    text, values = doc.text, []
+    at, same = _skip(text, start + 1), 0
+    if before and before.spans and text.startswith(before.text[: before.spans[-1][1]]):
+        # The last body, byte for byte, up to the end of its last message: only what follows is read.
+        same = len(before.spans)
+        values, doc.spans = known[:same], before.spans[:]
+        at = _skip(text, before.spans[-1][1])
+        if _expect(text, at, ",]", key) == "]":
+            return values, at + 1, same
+        at = _skip(text, at + 1)
+    elif text[at : at + 1] == "]":
+        return values, at + 1, same
+    while True:
+        value, end = _value(text, at, f"{key}.{len(values)}")
+        values.append(value)
+        doc.spans.append((at, end))
+        at = _skip(text, end)
+        if _expect(text, at, ",]", f"{key}.{len(values)}") == "]":
+            return values, at + 1, same
+        at = _skip(text, at + 1)
+
+
+@dataclass(slots=True)
+class _Splice:
+    """Writes a tree into the document it came from, touching only what differs."""
+
+    doc: _Text
+    tree: dict[str, Any]
+    fields: dict[str, Any]
+    """The values as they were read."""
+    key: str
+    messages: list[Any]
+    raw: bytes | bytearray | str
+
+    def __call__(self, tree: Tree) -> bytes | str:
+        out = self._emit(tree)
+        if out is None:
+            return bytes(self.raw) if isinstance(self.raw, bytearray) else self.raw
+        return out if isinstance(self.raw, str) else out.encode("utf-8", "replace")
+
+    def _emit(self, tree: Tree) -> str | None:
+        changed = {k: v for k, v in tree.items() if v is not self.fields.get(k)}
+        if self.key in changed and _same_objects(changed[self.key], self.messages):
+            del changed[self.key]
+        gone = self.fields.keys() - tree.keys()
+        if not changed and not gone:
+            return None
+        parts = []
+        for key, value in tree.items():
+            if key not in changed and key in self.doc.fields:
+                start, end = self.doc.fields[key]
+                encoded = self.doc.text[start:end]
+            else:
+                encoded = self._array(value) if key == self.key else dumps(value)
+            parts.append(f"{dumps(key)}:{encoded}")
+        return "{" + ",".join(parts) + "}"
+
+    def _array(self, messages: Sequence[Any]) -> str:
+        spans = {id(value): span for value, span in zip(self.messages, self.doc.spans, strict=False)}
+        kept = {id(message) for message in messages}
+        for value, (start, _) in zip(self.messages, self.doc.spans, strict=False):
+            if id(value) not in kept:
+                spans |= {id(part): span for part, span in _parts(self.doc.text, start, value)}
+        return "[" + ",".join(self._encode(one, spans) for one in messages) + "]"
+
+    def _encode(self, value: Any, spans: Mapping[int, Span]) -> str:
+        if isinstance(value, dict | list) and id(value) in spans:
+            start, end = spans[id(value)]
+            return self.doc.text[start:end]
+        if isinstance(value, dict):
+            return "{" + ",".join(f"{dumps(k)}:{self._encode(v, spans)}" for k, v in value.items()) + "}"
+        if isinstance(value, list):
+            return "[" + ",".join(self._encode(one, spans) for one in value) + "]"
+        return dumps(value)
+
+
+def _same_objects(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return len(left) == len(right) and all(map(_is, left, right))
+
+
+def _parts(text: str, start: int, message: Any) -> Iterator[tuple[Any, Span]]:
+    """Where the containers inside a message stand: its fields, and the elements of its lists."""
+    if not isinstance(message, dict):
+        return
+    at = _skip(text, start + 1)
+    while text[at] == '"':
+        key, at = _value(text, at, "")
+        begin = _skip(text, _skip(text, at) + 1)
+        _, at = _value(text, begin, "")
+        inner = message.get(key)
+        yield inner, (begin, at)
+        if isinstance(inner, list):
+            yield from _elements(text, begin, inner)
+        at = _skip(text, at)
+        if text[at] != ",":
+            return
+        at = _skip(text, at + 1)
+
+
+def _elements(text: str, start: int, values: list[Any]) -> Iterator[tuple[Any, Span]]:
+    at = _skip(text, start + 1)
+    for value in values:
+        _, end = _value(text, at, "")
+        yield value, (at, end)
+        at = _skip(text, _skip(text, end) + 1)
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON, as provider SDKs write it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,184 @@
+"""Reads the requests of one session, each time only what is new, and writes views back.
+
+Unchanged messages are recognised by identity (dicts) or comparison of bytes, never hashed again. Changing an old
+message in place is not supported: an agent that does so must give a new object.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.tokens import Estimator
+from ebbtide.core.types import OURS, Item
+from ebbtide.core.view import View
+from ebbtide.wire import WIRES, detect
+from ebbtide.wire.body import Body, read_body
+from ebbtide.wire.shape import Block, Wire, canonical_json, digest, fingerprint, grouped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A body, read."""
+
+    wire: Wire
+    body: Body
+    items: tuple[Item, ...]
+    same: int
+    """Leading items that the request before already had."""
+    firsts: Sequence[int]
+    """Place in `items` where each message begins."""
+    model: str
+    max_output: int
+    system: str
+    """Hash of the system prompt; it has no place in ids."""
+    tools: str
+    overhead: tuple[int, int]
+    """Tokens of system prompt and tools."""
+    passthrough: str
+    """Why this body must go out untouched, or empty."""
+    bound: bool
+
+    @property
+    def messages(self) -> list[Any]:
+        return self.body.messages
+
+    def original(self, message: int) -> Any:
+        return self.messages[message] if 0 <= message < len(self.messages) else None
+
+    def blocks_in(self, message: int) -> int:
+        after = self.firsts[message + 1] if message + 1 < len(self.firsts) else len(self.items)
+        return after - self.firsts[message]
+
+
+@dataclass(slots=True)
+class Reader:
+    """The memory that makes reading cost what is new."""
+
+    estimator: Estimator
+    wire: Wire | None = None
+    """Told by the caller, or found from the first body."""
+    ours: Collection[str] = frozenset()
+    """Fingerprints of stand-ins that went out: fed back as history they are known, and left alone."""
+    _last: Request | None = None
+    _seen: Counter[str] = field(default_factory=Counter)
+    _names: dict[str, str] = field(default_factory=dict)
+    _around: tuple[Any, Any] = (None, None)
+
+    def read(self, request: Mapping[str, Any] | bytes | bytearray | str, *, at: float | None = None) -> Request:
+        last = self._last
+        body = read_body(request, last.body if last else None)
+        wire = self.wire or detect(body.tree)
+        if wire.key not in body.tree:
+            raise BadRequest(f"`{wire.key}` is missing", path=wire.key)
+        if last is not None and last.wire is not wire:
+            last, body.same = None, 0
+        items, firsts, same = self._items(wire, body, last, at)
+        system, tools, overhead = self._surroundings(wire, body.tree, last)
+        self._last = Request(
+            wire=wire,
+            body=body,
+            items=items,
+            same=same,
+            firsts=firsts,
+            model=str(body.tree.get("model") or ""),
+            max_output=wire.max_output(body.tree),
+            system=system,
+            tools=tools,
+            overhead=overhead,
+            passthrough=wire.kept_by_server(body.tree),
+            bound=wire.bound(body.tree),
+        )
+        return self._last
+
+    def _items(
+        self, wire: Wire, body: Body, last: Request | None, at: float | None
+    ) -> tuple[tuple[Item, ...], list[int], int]:
+        kept: tuple[Item, ...] = ()
+        firsts: list[int] = []
+        if last is not None and body.same == len(last.messages):
+            kept, firsts = last.items, list(last.firsts)
+        else:
+            if last is not None and body.same:
+                kept, firsts = last.items[: last.firsts[body.same]], list(last.firsts[: body.same])
+            self._seen = Counter(item.id.rpartition("-")[0] for item in kept)
+        new: list[Item] = []
+        messages = body.messages
+        for n in range(body.same, len(messages)):
+            firsts.append(len(kept) + len(new))
+            for block in wire.blocks(messages[n], f"{wire.key}.{n}"):
+                new.append(self._item(block, n, at))
+        return kept + tuple(new), firsts, len(kept)
+
+    def _item(self, block: Block, message: int, at: float | None) -> Item:
+        mark = fingerprint(block.role, block.kind, block.canonical)
+        occurrence = self._seen[mark]
+        self._seen[mark] = occurrence + 1
+        if block.kind == "call":
+            self._names[block.call_id] = block.name
+        return Item(
+            id=f"{mark}-{occurrence}",
+            message=message,
+            role=block.role,
+            kind=block.kind,
+            text=block.text,
+            tokens=self._tokens(block),
+            name=block.name or self._names.get(block.call_id, "") if block.call_id else "",
+            call_id=block.call_id,
+            tier=block.tier,
+            source=OURS if mark in self.ours else block.source,
+            media=block.media,
+            at=at,
+            locked=block.locked,
+            raw=block.raw,
+        )
+
+    def _tokens(self, block: Block) -> int:
+        tokens = self.estimator.text(block.text)
+        if block.name:
+            tokens += self.estimator.text(block.name)
+        if block.media:
+            tokens += sum(self.estimator.image(pixels) for pixels in block.pixels)
+        if block.pages:
+            tokens += self.estimator.document(block.pages)
+        return tokens
+
+    def _surroundings(
+        self, wire: Wire, tree: Mapping[str, Any], last: Request | None
+    ) -> tuple[str, str, tuple[int, int]]:
+        around = wire.surroundings(tree)
+        if last is not None and around == self._around:
+            return last.system, last.tools, last.overhead
+        self._around = around
+        system, tools = around
+        count = self.estimator.text
+        words = system if isinstance(system, str) else canonical_json(system) if system else ""
+        return digest(system), digest(tools), (count(words), count(canonical_json(tools)) if tools else 0)
+
+
+def write(request: Request, view: View, *, since: int = 0) -> list[Any]:
+    """The entries of a view from place `since` on, as messages. Whole untouched messages are the same objects."""
+    messages: list[Any] = []
+    for message, group in grouped(view.entries[since:]):
+        original = request.original(message)
+        touched = any(entry.id in view.owner for entry in group) if view.owner else False
+        if original is not None and not touched and len(group) == request.blocks_in(message):
+            messages.append(original)
+        else:
+            messages.extend(request.wire.compose(original, group))
+    return messages
+
+
+def stand_in_marks(wire: Wire, messages: Sequence[Any]) -> set[str]:
+    """Fingerprints of all blocks of these messages, as a client would feed them back."""
+    found = set()
+    for n, message in enumerate(messages):
+        for block in wire.blocks(message, f"{wire.key}.{n}"):
+            found.add(fingerprint(block.role, block.kind, block.canonical))
+    return found
+
+
+__all__ = ["WIRES", "Reader", "Request", "stand_in_marks", "write"]
