@@ -1,0 +1,262 @@
+"""Where cache breakpoints go. A mark that the provider would refuse, or silently ignore, is never placed.
+
+The client's own marks are counted first and never moved. A strategy says which places to *add*; the wire puts them on a
+copy of the request, and only where the request carries an edit of ours or the caller asked. Marks have no part in any
+prefix hash, so placing them differently moves no prefix.
+
+Places come in wire order (tools, system, messages), every block of the request, so that the distance between two
+places in blocks is the distance between their positions.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Literal, Protocol
+
+Section = Literal["tools", "system", "messages"]
+
+LIMIT = 4
+"""Anthropic refuses a fifth (A45)."""
+
+LOOK_BACK = 20
+"""Blocks before a mark in which the provider looks for what it kept (A51)."""
+
+STRIDE = 15
+"""Blocks from one mark to the next. Less than the look-back: the next request walks back over what we may not mark."""
+
+MILESTONE = 2000
+"""Tokens of a block worth a mark of its own: losing fewer is not even counted as a break (R223)."""
+
+MISSED = 0.033
+"""Share of recorded prompt tokens that were not read from the cache (hit rate 96.7 % over 15,806 calls)."""
+
+NEARLY = 0.9
+"""R219: of a TTL. If the next call comes later than this, the mark would be paid for and not read."""
+
+MINIMUM: tuple[tuple[str, int], ...] = (
+    (r"opus-4-[5-8](?!\d)|haiku-4-5(?!\d)", 4096),
+    (r"fable-5|sonnet-4-6(?!\d)|haiku-3|3-haiku|3-5-haiku", 2048),
+    # Not in the provider's table when this was written; as its predecessor.
+    (r"sonnet-5(?!\d)", 2048),
+    (r"claude-3|sonnet-[34](?!\d)|opus-[34](?!\d)|claude-2", 1024),
+    # A Claude we do not know: the largest known, because a mark below the minimum is spent for nothing, silently.
+    (r"claude", 4096),
+    (r"", 1024),
+)
+"""Shortest prefix that is cached, by pattern of the model's name, first match wins (A50)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A block that could end a cached prefix."""
+
+    section: Section
+    index: int
+    """Which tool, system block or message."""
+    block: int = 0
+    """Which block of the message."""
+    tokens_before: int
+    """Of the whole request, up to and including this block."""
+    eligible: bool = True
+    """False where the provider refuses a mark: thinking, empty text, a nested part, a trailing system message."""
+    marked: bool = False
+    """The client's own mark."""
+    ttl: float = 300.0
+    """Of the client's mark in seconds; of an unmarked place, the one to ask for."""
+    stable: float = 1.0
+    """Probability that this block is the same in the next request. 1.0 in the system prompt means static."""
+
+
+class Strategy(Protocol):
+    """Which places to add. Client's and ours together are at most `limit`."""
+
+    def __call__(self, places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]: ...
+
+
+def minimum(model: str) -> int:
+    """Tokens below which the provider caches nothing, and does not say so."""
+    name = model.lower().replace(".", "-")
+    return next(tokens for pattern, tokens in MINIMUM if re.search(pattern, name))
+
+
+def ranked(
+    places: Sequence[Place], *, model: str, warm: int = 0, idle: float = 0.0, limit: int = LIMIT
+) -> tuple[Place, ...]:
+    """The default (R218-R220): ends of tools and system, the last milestone, before the newest message, and its end.
+
+    Each is worth the tokens it alone would save times the probability that they are asked for again. `warm` is how many
+    leading messages the provider keeps: their end stays within the look-back of some mark, before all else, because a
+    miss there costs the whole prefix. `idle` is how many seconds the next call is expected to take.
+    """
+    board = _Board(places, model, limit, idle)
+    survives = _survival(places)
+    tail = board.back(len(places) - 1)
+    wanted = {at for at in (*board.ends(), board.milestone(), tail) if at is not None and survives[at] > 0}
+    reader = _reader(board, warm, tail if tail in wanted else None)
+    board.take([] if reader is None else [reader])
+    board.take(_by_value(wanted, board, survives))
+    return board.added()
+
+
+def first2_last2(places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]:
+    """OpenCode (R221): the first two system blocks and the last two messages, whatever they hold."""
+    board = _Board(places, model, limit)
+    system = range(board.system, min(board.system + 2, board.messages))
+    # Where the client left fewer than four, the longest prefix and then the steadiest one.
+    board.take(at for at in (board.last(1), *reversed(system), board.last(2)) if at is not None)
+    return board.added()
+
+
+def static_plus_last(places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]:
+    """mini-claude and Claude Code: the end of the newest message, of the static system prompt, and of the tools."""
+    board = _Board(places, model, limit)
+    dynamic = (at for at in range(board.system, board.messages) if places[at].stable < 1)
+    static = next(dynamic, board.messages) - 1
+    board.take(at for at in (board.last(1), static, board.system - 1) if at is not None and at >= 0)
+    return board.added()
+
+
+class _Board:
+    """The marks while they are being placed. What may carry one is decided here and nowhere else."""
+
+    def __init__(self, places: Sequence[Place], model: str, limit: int, idle: float = 0.0) -> None:
+        self.places = places
+        self.theirs = [at for at, place in enumerate(places) if place.marked]
+        self.marks = list(self.theirs)
+        self.slots = min(limit, LIMIT) - len(self.theirs)
+        self.floor = minimum(model)
+        self.idle = idle
+        self.system = bisect_left(places, 1, key=_rank)
+        self.messages = bisect_left(places, 2, key=_rank)
+
+    def back(self, at: int) -> int | None:
+        """The nearest place at or before this one that has a mark or may have one."""
+        while at >= 0 and self.places[at].tokens_before >= self.floor:
+            if self.places[at].marked or self._may(at):
+                return at
+            at -= 1
+        return None
+
+    def last(self, nth: int) -> int | None:
+        """The end of the nth newest message."""
+        end = len(self.places)
+        for _ in range(nth - 1):
+            end = self._start(end)
+        return end - 1 if end > self.messages else None
+
+    def ends(self) -> Iterator[int | None]:
+        """Of the tools, of the system prompt, and of all before the newest message (R218)."""
+        yield self.back(self.system - 1)
+        yield self.back(self.messages - 1)
+        before = self.last(2)
+        yield None if before is None else self.back(before)
+
+    def end_of(self, messages: int) -> int | None:
+        """Where the first `messages` messages end."""
+        end = bisect_right(self.places, messages - 1, lo=self.messages, key=lambda place: place.index)
+        return self.back(end - 1) if messages > 0 else None
+
+    def milestone(self) -> int | None:
+        """The newest large block before the last two messages: read once, referred to, unlikely to change."""
+        end = self._start(self._start(len(self.places)))
+        own = (
+            at
+            for at in range(end - 1, self.messages, -1)
+            if self.places[at].tokens_before - self.places[at - 1].tokens_before >= MILESTONE
+        )
+        found = next(own, None)
+        return None if found is None else self.back(found)
+
+    def take(self, wanted: Iterable[int]) -> None:
+        for at in wanted:
+            place = self.back(at)
+            if self.slots > 0 and place is not None and place not in self.marks:
+                insort(self.marks, place)
+                self.slots -= 1
+
+    def added(self) -> tuple[Place, ...]:
+        """Ours, with the intermediate ones, in wire order, each with the TTL that its neighbours allow (A48)."""
+        self._step()
+        ours: list[Place] = []
+        for at in self.marks:
+            if at in self.theirs:
+                continue
+            least, most = self._ttls(at)
+            most = min([most, *(place.ttl for place in ours)])
+            ours.append(replace(self.places[at], ttl=max(least, min(self.places[at].ttl, most))))
+        return tuple(ours)
+
+    def _step(self) -> None:
+        """While marks remain: no two in the messages further apart than a stride, from the newest back."""
+        upper = self.marks[-1] if self.marks else -1
+        while self.slots > 0 and upper - self.messages > STRIDE:
+            below = bisect_left(self.marks, upper) - 1
+            lower = self.marks[below] if below >= 0 else -1
+            at = self.back(upper - STRIDE) if upper - lower > STRIDE else lower
+            if at is None or at < self.messages:
+                return
+            self.take([at])
+            upper = at
+
+    def _may(self, at: int) -> bool:
+        place = self.places[at]
+        least, most = self._ttls(at)
+        return place.eligible and least <= most and self.idle < NEARLY * place.ttl
+
+    def _ttls(self, at: int) -> tuple[float, float]:
+        """Least and most that a mark here may ask for beside the client's: TTLs never rise along the request."""
+        after = [self.places[mark].ttl for mark in self.theirs if mark > at]
+        before = [self.places[mark].ttl for mark in self.theirs if mark < at]
+        return max(after, default=0.0), min(before, default=float("inf"))
+
+    def _start(self, end: int) -> int:
+        """Where the message that ends before `end` begins."""
+        if end <= self.messages:
+            return self.messages
+        index = self.places[end - 1].index
+        return bisect_left(self.places, index, lo=self.messages, hi=end, key=lambda place: place.index)
+
+
+def _rank(place: Place) -> int:
+    return ("tools", "system", "messages").index(place.section)
+
+
+def _survival(places: Sequence[Place]) -> list[float]:
+    """By place: that all up to it is asked for again. A break falls on any token alike, on top of what is known."""
+    total = max(1, places[-1].tokens_before) if places else 1
+    known = accumulate((place.stable for place in places), min)
+    return [stable * (1 - MISSED * place.tokens_before / total) for stable, place in zip(known, places, strict=True)]
+
+
+def _reader(board: _Board, warm: int, tail: int | None) -> int | None:
+    """The mark from which the provider finds what the last request left there; None if a client's does."""
+    kept = board.end_of(warm)
+    if kept is None or any(kept <= mark <= kept + STRIDE for mark in board.theirs):
+        return None
+    return tail if tail is not None and tail - kept <= STRIDE else kept
+
+
+def _by_value(wanted: set[int], board: _Board, survives: Sequence[float]) -> Iterator[int]:
+    """Best first, each valued beside those already placed.
+
+    Prefixes are nested: a mark is read when it survives and the next longer one does not, and then saves what lies
+    between it and the next shorter one.
+    """
+
+    def value(at: int) -> float:
+        next_ = bisect_left(board.marks, at)
+        shorter = board.places[board.marks[next_ - 1]].tokens_before if next_ else 0
+        longer = survives[board.marks[next_]] if next_ < len(board.marks) else 0.0
+        return (board.places[at].tokens_before - shorter) * (survives[at] - longer)
+
+    left = wanted.difference(board.marks)
+    while left:
+        best = max(left, key=lambda at: (value(at), at))
+        if value(best) <= 0:
+            return
+        left.discard(best)
+        yield best
