@@ -1,0 +1,47 @@
+"""Recorded agent sessions, whoever recorded them. A format is told by what is in the file, never by its name."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.formats import claude_code, codex, openai_chat, opencode, pi, request, swe_agent
+from ebbtide.formats.recording import Recording, checked
+from ebbtide.formats.source import Source, open_source
+from ebbtide.formats.steps import Call, Problem
+
+__all__ = ["Call", "Problem", "Recording", "load"]
+
+# The most particular first: a request body is also a list of messages, and much else has a `type`.
+_READERS = (swe_agent, opencode, codex, pi, claude_code, request, openai_chat)
+
+
+def load(path: str | os.PathLike[str]) -> Recording:
+    """Raises `BadRequest` if there is no session in it; anything less than that is among the recording's problems."""
+    if os.path.isdir(path):
+        return checked(opencode.read_directory(path))
+    source = open_source(path)
+    for reader in _READERS:
+        if reader.recognises(source):
+            return checked(reader.read(source))
+    raise BadRequest(f"{source.path} is no session that we know: {_unlike(source)}", path=_where(source))
+
+
+def _unlike(source: Source) -> str:
+    if not source.rows:
+        return source.problems[0].reason
+    return f"it holds {_shape(source.rows[0].value)}, and nowhere a message with a role"
+
+
+def _where(source: Source) -> str:
+    return "$" if source.document else f"line {source.rows[0].line if source.rows else source.problems[0].row}"
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, dict):
+        keys = ", ".join(repr(key) for key in list(value)[:5])
+        return f"an object with the keys {keys}" if keys else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return f"a bare {type(value).__name__}"

@@ -1,0 +1,268 @@
+"""Claude Code JSONL, and our own store's files, which have its shape.
+
+One model call is written as several rows, one a block, that share `message.id`; results may stand between them. Rows
+that say nothing to the model (progress, hooks, titles, our own `ebb` ones) are kept, and still link parent to child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ebbtide.formats.blocks import answer_blocks, user_content
+from ebbtide.formats.lineage import Lineage
+from ebbtide.formats.recording import Recording
+from ebbtide.formats.source import Row, Source, seconds, usage_from
+from ebbtide.formats.steps import Answer, Clear, Episode, Message, Problem, Restart, Say
+
+_CLEARED = "[Old tool result content cleared]"
+"""What Claude Code puts in place of a result it clears."""
+
+_SYNTHETIC = "<synthetic>"
+"""The model of answers that the client wrote itself."""
+
+_MAX_TOKENS = 32_000
+"""Not recorded, and Anthropic refuses a body without one: this is the client's own default."""
+
+_REMINDERS = {
+    "hook_additional_context": "content",
+    "skill_listing": "content",
+    "mcp_instructions_delta": "addedBlocks",
+    "edited_text_file": "snippet",
+}
+"""Attachments whose recorded words go to the model as a reminder, and the field the words are in."""
+
+
+def recognises(source: Source) -> bool:
+    return any(_is_row(row.value) for row in source.rows)
+
+
+def _is_row(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    if value.get("type") in ("user", "assistant", "system", "progress", "attachment"):
+        return any(key in value for key in ("uuid", "parentUuid", "sessionId"))
+    return value.get("type") == "ebb" or (value.get("type") == "summary" and "leafUuid" in value)
+
+
+def read(source: Source) -> Recording:
+    reader = _Reader(source)
+    for row in source.rows:
+        reader.take(row)
+    return reader.recording()
+
+
+class _Reader:
+    """Rows become steps of the conversation they belong to: the main one, or a sidechain."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.problems = list(source.problems)
+        self.others: list[dict[str, Any]] = []
+        self.threads: dict[str, Lineage] = {"": Lineage()}
+        self.episode_of: dict[str, str] = {}
+        self.seen: dict[str, Message] = {}
+        self.calls = _group(source.rows)
+        self.begun: dict[str, int] = {}
+        self.session = ""
+        named = [row.value for row in source.rows if isinstance(row.value, dict) and row.value.get("uuid")]
+        # A file in which no row names a parent is read in file order; one null among many is a new start.
+        self.linked = sum(1 for value in named if value.get("parentUuid")) * 2 > len(named)
+
+    def take(self, row: Row) -> None:
+        value = row.value
+        if not isinstance(value, dict):
+            self.trouble(row, "not a record")
+            return
+        self.session = self.session or _text(value.get("sessionId"))
+        kind = value.get("type")
+        if kind in ("user", "assistant") and not isinstance(value.get("message"), dict):
+            self.trouble(row, "a message that is not an object")
+        elif kind == "assistant":
+            self.assistant(row)
+        elif kind == "user" and (value.get("isCompactSummary") or not value.get("isVisibleInTranscriptOnly")):
+            self.user(row)
+        elif kind == "system" and value.get("subtype") == "local_command":
+            self.say(row, _text(value.get("content")))
+        elif kind == "system" and value.get("subtype") in ("compact_boundary", "microcompact_boundary"):
+            self.boundary(row)
+        elif kind == "attachment":
+            self.say(row, _attached(value.get("attachment")))
+        else:
+            self.other(row)
+
+    def user(self, row: Row) -> None:
+        content, reason = user_content(row.value["message"].get("content"))
+        if reason:
+            self.trouble(row, reason)
+        if self.copied(row):
+            return
+        if not row.value.get("isCompactSummary"):
+            self.say(row, content)
+            return
+        lineage = self.lineage(row)
+        step = Restart(said=_turn(content))
+        last = lineage.steps[-1] if lineage.steps else None
+        if isinstance(last, Restart) and not last.said:
+            # The boundary row before it has made the step already.
+            lineage.steps[-1] = step
+            lineage.join(_text(row.value.get("uuid")), len(lineage.steps) - 1)
+            return
+        self.add(row, step)
+
+    def copied(self, row: Row) -> bool:
+        """A resumed session may carry rows of the one before twice."""
+        name, message = _text(row.value.get("uuid")), row.value["message"]
+        if name and self.seen.setdefault(name, message) is not message and self.seen[name] == message:
+            self.trouble(row, "a copy of an earlier row")
+            return True
+        return False
+
+    def say(self, row: Row, content: str | list[dict[str, Any]]) -> None:
+        if not content or (isinstance(content, str) and not content.strip()):
+            self.other(row)
+            return
+        results = isinstance(content, list) and all(block["type"] == "tool_result" for block in content)
+        self.add(row, Say(said=_turn(content)), beside=results)
+
+    def assistant(self, row: Row) -> None:
+        key = _call_key(row.value)
+        lineage = self.lineage(row)
+        if key in self.begun:
+            lineage.join(_text(row.value.get("uuid")), self.begun[key])
+            return
+        self.begun[key] = self.add(row, self.answer(row, self.calls[key]))
+
+    def answer(self, row: Row, rows: list[Row]) -> Answer:
+        message = {**rows[-1].value["message"], "content": _merged(rows)}
+        content, reason = answer_blocks(message["content"])
+        if reason:
+            self.trouble(row, reason)
+        model = _text(message.get("model"))
+        usage, reason = (None, "") if model == _SYNTHETIC else _usage(message.get("usage"))
+        if reason:
+            self.trouble(rows[-1], reason)
+        # What the client shows for a failed call is never sent back.
+        said = () if row.value.get("isApiErrorMessage") or not content else ({"role": "assistant", "content": content},)
+        return Answer(
+            row=row.line,
+            said=said,
+            response=message,
+            model=model,
+            usage=usage,
+            at=seconds(row.value.get("timestamp")),
+        )
+
+    def boundary(self, row: Row) -> None:
+        value = row.value
+        if value["subtype"] == "compact_boundary":
+            self.add(row, Restart(), parent=_text(value.get("logicalParentUuid")))
+            return
+        cleared = value.get("microcompactMetadata")
+        calls = cleared.get("compactedToolIds") if isinstance(cleared, dict) else None
+        names = frozenset(call for call in calls or () if isinstance(call, str))
+        self.add(row, Clear(calls=names, text=_CLEARED))
+
+    def other(self, row: Row) -> None:
+        self.others.append(row.value)
+        name = _text(row.value.get("uuid"))
+        if name:
+            self.lineage(row).skip(name, _text(row.value.get("parentUuid")))
+
+    def add(self, row: Row, step: Say | Answer | Clear | Restart, *, parent: str = "", beside: bool = False) -> int:
+        lineage, name = self.lineage(row), _text(row.value.get("uuid"))
+        parent = parent or _text(row.value.get("parentUuid"))
+        if self.linked and not parent and isinstance(step, Say) and row.value.get("type") == "user":
+            return lineage.add_root(step, record=name)
+        return lineage.add(step, record=name, parent=parent, beside=beside)
+
+    def lineage(self, row: Row) -> Lineage:
+        """The main conversation, or the sidechain that the row's ancestors began."""
+        value = row.value
+        name, parent = _text(value.get("uuid")), _text(value.get("parentUuid"))
+        episode = ""
+        if value.get("isSidechain"):
+            episode = _text(value.get("agentId")) or self.episode_of.get(parent, "") or name or "sidechain"
+        if self.linked and parent and parent not in self.episode_of:
+            # Told once a parent: what came before it is missing, and file order is all there is.
+            self.episode_of[parent] = episode
+            self.problems.append(Problem(row=row.line, reason=f"its parent is not in the file before it: {parent}"))
+        if name:
+            self.episode_of[name] = episode
+        return self.threads.setdefault(episode, Lineage())
+
+    def trouble(self, row: Row, reason: str) -> None:
+        self.problems.append(Problem(row=row.line, reason=reason, raw=row.raw))
+
+    def recording(self) -> Recording:
+        episodes = [
+            Episode(name=name, steps=tuple(lineage.steps), head={"max_tokens": _MAX_TOKENS})
+            for name, lineage in self.threads.items()
+            if lineage.steps
+        ]
+        return Recording(
+            path=self.source.path,
+            format="claude-code",
+            wire="anthropic",
+            session=self.session or self.source.name,
+            episodes=tuple(episodes),
+            problems=tuple(self.problems),
+            others=tuple(self.others),
+        )
+
+
+def _group(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows of each call."""
+    calls: dict[str, list[Row]] = {}
+    for row in rows:
+        value = row.value
+        if isinstance(value, dict) and value.get("type") == "assistant" and isinstance(value.get("message"), dict):
+            calls.setdefault(_call_key(value), []).append(row)
+    return calls
+
+
+def _call_key(value: dict[str, Any]) -> str:
+    names = (value["message"].get("id"), value.get("requestId"), value.get("uuid"))
+    name = next((name for name in names if isinstance(name, str) and name), str(id(value)))
+    return f"{bool(value.get('isSidechain'))} {name}"
+
+
+def _merged(rows: list[Row]) -> list[Any]:
+    """The blocks of a call in order. Some versions write each block once, some write all blocks so far again."""
+    merged: list[Any] = []
+    for row in rows:
+        content = row.value["message"].get("content")
+        content = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if not isinstance(content, list):
+            continue
+        if content[: len(merged)] == merged:
+            merged = list(content)
+        else:
+            merged += [block for block in content if block not in merged]
+    return merged
+
+
+def _usage(usage: Any) -> Any:
+    if not isinstance(usage, dict):
+        return None, "" if usage is None else "the usage is not an object"
+    names = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
+    return usage_from(*(usage.get(name) for name in names))
+
+
+def _attached(attachment: Any) -> str | list[dict[str, Any]]:
+    """The words of an attachment that the model saw, where they are recorded."""
+    if not isinstance(attachment, dict):
+        return ""
+    if attachment.get("type") == "queued_command":
+        return user_content(attachment.get("prompt"))[0]
+    words = attachment.get(_REMINDERS.get(_text(attachment.get("type")), ""))
+    text = "\n".join(map(str, words)) if isinstance(words, list) else _text(words)
+    return f"<system-reminder>\n{text}\n</system-reminder>" if text.strip() else ""
+
+
+def _turn(content: str | list[dict[str, Any]]) -> tuple[Message, ...]:
+    return ({"role": "user", "content": content},) if content else ()
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,59 @@
+"""A plain request body, as a recording of one call that nobody answered. It goes out as it came, faults included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ebbtide.formats.openai_chat import is_message
+from ebbtide.formats.recording import Recording
+from ebbtide.formats.source import Source
+from ebbtide.formats.steps import Answer, Episode
+
+_OF_ANTHROPIC = frozenset(
+    {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "image", "document"}
+)
+
+
+def recognises(source: Source) -> bool:
+    value = source.rows[0].value if source.document else None
+    if not isinstance(value, dict):
+        return False
+    messages = value.get("messages")
+    if isinstance(messages, list) and messages:
+        return is_message(messages[0]) and ("model" in value or _wire(value) == "anthropic")
+    return "model" in value and isinstance(value.get("input"), str | list)
+
+
+def read(source: Source) -> Recording:
+    body = source.rows[0].value
+    call = Answer(row=1, said=(), response=None, model=str(body.get("model") or ""), body=body)
+    return Recording(
+        path=source.path,
+        format="request",
+        wire=_wire(body),
+        session=source.name,
+        episodes=(Episode(steps=(call,)),),
+        problems=source.problems,
+    )
+
+
+def _wire(body: dict[str, Any]) -> str:
+    if "messages" not in body:
+        return "openai_responses"
+    return "anthropic" if _is_anthropic(body) else "openai_chat"
+
+
+def _is_anthropic(body: dict[str, Any]) -> bool:
+    messages = [message for message in body["messages"] if isinstance(message, dict)]
+    if any(message.get("role") in ("system", "developer", "tool") or message.get("tool_calls") for message in messages):
+        return False
+    tools = body.get("tools")
+    if isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools):
+        return True
+    contents = [message.get("content") for message in messages]
+    blocks = [
+        block for content in contents if isinstance(content, list) for block in content if isinstance(block, dict)
+    ]
+    if any(block.get("type") in _OF_ANTHROPIC for block in blocks):
+        return True
+    return "system" in body or "claude" in str(body.get("model"))

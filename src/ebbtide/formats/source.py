@@ -1,0 +1,216 @@
+"""Bytes in, JSON values out. What cannot be read is kept as a problem, never dropped in silence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import re
+import zlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.types import Usage
+from ebbtide.formats.steps import Problem
+
+_GZIP = b"\x1f\x8b"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One JSON value and where it stands."""
+
+    line: int
+    value: Any
+    raw: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file, read: either one JSON document, which is also its only row, or a row a line."""
+
+    path: str
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...]
+    document: bool
+
+    @property
+    def name(self) -> str:
+        """The file's name without its endings: what a session is called when the file does not say."""
+        return Path(self.path).name.split(".")[0]
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise BadRequest(f"{os.fspath(path)} cannot be read: {error.strerror}") from error
+    return source_of(os.fspath(path), unpacked(data, os.fspath(path)))
+
+
+def unpacked(data: bytes, path: str) -> bytes:
+    """Gzip is told by its first bytes; names lie."""
+    if not data.startswith(_GZIP):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, OSError, zlib.error) as error:
+        raise BadRequest(f"{path} is cut short or damaged gzip: {error}") from error
+
+
+def source_of(path: str, data: bytes) -> Source:
+    if not data.strip():
+        raise BadRequest(f"{path} is empty")
+    document = _document(data)
+    if document is not None:
+        return Source(path=path, rows=(document[0],), problems=document[1], document=True)
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    for line, chunk in enumerate(data.split(b"\n"), 1):
+        if not chunk.strip():
+            continue
+        raw, reason = _text(chunk)
+        values, found = values_in(raw)
+        rows += [Row(line=line, value=value, raw=raw) for value in values]
+        reason = "; ".join(filter(None, (reason, found)))
+        if reason:
+            problems.append(Problem(row=line, reason=reason, raw=_kept(chunk)))
+    return Source(path=path, rows=tuple(rows), problems=tuple(problems), document=False)
+
+
+def _document(data: bytes) -> tuple[Row, tuple[Problem, ...]] | None:
+    """The whole of the data as one value, or None: then it is rows, or nothing."""
+    text, reason = _text(data)
+    start = len(text) - len(text.lstrip())
+    try:
+        value, end = _STRICT.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        values, found = values_in(text)
+        if len(values) != 1 or "not JSON" in found:
+            return None
+        value, end, reason = values[0], len(text), "; ".join(filter(None, (reason, found)))
+    if text[end:].strip():
+        return None
+    if _ESCAPED_SURROGATE.search(text):
+        value, mended = _mend(value)
+        reason = "; ".join(filter(None, (reason, "half of a surrogate pair, read as U+FFFD" if mended else "")))
+    problems = (Problem(row=1, reason=reason),) if reason else ()
+    return Row(line=1, value=value, raw=""), problems
+
+
+def _text(data: bytes) -> tuple[str, str]:
+    try:
+        return data.decode("utf-8-sig"), ""
+    except UnicodeDecodeError as error:
+        return data.decode("utf-8-sig", "replace"), f"not UTF-8 at byte {error.start}, read as U+FFFD"
+
+
+def _kept(data: bytes) -> str:
+    """Bytes that are not text stay legible as escapes, so that nothing is lost."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    # 1e999 is good JSON, and infinite in every language that sends it on.
+    return number if math.isfinite(number) else _refuse(digits)
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_LENIENT = json.JSONDecoder(
+    strict=False,
+    parse_constant=lambda _: None,
+    parse_float=lambda digits: float(digits) if math.isfinite(float(digits)) else None,
+)
+_SPACE = re.compile(r"\s*")
+
+
+def values_in(text: str) -> tuple[list[Any], str]:
+    """Every JSON value that stands in the text, and what was wrong, if anything was."""
+    values, reason = _scan(_STRICT, text)
+    if reason:
+        values, rest = _scan(_LENIENT, text)
+        # Where the lenient reading gets through, the strict one says what it had to overlook.
+        reason = rest or f"{reason}, read leniently"
+    if len(values) > 1:
+        reason = "; ".join(filter(None, (f"{len(values)} JSON values on one line, all read", reason)))
+    if _ESCAPED_SURROGATE.search(text):
+        mended = [_mend(value) for value in values]
+        values = [value for value, _ in mended]
+        if any(changed for _, changed in mended):
+            reason = "; ".join(filter(None, (reason, "half of a surrogate pair, read as U+FFFD")))
+    return values, reason
+
+
+def _scan(decoder: json.JSONDecoder, text: str) -> tuple[list[Any], str]:
+    values: list[Any] = []
+    at = _SPACE.match(text, 0).end()  # type: ignore[union-attr]
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            return values, f"not JSON: {error}"
+        values.append(value)
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    return values, ""
+
+
+def _mend(value: Any) -> tuple[Any, bool]:
+    """A lone surrogate cannot be sent as UTF-8 by anyone."""
+    if isinstance(value, str):
+        mended = _SURROGATE.sub("\ufffd", value)
+        return mended, mended != value
+    if isinstance(value, list):
+        parts = [_mend(part) for part in value]
+        return [part for part, _ in parts], any(changed for _, changed in parts)
+    if isinstance(value, dict):
+        pairs = [(_mend(key), _mend(part)) for key, part in value.items()]
+        return {key[0]: part[0] for key, part in pairs}, any(key[1] or part[1] for key, part in pairs)
+    return value, False
+
+
+def seconds(value: Any) -> float | None:
+    """ISO 8601, seconds or milliseconds to seconds since the epoch."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        if not math.isfinite(value):
+            return None
+        # 1e11 seconds is the year 5138; as milliseconds it is 1973.
+        return value / 1000 if value > 1e11 else float(value)
+    if not isinstance(value, str):
+        return None
+    try:
+        when = datetime.fromisoformat(value)
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+# No model offers a window of more; a row that claims it counts something else.
+_LARGEST_WINDOW = 5_000_000
+
+
+def usage_from(read: Any, write: Any, fresh: Any, output: Any) -> tuple[Usage | None, str]:
+    """The usage, or why it cannot be one. All zeros is no usage: no call costs nothing."""
+    parts = [0 if part is None else part for part in (fresh, read, write, output)]
+    if any(isinstance(part, bool) or not isinstance(part, int | float) or not math.isfinite(part) for part in parts):
+        return None, "the usage is not made of numbers"
+    whole = [int(part) for part in parts]
+    if min(whole) < 0:
+        return None, "the usage is negative"
+    if sum(whole) > _LARGEST_WINDOW:
+        return None, f"the usage claims {sum(whole)} tokens, more than any window holds"
+    if not any(whole[:3]):
+        return None, ""
+    return Usage(input=whole[0], cache_read=whole[1], cache_write=whole[2], output=whole[3]), ""
