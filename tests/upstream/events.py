@@ -1,0 +1,137 @@
+"""An answer as the stream of events that spells it. What the events add up to is the answer itself, to the byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from upstream.finding import Body, Json
+
+PIECE = 24
+"""Characters per delta: a few deltas for a sentence, and words are cut in the middle."""
+
+
+def stream(wire: str, body: Body, response: Body) -> list[bytes]:
+    if wire == "anthropic":
+        return [_named(event) for event in _anthropic(response)]
+    if wire == "openai_chat":
+        return [*(_data(chunk) for chunk in _chat(body, response)), b"data: [DONE]\n\n"]
+    numbered = ({**event, "sequence_number": at} for at, event in enumerate(_responses(response)))
+    return [_named(event) for event in numbered]
+
+
+def failed(wire: str, response: Body, error: Body) -> list[bytes]:
+    """A stream that opens with HTTP 200 and then breaks. `error` is the wire's own envelope."""
+    if wire == "anthropic":
+        return [_named(next(_anthropic(response))), _named(error)]
+    if wire == "openai_chat":
+        return [_data(error)]
+    broken = {**response, "status": "failed", "output": [], "usage": None, "error": error["error"]}
+    opening = {"type": "response.created", "response": {**broken, "status": "in_progress"}, "sequence_number": 0}
+    return [_named(opening), _named({"type": "response.failed", "response": broken, "sequence_number": 1})]
+
+
+def _named(event: Body) -> bytes:
+    return f"event: {event['type']}\n".encode() + _data(event)
+
+
+def _data(value: Json) -> bytes:
+    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for at in range(0, len(text), PIECE):
+        yield text[at : at + PIECE]
+
+
+def _anthropic(response: Body) -> Iterator[Body]:
+    opening = {**response["usage"], "output_tokens": 1}
+    yield {"type": "message_start", "message": {**response, "content": [], "stop_reason": None, "usage": opening}}
+    yield {"type": "ping"}
+    for at, block in enumerate(response["content"]):
+        empty, deltas = _deltas(block)
+        yield {"type": "content_block_start", "index": at, "content_block": empty}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": at, "delta": delta}
+        yield {"type": "content_block_stop", "index": at}
+    ending = {"stop_reason": response["stop_reason"], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": ending, "usage": response["usage"]}
+    yield {"type": "message_stop"}
+
+
+def _deltas(block: Body) -> tuple[Body, list[Body]]:
+    """What the block starts as, and what is added."""
+    kind = block["type"]
+    if kind == "text":
+        return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+    if kind == "thinking":
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])]
+        signed = {"type": "signature_delta", "signature": block["signature"]}
+        return {**block, "thinking": "", "signature": ""}, [*deltas, signed]
+    if kind == "tool_use":
+        pieces = _pieces(json.dumps(block["input"], ensure_ascii=False))
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    return block, []
+
+
+def _chat(body: Body, response: Body) -> Iterator[Body]:
+    head = {"id": response["id"], "object": "chat.completion.chunk", "created": 0, "model": response["model"]}
+    choice = response["choices"][0]
+    for delta in _chat_deltas(choice["message"]):
+        yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    if (body.get("stream_options") or {}).get("include_usage"):
+        yield {**head, "choices": [], "usage": response["usage"]}
+
+
+def _chat_deltas(message: Body) -> Iterator[Body]:
+    yield {"role": "assistant", "content": None if message["content"] is None else ""}
+    for field in ("reasoning_content", "content"):
+        for piece in _pieces(message.get(field) or ""):
+            yield {field: piece}
+    for at, call in enumerate(message.get("tool_calls", [])):
+        kind = call["type"]
+        field = "arguments" if kind == "function" else "input"
+        yield {"tool_calls": [{"index": at, **call, kind: {**call[kind], field: ""}}]}
+        for piece in _pieces(call[kind][field]):
+            yield {"tool_calls": [{"index": at, kind: {field: piece}}]}
+
+
+def _responses(response: Body) -> Iterator[Body]:
+    begun = {**response, "status": "in_progress", "output": [], "usage": None}
+    yield {"type": "response.created", "response": begun}
+    yield {"type": "response.in_progress", "response": begun}
+    for at, item in enumerate(response["output"]):
+        place = {"output_index": at, "item_id": item["id"]}
+        yield {"type": "response.output_item.added", "output_index": at, "item": _begun(item)}
+        yield from ({**event, **place} for event in _item_events(item))
+        yield {"type": "response.output_item.done", "output_index": at, "item": item}
+    yield {"type": "response.completed", "response": response}
+
+
+def _begun(item: Body) -> Body:
+    blank: dict[str, Body] = {
+        "message": {"content": []},
+        "function_call": {"arguments": ""},
+        "custom_tool_call": {"input": ""},
+    }
+    started = {"status": "in_progress"} if "status" in item else {}
+    return {**item, **started, **blank.get(item["type"], {})}
+
+
+def _item_events(item: Body) -> Iterator[Body]:
+    if item["type"] == "message":
+        for at, part in enumerate(item["content"]):
+            where = {"content_index": at}
+            yield {"type": "response.content_part.added", **where, "part": {**part, "text": ""}}
+            for piece in _pieces(part["text"]):
+                yield {"type": "response.output_text.delta", **where, "delta": piece}
+            yield {"type": "response.output_text.done", **where, "text": part["text"]}
+            yield {"type": "response.content_part.done", **where, "part": part}
+    elif item["type"] in ("function_call", "custom_tool_call"):
+        function = item["type"] == "function_call"
+        event = "response.function_call_arguments" if function else "response.custom_tool_call_input"
+        field = "arguments" if function else "input"
+        for piece in _pieces(item[field]):
+            yield {"type": f"{event}.delta", "delta": piece}
+        yield {"type": f"{event}.done", field: item[field]}

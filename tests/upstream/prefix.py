@@ -1,0 +1,103 @@
+"""What a provider's cache and a bound signature see: the body as a run of units, in prompt order, byte for byte.
+
+Key order and white space inside strings count. Cache marks do not, and a bare string is its text block. A token is
+three characters of this run; a picture or a file counts as a fixed number of characters that its bytes determine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from upstream.finding import Body, Json
+
+CHARACTERS_PER_TOKEN = 3
+MEDIA_CHARACTERS = 4500
+"""1500 tokens: about what a picture of 1.1 megapixels is billed."""
+MEDIA_LEAST = 200
+"""Shorter base64 is left as it is; it cannot distort a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One tool, one system block, or one block of one message."""
+
+    text: str
+    """Its serialisation, with its role."""
+    message: int
+    """-1 for tools and system."""
+    block: int
+    mark: Json
+    """Its `cache_control`, if any."""
+
+
+def serial(value: Json) -> str:
+    return json.dumps(_folded(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _folded(value: Json) -> Json:
+    """Without marks, and with media replaced by as many characters as they are worth."""
+    if isinstance(value, list):
+        return [_folded(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    source = value.get("type") == "base64"
+    return {
+        key: _worth(entry) if _is_media(key, entry, source) else _folded(entry)
+        for key, entry in value.items()
+        if key != "cache_control"
+    }
+
+
+def _is_media(key: str, value: Json, source: bool) -> bool:
+    if not isinstance(value, str) or len(value) <= MEDIA_LEAST:
+        return False
+    return (key == "data" and source) or (key in ("url", "image_url", "file_data") and value.startswith("data:"))
+
+
+def _worth(data: str) -> str:
+    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest().ljust(MEDIA_CHARACTERS, ".")
+
+
+def units(wire: str, body: Body) -> list[Unit]:
+    """Tools, then system, then messages. On OpenAI's wires nothing is marked and a message is one unit."""
+    if wire == "anthropic":
+        return list(_anthropic(body))
+    found = [("tools", entry) for entry in body.get("tools") or []]
+    found += [("instructions", entry) for entry in [body.get("instructions")] if entry]
+    history = body.get("messages") if wire == "openai_chat" else body.get("input")
+    turns = history if isinstance(history, list) else [{"role": "user", "content": history}]
+    heads = [Unit(f"{name}:{serial(entry)}", -1, 0, None) for name, entry in found]
+    return heads + [Unit(serial(entry), at, 0, None) for at, entry in enumerate(turns)]
+
+
+def _anthropic(body: Body) -> Iterator[Unit]:
+    for name in ("tools", "system"):
+        for at, entry in enumerate(_blocks(body.get(name))):
+            yield Unit(f"{name}:{serial(entry)}", -1, at, entry.get("cache_control"))
+    for index, message in enumerate(body.get("messages") or []):
+        for at, block in enumerate(_blocks(message.get("content"))):
+            yield message_unit(message.get("role", ""), index, at, block)
+
+
+def message_unit(role: str, index: int, at: int, block: Body) -> Unit:
+    # The first block opens the message: two messages and one message of the same blocks are different prompts.
+    opening = "|" if at == 0 else "+"
+    return Unit(f"{role}{opening}{serial(block)}", index, at, block.get("cache_control"))
+
+
+def _blocks(content: Json) -> list[Body]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [entry for entry in content or [] if isinstance(entry, dict)]
+
+
+def tokens(run: Iterable[Unit]) -> int:
+    return sum(len(unit.text) for unit in run) // CHARACTERS_PER_TOKEN
+
+
+def chain(digest: str, unit: Unit) -> str:
+    """The digest of a run that is one unit longer."""
+    return hashlib.sha256(f"{digest}\0{unit.text}".encode("utf-8", "surrogatepass")).hexdigest()
