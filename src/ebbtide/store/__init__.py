@@ -1,0 +1,53 @@
+"""Where sessions are kept: in memory, or in a directory whose files other programs can read.
+
+Start at `contract.py` for what a store promises, then `lines.py` for what a line is.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ebbtide.core.errors import BadConfig
+from ebbtide.store.collect import Sweep, gc
+from ebbtide.store.contract import BlobInfo, Log, Reader, SessionInfo, Store
+from ebbtide.store.directory import DirectoryStore
+from ebbtide.store.files import Files
+from ebbtide.store.lines import Damage, Position, Reading, Record
+from ebbtide.store.memory import MemoryStore
+from ebbtide.store.records import message_record, record_uuid, summary_record, thread
+from ebbtide.store.verify import Verification, verify
+
+__all__ = [
+    "BlobInfo",
+    "Damage",
+    "DirectoryStore",
+    "Files",
+    "Log",
+    "MemoryStore",
+    "Position",
+    "Reader",
+    "Reading",
+    "Record",
+    "SessionInfo",
+    "Store",
+    "Sweep",
+    "Verification",
+    "gc",
+    "message_record",
+    "open_store",
+    "record_uuid",
+    "summary_record",
+    "thread",
+    "verify",
+]
+
+
+def open_store(where: str | os.PathLike[str] | None, *, durable: bool = True) -> Store:
+    """None: in memory. A path: in that directory. Without `durable` a power cut may take the last turns."""
+    if where is None:
+        return MemoryStore()
+    address = os.fspath(where)
+    if "://" in address:
+        scheme = address.partition("://")[0]
+        raise BadConfig(f"store: {scheme}:// comes in a later release; give a directory, or nothing for memory")
+    return DirectoryStore(os.path.expanduser(address), durable=durable)

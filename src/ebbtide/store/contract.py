@@ -1,0 +1,121 @@
+"""What any store promises. A commit that returned is kept; one that raised may be there or not, and `since` tells."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from ebbtide.store.lines import STORE, Position, Reading, Record
+from ebbtide.store.records import timestamp
+
+WAIT = 10.0
+"""Seconds to wait for the lock. A commit takes milliseconds; ten seconds means that a holder hangs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobInfo:
+    name: str
+    bytes: int
+    modified: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    session: str
+    project: str
+    path: str
+    """Of the log; empty for a session in memory."""
+    title: str
+    first_prompt: str
+    messages: int
+    created: str
+    modified: str
+    bytes: int
+    """Of the log alone."""
+
+
+class Reader(Protocol):
+    """One session, to look at. Nothing here writes."""
+
+    @property
+    def session(self) -> str: ...
+
+    def read(self) -> Reading: ...
+
+    def since(self, position: Position) -> Reading:
+        """What was appended after `position`, by whomever. Costs one stat where nothing was."""
+        ...
+
+    def get(self, name: str) -> str:
+        """A blob's text. StoreError where it is missing, or is not what was put."""
+        ...
+
+    def path(self, name: str) -> str:
+        """What a stub may tell the model; empty where there is no file."""
+        ...
+
+    def blobs(self) -> list[BlobInfo]: ...
+
+
+class Log(Reader, Protocol):
+    """One session, to write to. Several processes may hold one each."""
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Files that took the torn tails which this log found and repaired."""
+        ...
+
+    def commit(self, records: Sequence[Record], *, at: float) -> Position:
+        """All of them or none, durable on return. Without `locked`, the position skips what others wrote meanwhile."""
+        ...
+
+    def locked(self, timeout: float = WAIT) -> AbstractContextManager[bool]:
+        """For reading the tail, planning and committing as one. False: not taken; replay, and make no edits."""
+        ...
+
+    def put(self, name: str, text: str) -> None:
+        """Durable on return. The same text again is a no-op, another under the same name an error."""
+        ...
+
+
+class Store(Protocol):
+    def open(self, session: str, *, project: str = "", now: float) -> Log:
+        """A session to continue or to begin. Nothing is created before the first commit; a torn tail is set aside."""
+        ...
+
+    def peek(self, session: str, *, project: str = "") -> Reader:
+        """A session to look at; nothing is written, not even a repair."""
+        ...
+
+    def sessions(self) -> list[SessionInfo]:
+        """All of them, the most recently changed first."""
+        ...
+
+    def fork(self, session: str, new: str, *, project: str = "", upto: int | None = None, now: float) -> Log:
+        """A new session that begins as the first `upto` records of another, blobs included."""
+        ...
+
+
+def header(session: str, project: str, now: float) -> Record:
+    """The first line of a log: whose it is, as no file name can say it."""
+    return {"type": "ebb", STORE: "session", "sessionId": session, "cwd": project, "timestamp": timestamp(now)}
+
+
+def blob_records(sums: Mapping[str, str], at: float) -> list[Record]:
+    """Recorded with the commit that follows the put, so that `verify` can tell a changed blob."""
+    return [
+        {"type": "ebb", STORE: "blob", "name": name, "sha256": digest, "timestamp": timestamp(at)}
+        for name, digest in sums.items()
+    ]
+
+
+def blob_bytes(text: str) -> bytes:
+    """UTF-8; lone surrogates pass, since a tool's output is whatever it is."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def blob_sum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,112 @@
+"""Messages as Claude Code's own session files hold them, so that its tools read ours and we read its.
+
+Messages form a tree by `parentUuid`: to rewind is to answer an earlier message, and nothing is deleted. A uuid follows
+from the session, the parent and the message alone, so a second run gives the same record.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from ebbtide.store.lines import Record
+
+# Any fixed value will do; changing it would change every uuid we ever wrote.
+_NAMESPACE = uuid.UUID("6ebb71de-0000-5000-8000-000000000001")
+_TYPES = {"assistant": "assistant", "system": "system", "developer": "system"}
+MESSAGES = ("user", "assistant", "system")
+"""The record types that carry a message."""
+
+
+def message_record(
+    message: Mapping[str, object],
+    *,
+    session: str,
+    parent: str | None,
+    at: float,
+    project: str = "",
+    branch: str = "",
+    version: str = "",
+    sidechain: bool = False,
+    wire: object = None,
+    extra: Mapping[str, object] | None = None,
+) -> Record:
+    """`message` is `{role, content}` in Anthropic's shape; `wire` is the message of another wire as it came.
+
+    `extra` holds what only some clients know: `thinkingMetadata`, `todos`, `permissionMode`.
+    """
+    record: Record = {
+        "parentUuid": parent,
+        "isSidechain": sidechain,
+        "userType": "external",
+        "cwd": project,
+        "sessionId": session,
+        "version": version,
+        "gitBranch": branch,
+        "type": _TYPES.get(str(message.get("role")), "user"),
+        "message": dict(message),
+    }
+    if wire is not None:
+        record["wire"] = wire
+    return {**record, **(extra or {}), "uuid": record_uuid(record), "timestamp": timestamp(at)}
+
+
+def summary_record(
+    text: str,
+    *,
+    session: str,
+    parent: str | None,
+    at: float,
+    slug: str = "",
+    project: str = "",
+    branch: str = "",
+    version: str = "",
+) -> Record:
+    """A compaction's summary: shown in the transcript, a user message to the model."""
+    return message_record(
+        {"role": "user", "content": text},
+        session=session,
+        parent=parent,
+        at=at,
+        project=project,
+        branch=branch,
+        version=version,
+        extra={"slug": slug, "isVisibleInTranscriptOnly": True, "isCompactSummary": True},
+    )
+
+
+def record_uuid(record: Mapping[str, object]) -> str:
+    """What `uuid` must be in a record of ours. `verify` compares."""
+    parts = [record.get(key) for key in ("sessionId", "parentUuid", "message", "wire")]
+    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return str(uuid.uuid5(_NAMESPACE, canonical))
+
+
+def thread(records: Iterable[Record], leaf: str | None = None) -> list[Record]:
+    """The messages from the root to `leaf`, the newest message where not given: what a resumed session has said."""
+    messages = [record for record in records if record.get("type") in MESSAGES and record.get("uuid")]
+    by_uuid = {str(record["uuid"]): record for record in messages}
+    at = leaf if leaf is not None else (str(messages[-1]["uuid"]) if messages else None)
+    path: list[Record] = []
+    # Taking each out of the table ends the walk even where a damaged file links in a circle.
+    while at is not None and (record := by_uuid.pop(at, None)) is not None:
+        path.append(record)
+        parent = record.get("parentUuid")
+        at = str(parent) if parent else None
+    return path[::-1]
+
+
+def first_words(content: object) -> str:
+    """The first text of a message's content, whichever of its two shapes it has."""
+    if isinstance(content, str):
+        return content
+    blocks: Sequence[object] = content if isinstance(content, list) else ()
+    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def timestamp(at: float) -> str:
+    """ISO 8601 in UTC with milliseconds and `Z`."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
