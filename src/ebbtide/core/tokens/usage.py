@@ -15,11 +15,9 @@ def usage_from(obj: object) -> Usage | None:
 
     OpenAI counts cached tokens inside the prompt, Anthropic beside it. None where there is nothing to read.
     """
-    data = _mapping(obj)
+    data = _numbers(obj) or _numbers(obj.get("usage") if isinstance(obj, Mapping) else getattr(obj, "usage", None))
     if data is None:
         return None
-    if not _KEYS & data.keys():
-        return usage_from(data["usage"]) if data.get("usage") is not None and data["usage"] is not obj else None
     if "prompt_tokens" in data or "completion_tokens" in data:
         cached = (_mapping(data.get("prompt_tokens_details")) or {}).get("cached_tokens")
         return _inclusive(data.get("prompt_tokens"), cached, data.get("completion_tokens"))
@@ -40,6 +38,11 @@ def _inclusive(prompt: object, cached: object, output: object) -> Usage:
     whole = _whole(prompt)
     read = min(_whole(cached), whole)
     return Usage(input=whole - read, cache_read=read, output=_whole(output))
+
+
+def _numbers(obj: object) -> Mapping[str, object] | None:
+    data = _mapping(obj)
+    return data if data is not None and _KEYS & data.keys() else None
 
 
 def _mapping(obj: object) -> Mapping[str, object] | None:
