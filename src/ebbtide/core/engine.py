@@ -84,7 +84,7 @@ class Situation:
     """How many calls are expected before the cache goes cold."""
     growth: int = 0
     """Tokens that a call adds, on average so far."""
-    prices: Prices = Prices(read=0.1, write=1.25)
+    prices: Prices = field(default_factory=lambda: Prices(read=0.1, write=1.25))
     count: Callable[[str], int] = _quarter
     """How the policy counts the tokens of a text. Not journaled: it follows from the policy."""
     shelf: Shelf | None = None

@@ -55,7 +55,9 @@ def _block(role: Role, block: Any, path: str) -> Block:
     if kind == "tool_result":
         return _result(block)
     if kind in ("thinking", "redacted_thinking"):
-        return Block(role, "thinking", as_text(block.get("thinking")), block, canonical_json(block), source="assistant")
+        signature = as_text(block.get("signature") or block.get("data"))
+        words = as_text(block.get("thinking"))
+        return Block(role, "thinking", words, block, canonical_json(block), source="assistant", signature=signature)
     if kind == "image":
         return Block(
             role, "image", "", block, canonical_json(block), media=1, pixels=(_pixels(block),), tier=1, source="user"

@@ -45,7 +45,10 @@ def blocks(message: Any, path: str) -> list[Block]:
         return [_output(message)]
     # Reasoning and server tools leave whole with their run, or stay.
     words = as_text(message.get("summary") or message.get("content") or "")
-    return [Block("assistant", "opaque", words, message, _identity(message), locked=kind == "compaction")]
+    hidden = as_text(message.get("encrypted_content"))
+    return [
+        Block("assistant", "opaque", words, message, _identity(message), locked=kind == "compaction", signature=hidden)
+    ]
 
 
 def _identity(message: Mapping[str, Any]) -> str:

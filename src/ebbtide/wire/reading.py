@@ -63,6 +63,8 @@ class Reader:
     """Told by the caller, or found from the first body."""
     ours: Collection[str] = frozenset()
     """Fingerprints of stand-ins that went out: fed back as history they are known, and left alone."""
+    pinned: Collection[str] = frozenset()
+    """Ids of items that a person wants to stay."""
     _last: Request | None = None
     _seen: Counter[str] = field(default_factory=Counter)
     _names: dict[str, str] = field(default_factory=dict)
@@ -94,6 +96,24 @@ class Reader:
         )
         return self._last
 
+    @property
+    def last_wire(self) -> Wire | None:
+        return self._last.wire if self._last else self.wire
+
+    def forget(self) -> None:
+        """Read the next request whole: what is pinned or ours has changed."""
+        self._last = None
+
+    def ids(self, wire: Wire, message: Any) -> list[str]:
+        """The ids a message would get if it came next, without reading it in."""
+        seen = Counter[str]()
+        found = []
+        for block in wire.blocks(message, wire.key):
+            mark = fingerprint(block.role, block.kind, block.canonical)
+            found.append(f"{mark}-{self._seen[mark] + seen[mark]}")
+            seen[mark] += 1
+        return found
+
     def _items(
         self, wire: Wire, body: Body, last: Request | None, at: float | None
     ) -> tuple[tuple[Item, ...], list[int], int]:
@@ -119,8 +139,9 @@ class Reader:
         self._seen[mark] = occurrence + 1
         if block.kind == "call":
             self._names[block.call_id] = block.name
+        id = f"{mark}-{occurrence}"
         return Item(
-            id=f"{mark}-{occurrence}",
+            id=id,
             message=message,
             role=block.role,
             kind=block.kind,
@@ -132,14 +153,15 @@ class Reader:
             source=OURS if mark in self.ours else block.source,
             media=block.media,
             at=at,
+            pinned=id in self.pinned,
             locked=block.locked,
             raw=block.raw,
         )
 
     def _tokens(self, block: Block) -> int:
-        tokens = self.estimator.text(block.text)
-        if block.name:
-            tokens += self.estimator.text(block.name)
+        if block.signature:
+            return self.estimator.thinking(block.text, block.signature)
+        tokens = self.estimator.block(block.kind, block.text)
         if block.media:
             tokens += sum(self.estimator.image(pixels) for pixels in block.pixels)
         if block.pages:
@@ -154,9 +176,10 @@ class Reader:
             return last.system, last.tools, last.overhead
         self._around = around
         system, tools = around
-        count = self.estimator.text
         words = system if isinstance(system, str) else canonical_json(system) if system else ""
-        return digest(system), digest(tools), (count(words), count(canonical_json(tools)) if tools else 0)
+        schemas = tools if isinstance(tools, list) else []
+        counted = sum(self.estimator.tool(canonical_json(tool)) for tool in schemas)
+        return digest(system), digest(tools), (self.estimator.text(words), counted)
 
 
 def write(request: Request, view: View, *, since: int = 0) -> list[Any]:

@@ -60,6 +60,8 @@ class Block:
     pages: int = 0
     """Characters of documents that are not text."""
     locked: bool = False
+    signature: str = ""
+    """Of thinking: it is as long as what it hides."""
 
 
 class Wire(Protocol):

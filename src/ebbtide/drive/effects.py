@@ -1,0 +1,122 @@
+"""The core decides, the edge acts. A preparation yields effects; a driver performs them, sync or async.
+
+The lock is taken by `Load` and given back by `Append` or `Release`: held per commit, never while a model is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ebbtide.core.errors import StoreError
+from ebbtide.core.types import Ask, Blob
+from ebbtide.store import Log, Position, Reading, Record
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Take the lock and read what others appended. The answer is a `Reading`, or None if the lock is not to be had."""
+
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Make content durable. The answer is an empty string, or why it could not be done."""
+
+    blob: Blob
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Commit the records of a turn. The answer is the new position, or why it could not be done."""
+
+    records: Sequence[Record]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Nothing to commit."""
+
+
+Effect = Load | Save | Append | Release | Ask
+Answer = Reading | Position | str | None
+Steps = Generator[Effect, Answer, T]
+
+
+@dataclass(slots=True)
+class Performer:
+    """Performs effects on one session's log."""
+
+    log: Log
+    held: ExitStack = field(default_factory=ExitStack)
+
+    def __call__(self, effect: Effect) -> Answer:
+        match effect:
+            case Load():
+                return self._load(effect.position)
+            case Save():
+                return self._tried(lambda: self.log.put(effect.blob.name, effect.blob.text))
+            case Append():
+                return self._append(effect)
+            case Release():
+                self.held.close()
+                return None
+            case Ask():
+                return None
+
+    def _load(self, position: Position | None) -> Reading | None:
+        try:
+            if not self.held.enter_context(self.log.locked()):
+                return None
+            return self.log.read() if position is None else self.log.since(position)
+        except StoreError:
+            return None
+
+    def _append(self, effect: Append) -> Position | str:
+        try:
+            return self.log.commit(effect.records, at=effect.at)
+        except StoreError as failed:
+            return str(failed)
+        finally:
+            self.held.close()
+
+    def _tried(self, act: object) -> str:
+        assert callable(act)
+        try:
+            act()
+        except StoreError as failed:
+            return str(failed) or "the store refused"
+        return ""
+
+
+def drive(steps: Steps[T], log: Log) -> T:
+    """Perform effects one after the other."""
+    perform, answer = Performer(log), None
+    with perform.held:
+        while True:
+            try:
+                effect = steps.send(answer)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            answer = perform(effect)
+
+
+async def adrive(steps: Steps[T], log: Log) -> T:
+    """The same, with disk work off the event loop."""
+    perform, answer = Performer(log), None
+    with perform.held:
+        while True:
+            try:
+                effect = steps.send(answer)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            answer = await asyncio.to_thread(perform, effect)

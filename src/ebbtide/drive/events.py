@@ -1,0 +1,59 @@
+"""What a plan and its outcome are worth telling, as events with the fields that the seeds' telemetry has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ebbtide.core.engine import Plan
+from ebbtide.core.types import Edit, Item
+from ebbtide.drive.report import Event
+from ebbtide.wire.validity import Repair
+
+
+def told_of(
+    session: str, made: Plan | None, edits: Sequence[Edit], notes: Sequence[str], repairs: Sequence[Repair]
+) -> Iterator[Event]:
+    if made is not None and edits:
+        yield from _persisted(session, made, edits)
+        yield _microcompact(session, made, edits)
+    for edit in edits:
+        fields = {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "id": edit.id}
+        yield Event(kind="edit", session=session, fields=fields)
+    for repair in repairs:
+        yield Event(kind="repair", session=session, fields={"rule": repair.rule, "path": repair.path})
+    for note in notes:
+        yield Event(kind="store", session=session, fields={"message": note})
+
+
+def _persisted(session: str, made: Plan, edits: Sequence[Edit]) -> Iterator[Event]:
+    """R114, for each result whose content went to disk."""
+    for edit in edits:
+        if not edit.blobs or not edit.put:
+            continue
+        item, put = _covered(made, edit), edit.put[0]
+        fields = {
+            "toolName": item.name,
+            "originalSizeBytes": len(item.text),
+            "persistedSizeBytes": len(put.text),
+            "estimatedOriginalTokens": item.tokens,
+            "estimatedPersistedTokens": put.tokens,
+        }
+        yield Event(kind="result_persisted", session=session, fields=fields)
+
+
+def _microcompact(session: str, made: Plan, edits: Sequence[Edit]) -> Event:
+    """R244, once a batch; with what R147 wants in a boundary."""
+    saved = sum(edit.saved for edit in edits)
+    fields = {
+        "toolsCompacted": sum(1 for edit in edits if edit.put and edit.put[0].kind == "result"),
+        "totalUncompactedTokens": made.tokens_before,
+        "tokensAfterCompaction": made.tokens_after,
+        "tokensSaved": saved,
+        "triggerType": "auto",
+        "compactedToolIds": [edit.put[0].call_id for edit in edits if edit.put and edit.put[0].call_id],
+    }
+    return Event(kind="microcompact", session=session, fields=fields)
+
+
+def _covered(made: Plan, edit: Edit) -> Item:
+    return made.before.items[made.before.index[edit.first]]

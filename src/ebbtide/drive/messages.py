@@ -1,0 +1,87 @@
+"""Messages into the log, each once. A message is known by its parent and the ids of its items, not by its bytes:
+clients move cache marks every turn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ebbtide.store import Record, message_record
+from ebbtide.wire.reading import Reader, Request
+from ebbtide.wire.shape import Wire
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Which messages the log already has, and the path of the last request through them."""
+
+    session: str
+    project: str = ""
+    known: dict[str, str] = field(default_factory=dict)
+    """From parent and item ids to the record's uuid."""
+    path: list[str] = field(default_factory=list)
+
+    def absorb(self, records: Iterable[Mapping[str, object]]) -> None:
+        """Learn what the log holds."""
+        for record in records:
+            ids = record.get("ebbids")
+            if isinstance(ids, list) and record.get("uuid"):
+                self.known[_key(record.get("parentUuid"), ids)] = str(record["uuid"])
+
+    def advance(self, request: Request, now: float) -> list[Record]:
+        """Records for the messages of this request that the log does not have yet."""
+        same = min(request.body.same, len(self.path))
+        path, records = self.path[:same], []
+        for n in range(same, len(request.messages)):
+            after = request.firsts[n + 1] if n + 1 < len(request.firsts) else len(request.items)
+            ids = [item.id for item in request.items[request.firsts[n] : after]]
+            records += self._add(request.wire, request.messages[n], ids, path, now)
+        self.path = path
+        return records
+
+    def reply(self, reader: Reader, messages: Sequence[Any], now: float) -> Iterator[Record]:
+        """Records for what came back, under the ids it will have when the client sends it as history."""
+        wire = reader.last_wire
+        if wire is None:
+            return
+        path = self.path[:]
+        for message in messages:
+            yield from self._add(wire, message, reader.ids(wire, message), path, now)
+
+    def _add(self, wire: Wire, message: Any, ids: list[str], path: list[str], now: float) -> list[Record]:
+        parent = path[-1] if path else None
+        key = _key(parent, ids)
+        if key in self.known:
+            path.append(self.known[key])
+            return []
+        own = message if wire.name == "anthropic" else {"role": _role(message), "content": _words(wire, message)}
+        record = message_record(
+            own,
+            session=self.session,
+            parent=parent,
+            at=now,
+            project=self.project,
+            wire=None if wire.name == "anthropic" else message,
+            extra={"ebbids": ids},
+        )
+        path.append(str(record["uuid"]))
+        self.known[key] = path[-1]
+        return [record]
+
+
+def _key(parent: object, ids: Sequence[object]) -> str:
+    told = "\0".join([str(parent), *map(str, ids)])
+    return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
+
+
+def _role(message: Any) -> str:
+    role = str(message.get("role") or "")
+    return role if role in ("user", "system") else "user" if role == "developer" else "assistant"
+
+
+def _words(wire: Wire, message: Any) -> str:
+    """The user's words, for titles and lists; all else is under `wire`."""
+    blocks = wire.blocks(message, wire.key)
+    return "\n".join(block.text for block in blocks if block.role == "user" and block.kind == "text")

@@ -1,0 +1,67 @@
+"""What was done to one request, in numbers and words. Only what is known is claimed: money follows from the bill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from ebbtide.core.types import Composition, Edit
+
+Listener = Callable[["Event"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something worth knowing that happened. `fields` are those of the seeds' telemetry where they have it."""
+
+    kind: str
+    """`result_persisted` (R114), `microcompact` (R244), `edit`, `repair`, `fallback`, `store`, `warning`, `cache`."""
+    session: str
+    fields: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One request, before and after."""
+
+    tokens_before: int = 0
+    tokens_after: int = 0
+    level: str = "calm"
+    """Before anything was done."""
+    window: int = 0
+    auto_at: int = 0
+    """Where the policy acts by itself."""
+    edits: tuple[Edit, ...] = ()
+    """Made for this request. Earlier ones that still hold are in `held`."""
+    held: int = 0
+    """Edits that hold in what went out."""
+    marks: tuple[str, ...] = ()
+    """Cache breakpoints that we added, as in `messages.41.0`."""
+    warm: int = 0
+    """Tokens that the provider should still have cached."""
+    cost: float = 0.0
+    """Expected input bill in tokens at full price: cached ones count for what they cost."""
+    cost_untouched: float = 0.0
+    """The same for the request as the client gave it, had it never been touched and its cache held."""
+    made_of: Composition = field(default_factory=Composition)
+    repairs: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
+    """Files whose content the model no longer sees (R145): a reader should read them again before editing."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def context_left(self) -> float:
+        """Share left until the policy acts, never below zero (R051)."""
+        return max(0.0, 1 - self.tokens_after / self.auto_at) if self.auto_at else 0.0
+
+    @property
+    def saved(self) -> int:
+        return max(0, self.tokens_before - self.tokens_after)
+
+    def as_dict(self) -> dict[str, object]:
+        told = asdict(self)
+        told["edits"] = [
+            {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "first": edit.first, "last": edit.last}
+            for edit in self.edits
+        ]
+        return {**told, "context_left": self.context_left, "saved": self.saved}

@@ -1,0 +1,518 @@
+"""One conversation between requests: reads what is new, replays recorded edits, plans, and remembers.
+
+If anything of ours breaks, recorded edits are replayed and nothing new is planned. A stub is recorded only once its
+content is durable; where that fails, its edit is not made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ebbtide.core import journal
+from ebbtide.core.cache import anchor, prices_for, warmth
+from ebbtide.core.content import forgotten_files
+from ebbtide.core.engine import Budget, Plan, Situation, plan
+from ebbtide.core.errors import Blocked, WontFit
+from ebbtide.core.gauge import Readings, anchored_usage
+from ebbtide.core.journal import State, ebb, edit_to, fold
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.types import Composition, Edit, Item, Sent, Trigger, Usage
+from ebbtide.core.view import View
+from ebbtide.drive.effects import Answer, Append, Effect, Load, Release, Save, Steps
+from ebbtide.drive.events import told_of
+from ebbtide.drive.messages import Transcript
+from ebbtide.drive.projection import Projection, marked, project
+from ebbtide.drive.report import Event, Listener, Report
+from ebbtide.policy import Policy
+from ebbtide.store import Log, Position, Reading, Record
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader, Request, stand_in_marks
+from ebbtide.wire.shape import Wire
+
+_log = logging.getLogger("ebbtide")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A request, ready to go out."""
+
+    body: Any
+    report: Report
+    turn: int
+    """Which request of the session it is; 0 where nothing was recorded."""
+    model: str = ""
+    estimated: int = 0
+    """Tokens as the estimator counts them, no ratio applied: what the usage will be held against."""
+
+
+@dataclass(slots=True)
+class Session:
+    """The memory of one conversation. Its log is the truth; all here can be rebuilt from it."""
+
+    policy: Policy
+    window: int
+    log: Log
+    model: str = ""
+    project: str = ""
+    kept: bool = True
+    """Whether what leaves is kept. A stateless `fit` keeps nothing, and its stubs say so."""
+    wire: Wire | None = None
+    listen: Listener | None = None
+    mark_always: bool = False
+    exact: Callable[[Readings], int] | None = None
+    """A gauge to use instead of the policy's: `fit` promises by the upper bound."""
+    state: State = field(default_factory=State)
+    _position: Position | None = None
+    _reader: Reader = field(init=False)
+    _view: View | None = None
+    _projection: Projection | None = None
+    _transcript: Transcript = field(init=False)
+    _unsaved: list[Record] = field(default_factory=list)
+    _ours: set[str] = field(default_factory=set)
+    _failed: bool = False
+
+    def __post_init__(self) -> None:
+        self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours)
+        self._transcript = Transcript(session=self.log.session, project=self.project)
+
+    # --- preparing -----------------------------------------------------------------------------------------------
+
+    def preparing(
+        self, body: Mapping[str, Any] | bytes | str, *, now: float, trigger: Trigger = "auto", target: int | None = None
+    ) -> Steps[Prepared]:
+        """Read, replay, plan, persist, commit, write. Yields effects; the edge performs them."""
+        request = self._reader.read(body, at=now)
+        if request.passthrough:
+            report = Report(window=self.window, notes=(f"passed through: {request.passthrough}",))
+            return Prepared(body=body, report=report, turn=0, model=request.model)
+        loaded = yield Load(self._position)
+        may_edit = isinstance(loaded, Reading)
+        if isinstance(loaded, Reading):
+            request = self._absorb(loaded, body, request, now)
+        view = self._folded(request)
+        situation = self._situation(request, view, now, trigger, target)
+        made = self._plan(view, situation) if may_edit else None
+        edits, failures = (yield from self._persist(made.edits)) if made else ((), ())
+        if made and edits:
+            view = made.after if len(edits) == len(made.edits) else view.apply(edits)
+        projection = project(request, view, self._projection)
+        tree, marks = self._marked(request, view, projection)
+        out = request.body.emit(tree)
+        report = self._report(request, made, view, edits, situation, projection)
+        notes = [*failures, *(["the lock is held elsewhere: nothing new was planned"] if not may_edit else [])]
+        self._refuse(report, situation)
+        records = self._records(request, situation, projection, made, edits, now, [place.index for place in marks])
+        notes += yield from self._commit(records, now, may_edit)
+        self._view, self._projection = view, projection
+        self._tell(made, edits, notes, projection)
+        report = _noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
+        return Prepared(
+            body=out, report=report, turn=self.state.turns, model=request.model, estimated=self._estimate(request, view)
+        )
+
+    def _absorb(self, loaded: Reading, body: Any, request: Request, now: float) -> Request:
+        """Take in what this process has not seen: at first all, later what others appended."""
+        first, self._position = self._position is None, loaded.position
+        if not loaded.records:
+            return request
+        before = self.state
+        self.state = fold(self.state, loaded.records)
+        self._transcript.absorb(loaded.records)
+        if self.state.edits == before.edits and self.state.spared == before.spared and not first:
+            return request
+        self._learn_own(request.wire, self.state.edits)
+        return self._reread(body, now)
+
+    def _reread(self, body: Any, now: float) -> Request:
+        self._reader.pinned = self.state.spared
+        self._reader.forget()
+        self._view = self._projection = None
+        return self._reader.read(body, at=now)
+
+    def _learn_own(self, wire: Wire, edits: Sequence[Edit]) -> None:
+        """Remember how stand-ins look, to know them when a client feeds them back."""
+        for edit in edits:
+            for item in edit.put:
+                if not item.id:
+                    self._ours |= stand_in_marks(wire, wire.compose(None, [item]))
+
+    def _folded(self, request: Request) -> View:
+        view = self._view
+        if view is not None and view.edits == self.state.edits and request.same == len(view.items):
+            return view.extend(request.items[request.same :])
+        return View.of(request.items, self.state.edits)
+
+    # --- deciding ------------------------------------------------------------------------------------------------
+
+    def _situation(self, request: Request, view: View, now: float, trigger: Trigger, target: int | None) -> Situation:
+        prefix = self._prefix(request, view)
+        system, tools = request.overhead
+        output = request.max_output or self.policy.output_reserved
+        budget = Budget(
+            window=self.window,
+            max_output=output,
+            levels=self.policy.levels(self.window, output),
+            overhead=system + tools,
+        )
+        sent = self.state.sent
+        warm = warmth(
+            sent, now=now, model=request.model, system=request.system, tools=request.tools, prefix=prefix
+        ) if sent else None  # fmt: skip
+        tokens = (self.exact or self.policy.gauge)(self._readings(request, view, prefix))
+        newest = sent[-1] if sent else None
+        return Situation(
+            budget=budget,
+            tokens=tokens,
+            utilisation=tokens / max(1, self.policy.usable(self.window, output)),
+            warm=warm.messages if warm else 0,
+            new=self._first_new(view, prefix),
+            idle=max(0.0, now - newest.at) if newest else None,
+            trigger=trigger,
+            target=target,
+            growth=_growth(sent, tokens),
+            prices=prices_for(request.model, newest.ttl if newest else 300.0),
+            count=self.policy.estimator.text,
+            shelf=Shelf(directory=self._directory(), taken=self.state.taken) if self.kept else None,
+            bound=request.bound,
+            now=now,
+        )
+
+    def _directory(self) -> str:
+        path = self.log.path("x")
+        return path[:-2] if path else ""
+
+    def _prefix(self, request: Request, view: View) -> tuple[str, ...]:
+        """The chain of the view as it would go out with nothing new planned."""
+        made = project(request, view, self._projection)
+        self._projection = made
+        return made.chain
+
+    def _first_new(self, view: View, prefix: Sequence[str]) -> int:
+        """Place of the first entry that no request has carried."""
+        before = self._view
+        if before is not None and before.edits == view.edits and len(before.items) <= len(view.items):
+            return len(before.entries)
+        carried = max((journal.shared(one.prefix, prefix) for one in self.state.sent), default=0)
+        return len(view.entries) - _entries_after(view, len(prefix) - carried) if carried else 0
+
+    def _readings(self, request: Request, view: View, prefix: Sequence[str]) -> Readings:
+        sent, made = self.state.sent, self._projection
+        assert made is not None
+        reach, usage = anchor(
+            sent, model=request.model, system=request.system, tools=request.tools, prefix=prefix
+        ) if sent else (0, None)  # fmt: skip
+        system, tools = request.overhead
+        tail = view.entries[len(view.entries) - _entries_after(view, len(made.chain) - reach) :] if usage else ()
+        reply = sum(entry.tokens for entry in _leading(tail))
+        return Readings(
+            estimator=self.policy.estimator,
+            calibration=self.state.calibration,
+            model=request.model or self.model,
+            view=view.tokens,
+            messages=len(made.tokens),
+            system=system,
+            tools=tools,
+            last=next((one.usage for one in reversed(sent) if one.usage), None),
+            anchor=usage,
+            reply=reply,
+            since=sum(entry.tokens for entry in tail) - reply,
+        )
+
+    def _estimate(self, request: Request, view: View) -> int:
+        made = self._projection
+        messages = len(made.tokens) if made else 0
+        return self.policy.estimator.total(view.tokens + sum(request.overhead), messages)
+
+    def _plan(self, view: View, situation: Situation) -> Plan | None:
+        policy = self.policy
+        try:
+            return plan(
+                view,
+                policy.pressure,
+                situation.budget,
+                situation,
+                arrival=policy.arrival,
+                always=policy.always,
+                last_resort=policy.last_resort if policy.overflow != "error" else (),
+            )
+        except Exception:  # noqa: BLE001 - ours broke: recorded edits are replayed and nothing new is planned
+            if not self._failed:
+                _log.exception("planning failed; recorded edits are replayed")
+            self._failed = True
+            self._event("fallback", reason="planning failed")
+            return None
+
+    def _persist(self, edits: Sequence[Edit]) -> Generator[Effect, Answer, tuple[tuple[Edit, ...], tuple[str, ...]]]:
+        """Content first. An edit whose content could not be made durable is not made."""
+        kept: list[Edit] = []
+        failures: list[str] = []
+        for edit in edits:
+            why = ""
+            for blob in edit.blobs:
+                why = why or str((yield Save(blob)) or "")
+            if why:
+                failures.append(f"not taken out, since it could not be kept: {why}")
+            else:
+                kept.append(edit)
+        return tuple(kept), tuple(dict.fromkeys(failures))
+
+    def _refuse(self, report: Report, situation: Situation) -> None:
+        limit = situation.budget.window
+        if report.tokens_after > limit or (self.policy.overflow == "error" and report.level in ("hard", "blocking")):
+            raise WontFit(_too_large(report, limit), tokens=report.tokens_after, limit=limit, made_of=report.made_of)
+        if self.policy.blocks and situation.budget.levels.reached(report.tokens_after, "blocking"):
+            at = situation.budget.levels.blocking
+            told = f"context limit reached: {report.tokens_after:,} of {at:,} tokens. Compact, or start a new session."
+            raise Blocked(told, tokens=report.tokens_after, limit=at, made_of=report.made_of)
+
+    # --- going out -----------------------------------------------------------------------------------------------
+
+    def _marked(self, request: Request, view: View, made: Projection) -> tuple[Mapping[str, Any], Sequence[Any]]:
+        if self.policy.marks is None or not (view.owner or self.mark_always):
+            return made.tree, ()
+        return marked(request, made, self.policy.marks)
+
+    def _report(
+        self,
+        request: Request,
+        made: Plan | None,
+        view: View,
+        edits: Sequence[Edit],
+        situation: Situation,
+        out: Projection,
+    ) -> Report:
+        freed = (made.before.tokens - view.tokens) if made else 0
+        scale = self.state.calibration.ratio(request.model) if self.policy.gauge is anchored_usage else 1.0
+        before = situation.tokens
+        after = max(0, before - round(freed * scale))
+        kinds: dict[str, int] = {}
+        if view.owner or edits or after > situation.budget.levels.warning:
+            for entry in view.entries:
+                kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
+        return Report(
+            tokens_before=before,
+            tokens_after=after,
+            level=situation.level,
+            window=self.window,
+            auto_at=situation.budget.levels.auto,
+            edits=tuple(edits),
+            held=len({edit.id for edit in view.owner.values()}),
+            warm=sum(out.tokens[: situation.warm]),
+            made_of=Composition(system=request.overhead[0], tools=request.overhead[1], messages=kinds),
+            repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
+            forgotten=forgotten_files(made.before, view) if made and edits else (),
+            notes=tuple(_notes(made)),
+        )
+
+    def _records(
+        self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
+        now: float, marks: Sequence[int],
+    ) -> list[Record]:  # fmt: skip
+        records = self._transcript.advance(request, now)
+        path = tuple(self._transcript.path)
+        base = journal.shared(self.state.messages, path)
+        if made and edits:
+            records.append(self._plan_record(made, edits, situation, request, now))
+        before = self.state.sent[-1].prefix if self.state.sent else ()
+        shared = journal.shared(before, out.chain)
+        turn = ebb(
+            "turn", at=now, base=base, add=list(path[base:]), wire=request.wire.name, model=request.model,
+            system=request.system, tools=request.tools, out_base=shared, out_add=list(out.chain[shared:]), tokens=situation.tokens,
+            marks=list(marks), edited=bool(edits), overhead=list(request.overhead), max_output=request.max_output,
+        )  # fmt: skip
+        return [*records, turn]
+
+    def _plan_record(
+        self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request, now: float
+    ) -> Record:
+        told = [edit_to(edit) for edit in edits]
+        return ebb(
+            "plan",
+            id=f"p{self.state.turns + 1}",
+            at=now,
+            turn=self.state.turns + 1,
+            policy=self.policy.name,
+            window=self.window,
+            situation=_journaled(situation),
+            level=made.level,
+            tokens_before=made.tokens_before,
+            tokens_after=made.tokens_after,
+            edits=told,
+            blobs=[pair for edit in told for pair in _pairs(edit)],
+            planned=[edit.id for edit in made.edits],
+            messages=len(request.messages),
+        )
+
+    def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Answer, list[str]]:
+        """Append the turn. What could not be written is kept and goes with the next."""
+        self.state = fold(self.state, records)
+        if not may_edit:
+            self._unsaved += [record for record in records if record.get("kind") != "turn"]
+            yield Release()
+            return []
+        answer = yield Append([*self._unsaved, *records], now)
+        if isinstance(answer, Position):
+            self._position, self._unsaved = answer, []
+            return []
+        self._unsaved += records
+        return [f"not saved yet: {answer}"]
+
+    def _tell(self, made: Plan | None, edits: Sequence[Edit], notes: Sequence[str], out: Projection) -> None:
+        if edits and made:
+            wire = self._reader.last_wire
+            if wire is not None:
+                self._learn_own(wire, edits)
+        if self.listen is None:
+            return
+        for event in told_of(self.log.session, made, edits, notes, out.repairs):
+            self.listen(event)
+
+    def _event(self, kind: str, **fields: object) -> None:
+        if self.listen is not None:
+            self.listen(Event(kind=kind, session=self.log.session, fields=fields))
+
+    # --- afterwards ----------------------------------------------------------------------------------------------
+
+    def recording(self, reply: Sequence[Any], usage: Usage | None, ready: Prepared, *, now: float) -> Steps[None]:
+        """The reply into the log, its usage onto the request it answers."""
+        records: list[Record] = list(self._transcript.reply(self._reader, reply, now))
+        if usage is not None and ready.turn:
+            records.append(
+                ebb(
+                    "usage",
+                    turn=ready.turn,
+                    model=ready.model,
+                    estimated=ready.estimated,
+                    at=now,
+                    input=usage.input,
+                    cache_read=usage.cache_read,
+                    cache_write=usage.cache_write,
+                    output=usage.output,
+                )
+            )
+        yield from self._settle(records, now)
+
+    def undoing(self, *, now: float, batch: str = "") -> Steps[tuple[Edit, ...]]:
+        """Leave the newest batch of edits out, or the one named."""
+        yield from self._catch_up()
+        standing = [one for one in self.state.batches if one.id not in self.state.undone]
+        chosen = [one for one in standing if one.id == batch] if batch else standing[-1:]
+        if not chosen:
+            yield Release()
+            return ()
+        yield from self._settle([ebb("undo", batch=chosen[0].id, at=now)], now, locked=True)
+        self._reader.pinned = self.state.spared
+        self._reader.forget()
+        return chosen[0].edits
+
+    def redoing(self, *, now: float) -> Steps[tuple[Edit, ...]]:
+        """Bring back the batch that was undone last."""
+        yield from self._catch_up()
+        if not self.state.undone:
+            yield Release()
+            return ()
+        batch = next(one for one in self.state.batches if one.id == self.state.undone[-1])
+        yield from self._settle([ebb("redo", batch=batch.id, at=now)], now, locked=True)
+        self._reader.pinned = self.state.spared
+        self._reader.forget()
+        return batch.edits
+
+    def catching_up(self) -> Steps[None]:
+        """Take in what other processes did; nothing is written."""
+        yield from self._catch_up()
+        yield Release()
+
+    def wire_of(self, response: Mapping[str, Any]) -> Wire:
+        """The wire of the requests so far; before any, told by what a response has."""
+        known = self._reader.last_wire
+        if known is not None:
+            return known
+        return WIRES[
+            "openai_responses" if "output" in response else "openai_chat" if "choices" in response else "anthropic"
+        ]
+
+    def _catch_up(self) -> Generator[Effect, Answer, None]:
+        loaded = yield Load(self._position)
+        if isinstance(loaded, Reading):
+            self._position = loaded.position
+            self.state = fold(self.state, loaded.records)
+            self._transcript.absorb(loaded.records)
+
+    def _settle(self, records: list[Record], now: float, *, locked: bool = False) -> Generator[Effect, Answer, None]:
+        if not locked:
+            yield from self._catch_up()
+        yield from self._commit(records, now, True)
+
+
+def _growth(sent: Sequence[Sent], tokens: int) -> int:
+    """Tokens that a call added, on average over the requests remembered."""
+    return max(0, (tokens - sent[0].tokens) // len(sent)) if sent else 0
+
+
+def _entries_after(view: View, messages: int) -> int:
+    """How many entries stand in the last messages."""
+    at = len(view.entries)
+    while messages > 0 and at > 0:
+        at -= 1
+        if at == 0 or view.entries[at - 1].message != view.entries[at].message:
+            messages -= 1
+    return len(view.entries) - at
+
+
+def _leading(entries: Sequence[Item]) -> list[Item]:
+    """The assistant's items at the start: the reply that the usage already counts as output."""
+    found: list[Item] = []
+    for entry in entries:
+        if entry.role != "assistant":
+            break
+        found.append(entry)
+    return found
+
+
+def _journaled(situation: Situation) -> Record:
+    """All that a plan went by besides the view, so that it can be made again."""
+    return {
+        "tokens": situation.tokens,
+        "utilisation": situation.utilisation,
+        "warm": situation.warm,
+        "new": situation.new,
+        "idle": situation.idle,
+        "trigger": situation.trigger,
+        "target": situation.target,
+        "growth": situation.growth,
+        "prices": [situation.prices.read, situation.prices.write],
+        "directory": situation.shelf.directory if situation.shelf else None,
+        "bound": situation.bound,
+        "now": situation.now,
+        "overhead": situation.budget.overhead,
+        "max_output": situation.budget.max_output,
+    }
+
+
+def _pairs(edit: Record) -> list[object]:
+    blobs = edit["blobs"]
+    return blobs if isinstance(blobs, list) else []
+
+
+def _notes(made: Plan | None) -> list[str]:
+    if made is None:
+        return []
+    refused = [f"{edit.by}: {why}" for edit, why in made.refused]
+    return [*([made.held_back] if made.held_back else []), *refused]
+
+
+def _noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
+    return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
+
+
+def _too_large(report: Report, limit: int) -> str:
+    made = report.made_of
+    parts = {"system": made.system, "tools": made.tools, **made.messages}
+    told = ", ".join(f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens)
+    return (
+        f"{report.tokens_after:,} tokens do not fit a window of {limit:,}. They are made of: {told}. "
+        "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."
+    )

@@ -1,0 +1,63 @@
+"""What a policy is made of. A frozen value: to change one, `dataclasses.replace` it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ebbtide.core.engine import Levels, Pass
+from ebbtide.core.gauge import Gauge, anchored_usage
+from ebbtide.core.marks import Strategy, ranked
+from ebbtide.core.tokens import DEFAULT, Estimator
+
+LevelRule = Callable[[int, int], Levels]
+"""From window and output reservation to levels (D1)."""
+
+Overflow = Literal["prune", "summarize", "auto-compact", "error"]
+"""R010: what to do when the passes do not suffice. `error` raises instead of changing history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Templates:
+    """Texts around a fold, as a seed writes them. The fold itself fills `{summary}` and the like."""
+
+    summary_user: str = ""
+    """The user message that carries the summary."""
+    summary_ack: str = ""
+    """The assistant's answer to it, where the seed has one."""
+    summary_assistant: str = ""
+    """Where the summary is the assistant's own message."""
+    continuation: str = ""
+    """Added when the compaction was automatic."""
+    truncated: str = ""
+    """What stands where exchanges were dropped."""
+    boundary: str = ""
+    transcript_hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How one agent's conversation is kept inside its window."""
+
+    name: str
+    levels: LevelRule
+    usable: Callable[[int, int], int]
+    """The space that utilisation is measured against, from window and output reservation."""
+    estimator: Estimator = DEFAULT
+    gauge: Gauge = anchored_usage
+    arrival: tuple[Pass, ...] = ()
+    """Over items never sent yet."""
+    always: tuple[Pass, ...] = ()
+    """On every request; each decides for itself."""
+    pressure: tuple[Pass, ...] = ()
+    """Over a level, gentlest first, down to low water."""
+    last_resort: tuple[Pass, ...] = ()
+    """When the request must come down to the hard level and nothing else did it."""
+    marks: Strategy | None = ranked
+    overflow: Overflow = "prune"
+    blocks: bool = False
+    """Whether the blocking level refuses."""
+    output_reserved: int = 0
+    """What is set aside for the reply where the request does not say."""
+    templates: Templates = field(default_factory=Templates)

@@ -1,0 +1,20 @@
+"""Windows by model name, for when nobody says. Such a table is wrong for some model tomorrow: `window=` beats it."""
+
+from __future__ import annotations
+
+import re
+
+_WINDOWS = (
+    (r"gpt-4o|gpt-4-turbo|o1-mini", 128_000),
+    (r"gpt-4\.1|gemini", 1_000_000),
+    (r"gpt-4", 8_192),
+    (r"gpt-5|codex", 272_000),
+    (r"o[134]", 200_000),
+    (r"claude", 200_000),
+)
+"""First match wins, so `gpt-4o` is asked before `gpt-4` (R011)."""
+FALLBACK = 200_000
+
+
+def window_of(model: str) -> int:
+    return next((window for pattern, window in _WINDOWS if re.search(pattern, model.lower())), FALLBACK)
