@@ -1,0 +1,59 @@
+"""Ways to make a request smaller without a model. A pass is a plain function, and none knows another.
+
+Each proposes edits and does nothing; order, triggers and settings are the policy's.
+"""
+
+from ebbtide.core.engine import Pass
+from ebbtide.passes.budget_results import budget_results
+from ebbtide.passes.clear_media import clear_media
+from ebbtide.passes.clear_results import clear_results
+from ebbtide.passes.clear_to_target import clear_to_target
+from ebbtide.passes.drop_calls import drop_calls
+from ebbtide.passes.evict import evict, evict_messages
+from ebbtide.passes.limit_output import limit_output
+from ebbtide.passes.offload_input import offload_input
+from ebbtide.passes.offload_results import offload_results
+from ebbtide.passes.prune_results import prune_results
+from ebbtide.passes.shorten_text import shorten_text
+from ebbtide.passes.snip_results import snip_results
+from ebbtide.passes.strip_thinking import strip_thinking
+from ebbtide.passes.truncate_results import truncate_results
+
+ARRIVAL: tuple[Pass, ...] = (offload_results, offload_input, limit_output, truncate_results)
+"""They look at what was never sent, and may touch what the model has not seen."""
+
+PASSES: tuple[Pass, ...] = (
+    *ARRIVAL,
+    strip_thinking,
+    snip_results,
+    prune_results,
+    clear_to_target,
+    clear_results,
+    clear_media,
+    drop_calls,
+    budget_results,
+    shorten_text,
+    evict,
+    evict_messages,
+)
+"""All of them with their default settings, gentlest first. The laws run over these."""
+
+__all__ = [
+    "ARRIVAL",
+    "PASSES",
+    "budget_results",
+    "clear_media",
+    "clear_results",
+    "clear_to_target",
+    "drop_calls",
+    "evict",
+    "evict_messages",
+    "limit_output",
+    "offload_input",
+    "offload_results",
+    "prune_results",
+    "shorten_text",
+    "snip_results",
+    "strip_thinking",
+    "truncate_results",
+]

@@ -1,0 +1,152 @@
+"""What of a long text is worth showing. No cut parts what is read as one character.
+
+A preview is a function of the text and of how the policy counts tokens. The seeds take the head; ours takes head, tail
+and the lines between that decide: in a long output the reason of a failure is seldom at the top.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+Count = Callable[[str], int]
+Preview = Callable[[str, Count], str]
+
+_DECISIVE = re.compile(
+    r"error|exception|traceback|segfault|错误|失败|异常"
+    r"|\b(?:panic|fatal|fail(?:ed|ure|s)?|denied|not found|refused|timed? ?out|abort(?:ed)?)\b"
+    r"|\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+[1-9]",
+    re.IGNORECASE,
+)
+_CLUSTER = 32
+"""How far a cut moves to spare what is read as one character. Longer ones are not writing but attacks."""
+_JOINER = "\u200d"
+
+
+def decisive_lines(text: str, *, start: int = 0, stop: int | None = None, most: int = 12) -> tuple[str, ...]:
+    """Lines that tell how it ended, clipped; of many, the first and the last ones. Linear in the text."""
+    stop = len(text) if stop is None else stop
+    lines: list[str] = []
+    past = start
+    for match in _DECISIVE.finditer(text, start, stop):
+        if match.start() < past:
+            continue
+        begin = max(text.rfind("\n", past, match.start()) + 1, past)
+        end = text.find("\n", match.end(), stop)
+        past = stop if end < 0 else end
+        # 200: an error line is read whole, a minified file is not.
+        lines.append(clip(text, max(begin, match.start() - 100), min(past, match.start() + 100)).strip())
+    half = most // 2
+    return tuple(lines if len(lines) <= most else (*lines[:half], *lines[-(most - half) :]))
+
+
+def head_lines(n: int) -> Preview:
+    """The first n lines (R102)."""
+    return lambda text, _: "\n".join(text.split("\n", n)[:n])
+
+
+def first_chars(n: int) -> Preview:
+    """The first n characters (R115)."""
+    return lambda text, _: clip(text, 0, n)
+
+
+def head_chars(n: int) -> Preview:
+    """The first n characters, or less to end with a line, if that line ends in the second half (R110)."""
+
+    def preview(text: str, _: Count) -> str:
+        if len(text) <= n:
+            return text
+        newline = text.rfind("\n", 0, n)
+        return clip(text, 0, newline if newline > n / 2 else n)
+
+    return preview
+
+
+def essence(tokens: int) -> Preview:
+    """Head, the lines that decide, and tail, in at most so many tokens."""
+
+    def preview(text: str, count: Count) -> str:
+        chars = 4 * tokens
+        # Shrinks by the ratio by which it was too long. Below 80 characters only the marks would be left.
+        while chars >= 80:
+            shown = _essence(text, chars)
+            spent = count(shown)
+            if spent <= tokens:
+                return shown
+            chars = chars * tokens // (spent + 1)
+        return ""
+
+    return preview
+
+
+def _essence(text: str, chars: int) -> str:
+    if len(text) <= chars:
+        return text
+    head = head_chars(chars // 2)(text, len)
+    begin = len(text) - chars // 4
+    newline = text.find("\n", begin, -(chars // 8))
+    tail = clip(text, newline + 1 if newline >= 0 else begin, len(text))
+    left_out = len(text) - len(head) - len(tail)
+    parts = [head, f"[... {left_out} chars left out ...]"]
+    room = chars // 4 - 60  # the marks
+    for line in decisive_lines(text, start=len(head), stop=len(text) - len(tail)):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        parts.append(line)
+    if len(parts) > 2:
+        parts.append("[...]")
+    return "\n".join((*parts, tail))
+
+
+def head_and_tail(text: str, keep: int, marker: Callable[[int], str]) -> str:
+    """`keep` characters of either end, and between them what the marker says of the number left out."""
+    head, tail = clip(text, 0, keep), clip(text, len(text) - keep, len(text))
+    return head + marker(len(text) - len(head) - len(tail)) + tail
+
+
+def clip(text: str, start: int, stop: int) -> str:
+    """`text[start:stop]`, or less: neither end parts what is read as one character."""
+    start, stop = max(0, start), min(stop, len(text))
+    for _ in range(_CLUSTER):
+        if start >= stop or not _parts(text, start):
+            break
+        start += 1
+    for _ in range(_CLUSTER):
+        if stop <= start or not _parts(text, stop):
+            break
+        stop -= 1
+    return text[start:stop]
+
+
+def _parts(text: str, at: int) -> bool:
+    """Whether a cut here parts a surrogate pair, a letter and its accents, an emoji and what modifies it, a flag."""
+    if at <= 0 or at >= len(text):
+        return False
+    left, right = text[at - 1], text[at]
+    if right < "\u0300" and left < "\u0300":
+        return (left, right) == ("\r", "\n")
+    if _surrogate(left) == "high" and _surrogate(right) == "low":
+        return True
+    if _JOINER in (left, right) or unicodedata.category(right) in ("Mn", "Mc", "Me"):
+        return True
+    if "\U0001f3fb" <= right <= "\U0001f3ff" or "\U000e0020" <= right <= "\U000e007f":
+        return True
+    return _flag(right) and _flag(left) and _flags_before(text, at) % 2 == 1
+
+
+def _surrogate(char: str) -> str:
+    return "high" if "\ud800" <= char <= "\udbff" else "low" if "\udc00" <= char <= "\udfff" else ""
+
+
+def _flag(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+def _flags_before(text: str, at: int) -> int:
+    """Regional indicators right before a place: two make a flag."""
+    n = 0
+    while n < min(at, 2 * _CLUSTER) and _flag(text[at - 1 - n]):
+        n += 1
+    return n

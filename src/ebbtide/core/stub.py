@@ -1,0 +1,191 @@
+"""What stands where content was. One grammar of ours with one parser, and the seeds' own words beside it.
+
+    [ebb: result of read_file, 9000 tokens, 412 lines; kept in /agents/tool-results/toolu_1.txt]
+    [ebb: call of Write (src/app.py), 5200 tokens, 210 lines; not kept]
+
+The head is one line; a preview may follow it. The parser is for people and tools. Nothing is ever taken for a stub
+because it reads like one: a tool may print this very line, and the view knows its own stand-ins by id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ebbtide.core.framing import neutral, tag_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stub:
+    """What is known of content that left, or of the part of it that did."""
+
+    kind: str
+    """`result`, `call`, `input`, `text`, `image`, `document` or `history`: a lower-case word."""
+    name: str = ""
+    """The tool's name."""
+    about: str = ""
+    """The file a call wrote, an image's type and sides, how many exchanges."""
+    tokens: int = 0
+    lines: int = 0
+    path: str = ""
+    """Where it can be read: a file or a handle. Empty: it was not kept."""
+    preview: str = ""
+    more: bool = False
+    """Whether the preview is less than the whole."""
+    chars: int = 0
+    octets: int = 0
+    """Length in UTF-8. Like `chars` it is for the seeds' templates, and not part of the grammar."""
+
+
+Template = Callable[[Stub], str]
+
+_UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+_PLAIN_NAME = re.compile(r"[\w.:@/+-]+")
+_PLAIN_ABOUT = re.compile(rf'[^{_UNPRINTABLE}"()\[\]]+')
+_PLAIN_PATH = re.compile(rf'[^{_UNPRINTABLE}"\[\]]+')
+_QUOTED = r'"(?:[^"\\\n]|\\[^\n])*"'
+_HEAD = re.compile(
+    rf"\[ebb: (?P<kind>[a-z]+)"
+    rf"(?: of (?P<name>{_PLAIN_NAME.pattern}|{_QUOTED}))?"
+    rf"(?: \((?P<about>{_PLAIN_ABOUT.pattern}|{_QUOTED})\))?"
+    rf", (?P<tokens>[0-9]+) tokens, (?P<lines>[0-9]+) lines; "
+    rf"(?:not kept|kept in (?P<path>{_PLAIN_PATH.pattern}|{_QUOTED}))\]"
+)
+
+
+def render(stub: Stub) -> str:
+    """The default template. Names and paths that could end the line early are quoted as JSON."""
+    name = f" of {_quoted(stub.name, _PLAIN_NAME)}" if stub.name else ""
+    about = f" ({_quoted(stub.about, _PLAIN_ABOUT)})" if stub.about else ""
+    kept = f"kept in {_quoted(stub.path, _PLAIN_PATH)}" if stub.path else "not kept"
+    head = f"[ebb: {stub.kind}{name}{about}, {stub.tokens} tokens, {stub.lines} lines; {kept}]"
+    return f"{head}\n{stub.preview}" if stub.preview else head
+
+
+def parse(text: str) -> Stub | None:
+    """Read back what `render` wrote, but for `more`, `chars` and `octets`; None where the text does not begin so."""
+    head, _, preview = text.partition("\n")
+    match = _HEAD.fullmatch(head)
+    if match is None:
+        return None
+    part = match.groupdict(default="")
+    try:
+        name, about, path = (_unquoted(part[key]) for key in ("name", "about", "path"))
+    except ValueError:
+        return None
+    return Stub(
+        kind=part["kind"],
+        name=name,
+        about=about,
+        tokens=int(part["tokens"]),
+        lines=int(part["lines"]),
+        path=path,
+        preview=preview,
+    )
+
+
+def _quoted(text: str, plain: re.Pattern[str]) -> str:
+    return text if plain.fullmatch(text) else json.dumps(text)
+
+
+def _unquoted(text: str) -> str:
+    return str(json.loads(text)) if text.startswith('"') else text
+
+
+# The seeds' templates. What names a file falls back to ours where there is none: it must not promise one.
+
+
+def mini_claude_persisted(stub: Stub) -> str:
+    """R102."""
+    if not stub.path:
+        return render(stub)
+    return (
+        f"[Result too large ({stub.octets / 1024:.1f} KB, {stub.lines} lines). Full output saved to {stub.path}. "
+        f"You can use read_file to see the full result.]\n\nPreview (first 200 lines):\n{stub.preview}"
+    )
+
+
+def mini_claude_snipped(_: Stub) -> str:
+    """R125."""
+    return "[Content snipped - re-read if needed]"
+
+
+def mini_claude_cleared(_: Stub) -> str:
+    """R132."""
+    return "[Old result cleared]"
+
+
+_PERSISTED = tag_names(["persisted-output"])
+
+
+def claude_code_persisted(stub: Stub) -> str:
+    """R111, sizes as in the captured request (E4). What is shown cannot close the tag."""
+    if not stub.path:
+        return render(stub)
+    (preview,) = neutral([stub.preview], _PERSISTED)
+    return (
+        f"<persisted-output>\nOutput too large ({_kilobytes(stub.chars)}). Full output saved to: {stub.path}\n\n"
+        f"Preview (first 2KB):\n{preview}" + ("\n...\n" if stub.more else "\n") + "</persisted-output>"
+    )
+
+
+def claude_code_cleared(stub: Stub) -> str:
+    """R143, with the captured request's two newlines (E4). Where nothing is kept, what the seed says on failure."""
+    if not stub.path:
+        return "[Old tool result content cleared]"
+    return f"<persisted-output>Tool result saved to: {stub.path}\n\nUse Read to view</persisted-output>"
+
+
+def opencode_cleared(_: Stub) -> str:
+    """R154."""
+    return "[Old tool result content cleared]"
+
+
+def learn_persisted(stub: Stub) -> str:
+    """R115."""
+    if not stub.path:
+        return render(stub)
+    return f"Output too large. Saved to: {stub.path}\nPreview:\n{stub.preview}..."
+
+
+def learn_cleared(_: Stub) -> str:
+    """R151."""
+    return "[Output compacted - re-read if needed]"
+
+
+def region_input(stub: Stub) -> str:
+    """R116."""
+    if not stub.path:
+        return render(stub)
+    return f"[Large input saved to {stub.path}, {stub.chars} chars. Use Read tool to access.]"
+
+
+def region_output(stub: Stub) -> str:
+    """R117. The seed counts characters and calls them bytes."""
+    note = f"[Output truncated, {stub.chars} bytes total. Save to file with > if you need full output.]"
+    return f"{stub.preview}\n\n{note}"
+
+
+def region_evicted(_: Stub) -> str:
+    """R252."""
+    return "[Earlier turns truncated due to compactor error]"
+
+
+def truncated(chars: int) -> str:
+    """What stands between head and tail, R099."""
+    return f"\n\n[... truncated {chars} chars ...]\n\n"
+
+
+def budgeted(chars: int) -> str:
+    """What stands between head and tail, R121."""
+    return f"\n\n[... budgeted: {chars} chars truncated ...]\n\n"
+
+
+def _kilobytes(chars: int) -> str:
+    """As the captured request has it: `134.7KB`, `2KB`."""
+    if chars < 1024:
+        return f"{chars} bytes"
+    amount, unit = (chars / 1024, "KB") if chars < 1024**2 else (chars / 1024**2, "MB")
+    return f"{amount:.1f}".removesuffix(".0") + unit

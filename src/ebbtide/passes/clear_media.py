@@ -1,0 +1,48 @@
+"""Old images and documents become a line that says what they were. An image is paid for on every request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ebbtide.core.content import block, media_of, tool_of
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving, describe, may_leave, readable
+from ebbtide.core.stub import Template, render
+from ebbtide.core.types import Edit, Item
+from ebbtide.core.view import View
+
+
+def clear_media(
+    view: View,
+    situation: Situation,
+    *,
+    keep: int = 3,  # newest, wherever they stand
+    stub: Template = render,
+) -> Iterator[Edit]:
+    """Clear media older than the newest ones, oldest first, and none of the live request. Text beside them stays."""
+    live = view.turns[-1] if view.turns else len(view.entries)
+    media = [(i, entry) for i, entry in enumerate(view.entries) if entry.kind in ("image", "document") or entry.media]
+    leaving = Leaving(by="clear_media", view=view, situation=situation)
+    for i, entry in media[: max(0, len(media) - keep)]:
+        if not _may_leave(view, entry) or (i >= live and entry.kind != "result"):
+            continue
+        yield _result(leaving, entry, stub) if entry.kind == "result" else _alone(leaving, entry, stub)
+
+
+def _may_leave(view: View, entry: Item) -> bool:
+    return may_leave(view, replace(entry, text=entry.text or entry.kind))
+
+
+def _alone(leaving: Leaving, entry: Item, stub: Template) -> Edit:
+    content = block(entry)
+    path, blobs = leaving.keep(entry.kind, content, ".json") if content else ("", ())
+    line = stub(describe("", kind=entry.kind, about=media_of(entry), tokens=entry.tokens, path=path))
+    edit = leaving.rewrite(entry, line, f"old {entry.kind}", blobs)
+    return replace(edit, put=(replace(edit.put[0], kind="text"),))
+
+
+def _result(leaving: Leaving, entry: Item, stub: Template) -> Edit:
+    path, blobs = leaving.keep(entry.call_id, *readable(entry))
+    line = stub(describe("", kind="image", name=tool_of(leaving.view, entry), tokens=entry.tokens, path=path))
+    return leaving.rewrite(entry, f"{entry.text}\n{line}" if entry.text else line, "old image in a result", blobs)

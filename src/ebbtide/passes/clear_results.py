@@ -1,0 +1,52 @@
+"""Old results become stubs, oldest first. The call stays, so the model knows what it did and can do it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ebbtide.core.content import PROTECTED, tool_of
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving, may_leave, newest
+from ebbtide.core.stub import Template, render
+from ebbtide.core.types import Edit, Item
+from ebbtide.core.view import View
+
+
+def clear_results(
+    view: View,
+    situation: Situation,
+    *,
+    keep_results: int = 3,  # newest of the tools below
+    keep_turns: int = 0,
+    keep_tokens: int = 0,
+    min_tokens: int = 100,  # a stub takes about 30: clearing less saves little and costs a look-up
+    only: frozenset[str] | None = None,
+    never: frozenset[str] = PROTECTED,
+    stub: Template = render,
+) -> Iterator[Edit]:
+    """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
+    leaving = Leaving(by="clear_results", view=view, situation=situation)
+    for entry in _old(_selected(view, only, never), keep_results, keep_tokens, newest(view, keep_turns)):
+        if entry.tokens > min_tokens and may_leave(view, entry):
+            yield leaving.result(entry, stub, "old result")
+
+
+Placed = tuple[int, Item]
+
+
+def _selected(view: View, only: frozenset[str] | None, never: frozenset[str]) -> list[Placed]:
+    results = [(i, entry) for i, entry in enumerate(view.entries) if entry.kind == "result"]
+    tools = {entry.id: tool_of(view, entry) for _, entry in results}
+    return [
+        (i, entry) for i, entry in results if tools[entry.id] not in never and (only is None or tools[entry.id] in only)
+    ]
+
+
+def _old(results: list[Placed], keep_results: int, keep_tokens: int, newest_turns: int) -> list[Item]:
+    tokens = 0
+    old: list[Item] = []
+    for nth, (i, entry) in enumerate(reversed(results)):
+        tokens += entry.tokens
+        if nth >= keep_results and tokens > keep_tokens and i < newest_turns:
+            old.append(entry)
+    return old[::-1]

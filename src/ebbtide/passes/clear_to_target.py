@@ -1,0 +1,80 @@
+"""Old results go until the rest meets a target, if that is worth it: Claude Code's microcompact (R135-R144).
+
+The target is of results alone, not of the request. With one that a person named, the guards do not apply (R136).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ebbtide.core.content import tool_of
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Form, Leaving, as_received, may_leave
+from ebbtide.core.stub import Template, claude_code_cleared
+from ebbtide.core.types import Edit, Item
+from ebbtide.core.view import View
+
+BY = "clear_to_target"
+COMPACTABLE = frozenset(("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"))
+"""R135."""
+
+
+def clear_to_target(
+    view: View,
+    situation: Situation,
+    *,
+    target: int = 40_000,  # tokens (R135)
+    min_saved: int = 20_000,  # tokens (R135)
+    keep_results: int = 3,
+    level: str = "warning",
+    only: frozenset[str] = COMPACTABLE,
+    stub: Template = claude_code_cleared,
+    form: Form = as_received,
+) -> Iterator[Edit]:
+    """Clear the oldest until the target is met. The newest count towards it and stay (R138).
+
+    Belongs among the passes that run always: it has its own trigger and its own measure.
+    """
+    named = situation.target is not None
+    goal = situation.target if situation.target is not None else target
+    results = [entry for entry in view.results if tool_of(view, entry) in only and not _cleared(view, entry)]
+    chosen = _choose(view, results, goal, keep_results)
+    saved = sum(entry.tokens for entry in chosen)
+    if not named and (saved < min_saved or not situation.budget.levels.reached(situation.tokens, level)):
+        return
+    leaving = Leaving(by=BY, view=view, situation=situation)
+    for entry in chosen:
+        if may_leave(view, entry):
+            yield leaving.result(entry, stub, f"old results over {goal} tokens", form=form)
+    if chosen:
+        yield from _memories(view, leaving)
+
+
+def _cleared(view: View, entry: Item) -> bool:
+    owner = view.owner.get(entry.id)
+    return owner is not None and owner.by == BY
+
+
+def _choose(view: View, results: list[Item], goal: int, keep_results: int) -> list[Item]:
+    """Oldest first, while more than the goal is left (R139)."""
+    left = sum(entry.tokens for entry in results)
+    chosen: list[Item] = []
+    for entry in results[: max(0, len(results) - keep_results)]:
+        if left <= goal:
+            break
+        if entry.id in view.unseen or entry.pinned or entry.locked:
+            continue
+        chosen.append(entry)
+        left -= entry.tokens
+    return chosen
+
+
+def _memories(view: View, leaving: Leaving) -> Iterator[Edit]:
+    """Attached memories that the model has read go with the results (R141). They have no stub: they come anew."""
+    spoken = max((i for i, entry in enumerate(view.entries) if entry.role == "assistant"), default=0)
+    for entry in view.entries[:spoken]:
+        if entry.source == "memory" and may_leave(view, entry):
+            _, blobs = leaving.keep("memory", entry.text)
+            yield Edit(
+                by=BY, first=entry.id, last=entry.id, reason="old memory", saved=max(1, entry.tokens), blobs=blobs
+            )

@@ -1,0 +1,87 @@
+"""A large old call, a file written or a patch, leaves together with its result, as one note.
+
+Never a stub inside the arguments: models imitate it and write it into files. The note gives facts only: words of a
+tool do not belong in the assistant's mouth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ebbtide.core.content import PROTECTED, failed, file_of
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving, describe, original
+from ebbtide.core.stub import Template, render
+from ebbtide.core.types import OURS, Blob, Edit, Item
+from ebbtide.core.view import View
+
+Batch = Sequence[Item]
+"""What lies between the first call of an assistant's message and the last result that answers it."""
+
+
+def drop_calls(
+    view: View,
+    situation: Situation,
+    *,
+    min_tokens: int = 1_000,  # of the call alone: a small file; below that the call is worth more than the note
+    keep_results: int = 3,  # newest pairs
+    never: frozenset[str] = PROTECTED,
+    stub: Template = render,
+) -> Iterator[Edit]:
+    """Drop large old calls that went well, oldest first. Their siblings in a parallel batch stay as they are."""
+    leaving = Leaving(by="drop_calls", view=view, situation=situation)
+    recent = {entry.call_id for entry in view.results[max(0, len(view.results) - keep_results) :]}
+    for batch in _batches(view):
+        results = {entry.call_id: entry for entry in batch if entry.kind == "result"}
+        large = [
+            (call, results[call.call_id])
+            for call in batch
+            if call.kind == "call" and call.tokens > min_tokens and call.name not in never
+            if call.call_id in results and call.call_id not in recent
+        ]
+        # An error must stay: without it the model would believe that the file was written.
+        large = [pair for pair in large if not failed(original(view, pair[1]))]
+        if large:
+            yield _noted(leaving, batch, large, stub)
+
+
+def _batches(view: View) -> Iterator[Batch]:
+    """Batches that may change: seen, held by nobody, and not in an open loop that begins with thinking (A37)."""
+    bound = any(entry.kind == "thinking" for entry in view.entries[view.loop :])
+    end = view.loop if bound else len(view.entries)
+    for start, stop in pairwise(cut for cut in view.seams if cut <= end):
+        places = [i for i in range(start, stop) if view.entries[i].kind in ("call", "result")]
+        batch = view.entries[places[0] : places[-1] + 1] if places else ()
+        if batch and not any(_held(view, entry) for entry in batch):
+            yield batch
+
+
+def _held(view: View, entry: Item) -> bool:
+    owner = view.owner.get(entry.id)
+    # A result rewritten earlier is carried along as it is. Anything else of ours stands for more than lies here.
+    ours = view.is_ours(entry) and not (entry.kind == "result" and owner and owner.first == owner.last)
+    return ours or entry.locked or entry.pinned or entry.kind == "thinking" or entry.id in view.unseen
+
+
+def _noted(leaving: Leaving, batch: Batch, large: Sequence[tuple[Item, Item]], stub: Template) -> Edit:
+    gone = {item.id for pair in large for item in pair}
+    lines: list[str] = []
+    blobs: list[Blob] = []
+    for call, result in large:
+        path, kept = leaving.keep(call.call_id, call.text, ".json")
+        blobs += (*kept, *leaving.keep(call.call_id, original(leaving.view, result).text)[1])
+        about = describe(call.text, kind="call", name=call.name, about=file_of(call), tokens=call.tokens, path=path)
+        lines.append(stub(about))
+    text = "\n".join(lines)
+    tokens, tier = leaving.situation.count(text), max(entry.tier for entry in batch)
+    note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, tier=tier, source=OURS)
+    return Edit(
+        by=leaving.by,
+        first=original(leaving.view, batch[0]).id,
+        last=original(leaving.view, batch[-1]).id,
+        put=(note, *(entry for entry in batch if entry.id not in gone)),
+        reason="large old call",
+        saved=sum(item.tokens for pair in large for item in pair) - tokens,
+        blobs=tuple(blobs),
+    )

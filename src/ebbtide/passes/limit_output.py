@@ -1,0 +1,33 @@
+"""A command that prints too much is cut to its head, and told to write to a file next time (R117)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ebbtide.core.content import tool_of
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving
+from ebbtide.core.preview import first_chars
+from ebbtide.core.stub import Template, region_output
+from ebbtide.core.types import Edit
+from ebbtide.core.view import View
+
+COMMANDS = frozenset(("Bash", "bash", "shell", "run_shell", "local_shell", "exec_command", "run_terminal_cmd"))
+
+
+def limit_output(
+    view: View,
+    situation: Situation,
+    *,
+    limit: int = 30_000,  # chars; the seed names no number, this is the usual one for a shell tool
+    only: frozenset[str] = COMMANDS,
+    stub: Template = region_output,
+) -> Iterator[Edit]:
+    """Keep the head of new output over the limit; the whole goes to the shelf, if there is one."""
+    leaving = Leaving(by="limit_output", view=view, situation=situation)
+    for entry in view.entries[situation.new :]:
+        if entry.kind != "result" or entry.media or len(entry.text) <= limit or tool_of(view, entry) not in only:
+            continue
+        if entry.locked or entry.pinned or view.is_ours(entry):
+            continue
+        yield leaving.result(entry, stub, f"{len(entry.text)} chars, over {limit}", preview=first_chars(limit))

@@ -1,0 +1,39 @@
+"""A user's message that is too large to send goes to the shelf, and the message says where it is (R116).
+
+The user's words are never given up: where there is no shelf, they stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving, describe
+from ebbtide.core.preview import Preview, essence
+from ebbtide.core.stub import Template, render
+from ebbtide.core.types import Edit
+from ebbtide.core.view import View
+
+
+def offload_input(
+    view: View,
+    situation: Situation,
+    *,
+    limit: int = 200_000,  # chars, 50k tokens: pasted logs and dumps, not long instructions
+    preview: Preview = essence(2_000),  # noqa: B008 - a value; what is asked stands at the top or the end of a paste
+    stub: Template = render,
+) -> Iterator[Edit]:
+    """Offload new user text over the limit."""
+    if situation.shelf is None:
+        return
+    leaving = Leaving(by="offload_input", view=view, situation=situation)
+    for entry in view.entries[situation.new :]:
+        if entry.role != "user" or entry.kind != "text" or len(entry.text) <= limit:
+            continue
+        if entry.locked or entry.pinned or view.is_ours(entry):
+            continue
+        path, blobs = leaving.keep("input", entry.text)
+        about = describe(entry.text, kind="input", tokens=entry.tokens, path=path)
+        text = stub(replace(about, preview=preview(entry.text, situation.count), more=True))
+        yield leaving.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)

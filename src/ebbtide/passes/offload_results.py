@@ -1,0 +1,50 @@
+"""A large result goes to the shelf as it arrives; the model gets a preview and the way to the rest.
+
+Runs before anything truncates: what was kept can be read again, what was cut cannot (R101, R104).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from ebbtide.core.content import listed, tool_of
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Form, Leaving, readable
+from ebbtide.core.preview import Preview, essence
+from ebbtide.core.stub import Template, render
+from ebbtide.core.types import Edit, Item
+from ebbtide.core.view import View
+
+Unit = Literal["chars", "bytes", "tokens"]
+
+
+def offload_results(
+    view: View,
+    situation: Situation,
+    *,
+    limit: int = 50_000,  # chars, the seeds' most cited one (D5): about 12k tokens, 6 % of a 200k window
+    unit: Unit = "chars",
+    per_tool: Mapping[str, int] = MappingProxyType({}),
+    preview: Preview = essence(600),  # noqa: B008 - a value; 600 tokens are about the seeds' 2000 chars and the errors
+    stub: Template = render,
+    form: Form = readable,
+) -> Iterator[Edit]:
+    """Offload new results over their tool's limit. Images stay: they have no text to preview (R107)."""
+    leaving = Leaving(by="offload_results", view=view, situation=situation)
+    for entry in view.entries[situation.new :]:
+        if entry.kind != "result" or entry.media or entry.locked or entry.pinned or view.is_ours(entry):
+            continue
+        most = per_tool.get(tool_of(view, entry), limit)
+        measured = _measure(entry, unit, form, situation)
+        if measured > most:
+            yield leaving.result(entry, stub, f"{measured} {unit}, over {most}", preview=preview, form=form)
+
+
+def _measure(entry: Item, unit: Unit, form: Form, situation: Situation) -> int:
+    # A list counts as compact JSON, though it is kept indented (R108, R109).
+    text = entry.text if form is readable else (listed(entry, indent=None) or entry.text)
+    if unit == "tokens":
+        return situation.count(text)
+    return len(text) if unit == "chars" else len(text.encode("utf-8", "surrogatepass"))

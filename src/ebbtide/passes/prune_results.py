@@ -1,0 +1,56 @@
+"""Results beyond the newest turns and the newest 40,000 tokens are marked as gone: OpenCode's prune (R153-R155)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ebbtide.core.content import tool_of
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving, may_leave, newest
+from ebbtide.core.stub import Template, opencode_cleared
+from ebbtide.core.types import Edit, Item
+from ebbtide.core.view import View
+
+BY = "prune_results"
+
+
+def prune_results(
+    view: View,
+    situation: Situation,
+    *,
+    keep_turns: int = 2,
+    keep_tokens: int = 40_000,
+    min_saved: int = 20_000,  # tokens; it must free more than this (R153)
+    never: frozenset[str] = frozenset(("skill",)),
+    stub: Template = opencode_cleared,
+) -> Iterator[Edit]:
+    """Prune, if it frees enough. Walks back to the last summary or to what it pruned before, and no further."""
+    old = [entry for entry in _old(view, keep_turns, keep_tokens, never) if may_leave(view, entry)]
+    if sum(entry.tokens for entry in old) <= min_saved:
+        return
+    leaving = Leaving(by=BY, view=view, situation=situation)
+    for entry in reversed(old):
+        yield leaving.result(entry, stub, f"older than {keep_turns} turns and {keep_tokens} tokens")
+
+
+def _old(view: View, keep_turns: int, keep_tokens: int, never: frozenset[str]) -> list[Item]:
+    """Newest first. Calls without a result have nothing here to prune (R155)."""
+    tokens = 0
+    old: list[Item] = []
+    for entry in reversed(view.entries[: newest(view, keep_turns)]):
+        if _stops(view, entry):
+            break
+        if entry.kind != "result" or tool_of(view, entry) in never:
+            continue
+        tokens += entry.tokens
+        if tokens > keep_tokens:
+            old.append(entry)
+    return old
+
+
+def _stops(view: View, entry: Item) -> bool:
+    owner = view.owner.get(entry.id)
+    pruned = entry.kind == "result" and owner is not None and owner.by == BY
+    # A stand-in for several items is a summary.
+    summary = entry.kind == "text" and owner is not None and owner.first != owner.last
+    return pruned or summary

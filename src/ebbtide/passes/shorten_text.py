@@ -1,0 +1,43 @@
+"""Long old words of the assistant become their first and last lines: what was set out, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving, describe, may_leave, newest
+from ebbtide.core.preview import clip
+from ebbtide.core.stub import Template, render
+from ebbtide.core.types import Edit
+from ebbtide.core.view import View
+
+
+def shorten_text(
+    view: View,
+    situation: Situation,
+    *,
+    min_tokens: int = 600,  # a long answer; shorter ones are what a turn was about
+    lines: int = 4,  # of either end
+    keep_turns: int = 2,
+    stub: Template = render,
+) -> Iterator[Edit]:
+    """Shorten assistant text in turns that are over, but for the newest ones."""
+    leaving = Leaving(by="shorten_text", view=view, situation=situation)
+    for entry in view.entries[: min(newest(view, keep_turns), view.loop)]:
+        if entry.role != "assistant" or entry.kind != "text" or entry.tokens <= min_tokens:
+            continue
+        if may_leave(view, entry):
+            path, blobs = leaving.keep("text", entry.text)
+            about = describe(entry.text, kind="text", tokens=entry.tokens, path=path)
+            text = stub(replace(about, preview=_ends(entry.text, lines), more=True))
+            yield leaving.rewrite(entry, text, "long words of an old turn", blobs)
+
+
+def _ends(text: str, lines: int) -> str:
+    said = [line for line in text.split("\n") if line.strip()]
+    # 200 chars: a paragraph on one line is also long.
+    shown = [line if len(line) <= 200 else clip(line, 0, 200) + "..." for line in said]
+    if len(shown) <= 2 * lines:
+        return "\n".join(shown)
+    return "\n".join((*shown[:lines], "[...]", *shown[-lines:]))

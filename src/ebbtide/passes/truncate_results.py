@@ -1,0 +1,35 @@
+"""The hard limit on arrival: head and tail of what is still too long after it was offloaded (R099-R101).
+
+Acts on the preview where there is one. The whole is kept all the same: nothing is cut that was not kept (R104).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving, original, readable
+from ebbtide.core.preview import head_and_tail
+from ebbtide.core.stub import truncated
+from ebbtide.core.types import OURS, Edit
+from ebbtide.core.view import View
+
+
+def truncate_results(
+    view: View,
+    situation: Situation,
+    *,
+    limit: int = 50_000,  # chars (R099)
+    room: int = 60,  # chars for the marker: 39 and the number's digits
+    marker: Callable[[int], str] = truncated,
+) -> Iterator[Edit]:
+    """Cut new results, and the previews of offloaded ones, to the limit. What it wrote is within it: quiet twice."""
+    leaving = Leaving(by="truncate_results", view=view, situation=situation)
+    for entry in view.entries[situation.new :]:
+        if entry.kind != "result" or entry.media or len(entry.text) <= limit or entry.locked or entry.pinned:
+            continue
+        if entry.source == OURS and entry.id not in view.owner:
+            continue
+        _, blobs = leaving.keep(entry.call_id, *readable(original(view, entry)))
+        text = head_and_tail(entry.text, (limit - room) // 2, marker)
+        yield leaving.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)

@@ -1,0 +1,57 @@
+"""When a pass may speak. A condition looks at the view and the situation, and `when` puts it before a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ebbtide.core.engine import Pass, Situation
+from ebbtide.core.types import Ask, Edit
+from ebbtide.core.view import View
+
+Condition = Callable[[View, Situation], bool]
+
+
+def when(condition: Condition, propose: Pass) -> Pass:
+    """The pass, silent unless the condition holds."""
+
+    def guarded(view: View, situation: Situation) -> Iterable[Edit | Ask]:
+        return propose(view, situation) if condition(view, situation) else ()
+
+    return guarded
+
+
+def above(utilisation: float) -> Condition:
+    """More of the window is in use than this (R068)."""
+    return lambda _, situation: situation.utilisation > utilisation
+
+
+def idle_for(seconds: float) -> Condition:
+    """The last call is at least so long ago; never before the first (R069)."""
+    return lambda _, situation: situation.idle is not None and situation.idle >= seconds
+
+
+def at_level(name: str) -> Condition:
+    """The request has reached this level of the budget."""
+    return lambda _, situation: situation.budget.levels.reached(situation.tokens, name)
+
+
+def cold(_: View, situation: Situation) -> bool:
+    """The provider keeps nothing of this request any more: a rewrite costs nothing extra (R133)."""
+    return situation.idle is not None and situation.warm == 0
+
+
+def end_of_loop(view: View, _: Situation) -> bool:
+    """The request ends with the user's words, after an assistant's: the tool loop before them is over."""
+    if not view.turns:
+        return False
+    start = view.turns[-1]
+    waiting = all(entry.role == "user" for entry in view.entries[start:])
+    return waiting and any(entry.role == "assistant" for entry in view.entries[:start])
+
+
+def any_of(*conditions: Condition) -> Condition:
+    return lambda view, situation: any(condition(view, situation) for condition in conditions)
+
+
+def all_of(*conditions: Condition) -> Condition:
+    return lambda view, situation: all(condition(view, situation) for condition in conditions)
