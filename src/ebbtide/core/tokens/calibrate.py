@@ -38,8 +38,9 @@ def _claude_version(model: str) -> tuple[str, tuple[int, int]] | None:
 def prior(model: str) -> float:
     """Tokens of this model to one of `estimate.py`'s, before any usage.
 
-    Sessions of Opus 4.7 came to 1.30-1.37, of GPT-5.5 to 0.77-0.86. Qwen's and Mistral's vocabularies give GPT's counts on English, code and JSON within 5 %. A model nobody measured
-    gets 1.0: too high costs one fold too many, too low an overflow.
+    Sessions of Opus 4.7 came to 1.30-1.37, of GPT-5.5 to 0.77-0.86. Qwen's and Mistral's vocabularies give GPT's counts
+    on English, code and JSON within 5 %. A model nobody measured gets 1.0: too high costs one fold too many, too low an
+    overflow.
     """
     claude = _claude_version(model)
     if claude is not None:

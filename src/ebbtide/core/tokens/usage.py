@@ -15,7 +15,8 @@ def usage_from(obj: object) -> Usage | None:
 
     OpenAI counts cached tokens inside the prompt, Anthropic beside it. None where there is nothing to read.
     """
-    data = _numbers(obj) or _numbers(obj.get("usage") if isinstance(obj, Mapping) else getattr(obj, "usage", None))
+    inner = obj.get("usage") if isinstance(obj, Mapping) else getattr(obj, "usage", None)
+    data = _numbers(inner) or _numbers(obj)
     if data is None:
         return None
     if "prompt_tokens" in data or "completion_tokens" in data:
@@ -54,6 +55,6 @@ def _mapping(obj: object) -> Mapping[str, object] | None:
 
 
 def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return 0
-    return max(0, int(value))
+    if isinstance(value, float) and math.isfinite(value):
+        return max(0, int(value))
+    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
