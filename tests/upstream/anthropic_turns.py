@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from upstream.anthropic_request import Block, Message, Request, within
 from upstream.encoding import unencodable
-from upstream.finding import Rules, Said, text_of
+from upstream.finding import Rules, Said, dicts, text_of
 
 MOST_MESSAGES = 100_000
 EMPTY = "text content blocks must be non-empty"
@@ -80,7 +80,8 @@ def _trailing_space(request: Request) -> Iterator[Said]:
 
 def _empty_messages(request: Request) -> Iterator[Said]:
     for message in request.messages:
-        if not isinstance(message.content, (str, list)):
+        strange = isinstance(message.content, list) and len(dicts(message.content)) < len(message.content)
+        if strange or not isinstance(message.content, (str, list)):
             yield f"{message.path}.content", f"{message.path}.content: Input should be a valid list"
         elif not message.content and not _optional_final(request, message):
             yield message.path, f"{message.path}: {EMPTY_MESSAGE}"
@@ -147,8 +148,8 @@ OTHER_TYPES = {"fallback", "container_upload", "tool_reference"}
 
 def unknown_fields(request: Request) -> Iterator[Said]:
     """A10 in full: what is not on the list of a known block. Our own metadata inside a block shows up here."""
-    for at, entry in enumerate(request.body.get("messages") or []):
-        for key in (entry.keys() if isinstance(entry, dict) else set()) - {"role", "content"}:
+    for at, entry in enumerate(dicts(request.body.get("messages"))):
+        for key in entry.keys() - {"role", "content"}:
             yield f"messages.{at}.{key}", f"messages.{at}.{key}: {EXTRA}"
     for block in (*request.system, *request.blocks(), *(part for part in _result_parts(request))):
         for key in block.data.keys() - set(FIELDS.get(block.type, "").split()):

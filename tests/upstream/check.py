@@ -63,7 +63,9 @@ WARNED: dict[Wire, list[str]] = {
 def refusals(wire: str, body: Body, betas: Collection[str] | None = None) -> list[Refusal]:
     """All that is wrong, not only the first. `betas` are those the header names; None leaves their rules out."""
     if wire == "anthropic":
-        return run(ANTHROPIC, anthropic_request.read(body, None if betas is None else frozenset(betas)))
+        request = anthropic_request.read(body, None if betas is None else frozenset(betas))
+        # Nobody reads on in a body of a hundred thousand messages, or of none.
+        return run({"A1": ANTHROPIC["A1"]}, request) or run(ANTHROPIC, request)
     return run(_openai(wire), body)
 
 

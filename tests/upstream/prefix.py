@@ -16,8 +16,6 @@ from upstream.finding import Body, Json
 CHARACTERS_PER_TOKEN = 3
 MEDIA_CHARACTERS = 4500
 """1500 tokens: about what a picture of 1.1 megapixels is billed."""
-MEDIA_LEAST = 200
-"""Shorter base64 is left as it is; it cannot distort a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def _folded(value: Json) -> Json:
 
 
 def _is_media(key: str, value: Json, source: bool) -> bool:
-    if not isinstance(value, str) or len(value) <= MEDIA_LEAST:
+    if not isinstance(value, str):
         return False
     return (key == "data" and source) or (key in ("url", "image_url", "file_data") and value.startswith("data:"))
 
@@ -78,8 +76,12 @@ def _anthropic(body: Body) -> Iterator[Unit]:
         for at, entry in enumerate(_blocks(body.get(name))):
             yield Unit(f"{name}:{serial(entry)}", -1, at, entry.get("cache_control"))
     for index, message in enumerate(body.get("messages") or []):
-        for at, block in enumerate(_blocks(message.get("content"))):
-            yield message_unit(message.get("role", ""), index, at, block)
+        yield from message_units(index, message)
+
+
+def message_units(index: int, message: Body) -> Iterator[Unit]:
+    for at, block in enumerate(_blocks(message.get("content"))):
+        yield message_unit(message.get("role", ""), index, at, block)
 
 
 def message_unit(role: str, index: int, at: int, block: Body) -> Unit:

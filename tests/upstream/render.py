@@ -105,7 +105,7 @@ def _chat_call(part: Use, call_id: str) -> Body:
 
 
 def _responses(body: Body, parts: Sequence[Part], billed: Billed, number: int) -> Body:
-    output = list(items(parts, name("", number)[:12]))
+    output = items(parts, name("", number)[:12])
     tokens = _output_tokens(output)
     return {
         "id": name("resp_", number),
@@ -127,19 +127,25 @@ def _responses(body: Body, parts: Sequence[Part], billed: Billed, number: int) -
     }
 
 
-def items(parts: Sequence[Part], salt: str) -> Iterator[Body]:
-    """Output items of one turn. Each thought opens a group that reaches up to the next one."""
-    starts = [at for at, part in enumerate(parts) if isinstance(part, (Think, Redacted))]
-    for at, part in enumerate(parts):
+def items(parts: Sequence[Part], salt: str) -> list[Body]:
+    return numbered([item_of(part, name("call_", salt, at)) for at, part in enumerate(parts)], salt)
+
+
+def numbered(found: Sequence[tuple[str, Body]], salt: str) -> list[Body]:
+    """Output items of one turn with their ids. Each reasoning item opens a group that reaches up to the next one."""
+    starts = [at for at, (prefix, _) in enumerate(found) if prefix == "rs"]
+    named: list[Body] = []
+    for at, (prefix, item) in enumerate(found):
         start = max((each for each in starts if each <= at), default=None)
-        end = min((each for each in starts if each > at), default=len(parts))
-        prefix, item = _item(part, name("call_", salt, at))
+        end = min((each for each in starts if each > at), default=len(found))
         alone = f"{prefix}_{salt}{at}"
-        own = alone if start is None else item_id(prefix, f"{salt}{start}", at - start, end - start)
-        yield {"id": own, **item}
+        named.append(
+            {"id": alone if start is None else item_id(prefix, f"{salt}{start}", at - start, end - start), **item}
+        )
+    return named
 
 
-def _item(part: Part, call_id: str) -> tuple[str, Body]:
+def item_of(part: Part, call_id: str) -> tuple[str, Body]:
     """Prefix of the item's id, and the item."""
     if isinstance(part, (Think, Redacted)):
         thought = part.text if isinstance(part, Think) else ""
