@@ -7,20 +7,20 @@ content is durable; where that fails, its edit is not made.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ebbtide.core import journal
-from ebbtide.core.cache import anchor, prices_for, warmth
 from ebbtide.core.content import forgotten_files
-from ebbtide.core.engine import Budget, Plan, Situation, plan
+from ebbtide.core.engine import Plan, Situation, plan
 from ebbtide.core.errors import Blocked, WontFit
-from ebbtide.core.gauge import Readings, anchored_usage
+from ebbtide.core.gauge import Gauge, anchored_usage
 from ebbtide.core.journal import State, ebb, edit_to, fold
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import Composition, Edit, Item, Sent, Trigger, Usage
+from ebbtide.core.types import Composition, Edit, Trigger, Usage
 from ebbtide.core.view import View
+from ebbtide.drive.deciding import Moment
 from ebbtide.drive.effects import Answer, Append, Effect, Load, Release, Save, Steps
 from ebbtide.drive.events import told_of
 from ebbtide.drive.messages import Transcript
@@ -62,7 +62,7 @@ class Session:
     wire: Wire | None = None
     listen: Listener | None = None
     mark_always: bool = False
-    exact: Callable[[Readings], int] | None = None
+    exact: Gauge | None = None
     """A gauge to use instead of the policy's: `fit` promises by the upper bound."""
     state: State = field(default_factory=State)
     _position: Position | None = None
@@ -93,7 +93,13 @@ class Session:
         if isinstance(loaded, Reading):
             request = self._absorb(loaded, body, request, now)
         view = self._folded(request)
-        situation = self._situation(request, view, now, trigger, target)
+        self._projection = project(request, view, self._projection)
+        moment = Moment(
+            policy=self.policy, window=self.window, state=self.state, request=request, view=view,
+            projection=self._projection, before=self._view, now=now,
+        )  # fmt: skip
+        gauge = self.exact or self.policy.gauge
+        situation = moment.situation(gauge=gauge, trigger=trigger, target=target, shelf=self._shelf())
         made = self._plan(view, situation) if may_edit else None
         edits, failures = (yield from self._persist(made.edits)) if made else ((), ())
         if made and edits:
@@ -147,79 +153,11 @@ class Session:
 
     # --- deciding ------------------------------------------------------------------------------------------------
 
-    def _situation(self, request: Request, view: View, now: float, trigger: Trigger, target: int | None) -> Situation:
-        prefix = self._prefix(request, view)
-        system, tools = request.overhead
-        output = request.max_output or self.policy.output_reserved
-        budget = Budget(
-            window=self.window,
-            max_output=output,
-            levels=self.policy.levels(self.window, output),
-            overhead=system + tools,
-        )
-        sent = self.state.sent
-        warm = warmth(
-            sent, now=now, model=request.model, system=request.system, tools=request.tools, prefix=prefix
-        ) if sent else None  # fmt: skip
-        tokens = (self.exact or self.policy.gauge)(self._readings(request, view, prefix))
-        newest = sent[-1] if sent else None
-        return Situation(
-            budget=budget,
-            tokens=tokens,
-            utilisation=tokens / max(1, self.policy.usable(self.window, output)),
-            warm=warm.messages if warm else 0,
-            new=self._first_new(view, prefix),
-            idle=max(0.0, now - newest.at) if newest else None,
-            trigger=trigger,
-            target=target,
-            growth=_growth(sent, tokens),
-            prices=prices_for(request.model, newest.ttl if newest else 300.0),
-            count=self.policy.estimator.text,
-            shelf=Shelf(directory=self._directory(), taken=self.state.taken) if self.kept else None,
-            bound=request.bound,
-            now=now,
-        )
-
-    def _directory(self) -> str:
+    def _shelf(self) -> Shelf | None:
+        if not self.kept:
+            return None
         path = self.log.path("x")
-        return path[:-2] if path else ""
-
-    def _prefix(self, request: Request, view: View) -> tuple[str, ...]:
-        """The chain of the view as it would go out with nothing new planned."""
-        made = project(request, view, self._projection)
-        self._projection = made
-        return made.chain
-
-    def _first_new(self, view: View, prefix: Sequence[str]) -> int:
-        """Place of the first entry that no request has carried."""
-        before = self._view
-        if before is not None and before.edits == view.edits and len(before.items) <= len(view.items):
-            return len(before.entries)
-        carried = max((journal.shared(one.prefix, prefix) for one in self.state.sent), default=0)
-        return len(view.entries) - _entries_after(view, len(prefix) - carried) if carried else 0
-
-    def _readings(self, request: Request, view: View, prefix: Sequence[str]) -> Readings:
-        sent, made = self.state.sent, self._projection
-        assert made is not None
-        reach, usage = anchor(
-            sent, model=request.model, system=request.system, tools=request.tools, prefix=prefix
-        ) if sent else (0, None)  # fmt: skip
-        system, tools = request.overhead
-        tail = view.entries[len(view.entries) - _entries_after(view, len(made.chain) - reach) :] if usage else ()
-        reply = sum(entry.tokens for entry in _leading(tail))
-        return Readings(
-            estimator=self.policy.estimator,
-            calibration=self.state.calibration,
-            model=request.model or self.model,
-            view=view.tokens,
-            messages=len(made.tokens),
-            system=system,
-            tools=tools,
-            last=next((one.usage for one in reversed(sent) if one.usage), None),
-            anchor=usage,
-            reply=reply,
-            since=sum(entry.tokens for entry in tail) - reply,
-        )
+        return Shelf(directory=path[:-2] if path else "", taken=self.state.taken)
 
     def _estimate(self, request: Request, view: View) -> int:
         made = self._projection
@@ -320,8 +258,9 @@ class Session:
         shared = journal.shared(before, out.chain)
         turn = ebb(
             "turn", at=now, base=base, add=list(path[base:]), wire=request.wire.name, model=request.model,
-            system=request.system, tools=request.tools, out_base=shared, out_add=list(out.chain[shared:]), tokens=situation.tokens,
-            marks=list(marks), edited=bool(edits), overhead=list(request.overhead), max_output=request.max_output,
+            system=request.system, tools=request.tools, out_base=shared, out_add=list(out.chain[shared:]),
+            tokens=situation.tokens, marks=list(marks), edited=bool(edits), overhead=list(request.overhead),
+            max_output=request.max_output,
         )  # fmt: skip
         return [*records, turn]
 
@@ -445,31 +384,6 @@ class Session:
         if not locked:
             yield from self._catch_up()
         yield from self._commit(records, now, True)
-
-
-def _growth(sent: Sequence[Sent], tokens: int) -> int:
-    """Tokens that a call added, on average over the requests remembered."""
-    return max(0, (tokens - sent[0].tokens) // len(sent)) if sent else 0
-
-
-def _entries_after(view: View, messages: int) -> int:
-    """How many entries stand in the last messages."""
-    at = len(view.entries)
-    while messages > 0 and at > 0:
-        at -= 1
-        if at == 0 or view.entries[at - 1].message != view.entries[at].message:
-            messages -= 1
-    return len(view.entries) - at
-
-
-def _leading(entries: Sequence[Item]) -> list[Item]:
-    """The assistant's items at the start: the reply that the usage already counts as output."""
-    found: list[Item] = []
-    for entry in entries:
-        if entry.role != "assistant":
-            break
-        found.append(entry)
-    return found
 
 
 def _journaled(situation: Situation) -> Record:

@@ -1,0 +1,133 @@
+"""What a plan goes by: the gauge, warmth and budget for one request, from the session's state. No effects here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ebbtide.core import journal
+from ebbtide.core.cache import Warmth, anchor, prices_for, warmth
+from ebbtide.core.engine import Budget, Situation
+from ebbtide.core.gauge import Gauge, Readings
+from ebbtide.core.journal import State
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.types import Item, Sent, Trigger
+from ebbtide.core.view import View
+from ebbtide.drive.projection import Projection
+from ebbtide.policy import Policy
+from ebbtide.wire.reading import Request
+
+_TTL = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One request of a session, before anything new is planned for it."""
+
+    policy: Policy
+    window: int
+    state: State
+    request: Request
+    view: View
+    projection: Projection
+    """The view as it would go out with nothing new."""
+    before: View | None
+    """The view that the last request carried."""
+    now: float
+
+    def situation(self, *, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None) -> Situation:
+        output = self.request.max_output or self.policy.output_reserved
+        newest = self.state.sent[-1] if self.state.sent else None
+        tokens = gauge(self.readings())
+        return Situation(
+            budget=Budget(
+                window=self.window,
+                max_output=output,
+                levels=self.policy.levels(self.window, output),
+                overhead=sum(self.request.overhead),
+            ),
+            tokens=tokens,
+            utilisation=tokens / max(1, self.policy.usable(self.window, output)),
+            warm=self._warmth().messages,
+            new=self._first_new(),
+            idle=max(0.0, self.now - newest.at) if newest else None,
+            trigger=trigger,
+            target=target,
+            growth=_growth(self.state.sent, tokens),
+            prices=prices_for(self.request.model, newest.ttl if newest else _TTL),
+            count=self.policy.estimator.text,
+            shelf=shelf,
+            bound=self.request.bound,
+            now=self.now,
+        )
+
+    def _warmth(self) -> Warmth:
+        if not self.state.sent:
+            return Warmth(messages=0, tokens=0, reason="nothing was sent yet")
+        return warmth(
+            self.state.sent,
+            now=self.now,
+            model=self.request.model,
+            system=self.request.system,
+            tools=self.request.tools,
+            prefix=self.projection.chain,
+        )
+
+    def _first_new(self) -> int:
+        """Place of the first entry that no request has carried."""
+        before, view, chain = self.before, self.view, self.projection.chain
+        if before is not None and before.edits == view.edits and len(before.items) <= len(view.items):
+            return len(before.entries)
+        carried = max((journal.shared(one.prefix, chain) for one in self.state.sent), default=0)
+        return len(view.entries) - entries_in_last(view, len(chain) - carried) if carried else 0
+
+    def readings(self) -> Readings:
+        """What gauges may go by."""
+        request, view, sent = self.request, self.view, self.state.sent
+        key = {"model": request.model, "system": request.system, "tools": request.tools}
+        reach, usage = anchor(sent, **key, prefix=self.projection.chain) if sent else (0, None)
+        tail = _last(view, len(self.projection.chain) - reach) if usage else ()
+        reply = sum(entry.tokens for entry in _leading(tail))
+        system, tools = request.overhead
+        return Readings(
+            estimator=self.policy.estimator,
+            calibration=self.state.calibration,
+            model=request.model,
+            view=view.tokens,
+            messages=len(self.projection.tokens),
+            system=system,
+            tools=tools,
+            last=next((one.usage for one in reversed(sent) if one.usage), None),
+            anchor=usage,
+            reply=reply,
+            since=sum(entry.tokens for entry in tail) - reply,
+        )
+
+
+def _growth(sent: Sequence[Sent], tokens: int) -> int:
+    """Tokens that a call added, on average over the requests remembered."""
+    return max(0, (tokens - sent[0].tokens) // len(sent)) if sent else 0
+
+
+def _last(view: View, messages: int) -> Sequence[Item]:
+    return view.entries[len(view.entries) - entries_in_last(view, messages) :]
+
+
+def entries_in_last(view: View, messages: int) -> int:
+    """How many entries stand in the last messages."""
+    at = len(view.entries)
+    while messages > 0 and at > 0:
+        at -= 1
+        if at == 0 or view.entries[at - 1].message != view.entries[at].message:
+            messages -= 1
+    return len(view.entries) - at
+
+
+def _leading(entries: Sequence[Item]) -> list[Item]:
+    """The assistant's items at the start: the reply that the usage already counts as output."""
+    found: list[Item] = []
+    for entry in entries:
+        if entry.role != "assistant":
+            break
+        found.append(entry)
+    return found

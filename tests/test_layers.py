@@ -1,0 +1,110 @@
+"""Who may import whom. The rules are the design's; breaking one is a design change, not a convenience."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[1] / "src" / "ebbtide"
+FILES = sorted(SRC.rglob("*.py"))
+PURE = ("core", "passes", "wire", "ledger", "assembly")
+MAY = {
+    "core": {"core"},
+    "ledger": {"core"},
+    "wire": {"core", "wire"},
+    "formats": {"core", "formats"},
+    "store": {"core", "store"},
+    "passes": {"core", "ledger", "passes"},
+    "policy": {"core", "passes", "ledger", "policy"},
+    "assembly": {"core"},
+    "workspace": {"core", "assembly"},
+    "drive": {"core", "passes", "ledger", "wire", "formats", "store", "policy", "assembly", "drive"},
+    "config": {"core", "passes", "ledger", "wire", "formats", "store", "policy", "assembly", "drive"},
+    "fronts": {"core", "drive", "config", "policy", "formats", "store", "assembly", "workspace", "wire", "fronts"},
+}
+IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[tuple[str, ast.AST]]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [(node.module, node)]
+    return found
+
+
+def own(path: Path) -> set[str]:
+    return {name.split(".")[1] for name, _ in imports(path) if name.startswith("ebbtide.")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_a_module_imports_only_layers_below_it(path):
+    if path.name == "__init__.py" and path.parent == SRC:
+        return
+    allowed = MAY[layer(path)]
+
+    assert own(path) <= allowed, f"{path.name} may import {sorted(allowed)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_no_own_module_is_imported_inside_a_function(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    lazy = [
+        inner
+        for node in functions
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.ImportFrom) and (inner.module or "").startswith("ebbtide")
+    ]
+
+    assert not lazy
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if layer(p) in PURE], ids=lambda path: str(path.relative_to(SRC)))
+def test_pure_layers_do_no_io_and_know_no_clock(path):
+    assert not {name.split(".")[0] for name, _ in imports(path)} & IO
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_the_environment_is_read_in_config_alone(path):
+    text = path.read_text(encoding="utf-8")
+
+    assert layer(path) == "config" or ("os.environ" not in text and "os.getenv" not in text)
+
+
+def test_no_pass_imports_a_pass_and_no_front_a_front():
+    for path in FILES:
+        part = path.relative_to(SRC).parts
+        if part[0] == "passes" and path.name not in ("__init__.py", "when.py"):
+            assert not [name for name, _ in imports(path) if name.startswith("ebbtide.passes.")], path
+        if part[0] == "fronts" and len(part) > 1:
+            mine = part[1].removesuffix(".py")
+            others = {name.split(".")[2] for name, _ in imports(path) if name.startswith("ebbtide.fronts.")}
+            assert others <= {mine}, path
+
+
+def test_there_is_no_import_cycle():
+    names = {
+        ".".join(("ebbtide", *p.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__"): p for p in FILES
+    }
+    graph = {name: {one for one, _ in imports(path) if one in names and one != name} for name, path in names.items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail, name))
+        if name in done:
+            return
+        for one in graph[name]:
+            # A package's own modules may import their siblings through it; only a real loop is refused.
+            visit(one, (*trail, name))
+        done.add(name)
+
+    for name in graph:
+        visit(name, ())

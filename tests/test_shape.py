@@ -1,0 +1,46 @@
+"""The size of things. A function fits on a screen, a file is one idea, the public names are the ones meant."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import ebbtide
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted((ROOT / "src" / "ebbtide").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_files_stay_under_500_lines_and_functions_under_60(path):
+    text = path.read_text(encoding="utf-8")
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = [
+        f"{node.name}: {node.end_lineno - node.lineno + 1}" for node in functions if node.end_lineno - node.lineno >= 60
+    ]
+
+    assert text.count("\n") <= 500
+    assert not long
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_names_say_what_they_hold(path):
+    assert path.stem not in {"utils", "helpers", "manager", "base", "common", "misc"}
+
+
+def test_public_names_are_sorted_and_exist():
+    assert sorted(ebbtide.__all__, key=lambda name: (not name.isupper(), name)) == ebbtide.__all__
+    assert all(hasattr(ebbtide, name) for name in ebbtide.__all__)
+
+
+def test_no_committed_file_names_a_package_index_or_a_path_of_the_machine():
+    tracked = [p for p in ROOT.rglob("*") if p.is_file() and not {".git", ".venv"} & set(p.relative_to(ROOT).parts)]
+    hosts = ("/simple/", "files.pythonhosted", "pypi.org/simple")
+    bad = [
+        str(path.relative_to(ROOT))
+        for path in tracked
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".yml"} and path != Path(__file__).resolve()
+        if any(host in path.read_text(encoding="utf-8", errors="replace") for host in hosts)
+    ]
+
+    assert not bad

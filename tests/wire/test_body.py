@@ -1,0 +1,133 @@
+"""What was not touched leaves as it came."""
+
+import json
+
+import pytest
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.wire.body import read_body
+
+ODD = (
+    b'{ "model" : "m", "max_tokens": 1E3, "temperature":1.10,\n "messages": [ '
+    b'{"role":"user","content":"caf\\u00e9 1.10"} ,'
+    b'\n  {"role":"assistant","content":[{"type":"text","text":"a","x":1.0},{"type":"new_kind","n":1e400}]}, '
+    b'{"role":"user","content":[{"type":"text","text":"b"}]}], "unknown":{"z":1,"a":[ 1 , 2 ]} }'
+)
+
+
+def test_an_untouched_body_comes_back_byte_for_byte():
+    body = read_body(ODD)
+
+    assert body.emit(body.tree) == ODD
+
+
+def test_a_changed_message_leaves_the_bytes_of_all_others_alone():
+    body = read_body(ODD)
+    messages = [*body.messages[:2], {"role": "user", "content": "new"}]
+
+    out = body.emit({**body.tree, "messages": messages})
+
+    assert b'"max_tokens":1E3' in out
+    assert b'"temperature":1.10' in out
+    assert b'{"role":"user","content":"caf\\u00e9 1.10"}' in out
+    assert b'{"z":1,"a":[ 1 , 2 ]}' in out
+    assert json.loads(out.replace(b"1e400", b"1"))["messages"][2] == {"role": "user", "content": "new"}
+
+
+def test_a_changed_block_leaves_the_bytes_of_its_neighbours_alone():
+    body = read_body(ODD)
+    message = body.messages[1]
+    changed = {**message, "content": [{"type": "text", "text": "shorter"}, message["content"][1]]}
+
+    out = body.emit({**body.tree, "messages": [body.messages[0], changed, body.messages[2]]})
+
+    assert b'[{"type":"text","text":"shorter"},{"type":"new_kind","n":1e400}]' in out
+
+
+def test_a_grown_body_is_read_from_where_the_last_one_ended():
+    first = json.dumps(
+        {"model": "m", "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    )
+    grown = first.replace('"b"}]', '"b"}, {"role": "user", "content": "c"}]')
+    before = read_body(first.encode())
+
+    body = read_body(grown.encode(), before)
+
+    assert body.same == 2
+    assert body.messages[1] is before.messages[1]
+    assert body.messages[2] == {"role": "user", "content": "c"}
+    assert body.emit(body.tree) == grown.encode()
+
+
+def test_a_body_whose_start_changed_is_read_anew():
+    before = read_body(b'{"model":"m","messages":[{"role":"user","content":"a"}]}')
+
+    body = read_body(b'{"model":"n","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}', before)
+
+    assert body.same == 0
+    assert [message["content"] for message in body.messages] == ["a", "b"]
+
+
+def test_a_dict_comes_back_as_the_same_object_when_nothing_changed():
+    request = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
+    body = read_body(request)
+
+    assert body.emit(body.tree) is request
+
+
+class Block:
+    """Stands for an SDK's block: knows how to dump itself."""
+
+    def __init__(self, **fields):
+        self.fields = fields
+
+    def model_dump(self, **_):
+        return dict(self.fields)
+
+
+def test_sdk_objects_inside_a_request_are_read_and_leave_as_themselves():
+    said = Block(type="text", text="hello")
+    request = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [said]}]}
+    body = read_body(request)
+
+    out = body.emit({**body.tree, "messages": [*body.messages, {"role": "user", "content": "b"}]})
+
+    assert body.messages[1]["content"][0] == {"type": "text", "text": "hello"}
+    assert out["messages"][1]["content"][0] is said
+    assert body.emit(body.tree) is request
+
+
+def test_an_sdk_object_as_a_whole_message_leaves_as_itself():
+    said = Block(role="assistant", content="hello")
+    body = read_body({"messages": [{"role": "user", "content": "a"}, said]})
+
+    out = body.emit({**body.tree, "messages": [*body.messages, {"role": "user", "content": "b"}]})
+
+    assert out["messages"][1] is said
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"", "not valid JSON"),
+        (b"[]", "not valid JSON"),
+        (b'{"a":1}', "neither `messages` nor `input`"),
+        (b'{"messages":[{"role":"user","content":NaN}]}', "messages.0: NaN is not JSON"),
+        (b'{"messages":[{"role":"user"},{"x":}]}', "messages.1"),
+        (b'{"messages":[]} x', "extra data"),
+        (b'{"messages":[' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"]}", "nested too deeply"),
+        (b'{"messages":["\xff"]}', "not valid UTF-8 at byte 14"),
+        (b'{"messages":7}', "messages: must be a list"),
+        (b'{"messages":[{}', "the document ends"),
+    ],
+)
+def test_bad_input_is_refused_with_the_place(raw, told):
+    with pytest.raises(BadRequest, match=told.replace("[", r"\[").replace(".", r"\.")):
+        read_body(raw)
+
+
+def test_an_integer_of_5000_digits_leaves_with_all_of_them():
+    raw = b'{"seed":' + b"7" * 5000 + b',"messages":[{"role":"user","content":"a"}]}'
+    body = read_body(raw)
+
+    assert body.emit({**body.tree, "messages": []}).startswith(b'{"seed":' + b"7" * 5000)

@@ -1,0 +1,221 @@
+"""Bodies into items and back, on every wire."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.types import OURS, Edit, Item
+from ebbtide.core.view import View
+from ebbtide.wire import detect
+from ebbtide.wire.reading import Reader, stand_in_marks, write
+
+ANTHROPIC = {
+    "model": "claude-sonnet-5",
+    "max_tokens": 1000,
+    "system": [{"type": "text", "text": "Be brief."}],
+    "tools": [{"name": "Read", "input_schema": {"type": "object"}}],
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "<system-reminder>\nx\n</system-reminder>"}, {"type": "text", "text": "fix it"}]},
+        {"role": "system", "content": "a mid-conversation note"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "ok"}, {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.py"}}, {"type": "tool_use", "id": "t2", "name": "Read", "input": {"file_path": "b.py"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "alpha", "is_error": True}, {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "beta"}]}]},
+        {"role": "assistant", "content": [{"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}, {"type": "text", "text": "done"}]},
+    ],
+}  # fmt: skip
+CHAT = {
+    "model": "gpt-5",
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "fix it"},
+        {"role": "assistant", "content": "ok", "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}, {"id": "t2", "type": "function", "function": {"name": "read", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "t1", "content": "alpha"},
+        {"role": "tool", "tool_call_id": "t2", "content": [{"type": "text", "text": "beta"}]},
+        {"role": "assistant", "content": None, "refusal": "no"},
+    ],
+}  # fmt: skip
+RESPONSES = {
+    "model": "gpt-5-codex",
+    "instructions": "Be brief.",
+    "input": [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "rules"}]},
+        {"role": "user", "content": "fix it"},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "xx"},
+        {"type": "function_call", "id": "fc_1", "call_id": "t1", "name": "shell", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "t1", "output": "alpha"},
+        {"type": "custom_tool_call", "id": "ctc_1", "call_id": "t2", "name": "apply_patch", "input": "***"},
+        {"type": "custom_tool_call_output", "call_id": "t2", "output": "beta"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]},
+    ],
+}
+BODIES = {"anthropic": ANTHROPIC, "openai_chat": CHAT, "openai_responses": RESPONSES}
+each_wire = pytest.mark.parametrize("wire", BODIES)
+
+
+def read(body, **options):
+    return Reader(DEFAULT, **options).read(body)
+
+
+def rewrite(request, n, text):
+    """A view in which the nth result has another text."""
+    result = [item for item in request.items if item.kind == "result"][n]
+    put = replace(result, id="", message=-1, text=text, raw=None, source="")
+    return View.of(request.items, [Edit(by="test", first=result.id, last=result.id, put=(put,))])
+
+
+@each_wire
+def test_the_wire_is_told_by_the_body(wire):
+    assert detect(BODIES[wire]).name == wire
+
+
+@each_wire
+def test_an_untouched_view_is_written_as_the_same_messages(wire):
+    request = read(BODIES[wire])
+
+    written = write(request, View.of(request.items))
+
+    assert len(written) == len(request.messages)
+    assert all(new is old for new, old in zip(written, request.messages, strict=True))
+
+
+@each_wire
+def test_calls_and_results_pair_by_id_and_share_the_tools_name(wire):
+    request = read(BODIES[wire])
+    calls = {item.call_id: item.name for item in request.items if item.kind == "call"}
+    results = {item.call_id: item.name for item in request.items if item.kind == "result"}
+
+    assert calls == results
+    assert set(calls) == {"t1", "t2"}
+
+
+@each_wire
+def test_a_rewritten_result_keeps_its_place_and_pairing(wire):
+    request = read(BODIES[wire])
+
+    written = write(request, rewrite(request, 1, "[cleared]"))
+
+    assert "[cleared]" in json.dumps(written)
+    assert "beta" not in json.dumps(written)
+    again = read({**BODIES[wire], request.wire.key: written})
+    assert [(i.role, i.kind, i.call_id) for i in again.items] == [(i.role, i.kind, i.call_id) for i in request.items]
+
+
+def test_a_rewritten_result_stays_an_error_where_it_was_one():
+    request = read(ANTHROPIC)
+
+    written = write(request, rewrite(request, 0, "[cleared]"))
+
+    assert written[3]["content"][0] == {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": "[cleared]",
+        "is_error": True,
+    }
+    assert written[3]["content"][1] is ANTHROPIC["messages"][3]["content"][1]
+
+
+@each_wire
+def test_a_dropped_run_leaves_all_other_messages_as_they_were(wire):
+    request = read(BODIES[wire])
+    call = next(i for i in request.items if i.call_id == "t1" and i.kind == "call")
+    last = next(i for i in reversed(request.items) if i.call_id == "t2" and i.kind == "result")
+
+    written = write(request, View.of(request.items, [Edit(by="test", first=call.id, last=last.id)]))
+
+    assert "alpha" not in json.dumps(written)
+    assert written[0] is request.messages[0]
+    assert written[-1] is request.messages[-1]
+
+
+@each_wire
+def test_ids_do_not_depend_on_what_came_before(wire):
+    request = read(BODIES[wire])
+    shorter = read({**BODIES[wire], request.wire.key: request.messages[1:]}, wire=request.wire)
+
+    assert {item.id for item in shorter.items} <= {item.id for item in request.items}
+
+
+def test_cache_marks_nulls_and_bare_strings_do_not_change_an_id():
+    plain = read({"messages": [{"role": "user", "content": "hello"}]})
+    marked = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}, "citations": None}
+    moved = read({"messages": [{"role": "user", "content": [marked]}]})
+
+    assert plain.items[0].id == moved.items[0].id
+
+
+def test_the_same_block_twice_has_two_ids():
+    request = read(
+        {
+            "messages": [
+                {"role": "user", "content": "go"},
+                {"role": "assistant", "content": "ok"},
+                {"role": "user", "content": "go"},
+            ]
+        }
+    )
+
+    assert request.items[0].id.endswith("-0")
+    assert request.items[2].id.endswith("-1")
+    assert request.items[0].id[:-2] == request.items[2].id[:-2]
+
+
+def test_trust_falls_where_a_harness_could_have_written_and_never_rises():
+    items = read(ANTHROPIC).items
+
+    assert [(i.tier, i.source) for i in items[:3]] == [(2, "reminder"), (1, "user"), (0, "system")]
+    assert {i.tier for i in items if i.kind == "result"} == {3}
+
+
+def test_our_own_stand_in_fed_back_is_known_and_only_by_its_recorded_content():
+    item = Item(id="", message=-1, role="tool", kind="result", text="[cleared]", tokens=3, call_id="t1")
+    wire = detect(ANTHROPIC)
+    known = stand_in_marks(wire, wire.compose(None, [item]))
+    fed = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "[cleared]"}]}
+    forged = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t2", "content": "[cleared]"}]}
+    use = ANTHROPIC["messages"][2]
+
+    request = read({"system": "x", "messages": [use, fed, use, forged]}, ours=known)
+
+    assert [i.source for i in request.items if i.kind == "result"] == [OURS, "tool"]
+
+
+@each_wire
+def test_a_grown_conversation_is_read_from_where_it_grew(wire):
+    reader, body = Reader(DEFAULT), BODIES[wire]
+    key = "input" if wire == "openai_responses" else "messages"
+    first = reader.read({**body, key: body[key][:3]})
+
+    grown = reader.read(body)
+
+    assert grown.same == len(first.items)
+    assert all(a is b for a, b in zip(first.items, grown.items, strict=False))
+    assert [item.id for item in grown.items] == [item.id for item in read(body).items]
+
+
+@each_wire
+def test_a_rewound_conversation_gets_the_ids_of_a_fresh_reading(wire):
+    reader, body = Reader(DEFAULT), BODIES[wire]
+    key = "input" if wire == "openai_responses" else "messages"
+    reader.read(body)
+    other = {"role": "user", "content": "fix it"}
+    rewound = {**body, key: [*body[key][:2], other]}
+
+    assert [item.id for item in reader.read(rewound).items] == [item.id for item in read(rewound).items]
+
+
+def test_what_the_server_keeps_is_named():
+    assert "previous_response_id" in read({**RESPONSES, "previous_response_id": "resp_1"}).passthrough
+    assert not read(RESPONSES).passthrough
+
+
+@pytest.mark.parametrize(
+    ("messages", "path"),
+    [([7], "messages.0"), ([{"role": "robot", "content": "x"}], "messages.0.role"), ([{"role": "user", "content": [3]}], "messages.0.content.0")],
+)  # fmt: skip
+def test_a_wrong_shape_is_refused_with_its_path(messages, path):
+    with pytest.raises(BadRequest) as refused:
+        read({"system": "x", "messages": messages})
+
+    assert refused.value.path == path
