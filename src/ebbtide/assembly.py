@@ -383,6 +383,8 @@ class Conversation:
         reply = self._shape.read(response)
         if not self._asked:
             self._emit()  # A recorded turn, told without asking for its request.
+        if not self._asked and not self._paused:
+            raise BadRequest("a reply to nothing: the user's side of the turn comes first", path="response")
         self._messages.extend(reply.messages)
         self._calls, self._paused, self._asked = reply.calls, reply.paused, False
         self._quiet = reply.paused or any(call.quiet for call in reply.calls)
