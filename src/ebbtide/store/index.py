@@ -24,7 +24,7 @@ def describe(reading: Reading, *, session: str, path: str, changed: float) -> Se
     times = [time for record in messages if (time := str(record.get("timestamp") or ""))]
     prompt = next((words for record in messages if (words := _prompt(record))), "")
     return SessionInfo(
-        session=str(head.get("sessionId") or session),
+        session=str(head.get("sessionId", session)),
         project=str(head.get("cwd") or next((r["cwd"] for r in messages if r.get("cwd")), "")),
         path=path,
         title=_title(reading, prompt),

@@ -134,10 +134,13 @@ class _Scan:
         self._offset, self._count, self._chain = start.offset, start.lines, start.sum.encode()
         self._sound = True
         """False after a damaged line: that the next one does not link to it is then no news."""
-        self._group: list[tuple[Damage, Record | None]] = []
-        """Lines of the commit being read, each with what to report should it never end."""
+        self._group: list[tuple[Damage | None, Record | None]] = []
+        """Lines of the commit being read, each with what to report should it never end; None for another program's."""
         self._closed = False
         """The last line was too damaged to say whether it ended the commit; if a line of ours follows, it did."""
+        self._doubted = False
+        """An empty or foreign line stands within the commit. If the next of ours links to it, its writer saw that the
+        commit had not ended; if not, it came in later."""
 
     def line(self, raw: bytes) -> None:
         found = _TRAILER.fullmatch(raw[-_TRAILER_BYTES:])
@@ -147,12 +150,10 @@ class _Scan:
             self._unsigned(raw)
 
     def finish(self, rest: bytes) -> None:
-        if self._closed:
-            self._flush()
-            self._settle()
-        if not self._group and not rest:
+        self._decide(self._doubted)
+        raw = b"".join(note.raw + b"\n" for note, _ in self._group if note) + rest
+        if not raw:
             return
-        raw = b"".join(note.raw + b"\n" for note, _ in self._group) + rest
         self.damage.append(
             Damage(
                 kind="torn",
@@ -164,10 +165,8 @@ class _Scan:
         )
 
     def _signed(self, raw: bytes, before: bytes, mark: bytes, own: bytes) -> None:
-        if self._closed:
-            self._flush()
-            self._settle()
         intact = _sum(before, mark, raw[:-_TRAILER_BYTES]) == own
+        self._decide(self._doubted and intact and before == self._chain)
         record = _parse(raw) if intact else None
         if not intact:
             self._report("altered", "the checksum does not match the line", raw)
@@ -193,34 +192,41 @@ class _Scan:
             if self._group:
                 self._group.append((unfinished, None))
         else:
-            self._abandon()
             self.unchecked += 1
-            if record is not None:
-                self.records.append(record)
+            self._doubted = bool(self._group)
+            self._group.append((None, record))
+            if not self._doubted:
+                self._flush()
         self._step(raw, _sum(self._chain, b"?", raw), sound=foreign)
         if not self._group:
             self._settle()
 
+    def _decide(self, unfinished: bool) -> None:
+        """Whether the lines of a commit that has no readable last line count."""
+        if not self._closed and not self._doubted:
+            return
+        if unfinished:
+            self.damage += [note for note, record in self._group if note and record is not None]
+            self._group = [(note, record) for note, record in self._group if note is None]
+        self._flush()
+        self._settle()
+
     def _flush(self) -> None:
-        for _, record in self._group:
+        for ours, record in self._group:
             if record is None:
                 continue
             record.pop(SUM, None)
-            if record.get("type") == "ebb" and STORE in record:
+            if ours and record.get("type") == "ebb" and STORE in record:
                 self._own(record)
             else:
                 self.records.append(record)
-        self._group, self._closed = [], False
+        self._group, self._closed, self._doubted = [], False, False
 
     def _own(self, record: Record) -> None:
         if record[STORE] == "session" and self.header is None:
             self.header = record
         if record[STORE] == "blob":
             self.blobs[str(record.get("name"))] = str(record.get("sha256"))
-
-    def _abandon(self) -> None:
-        self.damage += [note for note, record in self._group if record is not None]
-        self._group, self._closed = [], False
 
     def _step(self, raw: bytes, chain: bytes, *, sound: bool) -> None:
         self._offset, self._count = self._offset + len(raw) + 1, self._count + 1

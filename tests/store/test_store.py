@@ -1,0 +1,294 @@
+"""What every store promises, memory and directory alike."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ebbtide.core.errors import BadConfig, StoreError
+from ebbtide.store import DirectoryStore, MemoryStore, message_record, open_store
+from store.faults import Quick
+
+
+@pytest.fixture(params=["memory", "directory"])
+def store(request, tmp_path):
+    return MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "root", files=Quick())
+
+
+def said(text, session="s", parent=None, role="user"):
+    return message_record({"role": role, "content": text}, session=session, parent=parent, at=1.0, project="/p")
+
+
+def test_what_was_committed_is_read_again_by_whoever_opens_it(store):
+    store.open("s", now=1.0).commit([{"n": 1}, {"n": 2}], at=2.0)
+    store.open("s", now=3.0).commit([{"n": 3}], at=4.0)
+
+    reading = store.open("s", now=5.0).read()
+
+    assert [record["n"] for record in reading.records] == [1, 2, 3]
+    assert reading.header["sessionId"] == "s"
+    assert reading.header["timestamp"] == "1970-01-01T00:00:01.000Z"
+    assert reading.damage == ()
+
+
+def test_a_writer_sees_what_another_appended_since(store):
+    mine, theirs = store.open("s", now=1.0), store.open("s", now=1.0)
+    position = mine.commit([{"n": 1}], at=1.0)
+    assert mine.since(position).records == []
+    theirs.commit([{"n": 2}, {"n": 3}], at=1.0)
+
+    news = mine.since(position)
+
+    assert [record["n"] for record in news.records] == [2, 3]
+    assert mine.since(news.position).records == []
+    assert mine.commit([{"n": 4}], at=1.0) == theirs.read().position
+
+
+def test_what_the_caller_does_to_a_record_afterwards_changes_nothing(store):
+    log, record = store.open("s", now=1.0), {"list": [1]}
+    log.commit([record], at=1.0)
+    record["list"].append(2)
+    log.read().records[0]["list"].append(3)
+
+    assert log.read().records == [{"list": [1]}]
+
+
+def test_a_commit_that_cannot_be_written_leaves_nothing(store):
+    log = store.open("s", now=1.0)
+    log.commit([{"n": 1}], at=1.0)
+    with pytest.raises(StoreError):
+        log.commit([{"n": 2}, {"n": object()}], at=1.0)
+
+    log.commit([{"n": 3}], at=1.0)
+
+    assert log.read().records == [{"n": 1}, {"n": 3}]
+
+
+def test_an_empty_commit_creates_no_session(store):
+    store.open("s", now=1.0).commit([], at=1.0)
+
+    assert store.sessions() == []
+
+
+def test_looking_at_a_session_that_is_not_there_creates_none(store):
+    log = store.peek("s")
+    assert (log.read().records, log.blobs()) == ([], [])
+    store.open("s", now=1.0).read()
+
+    assert store.sessions() == []
+
+
+def test_a_blob_is_put_once_and_read_back_whole(store):
+    log, text = store.open("s", now=1.0), "é\ud800\0\r\n\u2028" * 3
+    log.put("a.txt", text)
+    log.put("a.txt", text)
+    log.commit([{"n": 1}], at=1.0)
+
+    assert store.open("s", now=2.0).get("a.txt") == text
+    assert [(blob.name, blob.bytes) for blob in log.blobs()] == [("a.txt", 33)]
+
+
+def test_a_blob_is_never_replaced(store):
+    log = store.open("s", now=1.0)
+    log.put("a.txt", "one")
+    with pytest.raises(StoreError, match="another text"):
+        log.put("a.txt", "two")
+
+    assert log.get("a.txt") == "one"
+
+
+@pytest.mark.parametrize("name", ["missing.txt", "../s.jsonl", "/etc/passwd"])
+def test_a_blob_that_was_not_put_here_is_not_found(store, name):
+    store.open("other", now=1.0).put("missing.txt", "secret")
+    store.open("s", now=1.0).put("a.txt", "x")
+    with pytest.raises(StoreError):
+        store.open("s", now=1.0).get(name)
+
+
+def test_blob_sums_are_recorded_with_the_next_commit_and_hidden_from_records(store):
+    log = store.open("s", now=1.0)
+    log.put("a.txt", "x")
+    log.commit([{"n": 1}], at=1.0)
+    log.commit([{"n": 2}], at=1.0)
+
+    reading = log.read()
+
+    assert (reading.records, list(reading.blobs)) == ([{"n": 1}, {"n": 2}], ["a.txt"])
+    assert reading.position.lines == 4
+
+
+def test_a_fork_begins_as_the_other_was_and_goes_its_own_way(store):
+    log = store.open("s", project="/p", now=1.0)
+    log.put("a.txt", "x")
+    log.commit([{"n": 1}, {"n": 2}, {"n": 3}], at=1.0)
+
+    fork = store.fork("s", "t", project="/p", upto=2, now=5.0)
+    fork.commit([{"n": 9}], at=6.0)
+    log.commit([{"n": 4}], at=6.0)
+
+    assert [record["n"] for record in fork.read().records] == [1, 2, 9]
+    assert [record["n"] for record in log.read().records] == [1, 2, 3, 4]
+    assert fork.get("a.txt") == "x"
+    assert list(fork.read().blobs) == ["a.txt"]
+
+
+def test_a_fork_of_everything_is_everything(store):
+    store.open("s", now=1.0).commit([{"n": 1}, {"n": 2}], at=1.0)
+
+    assert store.fork("s", "t", now=2.0).read().records == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("source", "new", "upto"), [("none", "t", None), ("s", "s", None), ("s", "t", 3), ("s", "t", -1)]
+)
+def test_a_fork_that_makes_no_sense_is_refused(store, source, new, upto):
+    store.open("s", now=1.0).commit([{"n": 1}, {"n": 2}], at=1.0)
+    with pytest.raises(StoreError):
+        store.fork(source, new, upto=upto, now=2.0)
+
+    assert [info.session for info in store.sessions()] == ["s"]
+
+
+def test_sessions_are_listed_newest_first_with_title_and_counts(store):
+    for number, session in enumerate(["one", "two"]):
+        first = said("Fix the\nbug", session)
+        first["timestamp"] = f"2026-01-0{number + 1}T00:00:00.000Z"
+        log = store.open(session, project="/p", now=float(number))
+        log.commit([first, {"type": "ebb", "kind": "sent"}], at=float(number))
+
+    listed = store.sessions()
+
+    assert [info.session for info in listed] == ["two", "one"]
+    assert (listed[0].title, listed[0].first_prompt) == ("Fix the", "Fix the\nbug")
+    assert (listed[0].messages, listed[0].project) == (1, "/p")
+    assert listed[0].bytes > 0
+
+
+def test_the_lock_is_one_writers_at_a_time_and_reentrant(store):
+    log, other, seen = store.open("s", now=1.0), store.open("s", now=1.0), []
+
+    def elsewhere():
+        with other.locked(timeout=0) as held:
+            seen.append(held)
+
+    with log.locked() as held, log.locked(timeout=0) as again:
+        assert (held, again) == (True, True)
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        log.commit([{"n": 1}], at=1.0)
+    with other.locked(timeout=0) as free:
+        seen.append(free)
+
+    assert seen == [False, True]
+
+
+def test_one_log_shared_by_threads_keeps_every_commit(store):
+    log = store.open("s", now=1.0)
+
+    def work(name):
+        for number in range(20):
+            log.commit([{"by": name, "n": number}, {"by": name, "n": -number}], at=1.0)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    reading = log.read()
+    assert reading.damage == ()
+    for name in "abc":
+        assert [r["n"] for r in reading.records if r["by"] == name] == [s * n for n in range(20) for s in (1, -1)]
+
+
+def test_a_stub_may_name_a_file_only_where_there_is_one(tmp_path):
+    log = DirectoryStore(tmp_path, durable=False).open("s", project="/a/b", now=1.0)
+    log.put("a.txt", "x")
+
+    assert log.path("a.txt") == str(tmp_path / "projects" / "-a-b" / "s" / "tool-results" / "a.txt")
+    assert Path(log.path("a.txt")).read_text() == "x"
+    assert MemoryStore().open("s", now=1.0).path("a.txt") == ""
+
+
+def test_open_store_takes_nothing_a_path_or_says_what_comes_later(tmp_path):
+    assert isinstance(open_store(None), MemoryStore)
+    assert isinstance(open_store(tmp_path), DirectoryStore)
+    assert isinstance(open_store(str(tmp_path)), DirectoryStore)
+    with pytest.raises(BadConfig, match="later release"):
+        open_store("postgresql://localhost/x")
+
+
+def test_the_index_has_the_fields_other_tools_read(tmp_path):
+    store = DirectoryStore(tmp_path, files=Quick())
+    store.open("s", project="/home/me/x", now=1.0).commit([said("Hello")], at=2.0)
+
+    index = json.loads((tmp_path / "projects/-home-me-x/sessions-index.json").read_text())
+
+    assert (index["version"], index["originalPath"]) == (1, "/home/me/x")
+    log = tmp_path / "projects/-home-me-x/s.jsonl"
+    assert index["entries"] == [
+        {
+            "sessionId": "s",
+            "fullPath": str(log),
+            "fileMtime": log.stat().st_mtime_ns // 1_000_000,
+            "firstPrompt": "Hello",
+            "summary": "Hello",
+            "messageCount": 1,
+            "created": "1970-01-01T00:00:01.000Z",
+            "modified": "1970-01-01T00:00:01.000Z",
+            "gitBranch": "",
+            "projectPath": "/home/me/x",
+            "isSidechain": False,
+        }
+    ]
+
+
+def test_the_index_follows_its_logs_and_survives_being_damaged(tmp_path):
+    store = DirectoryStore(tmp_path, files=Quick())
+    log = store.open("s", project="/p", now=1.0)
+    log.commit([{"type": "ebb"}], at=1.0)
+    assert store.sessions()[0].first_prompt == "No prompt"
+    log.commit([said("Hello"), said("Again")], at=1.0)
+    assert store.sessions()[0].messages == 2
+    index = tmp_path / "projects/-p/sessions-index.json"
+    for broken in ("", "[]", '{"entries": 3}', "[" * 5000, '{"entries": [{}]}'):
+        index.write_text(broken)
+        assert store.sessions()[0].messages == 2
+    index.unlink()
+    assert store.sessions()[0].title == "Hello"
+
+
+def test_a_title_that_another_program_gave_stays(tmp_path):
+    store = DirectoryStore(tmp_path, files=Quick())
+    log = store.open("s", project="/p", now=1.0)
+    log.commit([said("Hello")], at=1.0)
+    index = tmp_path / "projects/-p/sessions-index.json"
+    index.write_text(index.read_text().replace('"summary": "Hello"', '"summary": "Greetings"'))
+    log.commit([said("More")], at=1.0)
+
+    assert (store.sessions()[0].title, store.sessions()[0].messages) == ("Greetings", 2)
+
+
+def test_an_index_entry_is_used_while_its_log_is_unchanged(tmp_path):
+    """Listing a thousand sessions must not read a thousand logs."""
+
+    class Counting(Quick):
+        opened: list[str]
+
+        def open(self, name, flags, *, at=None):
+            self.opened.append(name)
+            return super().open(name, flags, at=at)
+
+    files = Counting()
+    files.opened = []
+    store = DirectoryStore(tmp_path, files=files)
+    store.open("s", project="/p", now=1.0).commit([said("Hello")], at=1.0)
+    os.utime(tmp_path / "projects/-p/s.jsonl", (1000, 1000))
+    store.sessions()
+    files.opened.clear()
+    assert store.sessions()[0].messages == 1
+
+    assert "s.jsonl" not in files.opened
