@@ -109,12 +109,14 @@ class TestWarmth:
 
         assert warm(sent, TALK[:12], model=CLAUDE) == (7, "no mark after message 6")
         assert warm(sent, [*TALK[:5], "x"], model=CLAUDE) == (4, "no mark after message 3")
-        assert warm(sent, [*TALK[:3], "x"], model=CLAUDE)[0] == 0
+        assert warm(sent, [*TALK[:3], "x"], model=CLAUDE) == (0, "message 3 changed, and no mark stood before it")
 
     def test_a_claude_call_that_neither_read_nor_wrote_left_nothing(self) -> None:
         unmarked = [call(TALK[:9], model=CLAUDE, usage=cached(fresh=9000))]
+        too_short = [call(TALK[:9], model=CLAUDE, marks=(8,), usage=cached(fresh=900))]
 
-        assert warm(unmarked, TALK[:9], model=CLAUDE) == (0, "the last call marked no message for the cache")
+        assert warm(unmarked, TALK[:9], model=CLAUDE) == (0, "the last call left no message in the cache")
+        assert warm(too_short, TALK[:9], model=CLAUDE)[0] == 0
 
     def test_without_marked_messages_the_uncached_rest_tells_a_marked_system_from_the_automatic_mark(self) -> None:
         system_only = [call(TALK[:9], model=CLAUDE, usage=cached(read=9000, fresh=5000))]
@@ -219,7 +221,7 @@ class TestBreakEven:
     def test_is_where_the_bills_cross(
         self, before: int, removed: int, unsent: int, put: int, after: int, prices: Prices, asked: int, calls: int
     ) -> None:
-        """Both bills are summed call by call as the conversation grows: the edit is cheaper after n* calls, not before."""
+        """Both bills are summed call by call as the talk grows: the edit is cheaper after n* calls, and not before."""
         old: list[Segment] = [("before", before), ("warm", removed), ("unsent", unsent), ("after", after)]
         new: list[Segment] = [("before", before), ("put", put), ("after", after)]
         assume(removed + unsent > put)

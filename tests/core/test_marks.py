@@ -152,8 +152,12 @@ class TestRanked:
         assert where(chosen) == [("system", 1, 0), ("messages", 3, 0), ("messages", 4, 1)]
 
     def test_marks_the_newest_large_block_before_the_last_two_messages(self) -> None:
+        """The third message and the fifth, the newest, are large."""
         places = request(1, 1, 1, 1, 1, each=400)
-        large = [replace(p, tokens_before=p.tokens_before + 9000 * (at >= 6)) for at, p in enumerate(places)]
+        large = [
+            replace(place, tokens_before=place.tokens_before + 9000 * (at >= 6) + 9000 * (at >= 8))
+            for at, place in enumerate(places)
+        ]
 
         assert ("messages", 2, 0) in where(ranked(large, model=SONNET))
         assert ("messages", 2, 0) not in where(ranked(places, model=SONNET))
@@ -177,6 +181,18 @@ class TestRanked:
         certain = [*places[:-1], replace(places[-1], stable=0.0)]
 
         assert ("messages", 2, 0) not in where(ranked(certain, model=SONNET))
+
+    def test_nor_is_it_relied_on_to_find_what_is_warm(self) -> None:
+        places = request(1, 1, 1)
+        certain = [*places[:-1], replace(places[-1], stable=0.0)]
+
+        assert where(ranked(certain, model=SONNET, warm=1, limit=1)) == [("messages", 0, 0)]
+
+    def test_no_mark_is_spent_on_what_adds_no_tokens(self) -> None:
+        places = request(1, 1, 1)
+        empty = [*places[:-1], replace(places[-1], tokens_before=places[-2].tokens_before)]
+
+        assert where(ranked(empty, model=SONNET)) == [("system", 1, 0), ("messages", 2, 0)]
 
     def test_a_client_that_marked_four_gets_none(self) -> None:
         places = [replace(place, marked=at >= 3) for at, place in enumerate(request(1, 1, 1))]
@@ -239,6 +255,11 @@ class TestPresets:
         chosen = static_plus_last(dynamic, model=SONNET)
         assert where(chosen) == [("tools", 1, 0), ("system", 0, 0), ("messages", 1, 1)]
 
+    def test_many_tools_are_no_long_turn(self) -> None:
+        chosen = static_plus_last(request(1, tools=40, each=2000), model=SONNET)
+
+        assert where(chosen) == [("tools", 39, 0), ("system", 1, 0), ("messages", 0, 0)]
+
     @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_one_mark_left_goes_to_the_end(self, strategy: Chosen) -> None:
         assert where(strategy(request(1, 2, each=2000), model=SONNET, limit=1)) == [("messages", 1, 1)]
@@ -269,6 +290,17 @@ class TestEveryStrategy:
         added = strategy(theirs, model=SONNET)
         assert added
         assert {place.ttl for place in added} == {HOUR}
+
+    def test_adds_none_between_two_of_the_clients_that_are_themselves_out_of_order(self, strategy: Chosen) -> None:
+        """No TTL would be right there; before the two and behind them one is."""
+        places = request(1, 1, 1, each=2000)
+        marks = {1: MINUTES, 5: HOUR}
+        theirs = [replace(p, marked=at in marks, ttl=marks.get(at, MINUTES)) for at, p in enumerate(places)]
+
+        assert where(strategy(theirs, model=SONNET)) == [("messages", 2, 0)]
+
+    def test_no_limit_is_above_the_providers(self, strategy: Chosen) -> None:
+        assert len(strategy(request(90, each=2000), model=SONNET, limit=9)) == 4
 
     def test_puts_marks_into_a_long_turn_a_stride_apart(self, strategy: Chosen) -> None:
         """A51, where marks remain."""

@@ -121,11 +121,11 @@ def warmth(sent: Sequence[Sent], *, now: float, model: str, system: str, tools: 
             continue
         if min(len(call.prefix), len(prefix)) <= reach or call.prefix[reach] != prefix[reach]:
             continue
-        kept = _kept(call, _shared(call.prefix, prefix))
+        kept = _kept(call, prefix)
         if kept > reach:
             reach, source = kept, call
     if source is None:
-        return Warmth(messages=0, tokens=0, reason=_cold(sent, now, key))
+        return Warmth(messages=0, tokens=0, reason=_cold(sent, now, key, prefix))
     tokens = _tokens(sent, source, prefix[:reach])
     return Warmth(messages=reach, tokens=tokens, reason=_limit(source, prefix, reach))
 
@@ -214,18 +214,19 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
     return bisect_left(range(end), True, key=lambda n: one[n] != other[n])
 
 
-def _kept(call: Sent, shared: int) -> int:
+def _kept(call: Sent, prefix: Sequence[str]) -> int:
     """How many of the messages shared with a call its provider wrote to the cache."""
     if not _explicit(call.model):
-        return shared
+        return _shared(call.prefix, prefix)
     usage = call.usage
     if usage is not None and not usage.cache_read + usage.cache_write:
         return 0
     if call.marks:
-        return max((mark + 1 for mark in call.marks if mark < shared), default=0)
+        end = min(len(call.prefix), len(prefix))
+        return max((mark + 1 for mark in call.marks if mark < end and call.prefix[mark] == prefix[mark]), default=0)
     # No message was marked: tools or system alone, or the automatic mark, which stands at the very end and leaves
     # next to nothing uncached.
-    return shared if usage is None or usage.input < minimum(call.model) else 0
+    return _shared(call.prefix, prefix) if usage is None or usage.input < minimum(call.model) else 0
 
 
 def _tokens(sent: Sequence[Sent], source: Sent, kept: Sequence[str]) -> int:
@@ -238,7 +239,7 @@ def _tokens(sent: Sequence[Sent], source: Sent, kept: Sequence[str]) -> int:
     return least + (whole - least) * (len(kept) - below) // (len(source.prefix) - below)
 
 
-def _cold(sent: Sequence[Sent], now: float, key: tuple[str, str, str]) -> str:
+def _cold(sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: Sequence[str]) -> str:
     if not sent:
         return "nothing was sent yet"
     last = sent[-1]
@@ -250,9 +251,10 @@ def _cold(sent: Sequence[Sent], now: float, key: tuple[str, str, str]) -> str:
         return f"another {' and '.join(other)}"
     if now - last.at >= last.ttl:
         return f"expired: the last call was {now - last.at:.0f} s ago, and is kept for {last.ttl:.0f} s"
-    if last.prefix and not _kept(last, len(last.prefix)):
-        return "the last call marked no message for the cache"
-    return "message 0 changed"
+    if not _kept(last, last.prefix):
+        return "the last call left no message in the cache"
+    shared = _shared(last.prefix, prefix)
+    return f"message {shared} changed" + (", and no mark stood before it" if shared else "")
 
 
 def _limit(source: Sent, prefix: Sequence[str], reach: int) -> str:

@@ -193,7 +193,7 @@ class _Board:
     def _step(self) -> None:
         """While marks remain: no two in the messages further apart than a stride, from the newest back."""
         upper = self.marks[-1] if self.marks else -1
-        while self.slots > 0 and upper - self.messages > STRIDE:
+        while self.slots > 0:
             below = bisect_left(self.marks, upper) - 1
             lower = self.marks[below] if below >= 0 else -1
             at = self.back(upper - STRIDE) if upper - lower > STRIDE else lower
