@@ -11,7 +11,7 @@ import string
 HEAD = 64 * 1024
 """Enough to reach a JPEG's frame header past the usual EXIF block, which holds at most 64 KiB."""
 
-_ALPHABET = frozenset((string.ascii_letters + string.digits + "+/").encode())
+_FOREIGN = bytes(set(range(256)) - set((string.ascii_letters + string.digits + "+/-_").encode()))
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _SEGMENT_START = 0xFF
 _FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -29,9 +29,9 @@ def base64_head(text: str, n: int) -> bytes:
     wanted = -(-n // 3) * 4
     clean = bytearray()
     while len(clean) < wanted and start < len(text):
-        part = text[start : start + wanted + 1024].encode("ascii", "ignore").translate(_URL_SAFE)
-        body, padding, _ = part.partition(b"=")
-        clean += bytes(byte for byte in body if byte in _ALPHABET)
+        part = text[start : start + wanted + 1024].encode("ascii", "ignore")
+        data, padding, _ = part.partition(b"=")
+        clean += data.translate(_URL_SAFE, _FOREIGN)
         if padding:
             break
         start += wanted + 1024

@@ -1,0 +1,278 @@
+"""What OpenAI Chat Completions and its compatibles refuse, and how a body is made to pass.
+
+Rule   keeps                                                              function
+-----  -----------------------------------------------------------------  ----------------
+C1     every call answered directly after it, before any other role       _answered
+C2     no tool message without its call                                   _answered
+C3     `tool_calls` absent or not empty                                   _called
+C4     call ids of at most 40 characters                                  _call, _identified
+C5     one tool message per id, ids unique in one message (unverified)    _renamed, _answered
+C6     `content` null only beside calls, refusal or audio (unverified)    _worded
+C8     arguments are a string, kept as they are even if not JSON          _call
+C13    a refusal, content null, survives                                  _worded
+A11    JSON and UTF-8                                                     soundness
+
+Not judged here: C7 C9 C10 C12 (unverified, and no harmless repair), C11 (size: the engine fits).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from ebbtide.wire.validity.findings import SHAPE, Finding, Json, Log, as_text, invented, refuse_hopeless, safe_id
+from ebbtide.wire.validity.soundness import made_sound_parts, unsound_parts
+
+Message = Mapping[str, Json]
+
+CALL_ID = re.compile(r".{1,40}", re.DOTALL)
+UNANSWERED = "No result: the call was interrupted before a result was recorded."
+WORDLESS = ("tool_calls", "function_call", "refusal", "audio")
+"""C6, C13: beside one of these an assistant message needs no words."""
+TOO_LONG = "string too long. Expected a string with maximum length 40"
+NOT_ANSWERED = (
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
+    "The following tool_call_ids did not have response messages: "
+)
+NOT_ASKED = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+
+
+def check(body: Mapping[str, Json], since: int, _taken: frozenset[str]) -> list[Finding]:
+    """All that is wrong from `since` on."""
+    messages = body["messages"]
+    if found := unsound_parts(body, "messages", since):
+        return found
+    log = Log()
+    if not messages:
+        log.note(SHAPE, "messages", "[] is too short")
+    for index in range(since, len(messages)):
+        _cleaned(messages[index], index, log)
+    log += _unpaired(messages, since)
+    return log
+
+
+def repair(body: Mapping[str, Json], since: int, _taken: frozenset[str]) -> tuple[Mapping[str, Json], list[Finding]]:
+    """The body as it may go out, and what was done to it."""
+    log = Log(unsound_parts(body, "messages", since))
+    if log:
+        refuse_hopeless(log)
+        body = made_sound_parts(body, "messages", since)
+    new = [(at, _cleaned(body["messages"][at], at, log)) for at in range(since, len(body["messages"]))]
+    refuse_hopeless(log)
+    kept = [(at, message) for at, message in new if message is not None]
+    return {**body, "messages": [*body["messages"][:since], *_paired(kept, log)]}, log
+
+
+def seam(messages: Sequence[Json], since: int) -> int:
+    """Judging starts at the calls whose results may still be coming in."""
+    start = since
+    while start and _role(messages[start - 1]) == "tool":
+        start -= 1
+    return start - 1 if start and _calls(messages[start - 1]) else since
+
+
+def call_ids(message: Json) -> frozenset[str]:
+    return frozenset(str(call.get("id")) for call in _calls(message))
+
+
+def _role(message: Json) -> str:
+    value = message.get("role") if isinstance(message, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _calls(message: Json) -> list[Message]:
+    listed = message.get("tool_calls") if _role(message) == "assistant" else None
+    return [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+
+
+def _cleaned(message: Json, at: int, log: Log) -> Message | None:
+    """What one message keeps by itself; None if it was no message. A note without a repair means: refuse."""
+    path = f"messages.{at}"
+    if not isinstance(message, dict):
+        log.note(SHAPE, path, "expected an object", "dropped")
+        return None
+    if not _role(message):
+        log.note(SHAPE, f"{path}.role", "Missing required parameter")
+        return None
+    return _worded(_identified(_called(message, path, log), path, log), path, log)
+
+
+def _called(message: Message, path: str, log: Log) -> Message:
+    """C3: an assistant message has calls or no `tool_calls` at all. Null is taken as absent, as OpenAI takes it."""
+    listed = message.get("tool_calls")
+    if _role(message) != "assistant" or listed is None:
+        return message
+    calls = listed if isinstance(listed, list) else []
+    kept = [call for index, part in enumerate(calls) if (call := _call(part, f"{path}.tool_calls.{index}", log))]
+    if kept:
+        same = len(kept) == len(calls) and all(old is new for old, new in zip(calls, kept, strict=True))
+        return message if same else {**message, "tool_calls": kept}
+    what = "empty array. Expected an array with minimum length 1, but got an empty array instead."
+    log.note("C3", f"{path}.tool_calls", what, "field dropped")
+    return {key: value for key, value in message.items() if key != "tool_calls"}
+
+
+def _call(part: Json, path: str, log: Log) -> Message | None:
+    """C4, C8. A call without a function is none; calls of types we do not know pass with their id checked."""
+    if not isinstance(part, dict) or (part.get("type", "function") == "function" and not _is_named(part)):
+        log.note(SHAPE, path, "expected a function call", "dropped")
+        return None
+    call: Message = part
+    identity = safe_id(call.get("id"), "call_", CALL_ID)
+    if identity != call.get("id"):
+        log.note("C4", f"{path}.id", TOO_LONG, "id mapped")
+        call = {**call, "id": identity}
+    function = call.get("function")
+    if isinstance(function, dict) and not isinstance(function.get("arguments"), str):
+        log.note("C8", f"{path}.function.arguments", "expected a string", "made a string")
+        arguments = function.get("arguments")
+        call = {**call, "function": {**function, "arguments": "{}" if arguments is None else as_text(arguments)}}
+    return call
+
+
+def _is_named(call: Message) -> bool:
+    function = call.get("function")
+    return isinstance(function, dict) and isinstance(function.get("name"), str)
+
+
+def _identified(message: Message, path: str, log: Log) -> Message:
+    """C4 on the other end: a result's id maps as its call's does."""
+    if _role(message) != "tool":
+        return message
+    identity = safe_id(message.get("tool_call_id"), "call_", CALL_ID)
+    if identity == message.get("tool_call_id"):
+        return message
+    log.note("C4", f"{path}.tool_call_id", TOO_LONG, "id mapped")
+    return {**message, "tool_call_id": identity}
+
+
+def _worded(message: Message, path: str, log: Log) -> Message:
+    """C6, C13: words are a string or parts; none at all only where something else speaks."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return message
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        if len(parts) == len(content):
+            return message
+        log.note(SHAPE, f"{path}.content", "expected content parts", "strings made parts, the rest dropped")
+        mended = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+        return {**message, "content": [part for part in mended if isinstance(part, dict)] or ""}
+    if content is not None:
+        log.note(SHAPE, f"{path}.content", "expected a string or an array", "made text")
+        return {**message, "content": as_text(content)}
+    if _role(message) == "assistant" and any(message.get(field) is not None for field in WORDLESS):
+        return message
+    log.note("C6", f"{path}.content", "expected a string, got null", "made empty")
+    return {**message, "content": ""}
+
+
+def _unpaired(messages: Sequence[Json], since: int) -> Iterator[Finding]:
+    """C1, C2, C5 as the provider sees them: only the tool messages directly after a call answer it."""
+    waiting: dict[str, int] = {}
+    answered: set[str] = set()
+    for index in range(since, len(messages)):
+        path = f"messages.{index}"
+        if _role(messages[index]) != "tool":
+            yield from _left(waiting)
+            identities = [as_text(call.get("id")) for call in _calls(messages[index])]
+            if len(set(identities)) < len(identities):
+                yield Finding("C5", f"{path}.tool_calls", "tool call ids must be unique")
+            waiting, answered = dict.fromkeys(identities, index), set()
+            continue
+        identity = as_text(messages[index].get("tool_call_id"))
+        if identity in waiting:
+            del waiting[identity]
+            answered.add(identity)
+        elif identity in answered:
+            yield Finding("C5", path, "one tool message per tool_call_id")
+        else:
+            yield Finding("C2", path, NOT_ASKED)
+    yield from _left(waiting)
+
+
+def _left(waiting: Mapping[str, int]) -> Iterator[Finding]:
+    if waiting:
+        yield Finding("C1", f"messages.{next(iter(waiting.values()))}", NOT_ANSWERED + ", ".join(waiting))
+
+
+def _paired(turns: list[tuple[int, Message]], log: Log) -> list[Message]:
+    """Each run from one assistant message to the next, with its results brought to the front."""
+    kept: list[Message] = []
+    run: list[tuple[int, Message]] = []
+    calls: list[tuple[str, str]] = []
+    for at, message in turns:
+        if _role(message) != "assistant":
+            run.append((at, message))
+            continue
+        kept += _answered(run, calls, log)
+        message, calls = _renamed(message, at, log)
+        kept.append(message)
+        run = []
+    return kept + _answered(run, calls, log)
+
+
+def _renamed(message: Message, at: int, log: Log) -> tuple[Message, list[tuple[str, str]]]:
+    """C5: ids unique in one message. Returns each call's id as it came and as it leaves."""
+    names: list[tuple[str, str]] = []
+    calls = []
+    for index, call in enumerate(_calls(message)):
+        came = leaves = call["id"]
+        attempt = 0
+        while any(leaves == used for _, used in names):
+            leaves = invented("call_", "again", came, at, index, attempt)
+            attempt += 1
+        if leaves != came:
+            log.note("C5", f"messages.{at}.tool_calls.{index}.id", "tool call ids must be unique", "renamed")
+        names.append((came, leaves))
+        calls.append(call if leaves == came else {**call, "id": leaves})
+    renamed = any(came != leaves for came, leaves in names)
+    return ({**message, "tool_calls": calls} if renamed else message), names
+
+
+def _answered(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log: Log) -> list[Message]:
+    """C1, C2: results first, stand-ins for missing ones, then what else was said before the next reply."""
+    given: dict[str, list[Message]] = defaultdict(list)
+    for _, message in run:
+        if _role(message) == "tool":
+            given[message["tool_call_id"]].append(message)
+    share = Counter(came for came, _ in calls)
+    chosen: dict[int, str] = {}
+    missing = []
+    for came, leaves in calls:
+        share[came] -= 1
+        rest = given[came]
+        # Several calls of one id take their results in order; the last one takes the last result.
+        if rest:
+            chosen[id(rest.pop(0 if share[came] else -1))] = leaves
+        else:
+            missing.append(leaves)
+    _tell(run, calls, missing, chosen, log)
+    results = [_under(message, chosen[id(message)]) for _, message in run if id(message) in chosen]
+    stand_ins = [{"role": "tool", "tool_call_id": identity, "content": UNANSWERED} for identity in missing]
+    return [*results, *stand_ins, *(message for _, message in run if _role(message) != "tool")]
+
+
+def _tell(
+    run: list[tuple[int, Message]], calls: list[tuple[str, str]], missing: list[str], chosen: dict[int, str], log: Log
+) -> None:
+    """Notes what `_answered` did."""
+    asked = {came for came, _ in calls}
+    spoken = False
+    for at, message in run:
+        path = f"messages.{at}"
+        if _role(message) != "tool":
+            spoken = True
+        elif id(message) in chosen and spoken:
+            log.note("C1", path, NOT_ANSWERED + message["tool_call_id"], "moved to its call")
+        elif id(message) not in chosen and message["tool_call_id"] in asked:
+            log.note("C5", path, "one tool message per tool_call_id", "the last one kept")
+        elif id(message) not in chosen:
+            log.note("C2", path, NOT_ASKED, "dropped")
+    for identity in missing:
+        log.note("C1", f"messages.{run[0][0] if run else 'end'}", NOT_ANSWERED + identity, "stand-in result")
+
+
+def _under(message: Message, identity: str) -> Message:
+    return message if message["tool_call_id"] == identity else {**message, "tool_call_id": identity}

@@ -1,0 +1,223 @@
+"""Generated histories: valid ones from a grammar per wire, and ways to spoil them.
+
+The grammar is the providers' rules read forwards, written without looking at the code that checks them.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from typing import Any
+
+from hypothesis import strategies as st
+
+Body = dict[str, Any]
+
+WORDS = st.sampled_from(["go", "列出文件", "ok 👍", "a\nb", "{}", "<x>"])
+CLAUDES = ["claude-opus-4-8", "claude-sonnet-5", "claude-sonnet-4-5-20250929", "claude-3-5-haiku-latest", "local-model"]
+OLD_CLAUDES = ("claude-sonnet-4-5-20250929", "claude-3-5-haiku-latest")
+JSONISH = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5) | st.just(float("nan")) | st.just("\ud800"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "id"]), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def png(width: int, height: int) -> str:
+    """A PNG's first bytes, claiming any size."""
+    head = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    return base64.b64encode(head).decode()
+
+
+def picture(width: int = 10, height: int = 10) -> Body:
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png(width, height)}}
+
+
+@st.composite
+def anthropic(draw: st.DrawFn) -> Body:
+    """Turns of user, assistant with or without calls, results, operator text where the model takes it."""
+    model = draw(st.sampled_from(CLAUDES))
+    manual = model in OLD_CLAUDES and draw(st.booleans())
+    messages: list[Body] = []
+    for turn in range(draw(st.integers(1, 4))):
+        messages.append({"role": "user", "content": draw(_said())})
+        if model not in OLD_CLAUDES and draw(st.booleans()):
+            messages.append({"role": "system", "content": draw(WORDS)})
+        for step in range(draw(st.integers(0, 3))):
+            messages += draw(_tool_round(f"{turn}_{step}", manual))
+        messages.append({"role": "assistant", "content": draw(_reply(manual))})
+    messages.append({"role": "user", "content": draw(_said())})
+    body = {"model": model, "max_tokens": 9000, "messages": messages, "tools": [{"name": "bash", "input_schema": {}}]}
+    if manual:
+        body["thinking"] = {"type": "enabled", "budget_tokens": 2000}
+    if draw(st.booleans()):
+        body["system"] = [{"type": "text", "text": "be good", "cache_control": {"type": "ephemeral"}}]
+    return body
+
+
+def _said() -> st.SearchStrategy[Any]:
+    parts = st.lists(st.one_of(WORDS.map(_text), st.just(picture())), min_size=1, max_size=3)
+    return st.one_of(WORDS, parts)
+
+
+def _text(words: str) -> Body:
+    return {"type": "text", "text": words}
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+
+
+@st.composite
+def _reply(draw: st.DrawFn, manual: bool) -> Any:
+    parts: list[Body] = [THOUGHT] if manual or draw(st.booleans()) else []
+    if draw(st.booleans()):
+        parts.append({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}})
+        parts.append({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []})
+    parts.append(_text(draw(WORDS)))
+    return parts if len(parts) > 1 else draw(st.sampled_from([parts, parts[0]["text"]]))
+
+
+@st.composite
+def _tool_round(draw: st.DrawFn, key: str, manual: bool) -> list[Body]:
+    ids = [f"toolu_{key}_{n}" for n in range(draw(st.integers(1, 3)))]
+    thought = [THOUGHT] if manual or draw(st.booleans()) else []
+    said = [_text(draw(WORDS))] if draw(st.booleans()) else []
+    uses = [{"type": "tool_use", "id": identity, "name": "bash", "input": {"n": 1}} for identity in ids]
+    results = [{"type": "tool_result", "tool_use_id": identity, "content": draw(_outcome())} for identity in ids]
+    results = draw(st.permutations(results))
+    more = [_text("<system-reminder>x</system-reminder>")] if draw(st.booleans()) else []
+    return [{"role": "assistant", "content": thought + said + uses}, {"role": "user", "content": results + more}]
+
+
+def _outcome() -> st.SearchStrategy[Any]:
+    parts = st.lists(st.one_of(WORDS.map(_text), st.just(picture())), min_size=1, max_size=2)
+    return st.one_of(WORDS, st.just(""), parts, st.just([{"type": "tool_reference", "tool_name": "bash"}]))
+
+
+@st.composite
+def openai_chat(draw: st.DrawFn) -> Body:
+    messages: list[Body] = [{"role": "system", "content": "be good"}]
+    for turn in range(draw(st.integers(1, 4))):
+        messages.append({"role": "user", "content": draw(st.one_of(WORDS, WORDS.map(lambda w: [_text(w)])))})
+        for _ in range(draw(st.integers(0, 3))):
+            ids = [f"call_{n}" for n in range(draw(st.integers(1, 3)))]
+            function = {"name": "bash", "arguments": draw(st.sampled_from(["{}", "", "{not json"]))}
+            calls = [{"id": identity, "type": "function", "function": function} for identity in ids]
+            messages.append({"role": "assistant", "content": draw(st.one_of(st.none(), WORDS)), "tool_calls": calls})
+            for identity in draw(st.permutations(ids)):
+                messages.append({"role": "tool", "tool_call_id": identity, "content": draw(WORDS)})
+        if turn % 2:
+            messages.append({"role": "assistant", "content": None, "refusal": "no"})
+        else:
+            messages.append({"role": "assistant", "content": draw(WORDS)})
+    return {"model": "gpt-4.1", "messages": messages}
+
+
+@st.composite
+def openai_responses(draw: st.DrawFn) -> Body:
+    items: list[Body] = []
+    store = draw(st.booleans())
+    number = 0
+    for _ in range(draw(st.integers(1, 3))):
+        items.append({"role": "user", "content": draw(WORDS)})
+        for _ in range(draw(st.integers(0, 3))):
+            number += 1
+            items += draw(_response_round(number))
+        number += 1
+        items += [_reasoning(number)] if draw(st.booleans()) else []
+        parts = [{"type": "output_text", "text": draw(WORDS)}, {"type": "output_text", "text": "more"}]
+        items.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "content": parts, "phase": "x"})
+    body: Body = {"model": "gpt-5", "input": items, "store": store}
+    if draw(st.booleans()):
+        body["previous_response_id"] = "resp_1"
+        items.insert(0, {"type": "function_call_output", "call_id": "call_elsewhere", "output": "x"})
+    return body
+
+
+def _reasoning(number: int) -> Body:
+    return {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "Z0FB"}
+
+
+@st.composite
+def _response_round(draw: st.DrawFn, number: int) -> list[Body]:
+    made: list[Body] = [_reasoning(number)] if draw(st.booleans()) else []
+    given: list[Body] = []
+    for at in range(draw(st.integers(1, 3))):
+        identity = f"call_{number}_{at}"
+        if draw(st.booleans()):
+            made.append(
+                {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": identity, "name": "f", "arguments": "{}"}
+            )
+            given.append({"type": "function_call_output", "call_id": identity, "output": draw(WORDS)})
+        else:
+            made.append(
+                {"type": "custom_tool_call", "id": f"ctc_{number}_{at}", "call_id": identity, "name": "p", "input": "x"}
+            )
+            given.append({"type": "custom_tool_call_output", "call_id": identity, "output": draw(WORDS)})
+    return made + draw(st.permutations(given))
+
+
+GRAMMARS = {"anthropic": anthropic, "openai_chat": openai_chat, "openai_responses": openai_responses}
+LISTS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
+FIELDS = ["role", "content", "type", "id", "tool_use_id", "text", "tool_calls", "tool_call_id", "call_id", "output",
+          "input", "arguments", "function", "name", "signature", "source", "cache_control", "thinking", "summary"]  # fmt: skip
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, wire: str) -> Body:
+    """A valid history with a few accidents: messages and blocks lost, doubled, swapped, fields lost or garbled."""
+    body = copy.deepcopy(draw(GRAMMARS[wire]()))
+    for _ in range(draw(st.integers(1, 5))):
+        draw(st.sampled_from([_spoil_list, _spoil_list, _spoil_block, _spoil_field, _spoil_top]))(draw, body, wire)
+    return body
+
+
+def _spoil_list(draw: st.DrawFn, body: Body, wire: str) -> None:
+    _disturb(draw, body.get(LISTS[wire]))
+
+
+def _spoil_block(draw: st.DrawFn, body: Body, wire: str) -> None:
+    message = _one(draw, body.get(LISTS[wire]))
+    if isinstance(message, dict):
+        parts = message.get(draw(st.sampled_from(["content", "tool_calls"])))
+        block = _one(draw, parts)
+        _disturb(draw, block.get("content") if isinstance(block, dict) and draw(st.booleans()) else parts)
+
+
+def _spoil_field(draw: st.DrawFn, body: Body, wire: str) -> None:
+    thing = _one(draw, body.get(LISTS[wire]))
+    for _ in range(draw(st.integers(0, 2))):
+        deeper = thing.get("content") if isinstance(thing, dict) else None
+        thing = _one(draw, deeper) if isinstance(deeper, list) and deeper else thing
+    if isinstance(thing, dict):
+        field = draw(st.sampled_from(FIELDS))
+        if draw(st.booleans()):
+            thing.pop(field, None)
+        else:
+            thing[field] = draw(st.one_of(JSONISH, st.sampled_from(["", "  ", "x" * 70, "a b", "user", "assistant"])))
+
+
+def _spoil_top(draw: st.DrawFn, body: Body, wire: str) -> None:
+    field = draw(st.sampled_from(["tools", "system", "thinking", "model", "store", "cache_control", "container"]))
+    body[field] = draw(JSONISH)
+
+
+def _one(draw: st.DrawFn, parts: Any) -> Any:
+    return parts[draw(st.integers(0, len(parts) - 1))] if isinstance(parts, list) and parts else None
+
+
+def _disturb(draw: st.DrawFn, parts: Any) -> None:
+    if not isinstance(parts, list) or not parts:
+        return
+    here, there = draw(st.integers(0, len(parts) - 1)), draw(st.integers(0, len(parts) - 1))
+    what = draw(st.sampled_from(["lose", "double", "swap", "garble", "insert"]))
+    if what == "lose":
+        del parts[here]
+    elif what == "double":
+        parts.insert(there, copy.deepcopy(parts[here]))
+    elif what == "swap":
+        parts[here], parts[there] = parts[there], parts[here]
+    elif what == "garble":
+        parts[here] = draw(JSONISH)
+    else:
+        parts.insert(here, draw(JSONISH))

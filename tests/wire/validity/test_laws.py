@@ -1,0 +1,106 @@
+"""What holds for every history, on every wire."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from poison.histories import GRAMMARS, JSONISH, LISTS, spoiled
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.wire.validity import harden, violations
+
+WIRES = pytest.mark.parametrize("wire", list(GRAMMARS))
+
+
+def hardened_or_refused(wire, body):
+    try:
+        return harden(wire, body)
+    except BadRequest as refusal:
+        assert "[" in str(refusal), "a refusal names its rule"
+        return None
+
+
+@WIRES
+@given(data=st.data())
+def test_a_valid_history_has_no_violations_and_comes_back_as_the_same_object(wire, data):
+    body = data.draw(GRAMMARS[wire]())
+    assert violations(wire, body) == []
+    assert harden(wire, body) == (body, ())
+    assert harden(wire, body)[0] is body
+
+
+@WIRES
+@given(data=st.data())
+def test_a_spoiled_history_leaves_valid_or_is_refused(wire, data):
+    body = data.draw(spoiled(wire))
+    before = copy.deepcopy(body)
+
+    result = hardened_or_refused(wire, body)
+
+    assert repr(body) == repr(before), "the input is never changed"
+    if result is not None:
+        fixed, repairs = result
+        assert violations(wire, fixed) == []
+        json.dumps(fixed, allow_nan=False, ensure_ascii=False).encode()
+        assert bool(repairs) == (fixed is not body)
+        assert harden(wire, fixed)[0] is fixed, "hardening twice is hardening once"
+
+
+@WIRES
+@given(data=st.data())
+def test_every_repaired_history_was_in_violation_or_only_unverified_rules_were_repaired(wire, data):
+    body = data.draw(spoiled(wire))
+    result = hardened_or_refused(wire, body)
+    if result is None:
+        assert violations(wire, body)
+    elif not violations(wire, body):
+        assert {repair.rule for repair in result[1]} <= {"A56", "C5", "C6", "R15"}
+
+
+@WIRES
+@given(data=st.data())
+def test_untouched_messages_are_the_same_objects(wire, data):
+    """Identity tells the encoder what it may emit verbatim; what equals an old message is that message."""
+    body = data.draw(spoiled(wire))
+    result = hardened_or_refused(wire, body)
+    if result is None:
+        return
+    old = {id(part) for part in body[LISTS[wire]]}
+    for part in result[0][LISTS[wire]]:
+        assert id(part) in old or not any(part == other for other in body[LISTS[wire]] if isinstance(other, dict))
+
+
+@WIRES
+@given(data=st.data())
+def test_any_list_of_json_is_hardened_or_refused(wire, data):
+    body = {"model": "claude-sonnet-5", LISTS[wire]: data.draw(st.lists(JSONISH, max_size=4))}
+    result = hardened_or_refused(wire, body)
+    assert result is None or violations(wire, result[0]) == []
+
+
+@WIRES
+@given(data=st.data())
+def test_what_was_accepted_is_left_alone(wire, data):
+    """A valid history, some of it accepted, with accidents only in what is new."""
+    body = data.draw(GRAMMARS[wire]())
+    key = LISTS[wire]
+    since = data.draw(st.integers(0, len(body[key])))
+    rest = data.draw(spoiled(wire))[key]
+    taken = {ident for item in body[key][:since] for ident in call_ids(item)}
+    mixed = {**body, key: [*body[key][:since], *rest[since:]]}
+    try:
+        fixed, _ = harden(wire, mixed, since=since, taken=taken)
+    except BadRequest:
+        return
+    kept = len([1 for old, new in zip(mixed[key][:since], fixed[key], strict=False) if old is new])
+    assert kept >= since - 1 or wire == "openai_responses"
+
+
+def call_ids(item):
+    blocks = item.get("content") if isinstance(item.get("content"), list) else []
+    found = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
+    return [*found, *([item["call_id"]] if str(item.get("type", "")).endswith("_call") else [])]
