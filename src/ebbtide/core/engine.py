@@ -69,6 +69,8 @@ class Situation:
     budget: Budget
     tokens: int
     """The gauge: the whole request, anchored on the last usage where there is one."""
+    scale: float = 1.0
+    """How much of the gauge one estimated token moves: calibration and safety margins."""
     utilisation: float = 0.0
     """The gauge over the space that the policy counts as usable."""
     warm: int = 0
@@ -96,6 +98,12 @@ class Situation:
     @property
     def level(self) -> str:
         return self.budget.levels.at(self.tokens)
+
+    def less(self, freed: int) -> Situation:
+        """After so many estimated tokens left the view."""
+        tokens = max(0, self.tokens - round(freed * self.scale))
+        share = tokens / self.tokens if self.tokens else 0.0
+        return replace(self, tokens=tokens, utilisation=self.utilisation * share)
 
     @property
     def need(self) -> int:
@@ -152,7 +160,7 @@ class _Draft:
                 continue
             taken.append(edit)
             freed += edit.saved
-            if down_to is not None and self.situation.tokens - freed <= down_to:
+            if down_to is not None and self.situation.tokens - round(freed * self.situation.scale) <= down_to:
                 break
         self._fold(taken)
 
@@ -164,9 +172,7 @@ class _Draft:
         self.view = after
         self.edits.extend(taken)
         # What snip and clear freed is counted before anything heavier is considered (R043).
-        tokens = max(0, self.situation.tokens - freed)
-        scale = tokens / self.situation.tokens if self.situation.tokens else 0.0
-        self.situation = replace(self.situation, tokens=tokens, utilisation=self.situation.utilisation * scale)
+        self.situation = self.situation.less(freed)
 
 
 def plan(

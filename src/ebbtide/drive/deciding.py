@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ebbtide.core import journal
 from ebbtide.core.cache import Warmth, anchor, prices_for, warmth
@@ -38,7 +38,8 @@ class Moment:
     def situation(self, *, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None) -> Situation:
         output = self.request.max_output or self.policy.output_reserved
         newest = self.state.sent[-1] if self.state.sent else None
-        tokens = gauge(self.readings())
+        readings = self.readings()
+        tokens = gauge(readings)
         return Situation(
             budget=Budget(
                 window=self.window,
@@ -47,6 +48,7 @@ class Moment:
                 overhead=sum(self.request.overhead),
             ),
             tokens=tokens,
+            scale=_scale(gauge, readings),
             utilisation=tokens / max(1, self.policy.usable(self.window, output)),
             warm=self._warmth().messages,
             new=self._first_new(),
@@ -102,6 +104,15 @@ class Moment:
             reply=reply,
             since=sum(entry.tokens for entry in tail) - reply,
         )
+
+
+def _scale(gauge: Gauge, readings: Readings) -> float:
+    """How far the gauge falls for each estimated token that leaves; by one where it only believes bills (R043)."""
+    step = min(1000, readings.view)
+    if not step:
+        return 1.0
+    less = replace(readings, view=readings.view - step, since=readings.since - step)
+    return (gauge(readings) - gauge(less)) / step or 1.0
 
 
 def _growth(sent: Sequence[Sent], tokens: int) -> int:

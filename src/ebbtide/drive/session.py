@@ -15,7 +15,7 @@ from ebbtide.core import journal
 from ebbtide.core.content import forgotten_files
 from ebbtide.core.engine import Plan, Situation, plan
 from ebbtide.core.errors import Blocked, WontFit
-from ebbtide.core.gauge import Gauge, anchored_usage
+from ebbtide.core.gauge import Gauge
 from ebbtide.core.journal import State, ebb, edit_to, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import Composition, Edit, Trigger, Usage
@@ -223,9 +223,7 @@ class Session:
         out: Projection,
     ) -> Report:
         freed = (made.before.tokens - view.tokens) if made else 0
-        scale = self.state.calibration.ratio(request.model) if self.policy.gauge is anchored_usage else 1.0
-        before = situation.tokens
-        after = max(0, before - round(freed * scale))
+        before, after = situation.tokens, situation.less(freed).tokens
         kinds: dict[str, int] = {}
         if view.owner or edits or after > situation.budget.levels.warning:
             for entry in view.entries:
@@ -390,6 +388,7 @@ def _journaled(situation: Situation) -> Record:
     """All that a plan went by besides the view, so that it can be made again."""
     return {
         "tokens": situation.tokens,
+        "scale": situation.scale,
         "utilisation": situation.utilisation,
         "warm": situation.warm,
         "new": situation.new,
