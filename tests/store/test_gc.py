@@ -1,0 +1,187 @@
+"""Old sessions leave whole; what a live stub names stays."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ebbtide.store import DirectoryStore, MemoryStore, gc, verify
+from store.faults import Quick
+
+DAY = 86_400.0
+NOW = 1000 * DAY
+
+
+@pytest.fixture
+def store(tmp_path):
+    return DirectoryStore(tmp_path, files=Quick())
+
+
+def session(store, name, *, days, blob="x" * 1000, names=()):
+    """A session with one result that it names, last changed `days` ago."""
+    log = store.open(name, project="/p", now=1.0)
+    log.put(f"{name}.txt", blob)
+    log.commit([{"stub": [log.path(f"{name}.txt"), *names]}], at=1.0)
+    age(store, name, days)
+    return log
+
+
+def age(store, name, days):
+    folder = Path(store.tree.root) / "projects" / "-p"
+    for path in [folder / f"{name}.jsonl", *(folder / name).rglob("*")]:
+        os.utime(path, (NOW - days * DAY, NOW - days * DAY))
+
+
+def names(store):
+    return sorted(info.session for info in store.sessions())
+
+
+def files(store):
+    return {path.name for path in Path(store.tree.root).rglob("*") if path.is_file()}
+
+
+def test_sessions_older_than_the_limit_leave_with_all_that_is_theirs(store):
+    session(store, "old", days=40)
+    session(store, "new", days=2)
+
+    sweep = gc(store, older_than=30 * DAY, now=NOW)
+
+    assert names(store) == ["new"]
+    assert files(store) == {"new.jsonl", "new.lock", "new.txt", "sessions-index.json"}
+    assert [Path(path).name for path in (*sweep.sessions, *sweep.blobs)] == ["old.jsonl", "old.txt"]
+    assert sweep.freed > 1000
+    assert verify(store.sessions()[0].path).ok
+
+
+def test_a_dry_run_says_the_same_and_does_nothing(store):
+    session(store, "old", days=40)
+    before = files(store)
+
+    dry = gc(store, older_than=30 * DAY, now=NOW, dry_run=True)
+
+    assert files(store) == before
+    assert dry == gc(store, older_than=30 * DAY, now=NOW)
+    assert dry.sessions
+
+
+def test_over_the_size_limit_the_oldest_leave_first(store):
+    for days in (3, 9, 6):
+        session(store, f"d{days}", days=days, blob="x" * 10_000)
+
+    sweep = gc(store, max_bytes=25_000, now=NOW)
+
+    assert names(store) == ["d3", "d6"]
+    assert sweep.left <= 25_000
+    assert gc(store, max_bytes=25_000, now=NOW).sessions == ()
+
+
+def test_nothing_younger_than_a_day_leaves_whatever_the_limits(store):
+    session(store, "young", days=0.5)
+
+    assert gc(store, older_than=0, max_bytes=0, now=NOW).freed == 0
+    assert names(store) == ["young"]
+
+
+def test_a_clock_that_ran_backwards_makes_nothing_old(store):
+    session(store, "s", days=2)
+
+    assert gc(store, older_than=0, max_bytes=0, now=0.0).freed == 0
+
+
+def test_a_session_at_work_is_left_alone(store):
+    log = session(store, "old", days=40)
+    with log.locked():
+        assert gc(store, older_than=30 * DAY, now=NOW).sessions == ()
+
+    assert names(store) == ["old"]
+
+
+def test_a_result_that_a_fork_names_outlives_its_session(store):
+    source = session(store, "old", days=40)
+    store.fork("old", "fork", project="/p", now=2.0)
+    age(store, "fork", 2)
+
+    for _ in range(2):
+        gc(store, older_than=30 * DAY, now=NOW)
+
+        assert names(store) == ["fork"]
+        stub = store.peek("fork", project="/p").read().records[0]["stub"][0]
+        assert stub == source.path("old.txt")
+        assert Path(stub).read_text() == "x" * 1000
+    age(store, "fork", 40)
+    gc(store, older_than=30 * DAY, now=NOW)
+    gc(store, older_than=30 * DAY, now=NOW)
+    assert files(store) == {"sessions-index.json"}
+
+
+def test_a_result_that_no_log_names_leaves_after_a_day(store):
+    log = session(store, "s", days=2)
+    log.put("lost.txt", "never recorded")
+    (Path(log.path("lost.txt")).parent / ".new-1234").write_text("half")
+    assert gc(store, now=NOW).freed == 0
+    age(store, "s", 2)
+
+    gc(store, now=NOW)
+
+    assert files(store) == {"s.jsonl", "s.lock", "s.txt", "sessions-index.json"}
+
+
+def test_a_result_put_again_is_young_again(store):
+    log = session(store, "s", days=2)
+    log.put("lost.txt", "never recorded")
+    age(store, "s", 2)
+    os.utime(log.path("lost.txt"), (1, 1))
+    log.put("lost.txt", "never recorded")
+
+    assert Path(log.path("lost.txt")).stat().st_mtime > 1000
+
+
+def test_another_programs_sessions_are_never_collected(store, tmp_path):
+    session(store, "ours", days=2)
+    folder = tmp_path / "projects" / "-p"
+    (folder / "theirs" / "tool-results").mkdir(parents=True)
+    (folder / "theirs.jsonl").write_text('{"type":"user"}\n')
+    (folder / "theirs" / "tool-results" / "r.txt").write_text("x")
+    (folder / "gone" / "tool-results").mkdir(parents=True)
+    (folder / "gone" / "tool-results" / "r2.txt").write_text("x")
+    for name in ("theirs", "gone"):
+        (folder / f"{name}.jsonl").touch()
+        age(store, name, 400)
+    (folder / "gone.jsonl").unlink()
+
+    gc(store, older_than=DAY, max_bytes=0, now=NOW)
+
+    assert files(store) == {"theirs.jsonl", "r.txt", "r2.txt", "sessions-index.json"}
+
+
+def test_a_linked_folder_is_not_swept(store, tmp_path):
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    (outside / "tool-results").mkdir(parents=True)
+    (outside / "tool-results" / "precious.txt").write_text("x")
+    os.utime(outside / "tool-results" / "precious.txt", (1, 1))
+    session(store, "s", days=40)
+    folder = tmp_path / "projects" / "-p"
+    (folder / "linked").symlink_to(outside)
+    (folder / "linked.lock").touch()
+    (tmp_path / "projects" / "elsewhere").symlink_to(outside)
+
+    gc(store, older_than=DAY, now=NOW)
+
+    assert (outside / "tool-results" / "precious.txt").exists()
+
+
+def test_torn_tails_leave_with_their_session_only(store, tmp_path):
+    session(store, "s", days=2)
+    torn = tmp_path / "projects" / "-p" / "s.torn-1"
+    torn.write_text("half")
+    os.utime(torn, (1, 1))
+    gc(store, now=NOW)
+    assert torn.exists()
+
+    gc(store, older_than=DAY, now=NOW)
+
+    assert not torn.exists()
+
+
+def test_a_store_in_memory_has_nothing_to_collect():
+    assert gc(MemoryStore(), older_than=0, now=NOW).freed == 0

@@ -1,0 +1,123 @@
+"""The store against a plain list: appends, blobs, forks, rewinds, second writers, crashes, reopenings."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ebbtide.store import DirectoryStore, MemoryStore, message_record, thread, verify
+from ebbtide.store.lines import Position, encode
+from ebbtide.store.names import session_stem
+from store.faults import Quick
+
+texts = st.text(st.characters(), max_size=8)
+batches = st.lists(
+    st.dictionaries(texts.filter(lambda k: k not in ("ebbsum", "store")), texts, max_size=2), min_size=1, max_size=3
+)
+NAMES = ("s", "Other", "../x")
+
+
+class Against(RuleBasedStateMachine):
+    """Two writers each on up to three sessions; `model` is what they must hold."""
+
+    @initialize(directory=st.booleans())
+    def begin(self, directory):
+        self.place = Path(tempfile.mkdtemp()) if directory else None
+        self.store = self.anew() or MemoryStore()
+        self.model = {name: [] for name in NAMES}
+        self.blobs = {name: {} for name in NAMES}
+        self.seen = {}
+        self.logs = {}
+
+    def anew(self):
+        return DirectoryStore(self.place, files=Quick()) if self.place else None
+
+    def log(self, name, writer=0):
+        if (name, writer) not in self.logs:
+            self.logs[name, writer] = self.store.open(name, now=1.0)
+        return self.logs[name, writer]
+
+    @rule(name=st.sampled_from(NAMES), writer=st.integers(0, 1), batch=batches)
+    def append(self, name, writer, batch):
+        self.log(name, writer).commit(batch, at=1.0)
+        self.model[name] += batch
+
+    @rule(name=st.sampled_from(NAMES), writer=st.integers(0, 1), batch=batches)
+    def append_as_the_engine_does(self, name, writer, batch):
+        log = self.log(name, writer)
+        position, known = self.seen.get((name, writer), (Position(), 0))
+        with log.locked() as held:
+            assert held
+            news = log.since(position)
+            assert news.records == self.model[name][known:]
+            self.seen[name, writer] = log.commit(batch, at=1.0), len(self.model[name]) + len(batch)
+        self.model[name] += batch
+
+    @rule(name=st.sampled_from(NAMES), back=st.integers(0, 3), text=texts)
+    def rewind(self, name, back, text):
+        """Answer an earlier message: the branch is what led to it, and the old one stays."""
+        said = thread(self.model[name])
+        kept = said[: max(0, len(said) - back)]
+        parent = str(kept[-1]["uuid"]) if kept else None
+        record = message_record({"role": "user", "content": text}, session=name, parent=parent, at=1.0)
+        self.log(name).commit([record], at=1.0)
+        self.model[name].append(record)
+        branch = thread(self.log(name).read().records, str(record["uuid"]))
+        assert [r["message"] for r in branch] == [r["message"] for r in [*kept, record]]
+
+    @rule(name=st.sampled_from(NAMES), writer=st.integers(0, 1), blob=st.sampled_from(["a.txt", "b.json"]), text=texts)
+    def put(self, name, writer, blob, text):
+        kept = self.blobs[name].setdefault(blob, text)
+        self.log(name, writer).put(blob, kept)
+
+    @rule(source=st.sampled_from(NAMES), new=st.sampled_from(NAMES), share=st.floats(0, 1))
+    def fork(self, source, new, share):
+        if not self.model[source] or self.model[new] or self.blobs[new] or source == new:
+            return
+        upto = int(share * len(self.model[source]))
+        self.store.fork(source, new, upto=upto, now=2.0)
+        self.model[new] = self.model[source][:upto]
+        self.blobs[new] = dict(self.blobs[source])
+
+    @precondition(lambda self: self.place)
+    @rule(name=st.sampled_from(NAMES), batch=batches, share=st.floats(0, 1))
+    def crash(self, name, batch, share):
+        """The process dies with part of a commit written, and all it knew is gone."""
+        path = self.place / "projects" / "_" / f"{session_stem(name)}.jsonl"
+        if path.exists():
+            data, _ = encode(batch, self.log(name).read().position)
+            written = data[: int(share * len(data))]
+            with path.open("ab") as file:
+                file.write(written)
+            self.model[name] += batch if written == data else []
+        self.reopen()
+
+    @rule()
+    def reopen(self):
+        self.store = self.anew() or self.store
+        self.logs.clear()
+
+    @invariant()
+    def reads_as_the_model(self):
+        for name in NAMES:
+            log = self.log(name, 1)
+            reading = log.read()
+            assert reading.records == self.model[name]
+            assert reading.damage == ()
+            assert {blob.name: log.get(blob.name) for blob in log.blobs()} == self.blobs[name]
+
+    def teardown(self):
+        place = getattr(self, "place", None)
+        if not place:
+            return
+        for path in place.rglob("*.jsonl"):
+            assert verify(path).ok, verify(path)
+        shutil.rmtree(place)
+
+
+# Each example is a directory and some hundred file operations; forty of them are about three seconds.
+Against.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestAgainstAList = Against.TestCase

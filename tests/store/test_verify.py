@@ -1,0 +1,144 @@
+"""`verify` believes nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.core.errors import StoreError
+from ebbtide.store import DirectoryStore, message_record, verify
+from ebbtide.store.contract import header
+from ebbtide.store.lines import Position, encode
+from store.faults import Quick
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Two messages, an edit, a blob."""
+    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    one = message_record({"role": "user", "content": "hi"}, session="s", parent=None, at=1.0)
+    two = message_record({"role": "assistant", "content": "é"}, session="s", parent=str(one["uuid"]), at=1.0)
+    log.commit([one, two], at=1.0)
+    log.put("a.txt", "some result")
+    log.commit([{"type": "ebb", "kind": "edit"}], at=1.0)
+    return log
+
+
+@pytest.fixture
+def path(log, tmp_path):
+    return tmp_path / "projects/_/s.jsonl"
+
+
+def test_a_sound_log_is_found_sound(path):
+    found = verify(path)
+
+    assert found.ok
+    assert (found.lines, found.unchecked, found.blobs, found.set_aside) == (5, 0, 1, ())
+
+
+@pytest.mark.parametrize("head", [True, False], ids=["with its lock file", "copied alone"])
+def test_any_flipped_byte_of_the_log_is_found(tmp_path, head):
+    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    log.commit([{"n": 1}, {"é": "x"}], at=1.0)
+    log.commit([{}], at=1.0)
+    path = tmp_path / "projects/_/s.jsonl"
+    if not head:
+        path.with_suffix(".lock").unlink()
+    data = path.read_bytes()
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
+        assert not verify(path).ok, at
+    path.write_bytes(data)
+    assert verify(path).ok
+
+
+def test_any_flipped_byte_of_a_blob_is_found(log, path):
+    blob = Path(log.path("a.txt"))
+    data = blob.read_bytes()
+    for at in range(len(data)):
+        blob.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert "checksum differs" in verify(path).problems[0]
+    blob.unlink()
+    assert "cannot be read" in verify(path).problems[0]
+
+
+def test_a_log_whose_end_was_cut_at_a_line_is_found(path):
+    """A chain cannot miss its own end; the lock file remembers it."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]))
+
+    assert "no longer as they were" in verify(path).problems[0]
+
+
+def test_a_log_emptied_or_exchanged_is_found(path):
+    other, _ = encode([header("s", "", 1.0), {"n": "x" * 5000}], Position())
+    for content in (b"", other):
+        path.write_bytes(content)
+        assert not verify(path).ok
+
+
+def test_a_log_that_went_on_after_the_head_was_noted_is_sound(log, path):
+    head = path.with_suffix(".lock").read_bytes()
+    log.commit([{"n": 1}], at=1.0)
+    path.with_suffix(".lock").write_bytes(head)
+
+    assert verify(path).ok
+    assert verify(path).lines == 6
+
+
+@pytest.mark.parametrize("noise", [b"", b"noise", b"9" * 50])
+def test_a_head_that_cannot_be_read_is_no_evidence(path, noise):
+    path.with_suffix(".lock").write_bytes(noise)
+
+    assert verify(path).ok
+
+
+def test_an_id_that_its_content_does_not_give_is_found(tmp_path):
+    """Whole by its checksum, and still not the message that it says it is."""
+    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    record = message_record({"role": "user", "content": "hi"}, session="s", parent=None, at=1.0)
+    log.commit([{**record, "message": {"role": "user", "content": "ho"}}], at=1.0)
+    log.commit([{**record, "uuid": "5ecb521f-6ebe-4a84-beee-e3f9d7f201c2"}], at=1.0)
+
+    found = verify(tmp_path / "projects/_/s.jsonl")
+
+    assert [str(record["uuid"]) in problem for problem in found.problems] == [True]
+
+
+def test_a_hostile_blob_name_in_a_log_is_not_followed(tmp_path):
+    (tmp_path / "secret").write_text("x")
+    bad = {"type": "ebb", "store": "blob", "name": "../../secret", "sha256": "0"}
+    (tmp_path / "s" / "tool-results").mkdir(parents=True)
+    (tmp_path / "s.jsonl").write_bytes(encode([bad], Position())[0])
+
+    assert "cannot name" in verify(tmp_path / "s.jsonl").problems[0]
+
+
+def test_another_programs_lines_are_counted_not_blamed(log, path):
+    with path.open("ab") as file:
+        file.write(b'{"type":"user"}\n')
+    log.commit([{"n": 1}], at=1.0)
+
+    found = verify(path)
+
+    assert (found.ok, found.unchecked, found.lines) == (True, 1, 7)
+
+
+def test_tails_set_aside_are_named(path, tmp_path):
+    with path.open("ab") as file:
+        file.write(b"torn")
+    assert [damage.kind for damage in verify(path).damage] == ["torn"]
+    DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+
+    assert (verify(path).ok, verify(path).set_aside) == (True, ("s.torn-1",))
+
+
+def test_verifying_writes_nothing(path, tmp_path):
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.rglob("*") if p.is_file()}
+    verify(path)
+
+    assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_log_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(StoreError, match="cannot verify"):
+        verify(tmp_path / "none.jsonl")
