@@ -78,7 +78,7 @@ class Moment:
     def _first_new(self) -> int:
         """Place of the first entry that no request has carried."""
         before, view, chain = self.before, self.view, self.projection.chain
-        if before is not None and before.edits == view.edits and len(before.items) <= len(view.items):
+        if before is not None and before.edits is view.edits and len(before.items) <= len(view.items):
             return len(before.entries)
         carried = max((journal.shared(one.prefix, chain) for one in self.state.sent), default=0)
         return len(view.entries) - entries_in_last(view, len(chain) - carried) if carried else 0

@@ -36,7 +36,7 @@ class Projection:
 
 def project(request: Request, view: View, last: Projection | None) -> Projection:
     """Write and harden a view. Where it extends the last one, and that needed no repair, only the new part is."""
-    grows = last is not None and last.edits == view.edits and not last.repairs and last.entries <= len(view.entries)
+    grows = last is not None and last.edits is view.edits and not last.repairs and last.entries <= len(view.entries)
     if last is None or not grows or not _extends(request, view, last):
         last = _NOTHING
     new = view.entries[last.entries :]

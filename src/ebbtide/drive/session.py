@@ -102,17 +102,20 @@ class Session:
         situation = moment.situation(gauge=gauge, trigger=trigger, target=target, shelf=self._shelf())
         made = self._plan(view, situation) if may_edit else None
         edits, failures = (yield from self._persist(made.edits)) if made else ((), ())
+        projection = self._projection
         if made and edits:
             view = made.after if len(edits) == len(made.edits) else view.apply(edits)
-        projection = project(request, view, self._projection)
+            projection = project(request, view, None)
         tree, marks = self._marked(request, view, projection)
         out = request.body.emit(tree)
         report = self._report(request, made, view, edits, situation, projection)
         notes = [*failures, *(["the lock is held elsewhere: nothing new was planned"] if not may_edit else [])]
         self._refuse(report, situation)
-        records = self._records(request, situation, projection, made, edits, now, [place.index for place in marks])
+        records = self._records(request, situation, projection, made, edits, now, request.wire.marks(tree))
         notes += yield from self._commit(records, now, may_edit)
-        self._view, self._projection = view, projection
+        # From here on the edits are those of the log: what is recorded is recognised by identity.
+        self._view = replace(view, edits=self.state.edits) if edits else view
+        self._projection = replace(projection, edits=self.state.edits)
         self._tell(made, edits, notes, projection)
         report = _noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
         return Prepared(
@@ -127,7 +130,7 @@ class Session:
         before = self.state
         self.state = fold(self.state, loaded.records)
         self._transcript.absorb(loaded.records)
-        if self.state.edits == before.edits and self.state.spared == before.spared and not first:
+        if self.state.edits is before.edits and self.state.spared == before.spared and not first:
             return request
         self._learn_own(request.wire, self.state.edits)
         return self._reread(body, now)
@@ -147,7 +150,7 @@ class Session:
 
     def _folded(self, request: Request) -> View:
         view = self._view
-        if view is not None and view.edits == self.state.edits and request.same == len(view.items):
+        if view is not None and view.edits is self.state.edits and request.same == len(view.items):
             return view.extend(request.items[request.same :])
         return View.of(request.items, self.state.edits)
 
@@ -245,7 +248,7 @@ class Session:
 
     def _records(
         self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
-        now: float, marks: Sequence[int],
+        now: float, marks: tuple[Sequence[int], float],
     ) -> list[Record]:  # fmt: skip
         records = self._transcript.advance(request, now)
         path = tuple(self._transcript.path)
@@ -257,8 +260,8 @@ class Session:
         turn = ebb(
             "turn", at=now, base=base, add=list(path[base:]), wire=request.wire.name, model=request.model,
             system=request.system, tools=request.tools, out_base=shared, out_add=list(out.chain[shared:]),
-            tokens=situation.tokens, marks=list(marks), edited=bool(edits), overhead=list(request.overhead),
-            max_output=request.max_output,
+            tokens=situation.tokens, marks=list(marks[0]), ttl=marks[1], edited=bool(edits),
+            overhead=list(request.overhead), max_output=request.max_output,
         )  # fmt: skip
         return [*records, turn]
 

@@ -23,7 +23,8 @@ _BOUND = re.compile(r"(fable|mythos)-5-[12]|(opus|sonnet|haiku)-5-5")
 _UNMARKABLE = {"thinking", "redacted_thinking", "fallback", "compaction"}
 _TAIL = 40
 """Messages at the end that may carry a breakpoint: a mark further back is beyond any look-back."""
-_HOUR = 3600.0
+_MINUTES, _HOUR = 300.0, 3600.0
+"""The two lifetimes of a cached prefix, seconds."""
 
 
 def blocks(message: Any, path: str) -> list[Block]:
@@ -171,12 +172,27 @@ def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, 
     return found
 
 
+def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
+    messages = body[key]
+    found: list[int] = []
+    ttl = _HOUR
+    for i in range(max(0, len(messages) - _TAIL), len(messages)):
+        content = messages[i].get("content")
+        controls = (
+            [one["cache_control"] for one in content if "cache_control" in one] if isinstance(content, list) else ()
+        )
+        for control in controls:
+            found.append(i)
+            ttl = min(ttl, _HOUR if as_mapping(control).get("ttl") == "1h" else _MINUTES)
+    return tuple(dict.fromkeys(found)), ttl if found else _MINUTES
+
+
 def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place:
     block_of = as_mapping(raw)
     mark = block_of.get("cache_control")
     text = block_of.get("text")
     eligible = block_of.get("type") not in _UNMARKABLE and (text is None or bool(str(text).strip()))
-    ttl = _HOUR if as_mapping(mark).get("ttl") == "1h" else 300.0
+    ttl = _HOUR if as_mapping(mark).get("ttl") == "1h" else _MINUTES
     return Place(
         section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, marked=bool(mark), ttl=ttl
     )

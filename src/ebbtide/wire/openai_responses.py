@@ -14,6 +14,8 @@ from ebbtide.wire.shape import Block, as_mapping, as_text, canonical_json, is_or
 
 name = "openai_responses"
 key = "input"
+_MINUTES = 300.0
+"""How long a prefix stays cached at the least."""
 
 _ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _CALLS = {
@@ -180,6 +182,11 @@ def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, 
     """OpenAI caches prefixes by itself; there is nothing to mark."""
     del body, tokens, overhead
     return []
+
+
+def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
+    del body
+    return (), _MINUTES
 
 
 def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:

@@ -96,6 +96,9 @@ class Wire(Protocol):
     def places(self, body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int]) -> list[Place]:
         """Where cache breakpoints may stand. `tokens` per message, `overhead` of tools and system."""
 
+    def marks(self, body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
+        """Messages near the end that carry a breakpoint, whoever set it, and the shortest TTL among them."""
+
     def mark(self, body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
         """A copy with breakpoints; what carries none is the same object."""
 
