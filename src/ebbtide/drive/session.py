@@ -132,7 +132,7 @@ class Session:
         self._transcript.absorb(loaded.records)
         if self.state.edits is before.edits and self.state.spared == before.spared and not first:
             return request
-        self._learn_own(request.wire, self.state.edits)
+        self._ours |= own_marks(request.wire, self.state.edits)
         return self._reread(body, now)
 
     def _reread(self, body: Any, now: float) -> Request:
@@ -140,13 +140,6 @@ class Session:
         self._reader.forget()
         self._view = self._projection = None
         return self._reader.read(body, at=now)
-
-    def _learn_own(self, wire: Wire, edits: Sequence[Edit]) -> None:
-        """Remember how stand-ins look, to know them when a client feeds them back."""
-        for edit in edits:
-            for item in edit.put:
-                if not item.id:
-                    self._ours |= stand_in_marks(wire, wire.compose(None, [item]))
 
     def _folded(self, request: Request) -> View:
         view = self._view
@@ -304,7 +297,7 @@ class Session:
         if edits and made:
             wire = self._reader.last_wire
             if wire is not None:
-                self._learn_own(wire, edits)
+                self._ours |= own_marks(wire, edits)
         if self.listen is None:
             return
         for event in told_of(self.log.session, made, edits, notes, out.repairs):
@@ -385,6 +378,12 @@ class Session:
         if not locked:
             yield from self._catch_up()
         yield from self._commit(records, now, True)
+
+
+def own_marks(wire: Wire, edits: Sequence[Edit]) -> set[str]:
+    """How stand-ins look, to know them when a client feeds them back."""
+    authored = [item for edit in edits for item in edit.put if not item.id]
+    return {mark for item in authored for mark in stand_in_marks(wire, wire.compose(None, [item]))}
 
 
 def _journaled(situation: Situation) -> Record:

@@ -1,0 +1,117 @@
+"""Makes every recorded plan again, from the log alone, and says where the bytes differ.
+
+A plan goes by its view and its situation, and both are in the log: messages, earlier edits, and what was journaled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ebbtide.core.cache import Prices
+from ebbtide.core.engine import Budget, Situation, plan
+from ebbtide.core.journal import State, edit_to, fold
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.view import View
+from ebbtide.drive.session import own_marks
+from ebbtide.policy import PRESETS, Policy
+from ebbtide.store import Record
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A plan that could not be made again as it was."""
+
+    plan: str
+    reason: str
+
+
+def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> tuple[int, list[Difference]]:
+    """How many plans were made again, and which came out otherwise."""
+    state, made = State(), 0
+    differences: list[Difference] = []
+    messages: dict[str, Any] = {}
+    for n, record in enumerate(records):
+        if record.get("uuid"):
+            messages[str(record["uuid"])] = record.get("wire") or record.get("message")
+        if record.get("type") == "ebb" and record.get("kind") == "plan":
+            made += 1
+            turn = next((one for one in records[n:] if one.get("kind") == "turn"), None)
+            why = _compare(record, turn, state, messages, policies)
+            if why:
+                differences.append(Difference(plan=str(record.get("id")), reason=why))
+        state = fold(state, [record])
+    return made, differences
+
+
+def _compare(
+    record: Record, turn: Record | None, state: State, messages: Mapping[str, Any], policies: Mapping[str, Policy]
+) -> str:
+    policy = policies.get(str(record.get("policy")))
+    if policy is None:
+        return f"the policy {record.get('policy')!r} is not known here"
+    if turn is None:
+        return "the request it was made for is not in the log"
+    path = [*state.messages[: int(str(turn.get("base", 0)))], *_listed(turn, "add")]
+    missing = [uuid for uuid in path if str(uuid) not in messages]
+    if missing:
+        return f"{len(missing)} messages are not in the log"
+    request = _request(turn, [messages[str(uuid)] for uuid in path], state, policy)
+    view = View.of(request.items, state.edits)
+    situation = _situation(record, state, policy, int(str(record.get("window", 0))))
+    again = plan(
+        view,
+        policy.pressure,
+        situation.budget,
+        situation,
+        arrival=policy.arrival,
+        always=policy.always,
+        last_resort=policy.last_resort if policy.overflow != "error" else (),
+    )
+    if [edit.id for edit in again.edits] != _listed(record, "planned"):
+        return "other edits were planned"
+    recorded = {str(one["id"]): json.dumps(one, sort_keys=True) for one in _listed(record, "edits")}
+    same = {edit.id: json.dumps(edit_to(edit), sort_keys=True) for edit in again.edits}
+    return "" if all(same.get(id) == told for id, told in recorded.items()) else "an edit came out otherwise"
+
+
+def _request(turn: Record, path: list[Any], state: State, policy: Policy) -> Request:
+    wire = WIRES[str(turn.get("wire"))]
+    reader = Reader(policy.estimator, wire=wire, ours=own_marks(wire, state.edits), pinned=state.spared)
+    return reader.read({"model": str(turn.get("model", "")), wire.key: path})
+
+
+def _situation(record: Record, state: State, policy: Policy, window: int) -> Situation:
+    told = record.get("situation")
+    was: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    output = int(was.get("max_output", 0))
+    read, write = was.get("prices", (0.1, 1.25))
+    directory = was.get("directory")
+    return Situation(
+        budget=Budget(
+            window=window, max_output=output, levels=policy.levels(window, output), overhead=int(was.get("overhead", 0))
+        ),
+        tokens=int(was.get("tokens", 0)),
+        scale=float(was.get("scale", 1.0)),
+        utilisation=float(was.get("utilisation", 0.0)),
+        warm=int(was.get("warm", 0)),
+        new=int(was.get("new", 0)),
+        idle=was.get("idle"),
+        trigger=was.get("trigger", "auto"),
+        target=was.get("target"),
+        growth=int(was.get("growth", 0)),
+        prices=Prices(read=read, write=write),
+        count=policy.estimator.text,
+        shelf=Shelf(directory=directory, taken=state.taken) if directory is not None else None,
+        bound=bool(was.get("bound")),
+        now=float(was.get("now", 0.0)),
+    )
+
+
+def _listed(record: Record, key: str) -> list[Any]:
+    found = record.get(key)
+    return found if isinstance(found, list) else []
