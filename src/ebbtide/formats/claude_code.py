@@ -65,9 +65,10 @@ class _Reader:
         self.calls = _group(source.rows)
         self.begun: dict[str, int] = {}
         self.session = ""
-        named = [row.value for row in source.rows if isinstance(row.value, dict) and row.value.get("uuid")]
-        # A file in which no row names a parent is read in file order; one null among many is a new start.
-        self.linked = sum(1 for value in named if value.get("parentUuid")) * 2 > len(named)
+        named = [row.value for row in source.rows if isinstance(row.value, dict) and _text(row.value.get("uuid"))]
+        names = {value["uuid"] for value in named}
+        # A file in which no row names another is read in file order; where some do, naming none is a new start.
+        self.linked = any(_text(value.get("parentUuid")) in names for value in named)
 
     def take(self, row: Row) -> None:
         value = row.value
@@ -83,7 +84,7 @@ class _Reader:
         elif kind == "user" and (value.get("isCompactSummary") or not value.get("isVisibleInTranscriptOnly")):
             self.user(row)
         elif kind == "system" and value.get("subtype") == "local_command":
-            self.say(row, _text(value.get("content")))
+            self.say(row, _text(value.get("content")).strip())
         elif kind == "system" and value.get("subtype") in ("compact_boundary", "microcompact_boundary"):
             self.boundary(row)
         elif kind == "attachment":
@@ -119,7 +120,7 @@ class _Reader:
         return False
 
     def say(self, row: Row, content: str | list[dict[str, Any]]) -> None:
-        if not content or (isinstance(content, str) and not content.strip()):
+        if not content:
             self.other(row)
             return
         results = isinstance(content, list) and all(block["type"] == "tool_result" for block in content)

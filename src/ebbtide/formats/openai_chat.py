@@ -152,6 +152,8 @@ def chat_message(recorded: dict[str, Any]) -> Message:
         del message["tool_calls"]
     elif calls and not all(_is_call(call) for call in calls):
         message["tool_calls"] = [_call(call, at) for at, call in enumerate(calls) if isinstance(call, dict)]
+    if message.get("content", "") is None and message["role"] != "assistant":
+        message["content"] = ""
     if message.get("function_call", ...) is None:
         del message["function_call"]
     return recorded if message == recorded else message

@@ -234,7 +234,12 @@ def _answer_blocks(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"type": "thinking", "thinking": str(part.get("text") or ""), "signature": signature or ""}
     elif part["type"] == "tool":
         given = _record(_record(part.get("state")).get("input"))
-        yield {"type": "tool_use", "id": str(part.get("callID")), "name": str(part.get("tool")), "input": given}
+        yield {
+            "type": "tool_use",
+            "id": str(part.get("callID")),
+            "name": str(part.get("tool")),
+            "input": given,
+        }
 
 
 def _usage(tokens: Any) -> tuple[Usage | None, str]:

@@ -118,10 +118,10 @@ class _Reader:
             return None
         recorded = message.get("content")
         parts = [_image(part) for part in recorded] if isinstance(recorded, list) else recorded
-        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": user_content(parts)[0]}
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": parts}
         if message.get("isError"):
             block["is_error"] = True
-        return Say(said=({"role": "user", "content": [block]},))
+        return Say(said=({"role": "user", "content": user_content([block])[0]},))
 
     def answer(self, row: Row, message: dict[str, Any]) -> Answer:
         recorded = message.get("content")

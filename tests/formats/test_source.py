@@ -1,0 +1,131 @@
+"""Hostile bytes: every row that can be read is read, and every row that cannot is kept."""
+
+import gzip
+import json
+
+import pytest
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.formats import load
+
+ASK = {"role": "user", "content": "hello"}
+REPLY = {"role": "assistant", "content": "hi"}
+
+
+def rows(*values):
+    return b"\n".join(value if isinstance(value, bytes) else json.dumps(value).encode() for value in values)
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    def put(data, name="session.jsonl"):
+        file = tmp_path / name
+        file.write_bytes(data)
+        return load(file)
+
+    return put
+
+
+def words(recording):
+    """What the last call had been told."""
+    return [message["content"] for message in list(recording.requests())[-1].request["messages"]]
+
+
+def test_gzip_is_told_by_its_bytes_and_not_by_the_name(loaded):
+    assert words(loaded(gzip.compress(rows(ASK, REPLY)), "plain.txt")) == ["hello"]
+    assert words(loaded(rows(ASK, REPLY), "packed.gz")) == ["hello"]
+
+
+def test_a_row_that_holds_two_objects_gives_both_and_is_reported(loaded):
+    recording = loaded(rows(ASK, json.dumps(REPLY).encode() + json.dumps(ASK).encode(), REPLY))
+
+    assert words(recording) == ["hello", "hi", "hello"]
+    assert [(problem.row, problem.reason) for problem in recording.problems] == [
+        (2, "2 JSON values on one line, all read")
+    ]
+    assert recording.problems[0].raw == json.dumps(REPLY) + json.dumps(ASK)
+
+
+def test_a_torn_row_is_kept_whole_and_the_rest_is_read(loaded):
+    recording = loaded(rows(ASK, b'{"role": "user", "content": "to', REPLY))
+
+    assert words(recording) == ["hello"]
+    assert recording.problems[0].row == 2
+    assert recording.problems[0].raw == '{"role": "user", "content": "to'
+
+
+def test_what_follows_a_sound_object_on_its_row_does_not_cost_the_object(loaded):
+    recording = loaded(rows(json.dumps(ASK).encode() + b" trailing", REPLY))
+
+    assert words(recording) == ["hello"]
+    assert "not JSON" in recording.problems[0].reason
+
+
+def test_blank_lines_are_nothing_to_report_and_lines_are_counted_with_them(loaded):
+    recording = loaded(b"\n\n" + rows(ASK) + b"\n   \n" + rows(REPLY) + b"\n\n")
+
+    assert recording.problems == ()
+    assert [call.row for call in recording.requests()] == [5]
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999"])
+def test_a_number_that_json_does_not_have_is_read_as_null_and_reported(loaded, number):
+    broken = b'{"role": "user", "content": "hello", "content_score": ' + number + b"}"
+    recording = loaded(rows(broken, REPLY))
+
+    assert words(recording) == ["hello"]
+    assert "is not JSON" in recording.problems[0].reason
+
+
+def test_bytes_that_are_not_utf8_are_replaced_in_the_request_and_kept_in_the_report(loaded):
+    recording = loaded(rows(b'{"role": "user", "content": "caf\xe9"}', REPLY))
+
+    assert words(recording) == ["caf\ufffd"]
+    assert "not UTF-8" in recording.problems[0].reason
+    assert "caf\\xe9" in recording.problems[0].raw
+
+
+def test_half_a_surrogate_pair_never_reaches_a_request(loaded):
+    recording = loaded(rows(b'{"role": "user", "content": "\\ud83d and \\ud83d\\ude00"}', REPLY))
+
+    assert words(recording) == ["\ufffd and \U0001f600"]
+    assert "surrogate" in recording.problems[0].reason
+
+
+def test_a_line_separator_inside_a_string_does_not_end_the_row(loaded):
+    recording = loaded(rows(json.dumps({"role": "user", "content": "a\u2028b"}, ensure_ascii=False).encode(), REPLY))
+
+    assert words(recording) == ["a\u2028b"]
+    assert recording.problems == ()
+
+
+def test_nesting_deeper_than_we_can_follow_is_a_problem_and_not_a_crash(loaded):
+    recording = loaded(rows(ASK, b"[" * 200_000, REPLY))
+
+    assert words(recording) == ["hello"]
+    assert recording.problems[0].row == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "why"),
+    [
+        (b"", "", "empty"),
+        (b" \n\n ", "", "empty"),
+        (b"just some prose\nand more", "line 1", "not JSON"),
+        (b'{"Emily": {"history": {}}}', "$", "'Emily'"),
+        (b'{"Emily": []}\n{"Frank": []}', "line 1", "'Emily'"),
+        (b"[1, 2, 3]", "$", "a list of 3"),
+        (b"42", "$", "a bare int"),
+        (gzip.compress(b"x" * 1000)[:-20], "", "gzip"),
+    ],
+)
+def test_a_file_that_is_no_session_is_refused_with_a_reason_and_a_place(loaded, data, where, why):
+    with pytest.raises(BadRequest, match=why) as refused:
+        loaded(data)
+
+    assert refused.value.path == where
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(BadRequest, match="cannot be read"):
+        load(tmp_path / "nowhere.jsonl")
