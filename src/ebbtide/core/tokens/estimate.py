@@ -1,9 +1,9 @@
 """A count is made once, when a block is read, from a handful of byte counts; never from a vocabulary.
 
 What costs tokens is where a text changes: a word begins, a run of digits or of punctuation begins, a line ends. Adding
-up those beginnings comes within a few per cent of a real tokenizer on prose, code, JSON and logs alike, where dividing
-the length by four is 40 % low on tool output. Every number below is what a least-absolute fit on recorded usage gave
-(`benchmarks/tokens.py`); where the recordings are silent the comment says where it comes from.
+up those beginnings comes within a few per cent of the bill on prose, code and logs alike, where tool output costs 1.43
+times what a quarter of its length says. The weights are those of a robust fit on half of the recorded sessions, rounded;
+`benchmarks/tokens.py` measures them on the other half. Where the recordings are silent the comment names the source.
 """
 
 from __future__ import annotations

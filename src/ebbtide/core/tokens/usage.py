@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from ebbtide.core.types import Usage
 
 _KEYS = frozenset({"input_tokens", "output_tokens", "prompt_tokens", "completion_tokens"})
+
+_MOST = 1 << 40
+"""No window is larger, and a float still holds it exactly: JSON may carry integers of any length."""
 
 
 def usage_from(obj: object) -> Usage | None:
@@ -55,6 +57,6 @@ def _mapping(obj: object) -> Mapping[str, object] | None:
 
 
 def _whole(value: object) -> int:
-    if isinstance(value, float) and math.isfinite(value):
-        return max(0, int(value))
-    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    return int(max(0, min(value, _MOST)))  # in this order NaN, which compares as false, gives 0
