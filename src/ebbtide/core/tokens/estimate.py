@@ -2,7 +2,7 @@
 
 What costs tokens is where a text changes: a word begins, a run of digits or of punctuation begins, a line ends. Adding
 up those beginnings comes within a few per cent of the bill on prose, code and logs alike, where tool output costs 1.43
-times what a quarter of its length says. The weights are those of a robust fit on half of the recorded sessions, rounded;
+times what a quarter of its length says. The weights are those of a robust fit on half of the recordings, rounded;
 `benchmarks/tokens.py` measures them on the other half. Where the recordings are silent the comment names the source.
 """
 
