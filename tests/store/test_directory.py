@@ -15,8 +15,6 @@ from ebbtide.store.lines import Position, encode, scan
 from ebbtide.store.log import DirectoryLog
 from store.faults import Faulty, Quick, Volatile
 
-CLAUDE = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "claude-code-log"
-
 
 def opened(root, session="s", project="", files=None):
     return DirectoryStore(root, files=files or Quick()).open(session, project=project, now=1.0)
@@ -224,10 +222,8 @@ def test_another_programs_last_line_without_a_newline_is_kept(tmp_path):
 
 
 @pytest.mark.data
-def test_claude_codes_own_file_is_opened_as_it_is_and_continued(tmp_path):
-    if not CLAUDE.is_dir():
-        pytest.skip("the recorded sessions are not here")
-    original = (CLAUDE / "representative_messages.jsonl").read_bytes()
+def test_claude_codes_own_file_is_opened_as_it_is_and_continued(tmp_path, data):
+    original = (data / "claude-code-log" / "representative_messages.jsonl").read_bytes()
     log_file(tmp_path).parent.mkdir(parents=True)
     log_file(tmp_path).write_bytes(original)
     expected = [json.loads(line) for line in original.decode().split("\n") if line.strip()]
@@ -365,16 +361,20 @@ def test_a_full_disk_takes_back_its_half_line_and_the_session_goes_on(tmp_path):
     assert not list(tmp_path.rglob(".new-*"))
 
 
-def test_another_program_writing_in_between_is_told_and_nothing_of_it_is_cut(tmp_path):
+@pytest.mark.parametrize("then_full", [False, True])
+def test_another_program_writing_in_between_is_told_and_nothing_of_it_is_cut(tmp_path, then_full):
     """Claude Code does not know our lock."""
     log = opened(tmp_path)
     log.commit([{"n": 1}], at=1.0)
 
     class Crowded(Quick):
-        crowd = True
+        crowd, full = True, then_full
 
         def write(self, fd, data):
             if not self.crowd:
+                if self.full:
+                    self.full = False
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 return super().write(fd, data)
             self.crowd = False
             done = os.write(fd, bytes(data)[:20])
@@ -382,7 +382,7 @@ def test_another_program_writing_in_between_is_told_and_nothing_of_it_is_cut(tmp
             return done
 
     log = opened(tmp_path, files=Crowded())
-    with pytest.raises(StoreError, match="another program wrote"):
+    with pytest.raises(StoreError, match="No space left" if then_full else "another program wrote"):
         log.commit([{"n": 2}], at=1.0)
     log.commit([{"n": 3}], at=1.0)
 

@@ -103,6 +103,8 @@ def test_reading_goes_on_from_a_position():
 
 
 COMMITS = ([{"a": 1}], [{"b": 2}, {"c": 3}], [{"d": 4}], [{"e": 5}])
+# The last line of a commit of two, damaged at the end of the file, must not take the first with it.
+ENDING = (*COMMITS, [{"f": 6}, {"g": 7}])
 
 
 def test_a_tail_torn_at_any_byte_leaves_the_whole_commits():
@@ -128,13 +130,14 @@ def test_any_bytes_after_the_last_newline_are_torn(tail):
 
 
 def test_any_byte_changed_to_any_other_is_found_and_costs_no_other_record():
-    data, _ = log(*COMMITS)
+    data, _ = log(*ENDING)
     lines = data.splitlines(keepends=True)
-    everything = [{"a": 1}, {"b": 2}, {"c": 3}, {"d": 4}, {"e": 5}]
+    everything = [record for commit in ENDING for record in commit]
     for at in range(len(data)):
         hit = data[:at].count(b"\n")
-        # A newline that is gone joins two lines; the last one's makes it a torn tail.
+        # A newline that is gone joins two lines; without the last one, or one early, the last commit looks torn.
         lost = {hit, hit + 1} if data[at : at + 1] == b"\n" else {hit}
+        lost |= {hit - 1} if at >= len(data) - 2 else set()
         for new in {data[at] ^ 1, data[at] ^ 0x80, 0x0A, 0x20, 0x2B, 0x2E, 0x22, 0x30} - {data[at]}:
             reading = scan([data[:at], bytes([new]), data[at + 1 :]], START)
             assert reading.damage, (at, new)

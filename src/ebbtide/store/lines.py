@@ -177,6 +177,7 @@ class _Scan:
         unfinished = self._note("unfinished", "the commit it belongs to was never finished", raw)
         self._group.append((unfinished, record))
         self._step(raw, own, sound=intact)
+        self._closed = not intact  # the mark may be what was altered
         if mark == b".":
             self._flush()
             self._settle()

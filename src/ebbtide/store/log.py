@@ -1,8 +1,8 @@
 """One session in a directory. What was acknowledged is whole on disk; what was cut short is set aside, never lost.
 
 A commit is one append of whole lines under the lock. Before it, the tail is brought to the end of a commit; after it,
-the bytes are synced. If a write fails, our own half of it is cut off again. If a sync fails, nothing that we remember
-of the file counts any more, and the next commit reads and checks it from the start.
+the bytes are synced. If a write fails, our own half of it is cut off again. If a sync fails, it is not tried again:
+what the file then holds is read anew and checked before the next commit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DirectoryLog:
         self._path = os.path.join(tree.root, *self._place, self._name)
         self._lock = SessionLock(tree, self._place, f"{self._stem}.lock")
         self._end: Position | None = None
-        """Where our last commit ended; None where the file must be read again."""
+        """Where the last commit that we acknowledged or checked ended."""
         self._firm = self._shelved = False
         """Whether the directory entries of the log, and of its results, are known to be durable."""
         self._sums: dict[str, str] = {}
@@ -219,8 +219,6 @@ class DirectoryLog:
                 raise
             if files.fstat(fd).st_size != start + len(data):
                 raise StoreError(f"another program wrote to {self._path} during a commit; read it again")
-            # From here until the sync returned, what the file holds is not known.
-            self._end = None
             if self._tree.durable:
                 files.sync(fd)
         finally:
