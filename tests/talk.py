@@ -11,8 +11,8 @@ A line is `speaker:words`. Digits alone mean so many tokens of filler. The speak
                                     `call:write {"file_path": ...}` (its arguments)
     result                          answers the oldest open call, or with `result#c2:` that one
 
-Before the speaker: `pinned`, `locked`, `error` (a failed result), `media` (a result with an image), `listed` (a result
-whose content is a list). Behind it: `#id` sets a call's id, else they are c1, c2, and so on. Items of one role that
+Before the speaker: `pinned`, `locked`, `error` (a failed result), `media` (a result with an image, 2,000 tokens more),
+`listed` (a result whose content is a list). Behind it: `#id` sets a call's id, else they are c1, c2, and so on. Items of one role that
 follow each other share a message; `+` before a line joins it to the last message whatever its role.
 """
 
@@ -25,8 +25,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.cache import Prices
-from ebbtide.core.engine import Budget, Levels, Situation
-from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role
+from ebbtide.core.engine import Budget, Levels, Pass, Situation
+from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Edit, Item, Kind, Role
 from ebbtide.core.view import View
 
 _LINE = re.compile(
@@ -47,6 +47,9 @@ _SPEAKERS: dict[str, tuple[Role, Kind, int, str]] = {
     "image": ("user", "image", USER, "user"),
     "document": ("user", "document", USER, "user"),
 }
+
+IMAGE = 2_000
+"""Tokens of an image inside a result, as the seeds count it (R037)."""
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ class _Scribe:
             role=role,
             kind=kind,
             text="" if kind in ("image", "document") else text,
-            tokens=int(words) if words.isdecimal() else quarter(text),
+            tokens=(int(words) if words.isdecimal() else quarter(text)) + IMAGE * ("media" in flags),
             name=name,
             call_id=call_id,
             tier=tier,
@@ -144,6 +147,18 @@ def _raw(kind: Kind, text: str, flags: list[str]) -> object:
     parts = [{"type": "text", "text": text}] + [{"type": "image", "source": {}}] * ("media" in flags)
     plain = "media" not in flags and "listed" not in flags
     return {"type": "tool_result", "content": text if plain else parts, "is_error": "error" in flags}
+
+
+def let(propose: Pass, view: View, now: Situation) -> View:
+    """The view after a pass had its say. Every edit must be one that the view accepts."""
+    edits = [step for step in propose(view, now) if isinstance(step, Edit) and step.saved > 0]
+    assert [view.refuses(edit) for edit in edits] == [""] * len(edits)
+    return view.apply(edits)
+
+
+def shown(view: View, kind: Kind = "result") -> list[str]:
+    """What the model reads, by kind."""
+    return [entry.text for entry in view.entries if entry.kind == kind]
 
 
 def budget(window: int = 200_000, *, overhead: int = 0, **levels: int) -> Budget:

@@ -20,8 +20,9 @@ Stays = Callable[[Item], bool]
 Atom = tuple[int, int]
 """A run of entries that leaves as a whole or not at all: from, and up to."""
 
+BY = ("evict", "evict_messages")
 CHUNK = 16_000
-"""Tokens a note stands for: few notes, and little more evicted than is needed."""
+"""Tokens a note stands for: few notes, and little more evicted than is needed. In a small window an eighth of it."""
 
 
 def evict(
@@ -42,8 +43,7 @@ def evict(
     atoms = [
         atom for atom in _atoms(view, keep) if any(e.role in ("assistant", "tool") for e in view.entries[slice(*atom)])
     ]
-    for run in _runs(view, atoms, stays, chunk):
-        yield _noted(leaving, run, stays, stub)
+    yield from _evict(leaving, atoms, stays, chunk, stub)
 
 
 def evict_messages(
@@ -61,8 +61,14 @@ def evict_messages(
     def stays(entry: Item) -> bool:
         return entry.id in live or _summary(view, entry)
 
-    for run in _runs(view, _atoms(view, keep), stays, chunk):
-        yield _noted(leaving, run, stays, stub)
+    yield from _evict(leaving, _atoms(view, keep), stays, chunk, stub)
+
+
+def _evict(leaving: Leaving, atoms: Sequence[Atom], stays: Stays, chunk: int, stub: Template) -> Iterator[Edit]:
+    chunk = min(chunk, leaving.situation.budget.window // 8)
+    edits = (_noted(leaving, run, stays, stub) for run in _runs(leaving.view, atoms, stays, chunk))
+    # A note for less than itself would only be in the way of a later one.
+    yield from (edit for edit in edits if edit.saved > 0)
 
 
 def _words(entry: Item) -> bool:
@@ -70,10 +76,11 @@ def _words(entry: Item) -> bool:
 
 
 def _summary(view: View, entry: Item) -> bool:
-    """A stand-in for several items, or one that a client fed back: it is all that is left of them."""
+    """A note of ours, a stand-in for several items, or one that a client fed back: it is all that is left of them."""
     owner = view.owner.get(entry.id)
-    several = entry.source == OURS if owner is None else bool(owner.after) or owner.first != owner.last
-    return several and entry.kind == "text"
+    if owner is None:
+        return entry.kind == "text" and entry.source == OURS
+    return entry.kind == "text" and (owner.by in BY or bool(owner.after) or owner.first != owner.last)
 
 
 def _atoms(view: View, keep: int) -> list[Atom]:

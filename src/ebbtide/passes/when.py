@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ebbtide.core.engine import Pass, Situation
 from ebbtide.core.types import Ask, Edit
@@ -11,13 +12,20 @@ from ebbtide.core.view import View
 Condition = Callable[[View, Situation], bool]
 
 
-def when(condition: Condition, propose: Pass) -> Pass:
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A pass behind a condition. A value, so that a policy's passes can be found and set again."""
+
+    condition: Condition
+    propose: Pass
+
+    def __call__(self, view: View, situation: Situation) -> Iterable[Edit | Ask]:
+        return self.propose(view, situation) if self.condition(view, situation) else ()
+
+
+def when(condition: Condition, propose: Pass) -> Guarded:
     """The pass, silent unless the condition holds."""
-
-    def guarded(view: View, situation: Situation) -> Iterable[Edit | Ask]:
-        return propose(view, situation) if condition(view, situation) else ()
-
-    return guarded
+    return Guarded(condition, propose)
 
 
 def above(utilisation: float) -> Condition:

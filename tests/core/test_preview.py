@@ -1,0 +1,137 @@
+"""Previews keep what decides, and no cut parts a character."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.core.preview import clip, decisive_lines, essence, first_chars, head_and_tail, head_chars, head_lines
+from talk import quarter
+
+
+def count(text):
+    return len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "preview"),
+    [
+        ("x" * 2000, "x" * 2000),
+        ("x" * 2001, "x" * 2000),
+        ("a" * 1001 + "\n" + "b" * 2000, "a" * 1001),  # the newline is past the half
+        ("a" * 1000 + "\n" + "b" * 2000, "a" * 1000 + "\n" + "b" * 999),  # at the half: it is not
+        ("a" * 1999 + "\n" + "b" * 50, "a" * 1999),
+        ("a" * 2000 + "\n" + "b" * 50, "a" * 2000),
+    ],
+)
+def test_a_preview_ends_with_a_line_in_its_second_half(text, preview):
+    """R110."""
+    assert head_chars(2000)(text, count) == preview
+
+
+def test_the_first_lines():
+    """R102, and acceptance check 26."""
+    text = "\n".join(f"line {n}" for n in range(100))
+
+    assert head_lines(10)(text, count).split("\n") == [f"line {n}" for n in range(10)]
+    assert head_lines(200)(text, count) == text
+    assert head_lines(200)("", count) == ""
+
+
+def test_the_first_characters():
+    assert first_chars(5)("abcdefgh", count) == "abcde"
+
+
+def test_head_and_tail_say_what_is_missing():
+    assert head_and_tail("a" * 10 + "b" * 10, 3, lambda n: f"<{n}>") == "aaa<14>bbb"
+
+
+@pytest.mark.parametrize(
+    "whole",
+    ["e\u0301", "\ud83d\ude00", "👩\u200d💻", "👍🏽", "🇩🇪", "\r\n", "कि"],
+    ids=["accent", "surrogates", "joined", "skin", "flag", "crlf", "vowel sign"],
+)
+def test_no_cut_parts_what_is_read_as_one_character(whole):
+    text = f"ab{whole}cd"
+    for at in range(3, 2 + len(whole)):
+        head, tail = clip(text, 0, at), clip(text, at, len(text))
+
+        assert head == "ab"
+        assert tail in ("cd", f"{whole}cd")
+
+
+def test_two_flags_may_be_parted_between_them():
+    assert clip("🇩🇪🇫🇷", 0, 2) == "🇩🇪"
+    assert clip("🇩🇪🇫🇷", 0, 3) == "🇩🇪"
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=60), st.integers(-5, 70), st.integers(-5, 70))
+def test_a_clip_is_a_part_of_what_was_asked_for(text, start, stop):
+    part = clip(text, start, stop)
+
+    assert part in text[max(0, start) : max(0, stop)]
+
+
+def test_an_endless_cluster_is_cut_all_the_same():
+    assert clip("a" + "\u0301" * 1000, 0, 500)
+
+
+LOG = "\n".join(
+    [
+        *(f"compiling {n}" for n in range(900)),
+        "ValueError: no such column",
+        *(f"linking {n}" for n in range(900)),
+        "exit code 3",
+    ]
+)
+
+
+def test_the_essence_keeps_head_tail_and_the_line_that_decides():
+    shown = essence(300)(LOG, quarter)
+
+    assert shown.startswith("compiling 0\n")
+    assert shown.endswith("\nexit code 3")
+    assert "\nValueError: no such column\n" in shown
+
+
+@given(
+    st.text(st.sampled_from("ab\n错误é error"), max_size=4000),
+    st.integers(0, 300),
+    st.sampled_from([quarter, len, lambda text: 2 * len(text)]),
+)
+def test_the_essence_never_exceeds_its_tokens(text, tokens, count):
+    assert count(essence(tokens)(text, count)) <= tokens
+
+
+def test_a_short_text_is_its_own_essence():
+    assert essence(300)("all of it", quarter) == "all of it"
+
+
+@pytest.mark.parametrize(
+    ("line", "decides"),
+    [
+        ("ValueError: bad", True),
+        ("E   AssertionError", True),
+        ("3 failed, 10 passed", True),
+        ("Process exited with code 2", True),
+        ("exit status: 1", True),
+        ("exit code 0", False),
+        ("编译失败", True),
+        ("all is well", False),
+        ("failover is on", False),
+    ],
+)
+def test_which_lines_decide(line, decides):
+    assert decisive_lines(f"before\n{line}\nafter") == ((line,) if decides else ())
+
+
+def test_of_many_decisive_lines_the_first_and_last_are_kept():
+    text = "\n".join(f"error {n}" for n in range(100))
+
+    assert decisive_lines(text, most=4) == ("error 0", "error 1", "error 98", "error 99")
+
+
+def test_a_decisive_line_is_clipped_around_what_decides():
+    (line,) = decisive_lines("x" * 10_000 + " error here " + "y" * 10_000)
+
+    assert "error here" in line
+    assert len(line) <= 200

@@ -1,0 +1,125 @@
+"""A large old call leaves with its result, as one note."""
+
+from functools import partial
+
+import pytest
+
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.stub import parse
+from ebbtide.core.view import View
+from ebbtide.passes import clear_results, drop_calls
+from talk import let, situation, talk
+
+SHELF = Shelf(directory="/kept")
+NEWER = ("call:x", "result:r", "call:x", "result:r", "call:x", "result:r")
+
+
+def after(*lines, shelf=SHELF, **settings):
+    view = View.of(talk("user:go", *lines))
+    return let(partial(drop_calls, **settings), view, situation(view, shelf=shelf))
+
+
+def outline(view):
+    return [entry.call_id + "=" if entry.kind == "result" else entry.call_id or entry.kind for entry in view.entries]
+
+
+def test_a_written_file_becomes_one_note_of_the_assistant():
+    view = View.of(talk("user:go", "call:Write 2000", "result:written", *NEWER))
+    (edit,) = drop_calls(view, situation(view, shelf=SHELF))
+    (note,) = edit.put
+
+    stub = parse(note.text)
+    assert stub is not None
+    assert (stub.kind, stub.name, stub.about, stub.path) == ("call", "Write", "big.py", "/kept/c1.json")
+    assert (note.role, note.kind) == ("assistant", "text")
+    assert {blob.text for blob in edit.blobs} == {view.entries[1].text, "written"}
+    assert "written" not in note.text
+    assert edit.saved == view.entries[1].tokens + view.entries[2].tokens - note.tokens
+
+
+def test_no_call_is_ever_rewritten():
+    """A stub inside arguments would be imitated."""
+    view = after("call:Write 2000", "result:ok", "call:Edit a.py", "result:ok", *NEWER)
+
+    assert not [entry for entry in view.entries if entry.kind == "call" and entry.id not in view.index]
+
+
+def test_siblings_of_a_parallel_batch_stay_in_order():
+    view = after(
+        "say:on it", *["call:read", "call:Write 2000", "call:grep"], *["result:r", "result:w", "result:g"], *NEWER
+    )
+
+    assert outline(view)[:7] == ["text", "text", "text", "c1", "c3", "c1=", "c3="]
+    assert [entry.message for entry in view.entries[1:7]] == [1, 1, 1, 1, 2, 2]
+
+
+def test_two_large_calls_of_a_batch_leave_in_one_note():
+    view = after("call:Write 2000", "call:Write 3000", "result:a", "result:b", *NEWER)
+
+    assert outline(view)[:2] == ["text", "text"]
+    assert view.entries[1].text.count("[ebb: call of Write") == 2
+
+
+def test_results_that_are_stubs_already_stay_stubs():
+    lines = ("call:read", "call:Write 2000", "result:5000", "result:ok", *NEWER)
+    view = View.of(talk("user:go", *lines))
+    cleared = let(clear_results, view, situation(view, shelf=SHELF))
+    dropped = let(drop_calls, cleared, situation(cleared, shelf=SHELF))
+
+    stub = cleared.results[0]
+    assert stub.text.startswith("[ebb: result of read")
+    assert outline(dropped)[:4] == ["text", "text", "c1", "c1="]
+    assert dropped.results[0].text == stub.text
+    assert dropped.tokens == cleared.tokens - dropped.edits[-1].saved
+
+
+def test_a_large_call_leaves_though_its_result_was_cleared_and_the_result_is_kept_whole():
+    view = View.of(talk("user:go", "call:Write 2000", "result:5000", *NEWER))
+    cleared = let(clear_results, view, situation(view, shelf=SHELF))
+    (edit,) = drop_calls(cleared, situation(cleared, shelf=SHELF))
+
+    assert view.results[0].text in {blob.text for blob in edit.blobs}
+    assert outline(cleared.apply([edit]))[:2] == ["text", "text"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("call:Write 500", "result:ok", *NEWER),
+        ("call:Write 2000", "error result:no", *NEWER),
+        ("call:Write 2000", "pinned result:ok", *NEWER),
+        ("call:Write 2000", "locked result:ok", *NEWER),
+        ("call:skill 2000", "result:ok", *NEWER),
+        ("call:Write 2000", "user:stop", *NEWER),
+        ("call:Write 2000", "result:ok", *NEWER[:4]),
+        ("think:hm", "call:Write 2000", "result:ok", *NEWER),
+    ],
+    ids=["small", "failed", "pinned", "locked", "protected", "no result", "recent", "open loop with thinking"],
+)
+def test_what_stays(lines):
+    assert after(*lines).edits == ()
+
+
+def test_what_the_model_has_not_seen_stays():
+    batch = (*["call:Write 2000"] * 5, *["result:ok"] * 5)
+
+    assert after(*batch, keep_results=0).edits == ()
+    assert len(after(*batch, "say:ok", keep_results=0).edits) == 1
+
+
+def test_a_finished_turn_may_change_though_it_began_with_thinking():
+    assert len(after("think:hm", "call:Write 2000", "result:ok", *NEWER, "say:done", "user:next").edits) == 1
+
+
+def test_it_is_quiet_on_its_own_output():
+    view = after("call:read", "call:Write 2000", "call:Write 3000", "result:1", "result:2", "result:3", *NEWER)
+
+    assert view.edits
+    assert list(drop_calls(view, situation(view))) == []
+
+
+def test_without_a_shelf_the_note_says_so():
+    view = after("call:Write 2000", "result:ok", *NEWER, shelf=None)
+
+    assert view.entries[1].text.endswith("; not kept]")
+    assert view.edits[0].blobs == ()

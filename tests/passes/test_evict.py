@@ -1,0 +1,171 @@
+"""The last resort (R200, R252, E15)."""
+
+from functools import partial
+
+import pytest
+
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.stub import parse, region_evicted
+from ebbtide.core.types import HARNESS, OURS, Edit, Item
+from ebbtide.core.view import View
+from ebbtide.passes import evict, evict_messages
+from talk import budget, let, situation, talk
+
+SHELF = Shelf(directory="/kept")
+READ = ("call:read", "result:900")
+
+
+def after(propose, *lines, **settings):
+    view = View.of(talk(*lines))
+    return let(partial(propose, **settings), view, situation(view, shelf=SHELF))
+
+
+def outline(view):
+    """Who speaks: U the user, a an assistant, t a tool, n a note, h the harness."""
+    signs = {"assistant": "a", "tool": "t", "system": "s"}
+    user = {True: "U", False: "h"}
+    return "".join(
+        "n" if entry.text.startswith("[ebb: history") else signs.get(entry.role) or user[entry.tier < HARNESS]
+        for entry in view.entries
+    )
+
+
+def test_old_exchanges_become_a_note_that_says_how_many_and_where():
+    view = View.of(talk("user:a", *READ * 3, "say:b", "user:c", *READ))
+    (edit,) = evict(view, situation(view, shelf=SHELF), keep=3)
+
+    (note,) = edit.put
+    stub = parse(note.text)
+    assert stub is not None
+    assert (stub.kind, stub.about, stub.path) == ("history", "4 exchanges", "/kept/history.txt")
+    assert (note.role, note.tier) == ("user", 3)
+    assert edit.saved == sum(item.tokens for item in view.items[1:8]) - note.tokens
+    assert all(item.text in edit.blobs[0].text for item in view.items[1:8])
+
+
+def test_the_users_words_stay_and_the_live_request_too():
+    assert outline(after(evict, "user:a", *READ, "say:b", "user:c", *READ * 2, keep=0)) == "UnUnat"
+    assert outline(after(evict, "user:a", *READ, "say:b", "user:c", keep=0)) == "UnU"
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    [(0, "UnU"), (1, "UnU"), (2, "UnaU"), (3, "UnataU"), (4, "UnataU"), (5, "UnatataU"), (9, "UatatataU")],
+)
+def test_the_newest_messages_stay(keep, left):
+    """And none is parted from its pair: the third newest here is a result."""
+    assert outline(after(evict, "user:a", *READ * 3, "say:b", "user:c", keep=keep)) == left
+
+
+def test_what_the_model_has_not_seen_stays():
+    assert outline(after(evict, "user:a", *READ * 2, keep=0)) == "Unat"
+
+
+@pytest.mark.parametrize("flag", ["pinned", "locked"])
+def test_what_is_held_stays(flag):
+    assert (
+        outline(after(evict, "user:a", *READ, "call:x", f"{flag} result:900", *READ, "say:b", "user:c", keep=0))
+        == "UnatnU"
+    )
+
+
+def test_a_parallel_batch_leaves_whole():
+    """Acceptance check 4."""
+    batch = (*["call:read"] * 4, *["result:900"] * 4)
+
+    assert outline(after(evict, "user:a", *batch, "say:b", "user:c", keep=0)) == "UnU"
+
+
+def test_words_in_the_same_message_as_results_stay():
+    """Acceptance check 5."""
+    assert outline(after(evict, "user:a", *READ, "+user:and this", *READ, "say:b", "user:c", keep=0)) == "UnUU"
+
+
+def test_instructions_before_the_first_exchange_stay_and_reminders_within_one_go():
+    lines = ("reminder:project rules", "user:a", *READ, "+reminder:todo", "say:b", "user:c")
+
+    assert outline(after(evict, *lines, keep=0)) == "hUnU"
+
+
+def test_broken_pairs_stay_where_they_stand():
+    lines = ("user:a", *READ, "call:lost", "user:b", "call#c9:read", "result#c9:900", "say:c", "user:d")
+
+    assert outline(after(evict, *lines, keep=0)) == "UnaUnU"
+
+
+def test_an_open_loop_with_thinking_is_not_cut():
+    """A37."""
+    assert outline(after(evict, "user:a", "think:x", *READ, *READ, *READ, keep=0)) == "Uaatatat"
+
+
+def test_a_summary_stays():
+    view = View.of(talk("user:a", "say:b", *READ * 4, "say:c", "user:d"))
+    summary = Item(id="", message=-1, role="user", kind="text", text="summary", tokens=2, source=OURS)
+    folded = view.apply([Edit(by="fold", first=view.items[1].id, last=view.items[3].id, put=(summary,))])
+    evicted = let(partial(evict, keep=0), folded, situation(folded, shelf=SHELF))
+
+    assert "summary" in [entry.text for entry in evicted.entries]
+    assert outline(evicted) == "UhnU"
+
+
+def test_what_stands_in_for_results_goes_with_its_exchange_and_the_original_is_kept():
+    view = View.of(talk("user:a", *READ * 2, "say:b", "user:c"))
+    put = Item(id="", message=-1, role="tool", kind="result", text="stub", tokens=1, call_id="c1", name="read")
+    cleared = view.apply([Edit(by="x", first=view.items[2].id, last=view.items[2].id, put=(put,))])
+    (edit,) = evict(cleared, situation(cleared, shelf=SHELF), keep=0)
+
+    assert cleared.refuses(edit) == ""
+    assert view.items[2].text in edit.blobs[0].text
+
+
+def test_a_note_stands_for_a_chunk():
+    """Little more goes than is needed: the engine takes notes one by one."""
+    view = View.of(talk("user:a", *READ * 8, "say:b", "user:c"))
+
+    assert len(list(evict(view, situation(view), keep=0, chunk=2_000))) == 3
+    assert len(list(evict(view, situation(view, within=budget(8_000)), keep=0))) == 4
+    assert len(list(evict(view, situation(view), keep=0))) == 1
+
+
+def test_notes_that_are_made_in_one_run_have_files_of_their_own():
+    view = View.of(talk("user:a", *READ * 8, "say:b", "user:c"))
+    blobs = [blob for edit in evict(view, situation(view, shelf=SHELF), keep=0, chunk=1) for blob in edit.blobs]
+
+    assert len({blob.name for blob in blobs}) == len({blob.text for blob in blobs}) == 8
+
+
+def test_regions_words():
+    """R252."""
+    view = after(evict, "user:a", *READ * 4, "say:b", "user:c", keep=0, stub=region_evicted)
+
+    assert [entry.text for entry in view.entries] == ["a", "[Earlier turns truncated due to compactor error]", "c"]
+
+
+@pytest.mark.parametrize("propose", [evict, evict_messages])
+def test_it_is_quiet_on_its_own_output(propose):
+    lines = ("user:a", "say:1", *READ, "+user:b", *READ * 3, "say:c", "image:90", "user:d", "say:e", "user:f")
+    view = after(propose, *lines, keep=0, chunk=1)
+
+    assert view.edits
+    assert list(propose(view, situation(view), keep=0, chunk=1)) == []
+
+
+def test_sage_evicts_whole_messages_and_never_the_live_request_or_the_system():
+    """R200, E15: no endless loop where only the system is left."""
+    lines = ("system:rules", "user:a", *READ, "say:b", "user:c", *READ * 2)
+
+    assert outline(after(evict_messages, *lines, keep=0)) == "snUnat"
+    assert outline(after(evict_messages, "system:rules", keep=0)) == "s"
+
+
+def test_sage_keeps_the_newest_messages():
+    """R200: preserve_recent_count."""
+    assert outline(after(evict_messages, "user:a", "say:90", "user:c", "say:d", "user:e", keep=3)) == "nUaU"
+    assert outline(after(evict_messages, "user:a", "say:b", "user:c", keep=3)) == "UaU"
+
+
+def test_sage_parts_no_pair():
+    """E15: the third newest message is a result; its call stays too."""
+    lines = ("user:a", "say:90", "user:c", *READ, "say:d", "user:e")
+
+    assert outline(after(evict_messages, *lines, keep=3)) == "nataU"

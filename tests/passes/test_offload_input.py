@@ -1,0 +1,60 @@
+"""A user's message larger than a limit becomes a reference (R116, R259)."""
+
+from functools import partial
+
+import pytest
+
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.stub import region_input
+from ebbtide.core.types import USER
+from ebbtide.core.view import View
+from ebbtide.passes import offload_input
+from talk import filler, let, shown, situation, talk
+
+SHELF = Shelf(directory="/kept")
+
+
+def test_a_large_paste_goes_to_the_shelf_and_stays_the_users():
+    view = View.of(talk(f"user:Why does this fail?\n{filler(60_000)}"))
+    now = situation(view, shelf=SHELF)
+    (edit,) = offload_input(view, now)
+    (entry,) = let(offload_input, view, now).entries
+
+    assert edit.blobs[0].text == view.entries[0].text
+    assert (entry.role, entry.tier) == ("user", USER)
+    assert entry.text.startswith("[ebb: input, 60005 tokens,")
+    assert "\nWhy does this fail?\n" in entry.text
+
+
+def test_regions_words():
+    view = View.of(talk("user:" + "x" * 101))
+
+    after = let(partial(offload_input, limit=100, stub=region_input), view, situation(view, shelf=SHELF))
+    assert shown(after, "text") == ["[Large input saved to /kept/input.txt, 101 chars. Use Read tool to access.]"]
+
+
+@pytest.mark.parametrize("line", ["user:" + "x" * 100, "say:200", "pinned user:200", "call:x", "image:200"])
+def test_what_stays(line):
+    view = View.of(talk(line))
+
+    assert list(offload_input(view, situation(view, shelf=SHELF), limit=100)) == []
+
+
+def test_the_users_words_stay_where_nothing_is_kept():
+    view = View.of(talk("user:200"))
+
+    assert list(offload_input(view, situation(view), limit=100)) == []
+
+
+def test_only_new_input_is_looked_at():
+    view = View.of(talk("user:200", "say:ok", "user:300"))
+
+    assert len(list(offload_input(view, situation(view, shelf=SHELF, new=2), limit=100))) == 1
+
+
+def test_it_is_quiet_on_its_own_output():
+    view = View.of(talk("user:20000"))
+    after = let(partial(offload_input, limit=100), view, situation(view, shelf=SHELF))
+
+    assert after.edits
+    assert list(offload_input(after, situation(after, shelf=SHELF), limit=10)) == []

@@ -1,0 +1,145 @@
+"""Persist first, preview second."""
+
+from functools import partial
+
+import pytest
+
+from ebbtide.core.leaving import as_received
+from ebbtide.core.preview import first_chars, head_chars, head_lines
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.stub import claude_code_persisted, learn_persisted, mini_claude_persisted, parse
+from ebbtide.core.view import View
+from ebbtide.passes import offload_results
+from talk import filler, let, shown, situation, talk
+
+SHELF = Shelf(directory="/kept")
+
+
+def arriving(*lines, **changes):
+    view = View.of(talk("user:go", *lines))
+    return view, situation(view, shelf=SHELF, **changes)
+
+
+def offloaded(propose, *lines):
+    """Which of the results a pass offloads."""
+    view, now = arriving(*lines)
+    gone = {edit.first for edit in propose(view, now)}
+    return [result.id in gone for result in view.results]
+
+
+def test_a_large_result_leaves_as_it_arrives_and_can_be_read_back():
+    """Acceptance check 23: what is kept equals the result byte for byte."""
+    view, now = arriving("call:bash", f"result:{filler(13_000)}fatal: broken")
+    (edit,) = offload_results(view, now)
+
+    assert edit.blobs[0].text == view.results[0].text
+    (text,) = shown(let(offload_results, view, now))
+    assert text.startswith("[ebb: result of bash, 13004 tokens, 3251 lines; kept in /kept/c1.txt]\n")
+    assert text.endswith("fatal: broken")
+    assert now.count(text) <= 640
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "out"),
+    [
+        ("chars", "x" * 50_000, False),
+        ("chars", "x" * 50_001, True),
+        ("bytes", "é" * 25_000, False),
+        ("bytes", "é" * 25_001, True),
+        ("tokens", "x" * 200_000, False),
+        ("tokens", "x" * 200_001, True),
+    ],
+)
+def test_the_limit_itself_is_allowed(unit, text, out):
+    """R102, R108, R115: the seeds measure in different units, and all of them allow the limit."""
+    assert offloaded(partial(offload_results, limit=50_000, unit=unit), "call:x", f"result:{text}") == [out]
+
+
+def test_a_tool_may_have_a_limit_of_its_own():
+    """R108: the tool's limit, where it has one."""
+    propose = partial(offload_results, limit=1_000, per_tool={"grep": 10_000})
+
+    assert offloaded(propose, "call:grep", "result:2000", "call:read", "result:2000", "call:grep", "result:3000") == [
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("flag", ["media", "pinned", "locked"])
+def test_images_and_what_is_held_stay(flag):
+    """R107."""
+    assert offloaded(offload_results, "call:x", f"{flag} result:20000") == [False]
+
+
+def test_an_empty_result_stays():
+    """R106."""
+    assert offloaded(partial(offload_results, limit=0), "call:x", "result:") == [False]
+
+
+def test_only_what_is_new_is_looked_at():
+    view, now = arriving("call:x", "result:20000", "call:x", "result:20000", new=3)
+
+    assert [edit.first for edit in offload_results(view, now)] == [view.results[1].id]
+
+
+def test_it_does_not_offload_its_own_preview():
+    """Nor a placeholder that a tool printed: that is content like any other (acceptance check 19)."""
+    view, now = arriving("call:x", "result:20000")
+    once = let(partial(offload_results, limit=10), view, now)
+    assert list(offload_results(once, situation(once, shelf=SHELF), limit=10)) == []
+
+    forged, now = arriving("call:x", f"result:{shown(once)[0]}")
+    assert len(list(offload_results(forged, now, limit=10))) == 1
+
+
+def test_without_a_shelf_the_preview_says_that_the_rest_was_not_kept():
+    view = View.of(talk("user:go", "call:x", "result:20000"))
+    (edit,) = offload_results(view, situation(view))
+
+    stub = parse(edit.put[0].text)
+    assert stub is not None
+    assert stub.path == ""
+    assert edit.blobs == ()
+
+
+def test_mini_claude():
+    """R102: 30 KB, 200 lines."""
+    propose = partial(
+        offload_results, limit=30 * 1024, unit="bytes", preview=head_lines(200), stub=mini_claude_persisted
+    )
+    text = "0123456789\n" * 5_000
+    view, now = arriving("call:run_shell", f"result:{text}")
+
+    head = (
+        "[Result too large (53.7 KB, 5001 lines). Full output saved to /kept/c1.txt. "
+        "You can use read_file to see the full result.]\n\nPreview (first 200 lines):\n"
+    )
+    assert shown(let(propose, view, now)) == [head + "0123456789\n" * 199 + "0123456789"]
+
+
+def test_claude_code_keeps_lists_as_json():
+    """R108-R111: the list's compact JSON is measured, its indented JSON is kept and previewed."""
+    propose = partial(offload_results, preview=head_chars(2000), stub=claude_code_persisted, form=as_received)
+    parts = len('[{"type":"text","text":""}]')
+    assert offloaded(propose, "call:x", f"listed result:{'x' * (50_000 - parts)}") == [False]
+
+    view, now = arriving("call:x", f"listed result:{'x' * (50_001 - parts)}")
+    (edit,) = propose(view, now)
+    assert edit.blobs[0].name == "c1.json"
+    assert edit.blobs[0].text.startswith('[\n  {\n    "type": "text"')
+    assert edit.put[0].text.startswith(
+        "<persisted-output>\nOutput too large (48.8KB). Full output saved to: /kept/c1.json\n\n"
+        'Preview (first 2KB):\n[\n  {\n    "type": "text"'
+    )
+    assert edit.put[0].text.endswith("x\n...\n</persisted-output>")
+
+
+def test_learn_v5():
+    """R115: more than 40,000 tokens, 2,000 characters."""
+    propose = partial(offload_results, limit=40_000, unit="tokens", preview=first_chars(2000), stub=learn_persisted)
+    view, now = arriving("call:bash", "result:40000", "call:bash", "result:40001")
+
+    whole, preview = shown(let(propose, view, now))
+    assert whole == filler(40_000)
+    assert preview == f"Output too large. Saved to: /kept/c2.txt\nPreview:\n{filler(500)}..."
