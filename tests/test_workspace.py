@@ -143,8 +143,10 @@ def test_the_first_name_speaks_for_its_directory_unless_all_are_asked_for(projec
 
 def test_nothing_above_the_project_is_read(project: Path) -> None:
     (project.parent / "AGENTS.md").write_text("above")
+    skipped: list[str] = []
 
-    assert found(project, project / "pkg") == []
+    assert found(project, project / "pkg", report=lambda source, _: skipped.append(source)) == []
+    assert skipped == []
 
 
 def test_outside_a_project_only_the_directory_itself_is_read(project: Path) -> None:
@@ -219,9 +221,12 @@ def test_what_is_not_a_text_of_sane_length_is_skipped_whole(project: Path, data:
 
 
 def test_a_pipe_does_not_keep_the_session_waiting(project: Path) -> None:
-    os.mkfifo(project / "AGENTS.md")
+    pipe = project.parent.parent / "config/AGENTS.md"
+    os.mkfifo(pipe)
+    skipped: list[tuple[str, str]] = []
 
-    assert found(project, extra_paths=["AGENTS.md"]) == []
+    assert found(project, report=lambda *told: skipped.append(told)) == []
+    assert skipped == [(str(pipe), "not a regular file")]
 
 
 def test_skipped_sources_are_logged_where_nobody_listens(project: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -322,10 +327,9 @@ def test_an_address_that_hangs_is_left_behind(project: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------- git
 
 
-def git(cwd: Path, *words: str) -> None:
-    subprocess.run(
-        ["git", "-c", "user.name=Ada", "-c", "user.email=a@b", *words], cwd=cwd, check=True, capture_output=True
-    )
+def git(cwd: Path, *words: str, say: str = "") -> str:
+    command = ["git", "-c", "user.name=Ada", "-c", "user.email=a@b", *words]
+    return subprocess.run(command, cwd=cwd, input=say, text=True, check=True, capture_output=True).stdout
 
 
 @pytest.fixture
@@ -364,7 +368,17 @@ def test_outside_a_repository_git_says_nothing(tmp_path: Path) -> None:
     assert git_status(tmp_path) == ""
 
 
-def test_a_repositorys_own_monitor_is_not_run(repository: Path) -> None:
+def sign(repository: Path) -> None:
+    """Puts a signature on the last commit, which git checks by running a program the repository names."""
+    commit = git(repository, "cat-file", "commit", "HEAD")
+    head, _, message = commit.partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
+    signed = git(repository, "hash-object", "-w", "-t", "commit", "--stdin", say=f"{head}\n{signature}\n\n{message}")
+    git(repository, "update-ref", "HEAD", signed.strip())
+
+
+def test_programs_that_a_repository_names_are_not_run(repository: Path) -> None:
+    sign(repository)
     trap = repository.parent / "trap.sh"
     trap.write_text(f"#!/bin/sh\ntouch {repository.parent}/sprung\n")
     trap.chmod(0o755)
@@ -476,7 +490,9 @@ def test_the_surroundings_are_looked_at_once_and_the_shared_part_stands_first(re
     assert (seen.system("You help."), seen.instructions) == before
     assert request["system"][0] == {"type": "text", "text": "You help."}
     assert "Today's date: Mon Jan 05 2026" in request["system"][1]["text"]
-    assert "?? AGENTS.md" in request["system"][1]["text"]
+    (_, told), *more = frames(request["system"][1]["text"], tags=["git-status"])
+    assert "?? AGENTS.md" in told
+    assert more == []
     (tag, body), *rest = frames(request["messages"][0]["content"][0]["text"])
     assert (tag, rest) == ("project-instructions", [])
     assert body == f"From {repository}/AGENTS.md:\n\nbe brief [/project-instructions>"

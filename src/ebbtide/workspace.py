@@ -153,7 +153,7 @@ def _loaded(places: Iterable[_Place], report: Report) -> Iterator[tuple[str, str
     seen: set[Path] = set()
     for place in places:
         real = place.path.resolve()
-        if real in seen or not place.path.is_file():
+        if real in seen or not place.path.exists():
             continue
         seen.add(real)
         try:
