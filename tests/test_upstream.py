@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from upstream.check import RULES, refusals_bytes
 from upstream.encoding import LARGEST_BODY
 from upstream.finding import Body, Json
 from upstream.script import Cut, Failure, Part, Say, Think, Turn, Use
-from upstream.server import Upstream
+from upstream.server import PATIENCE, Upstream
 
 PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses"}
 SAID = "I'll read it: 文件。" * 9
@@ -288,7 +289,8 @@ def test_unknown_paths_and_bodies_without_length_are_refused() -> None:
 
 def test_no_thread_is_left_behind_by_idle_or_vanished_clients() -> None:
     before = threading.active_count()
-    with Upstream([[Say("a" * 200_000)]] * 3) as upstream, connected(upstream) as idle:
+    upstream = Upstream([[Say("a" * 200_000)]] * 3).__enter__()
+    with connected(upstream) as idle:
         idle.request("POST", "/v1/messages", json.dumps(ask("anthropic")))
         assert idle.getresponse().read()
         with socket.create_connection(("127.0.0.1", upstream.port)) as silent:
@@ -296,11 +298,25 @@ def test_no_thread_is_left_behind_by_idle_or_vanished_clients() -> None:
         with connected(upstream) as leaving:
             leaving.request("POST", "/v1/messages", json.dumps(ask("anthropic", stream=True)))
             leaving.getresponse().read(10)
-        stopped = upstream
+        closing = threading.Thread(target=upstream.__exit__, args=(None, None, None))
+        closing.start()
+        # Well below what a silent client may hold a thread for: it is hung up on, not waited for.
+        closing.join(PATIENCE / 3)
+        assert not closing.is_alive()
 
     assert threading.active_count() == before
-    with pytest.raises(OSError), connected(stopped) as late:
+    with pytest.raises(OSError), connected(upstream) as late:
         late.request("GET", "/")
+
+
+@pytest.mark.parametrize("wire", PATHS)
+def test_the_same_turn_said_twice_has_new_ids(wire: str) -> None:
+    with Upstream([TURN, TURN]) as upstream:
+        answers = [json.dumps(posted(upstream, PATHS[wire], ask(wire))[1]) for _ in range(2)]
+    ids = [set(re.findall(r'"(?:call_)?id": "([^"]+)"', answer)) for answer in answers]
+
+    assert len(ids[0]) >= 3
+    assert ids[0].isdisjoint(ids[1])
 
 
 UTF8 = "The request body is not valid JSON: str is not valid UTF-8: surrogates not allowed: line 1 column 1 (char 0)"

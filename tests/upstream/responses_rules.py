@@ -88,18 +88,18 @@ def _matching(body: Body) -> Iterator[Said]:
 
 def _keeps_follower(body: Body) -> Iterator[Said]:
     entries = items(body)
-    for at, item in enumerate(entries):
-        if _lonely(entries, at) and item.get("id") and not grouping.ISSUED.fullmatch(text_of(item["id"])):
-            yield "input", grouping.without_follower(item)
-    yield from grouping.reasoning_without_follower(entries)
+    alone = [item for at, item in enumerate(entries) if _lonely(entries, at) and item.get("id")]
+    torn = grouping.reasoning_without_follower(entries)
+    # A reasoning item may be found both ways; it is refused once.
+    yield from dict.fromkeys([*(("input", grouping.without_follower(item)) for item in alone), *torn])
 
 
 def _lonely(entries: list[Body], at: int) -> bool:
-    """Reasoning at the end, or before something the model did not say."""
+    """Reasoning at the end, before the next reasoning, or before something the model did not say."""
     if kind(entries[at]) != "reasoning":
         return False
     after = entries[at + 1] if at + 1 < len(entries) else None
-    if after is None or kind(after) in OUTPUTS:
+    if after is None or kind(after) == "reasoning" or kind(after) in OUTPUTS:
         return True
     return kind(after) == "message" and after.get("role") != "assistant"
 
@@ -194,11 +194,10 @@ def _parts(body: Body) -> Iterator[Said]:
 
 
 def _loose_reasoning(body: Body) -> Iterator[Said]:
-    """What R3 may also mean: a nameless reasoning item alone, and one directly before the next."""
+    """R3 speaks of ids; whether a nameless reasoning item may stand alone, nobody says."""
     entries = items(body)
     for at, item in enumerate(entries):
-        doubled = kind(item) == "reasoning" and at + 1 < len(entries) and kind(entries[at + 1]) == "reasoning"
-        if doubled or (_lonely(entries, at) and not item.get("id")):
+        if _lonely(entries, at) and not item.get("id"):
             yield f"input[{at}]", grouping.without_follower(item)
 
 

@@ -88,6 +88,12 @@ def test_an_hour_is_an_hour_and_is_billed_apart(cache: Cache, clock: Clock) -> N
     assert cache.bill("anthropic", asked) == Billed(fresh=11, read=1500, written_5m=600)
 
 
+def test_an_hours_entry_read_under_a_shorter_mark_keeps_its_hour(cache: Cache, clock: Clock) -> None:
+    cache.bill("anthropic", body(user(2000, **HOUR)))
+    for clock.now in (100.0, 1000.0):
+        assert cache.bill("anthropic", body(user(2000, **MARK))).read == 2000
+
+
 @pytest.mark.parametrize(("between", "read"), [(20, 2000), (21, 0)])
 def test_a_mark_looks_back_at_most_twenty_blocks(cache: Cache, between: int, read: int) -> None:
     cache.bill("anthropic", body(user(2000, **MARK)))
@@ -155,6 +161,12 @@ def test_openai_keeps_every_prefix_in_steps_of_128_from_1024_tokens_on(cache: Ca
 def test_openai_keeps_nothing_shorter(cache: Cache) -> None:
     for _ in range(2):
         assert cache.bill("openai_chat", chat(1023)) == Billed(fresh=1023)
+
+
+def test_openai_reads_no_shared_prefix_shorter_than_1024_tokens(cache: Cache) -> None:
+    cache.bill("openai_chat", chat(1000, 1000))
+
+    assert cache.bill("openai_chat", chat(900, 2000)) == Billed(fresh=2900)
 
 
 def test_openai_reads_up_to_the_step_before_the_first_changed_byte(cache: Cache) -> None:

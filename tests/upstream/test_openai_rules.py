@@ -72,6 +72,7 @@ REFUSED: list[tuple[str, str, Body, str]] = [
     (CHAT, "C1", chat(user(), calls("call_1"), user(), tool()), UNANSWERED.format("call_1")),
     (CHAT, "C2", chat(user(), tool()), ORPHAN),
     (CHAT, "C2", chat(user(), calls("call_1"), tool(), tool("call_2")), ORPHAN),
+    (CHAT, "C2", chat(user(), calls("call_1"), tool(), user(), tool()), ORPHAN),
     (
         CHAT,
         "C3",
@@ -98,7 +99,9 @@ REFUSED: list[tuple[str, str, Body, str]] = [
         "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
     ),
     (RESPONSES, "R3", responses(user(), thought(id="rs_1")), "'rs_1'"),
+    (RESPONSES, "R3", responses(thought(id="rs_1"), thought(id="rs_2"), said()), "'rs_1'"),
     (RESPONSES, "R3", responses(GROUP[0], GROUP[2], output()), "'rs_ebb1_0of3'"),
+    (RESPONSES, "R3", responses(call(), thought(id="rs_ebb1_0of1"), output()), "'rs_ebb1_0of1'"),
     (
         RESPONSES,
         "R4",
@@ -173,7 +176,7 @@ WARNS: list[tuple[str, str, Body]] = [
     (CHAT, "C12", chat(user(), calls("call_1"), tool(), model="mistral-large")),
     (CHAT, "C12", chat(user(), calls("call_1"), tool(), model="deepseek-reasoner")),
     (RESPONSES, "R2", responses(output(), call())),
-    (RESPONSES, "R3", responses(thought(id="rs_1"), thought(id="rs_2"), said())),
+    (RESPONSES, "R3", responses(thought(), thought(), said())),
     (RESPONSES, "R3", responses(thought(), user())),
     (RESPONSES, "R7", responses(user(), previous_response_id="resp_1")),
     (RESPONSES, "R15", responses({"type": "reasoning", "encrypted_content": "x"}, said())),

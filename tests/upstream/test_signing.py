@@ -131,6 +131,26 @@ def test_a_foreign_signature_is_invalid(signature: str) -> None:
     assert send(provider, body)[0] == "A36"
 
 
+def test_a_signature_put_together_from_real_parts_is_invalid() -> None:
+    provider, body = played(ORDINARY)
+    first, second = body["messages"][1]["content"][0], body["messages"][3]["content"][0]
+    claim, proof = first["signature"].rsplit(".", 1)
+    first["signature"] = f"{claim.rsplit('.', 1)[0]}.{second['signature'].split('.')[-2]}.{proof}"
+
+    assert send(provider, body)[0] == "A36"
+
+
+def test_a_second_thought_of_one_turn_is_bound_to_the_first() -> None:
+    provider = Provider([[Think("one"), Say("so"), Think("two"), Say("done")]], None, lambda: 0.0)
+    body: Body = {"model": PRESERVED, "max_tokens": 9, "messages": [{"role": "user", "content": "a"}]}
+    content = provider.answer("/v1/messages", {}, json.dumps(body).encode()).body["content"]
+    body["messages"] += [{"role": "assistant", "content": content}, {"role": "user", "content": "b"}]
+
+    assert send(provider, body) == ("", "")
+    del content[1]
+    assert send(provider, body) == ("A63", BOUND.format(1).replace("content.0", "content.1"))
+
+
 def test_another_models_thinking_is_refused_and_fables_is_dropped_without_a_word() -> None:
     provider, body = played(ORDINARY)
     assert send(provider, {**body, "model": "claude-opus-4-8"})[0] == "A36"

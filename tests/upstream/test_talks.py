@@ -130,6 +130,7 @@ FEATURES = {
 def test_sixty_seeds_show_every_feature(wire: str) -> None:
     spelled = [json.dumps(history(wire, seed, 6), ensure_ascii=False) for seed in SEEDS]
 
+    assert any(" v1\\n" in text for text in spelled), "a file that was changed reads differently"
     assert [feature for feature in FEATURES[wire] if not any(feature in text for text in spelled)] == []
     assert min(map(len, spelled)) < 20_000 < 200_000 < max(map(len, spelled))
 
