@@ -6,6 +6,7 @@ import pytest
 
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
+from ebbtide.store.records import message_record
 from upstream.check import refusals
 
 
@@ -139,6 +140,12 @@ def test_rows_that_say_nothing_still_link_and_are_kept(log):
     assert recording.problems == ()
 
 
+def test_a_branch_that_leaves_from_a_row_that_says_nothing_leaves_from_what_stood_before_it(log):
+    log.user("one").says("1").row("progress", uuid="P").user("wrong").says("w").user("right", parent="P").says("r")
+
+    assert plain(list(log.load().requests())[-1]) == ["u:one", "a:1", "u:right"]
+
+
 def test_a_file_whose_rows_name_no_parents_is_read_in_its_own_order(log):
     for words in ("one", "two"):
         log.user(words, parent=None).says(words[0], parent=None)
@@ -186,6 +193,13 @@ def test_a_summary_without_a_boundary_row_restarts_too(log):
     calls = list(log.load().requests())
 
     assert (plain(calls[1]), calls[1].compacted) == (["u:SUMMARY two"], True)
+
+
+def test_a_boundary_restarts_even_where_its_summary_was_not_written(log):
+    log.user("one").says("1").row("system", subtype="compact_boundary", parent=None).user("two").says("2")
+    calls = list(log.load().requests())
+
+    assert (plain(calls[1]), calls[1].compacted) == (["u:two"], True)
 
 
 def test_results_that_the_client_cleared_are_cleared_from_then_on_only(log):
@@ -293,8 +307,23 @@ def test_times_are_seconds_since_the_epoch(log):
 
 
 def test_a_copied_row_of_a_resumed_session_is_said_once(log):
-    log.user("go", uuid="same").says("1")
+    log.user("go", uuid="same", parent=None).says("1", parent=None)
     log.rows.append(log.rows[0])
-    log.user("on").says("2")
+    log.user("on", parent=None).says("2", parent=None)
 
     assert plain(list(log.load().requests())[-1]) == ["u:go", "a:1", "u:on"]
+
+
+def test_a_session_file_of_our_own_store_reads_as_one_of_theirs(tmp_path):
+    said = [("user", "one"), ("assistant", [{"type": "text", "text": "1"}]), ("user", "two"), ("assistant", "2")]
+    rows, parent = [{"type": "ebb", "store": "session", "sessionId": "s1"}], None
+    for at, (role, content) in enumerate(said):
+        rows.append(message_record({"role": role, "content": content}, session="s1", parent=parent, at=at))
+        parent = rows[-1]["uuid"]
+        rows.append({"type": "ebb", "kind": "turn"})
+    file = tmp_path / "s1.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    recording = load(file)
+
+    assert [plain(call) for call in recording.requests()] == [["u:one"], ["u:one", "a:1", "u:two"]]
+    assert (recording.session, len(recording.others), recording.problems) == ("s1", 5, ())
