@@ -93,9 +93,27 @@ def test_a_linked_file_is_not_followed(tmp_path, name, act):
     assert victim.read_text() == '{"secret":1}\n'
 
 
-def test_a_pipe_in_place_of_a_log_is_refused_and_does_not_hang(tmp_path):
+def test_a_link_put_there_between_the_look_and_the_write_is_not_followed(tmp_path):
+    root, victim = tmp_path / "root", tmp_path / "victim"
+    victim.write_text("x")
+
+    class Swapping(Quick):
+        def open(self, name, flags, *, at=None):
+            if name == "s.jsonl" and flags & os.O_APPEND:
+                log_file(root).unlink(missing_ok=True)
+                log_file(root).symlink_to(victim)
+            return super().open(name, flags, at=at)
+
+    log = opened(root, files=Swapping())
+    with pytest.raises(StoreError):
+        log.commit([{"n": 1}], at=1.0)
+    assert victim.read_text() == "x"
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".lock"])
+def test_a_pipe_in_place_of_a_file_is_refused_and_does_not_hang(tmp_path, ending):
     log_file(tmp_path).parent.mkdir(parents=True)
-    os.mkfifo(log_file(tmp_path))
+    os.mkfifo(log_file(tmp_path).with_suffix(ending))
     with pytest.raises(StoreError):
         opened(tmp_path).commit([{"n": 1}], at=1.0)
 

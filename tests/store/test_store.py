@@ -292,3 +292,16 @@ def test_an_index_entry_is_used_while_its_log_is_unchanged(tmp_path):
     assert store.sessions()[0].messages == 1
 
     assert "s.jsonl" not in files.opened
+
+
+def test_a_log_changed_in_the_same_tick_as_the_index_is_read_again(tmp_path):
+    store = DirectoryStore(tmp_path, files=Quick())
+    log = store.open("s", project="/p", now=1.0)
+    log.commit([said("Hello")], at=1.0)
+    files = [tmp_path / "projects/-p" / name for name in ("s.jsonl", "sessions-index.json")]
+    tick = files[0].stat().st_mtime_ns
+    log.commit([said("Again")], at=1.0)
+    for path in files:
+        os.utime(path, ns=(tick, tick))
+
+    assert store.sessions()[0].messages == 2
