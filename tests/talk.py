@@ -5,6 +5,7 @@
 A line is `speaker:words`. Digits alone mean so many tokens of filler. The speakers:
 
     user, say, think, system        what they say
+    reason                          reasoning that only the provider can read
     reminder, hook, ide, memory     what the harness injects into the user's side
     image, document                 `image:1500` in the user's message, so many tokens
     call                            `call:read`, `call:read a.py` (its file), `call:write 2000` (so many tokens),
@@ -39,6 +40,7 @@ _SPEAKERS: dict[str, tuple[Role, Kind, int, str]] = {
     "think": ("assistant", "thinking", QUOTED, "assistant"),
     "call": ("assistant", "call", QUOTED, "assistant"),
     "result": ("tool", "result", QUOTED, "tool"),
+    "reason": ("assistant", "opaque", QUOTED, "assistant"),
     "system": ("system", "text", SYSTEM, "system"),
     "reminder": ("user", "text", HARNESS, "reminder"),
     "hook": ("user", "text", HARNESS, "hook"),
@@ -140,6 +142,8 @@ def _arguments(words: str) -> str:
 
 
 def _raw(kind: Kind, text: str, flags: list[str]) -> object:
+    if kind == "opaque":
+        return {"type": "reasoning", "encrypted_content": text}
     if kind in ("image", "document"):
         return {"type": kind, "source": {"type": "base64", "media_type": "image/png", "data": text}}
     if not {"error", "media", "listed"} & set(flags):

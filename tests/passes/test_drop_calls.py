@@ -111,6 +111,16 @@ def test_a_finished_turn_may_change_though_it_began_with_thinking():
     assert len(after("think:hm", "call:Write 2000", "result:ok", *NEWER, "say:done", "user:next").edits) == 1
 
 
+def test_reasoning_goes_with_the_last_of_its_calls():
+    """What only the provider can read must be followed by what it led to."""
+    alone = after("reason:x", "call:Write 2000", "result:ok", *NEWER)
+    shared = ("reason:x", "call:Write 2000", "call:read", "result:ok", "result:r", *NEWER)
+
+    assert outline(alone)[:2] == ["text", "text"]
+    assert len(alone.edits) == 1
+    assert after(*shared).edits == ()
+
+
 def test_it_is_quiet_on_its_own_output():
     view = after("call:read", "call:Write 2000", "call:Write 3000", "result:1", "result:2", "result:3", *NEWER)
 

@@ -40,10 +40,11 @@ def test_a_paragraph_on_one_line_is_clipped():
         (f"pinned say:{LONG}", *LATER),
         (f"locked say:{LONG}", *LATER),
         ("say:x", f"user:{LONG}", "say:y", *LATER),
+        ("reason:x", f"say:{LONG}", *LATER),
         (f"say:{LONG}", "user:b"),
         (f"say:{LONG}",),
     ],
-    ids=["short", "pinned", "locked", "the user's", "newest turn but one", "newest turn"],
+    ids=["short", "pinned", "locked", "the user's", "reasoned", "newest turn but one", "newest turn"],
 )
 def test_what_stays(lines):
     view = View.of(talk("user:a", *lines))

@@ -82,6 +82,11 @@ def failed(result: Item) -> bool:
     return isinstance(result.raw, Mapping) and result.raw.get("is_error") is True
 
 
+def is_reasoning(item: Item) -> bool:
+    """A block of reasoning that only the provider can read, and that it wants together with what follows."""
+    return item.kind == "opaque" and isinstance(item.raw, Mapping) and item.raw.get("type") == "reasoning"
+
+
 def listed(item: Item, *, indent: int | None = 2) -> str | None:
     """A result's content as JSON, where it is a list of parts (R109); None where it is a string."""
     if not isinstance(item.raw, Mapping):

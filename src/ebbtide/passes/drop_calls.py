@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ebbtide.core.content import PROTECTED, failed, file_of
+from ebbtide.core.content import PROTECTED, failed, file_of, is_reasoning
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving, describe, original
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import OURS, Blob, Edit, Item
 from ebbtide.core.view import View
 
-Batch = Sequence[Item]
-"""What lies between the first call of an assistant's message and the last result that answers it."""
+Batch = tuple[int, int]
+"""From the first call of an assistant's message up to the last result that answers it, in `entries`."""
 
 
 def drop_calls(
@@ -32,18 +32,24 @@ def drop_calls(
     """Drop large old calls that went well, oldest first. Their siblings in a parallel batch stay as they are."""
     leaving = Leaving(by="drop_calls", view=view, situation=situation)
     recent = {entry.call_id for entry in view.results[max(0, len(view.results) - keep_results) :]}
-    for batch in _batches(view):
+    for start, stop in _batches(view):
+        batch = view.entries[start:stop]
         results = {entry.call_id: entry for entry in batch if entry.kind == "result"}
+        calls = [entry for entry in batch if entry.kind == "call"]
         large = [
             (call, results[call.call_id])
-            for call in batch
-            if call.kind == "call" and call.tokens > min_tokens and call.name not in never
+            for call in calls
+            if call.tokens > min_tokens and call.name not in never
             if call.call_id in results and call.call_id not in recent
         ]
         # An error must stay: without it the model would believe that the file was written.
         large = [pair for pair in large if not failed(original(view, pair[1]))]
-        if large:
-            yield _noted(leaving, batch, large, stub)
+        if not large:
+            continue
+        edit = _noted(leaving, (_reasoned(view, start) if len(large) == len(calls) else start, stop), large, stub)
+        # Siblings that stay may need the reasoning before them, and it what comes next.
+        if not view.refuses(edit):
+            yield edit
 
 
 def _batches(view: View) -> Iterator[Batch]:
@@ -52,20 +58,27 @@ def _batches(view: View) -> Iterator[Batch]:
     end = view.loop if bound else len(view.entries)
     for start, stop in pairwise(cut for cut in view.seams if cut <= end):
         places = [i for i in range(start, stop) if view.entries[i].kind in ("call", "result")]
-        batch = view.entries[places[0] : places[-1] + 1] if places else ()
-        if batch and not any(_held(view, entry) for entry in batch):
-            yield batch
+        if places and not any(_held(view, entry) for entry in view.entries[places[0] : places[-1] + 1]):
+            yield places[0], places[-1] + 1
+
+
+def _reasoned(view: View, start: int) -> int:
+    """Where the reasoning before a batch begins: it goes with the last of its calls."""
+    while start > 0 and is_reasoning(view.entries[start - 1]):
+        start -= 1
+    return start
 
 
 def _held(view: View, entry: Item) -> bool:
     owner = view.owner.get(entry.id)
     # A result rewritten earlier is carried along as it is. Anything else of ours stands for more than lies here.
     ours = view.is_ours(entry) and not (entry.kind == "result" and owner and owner.first == owner.last)
-    return ours or entry.locked or entry.pinned or entry.kind == "thinking" or entry.id in view.unseen
+    return ours or entry.locked or entry.pinned or entry.kind in ("thinking", "opaque") or entry.id in view.unseen
 
 
 def _noted(leaving: Leaving, batch: Batch, large: Sequence[tuple[Item, Item]], stub: Template) -> Edit:
-    gone = {item.id for pair in large for item in pair}
+    inside = leaving.view.entries[slice(*batch)]
+    gone = {item.id for pair in large for item in pair} | {entry.id for entry in inside if entry.kind == "opaque"}
     lines: list[str] = []
     blobs: list[Blob] = []
     for call, result in large:
@@ -74,14 +87,14 @@ def _noted(leaving: Leaving, batch: Batch, large: Sequence[tuple[Item, Item]], s
         about = describe(call.text, kind="call", name=call.name, about=file_of(call), tokens=call.tokens, path=path)
         lines.append(stub(about))
     text = "\n".join(lines)
-    tokens, tier = leaving.situation.count(text), max(entry.tier for entry in batch)
+    tokens, tier = leaving.situation.count(text), max(entry.tier for entry in inside)
     note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, tier=tier, source=OURS)
     return Edit(
         by=leaving.by,
-        first=original(leaving.view, batch[0]).id,
-        last=original(leaving.view, batch[-1]).id,
-        put=(note, *(entry for entry in batch if entry.id not in gone)),
+        first=original(leaving.view, inside[0]).id,
+        last=original(leaving.view, inside[-1]).id,
+        put=(note, *(entry for entry in inside if entry.id not in gone)),
         reason="large old call",
-        saved=sum(item.tokens for pair in large for item in pair) - tokens,
+        saved=sum(entry.tokens for entry in inside if entry.id in gone) - tokens,
         blobs=tuple(blobs),
     )

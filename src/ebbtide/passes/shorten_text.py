@@ -31,7 +31,10 @@ def shorten_text(
             path, blobs = leaving.keep("text", entry.text)
             about = describe(entry.text, kind="text", tokens=entry.tokens, path=path)
             text = stub(replace(about, preview=_ends(entry.text, lines), more=True))
-            yield leaving.rewrite(entry, text, "long words of an old turn", blobs)
+            edit = leaving.rewrite(entry, text, "long words of an old turn", blobs)
+            # Words may belong to the reasoning before them.
+            if not view.refuses(edit):
+                yield edit
 
 
 def _ends(text: str, lines: int) -> str:
