@@ -71,6 +71,8 @@ class Situation:
     """The gauge: the whole request, anchored on the last usage where there is one."""
     scale: float = 1.0
     """How much of the gauge one estimated token moves: calibration and safety margins."""
+    scale_new: float = 1.0
+    """The same for what was never sent: 0 where the gauge is the last bill, which has nothing of it."""
     utilisation: float = 0.0
     """The gauge over the space that the policy counts as usable."""
     warm: int = 0
@@ -162,9 +164,9 @@ class _Draft:
             freed += edit.saved
             if down_to is not None and self.situation.tokens - round(freed * self.situation.scale) <= down_to:
                 break
-        self._fold(taken)
+        self._fold(taken, arriving)
 
-    def _fold(self, taken: Sequence[Edit]) -> None:
+    def _fold(self, taken: Sequence[Edit], arriving: bool) -> None:
         if not taken:
             return
         after = self.view.apply(taken)
@@ -172,7 +174,8 @@ class _Draft:
         self.view = after
         self.edits.extend(taken)
         # What snip and clear freed is counted before anything heavier is considered (R043).
-        self.situation = self.situation.less(freed)
+        rate = self.situation.scale_new / self.situation.scale if arriving else 1.0
+        self.situation = self.situation.less(round(freed * rate))
 
 
 def plan(
@@ -197,13 +200,14 @@ def plan(
         for propose in last_resort:
             draft.take(propose, down_to=budget.levels.hard, arriving=False)
     edits = (*draft.edits, *_unbound_thinking(view, draft.edits, now))
+    after = view.apply(edits) if len(edits) > len(draft.edits) else draft.view
     return Plan(
         before=view,
-        after=view.apply(edits) if len(edits) > len(draft.edits) else draft.view,
+        after=after,
         edits=edits,
         asks=tuple(draft.asks),
         tokens_before=now.tokens,
-        tokens_after=draft.situation.tokens,
+        tokens_after=draft.situation.less(draft.view.tokens - after.tokens).tokens,
         level=now.level,
         held_back=held_back,
         refused=tuple(draft.refused),

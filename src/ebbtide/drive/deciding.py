@@ -11,7 +11,7 @@ from ebbtide.core.engine import Budget, Situation
 from ebbtide.core.gauge import Gauge, Readings
 from ebbtide.core.journal import State
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import Item, Sent, Trigger
+from ebbtide.core.types import Item, Sent, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.projection import Projection
 from ebbtide.policy import Policy
@@ -48,7 +48,8 @@ class Moment:
                 overhead=sum(self.request.overhead),
             ),
             tokens=tokens,
-            scale=_scale(gauge, readings),
+            scale=_scale(gauge, readings) or 1.0,
+            scale_new=_scale(gauge, readings),
             utilisation=tokens / max(1, self.policy.usable(self.window, output)),
             warm=self._warmth().messages,
             new=self._first_new(),
@@ -99,7 +100,7 @@ class Moment:
             messages=len(self.projection.tokens),
             system=system,
             tools=tools,
-            last=next((one.usage for one in reversed(sent) if one.usage), None),
+            last=_last_bill(self.state),
             anchor=usage,
             reply=reply,
             since=sum(entry.tokens for entry in tail) - reply,
@@ -107,12 +108,28 @@ class Moment:
 
 
 def _scale(gauge: Gauge, readings: Readings) -> float:
-    """How far the gauge falls for each estimated token that leaves; by one where it only believes bills (R043)."""
+    """How far the gauge falls for each estimated token that leaves; 0 where it only believes bills.
+
+    What such a gauge has billed still falls by what an edit frees (R043), at one to one.
+    """
     step = min(1000, readings.view)
     if not step:
         return 1.0
     less = replace(readings, view=readings.view - step, since=readings.since - step)
-    return (gauge(readings) - gauge(less)) / step or 1.0
+    return (gauge(readings) - gauge(less)) / step
+
+
+def _last_bill(state: State) -> Usage | None:
+    """The newest usage, unless history was folded or evicted since: a bill from before would have it done again (R044).
+
+    Without this a retry, or a provider that reports no usage, would lose more of the history on every request.
+    """
+    back = next((n for n, one in enumerate(reversed(state.sent)) if one.usage), None)
+    if back is None:
+        return None
+    later = [batch for batch in state.batches if batch.turn > state.turns - back and batch.id not in state.undone]
+    folded = any(edit.first != edit.last for batch in later for edit in batch.edits)
+    return None if folded else state.sent[-1 - back].usage
 
 
 def _growth(sent: Sequence[Sent], tokens: int) -> int:

@@ -97,6 +97,7 @@ def _situation(record: Record, state: State, policy: Policy, window: int) -> Sit
         ),
         tokens=int(was.get("tokens", 0)),
         scale=float(was.get("scale", 1.0)),
+        scale_new=float(was.get("scale_new", 1.0)),
         utilisation=float(was.get("utilisation", 0.0)),
         warm=int(was.get("warm", 0)),
         new=int(was.get("new", 0)),

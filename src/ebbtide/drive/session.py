@@ -219,7 +219,8 @@ class Session:
         out: Projection,
     ) -> Report:
         freed = (made.before.tokens - view.tokens) if made else 0
-        before, after = situation.tokens, situation.less(freed).tokens
+        whole = made is not None and len(edits) == len(made.edits)
+        before, after = situation.tokens, made.tokens_after if made and whole else situation.less(freed).tokens
         kinds: dict[str, int] = {}
         if view.owner or edits or after > situation.budget.levels.warning:
             for entry in view.entries:
@@ -391,6 +392,7 @@ def _journaled(situation: Situation) -> Record:
     return {
         "tokens": situation.tokens,
         "scale": situation.scale,
+        "scale_new": situation.scale_new,
         "utilisation": situation.utilisation,
         "warm": situation.warm,
         "new": situation.new,
