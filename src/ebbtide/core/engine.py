@@ -95,6 +95,8 @@ class Situation:
     """Where content goes that leaves; None where nothing is kept."""
     bound: bool = False
     """Signed thinking is bound to all before it (A63)."""
+    cleared: frozenset[str] = frozenset()
+    """Call ids of results that the client had cleared before its session was resumed here (R149)."""
     now: float = 0.0
 
     @property

@@ -50,6 +50,8 @@ class State:
     """Names on the shelf, lower-cased, with the digest of what stands there."""
     spared: frozenset[str] = frozenset()
     """Items that a person took back by undo: no pass may take them again."""
+    cleared: frozenset[str] = frozenset()
+    """Call ids of results that Claude Code cleared itself, from its own records (R149)."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Compactions, tokens saved, skips, and the totals of usage (R020, R028, R248)."""
 
@@ -158,8 +160,9 @@ def _foreign(state: State, record: Mapping[str, object]) -> State:
     told = record.get("microcompactMetadata")
     if not isinstance(told, Mapping):
         return state
-    cleared = [*_list(told, "compactedToolIds"), *_list(told, "clearedAttachmentUUIDs")]
-    return replace(state, counters=_add(state.counters, cleared_by_client=len(cleared)))
+    cleared = {one for one in _list(told, "compactedToolIds") if isinstance(one, str)}
+    count = len(cleared) + len(_list(told, "clearedAttachmentUUIDs"))
+    return replace(state, cleared=state.cleared | cleared, counters=_add(state.counters, cleared_by_client=count))
 
 
 _STEPS = {"plan": _plan, "undo": _undo, "redo": _redo, "turn": _turn, "usage": _usage}

@@ -65,7 +65,7 @@ class Context:
         opened: Store = open_store(store, durable=durable) if store is None or _is_path(store) else store  # type: ignore[arg-type,assignment]
         self._log: Log = opened.open(session, project=project, now=clock())
         self._session = Session(
-            policy=preset(policy),
+            policy=preset(policy, model=model),
             window=window or window_of(model),
             log=self._log,
             model=model,
@@ -138,7 +138,13 @@ def fit(
     """Stateless: a valid request whose upper bound fits the window, or `WontFit`. Writes nothing anywhere."""
     log = open_store(None).open("fit", now=0.0)
     session = Session(
-        policy=preset(policy), window=window, log=log, model=model, kept=False, wire=_wire(wire), exact=upper_bound
+        policy=preset(policy, model=model),
+        window=window,
+        log=log,
+        model=model,
+        kept=False,
+        wire=_wire(wire),
+        exact=upper_bound,
     )
     prepared = drive(session.preparing(request, now=0.0, trigger="auto"), log)
     return Ready(prepared.body, prepared.report)

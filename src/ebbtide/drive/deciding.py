@@ -61,6 +61,7 @@ class Moment:
             count=self.policy.estimator.text,
             shelf=shelf,
             bound=self.request.bound,
+            cleared=self.state.cleared,
             now=self.now,
         )
 

@@ -109,6 +109,7 @@ def _situation(record: Record, state: State, policy: Policy, window: int) -> Sit
         count=policy.estimator.text,
         shelf=Shelf(directory=directory, taken=state.taken) if directory is not None else None,
         bound=bool(was.get("bound")),
+        cleared=state.cleared,
         now=float(was.get("now", 0.0)),
     )
 

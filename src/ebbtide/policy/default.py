@@ -13,24 +13,24 @@ from ebbtide.passes import (
     clear_media,
     clear_results,
     drop_calls,
-    evict,
     offload_input,
     offload_results,
     shorten_text,
     snip_results,
     strip_thinking,
 )
-from ebbtide.policy.levels import at_least_half, shares
+from ebbtide.policy.fallback import oldest_leave
+from ebbtide.policy.levels import beside_reply, shares
 from ebbtide.policy.model import Policy
 
 _LARGE = 12_500
 """Tokens of a result that goes to disk at once: 50,000 characters, the seeds' most cited limit (D5)."""
 
 
-def offload_large(view: View, situation: Situation) -> Iterable[Edit | Ask]:
+def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> Iterable[Edit | Ask]:
     """Large results go to disk on arrival; how large is large follows from the window, so that 4K windows work too."""
     window = situation.budget.window
-    limit = min(_LARGE, window // 8)
+    limit = min(limit, window // 8)
     preview = essence(max(60, min(600, window // 40)))
     yield from offload_results(view, situation, limit=limit, unit="tokens", preview=preview)
 
@@ -45,7 +45,7 @@ default = Policy(
     name="default",
     # Act at 80 %: a reply and a large result must still fit. Down to 50 %: acting is rare, and the prefix stays cached.
     levels=shares(warning=0.60, soft=0.65, auto=0.80, hard=0.95, low=0.50),
-    usable=lambda window, output: at_least_half(window, window - output),
+    usable=beside_reply,
     arrival=(offload_large, offload_paste),
     pressure=(
         snip_results,
@@ -55,5 +55,5 @@ default = Policy(
         strip_thinking,
         shorten_text,
     ),
-    last_resort=(evict, partial(clear_results, keep_results=0), partial(evict, keep=1)),
+    last_resort=oldest_leave(),
 )

@@ -9,16 +9,24 @@ from collections.abc import Callable
 
 from ebbtide.core.engine import Levels
 
+LevelRule = Callable[[int, int], Levels]
+"""From window and output reservation to levels (D1)."""
+
 
 def at_least_half(window: int, tokens: float) -> int:
     return max(int(tokens), window // 2)
 
 
-def shares(*, warning: float, soft: float, auto: float, hard: float, low: float) -> Callable[[int, int], Levels]:
+def beside_reply(window: int, output: int) -> int:
+    """What is left of the window when the reply has its room."""
+    return at_least_half(window, window - output)
+
+
+def shares(*, warning: float, soft: float, auto: float, hard: float, low: float) -> LevelRule:
     """Ours: shares of what is left of the window beside the reply."""
 
     def rule(window: int, output: int) -> Levels:
-        usable = at_least_half(window, window - output)
+        usable = beside_reply(window, output)
         return Levels(
             warning=int(usable * warning),
             soft=int(usable * soft),
@@ -27,5 +35,20 @@ def shares(*, warning: float, soft: float, auto: float, hard: float, low: float)
             blocking=usable,
             low=int(usable * low),
         )
+
+    return rule
+
+
+def single(threshold: Callable[[int, int], float]) -> LevelRule:
+    """A seed with one threshold, reached above it: warning, soft and auto are the same line.
+
+    Low water is not in these seeds: half of where they act, so that acting stays rare. Hard is ours too: where the
+    reply would no longer fit and a summary, for which the threshold is meant, has not come.
+    """
+
+    def rule(window: int, output: int) -> Levels:
+        auto = at_least_half(window, threshold(window, output))
+        hard = max(auto, beside_reply(window, output))
+        return Levels(warning=auto, soft=auto, auto=auto, hard=hard, blocking=max(hard, window), low=auto // 2)
 
     return rule

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ebbtide.core.engine import Levels, Pass
+from ebbtide.core.engine import Pass
 from ebbtide.core.gauge import Gauge, anchored_usage
 from ebbtide.core.marks import Strategy, ranked
 from ebbtide.core.tokens import DEFAULT, Estimator
-
-LevelRule = Callable[[int, int], Levels]
-"""From window and output reservation to levels (D1)."""
+from ebbtide.policy.levels import LevelRule
 
 Overflow = Literal["prune", "summarize", "auto-compact", "error"]
 """R010: what to do when the passes do not suffice. `error` raises instead of changing history."""
@@ -28,12 +26,20 @@ class Templates:
     """The assistant's answer to it, where the seed has one."""
     summary_assistant: str = ""
     """Where the summary is the assistant's own message."""
+    summary_block: str = ""
+    """Where the summary is a block in place, with the turns it stands for."""
+    summary_analysed: str = ""
+    """How the analysis is kept before the summary, where a seed keeps it (D9)."""
+    summary_counted: str = ""
+    """The summary without a model, where a seed has one (R172)."""
     continuation: str = ""
     """Added when the compaction was automatic."""
     truncated: str = ""
     """What stands where exchanges were dropped."""
-    boundary: str = ""
     transcript_hint: str = ""
+    """The way back to what was summarised, with its `{path}`."""
+    interjection: str = ""
+    """The frame around words that a user sends in the middle of a run (R087)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

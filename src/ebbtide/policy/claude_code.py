@@ -1,0 +1,113 @@
+"""Claude Code 2.1.19 (seed 001). Clears old results above the warning line, refuses at the blocking one.
+
+R037-R039 counting, R048-R049 levels, R106-R113 intake, R135-R144 clearing, R149 resume, R179 shape after a summary.
+The output reservation is the seed's own, not the request's: its 155,000 hold for any `max_tokens`. "Above" is read as
+`>`. Departs: where content cannot be kept, nothing is cleared (R143, R253 clear it all the same).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from ebbtide.core.engine import Levels, Situation
+from ebbtide.core.gauge import estimated_messages
+from ebbtide.core.leaving import Leaving, as_received, may_leave
+from ebbtide.core.marks import static_plus_last
+from ebbtide.core.preview import head_chars
+from ebbtide.core.stub import claude_code_cleared, claude_code_persisted
+from ebbtide.core.tokens import CLAUDE_CODE
+from ebbtide.core.types import Edit
+from ebbtide.core.view import View
+from ebbtide.passes import clear_to_target, offload_results
+from ebbtide.policy.fallback import oldest_leave
+from ebbtide.policy.levels import LevelRule, at_least_half, beside_reply
+from ebbtide.policy.model import Policy, Templates
+
+OUTPUT_RESERVED = 32_000
+AUTO_BUFFER, WARNING_BUFFER, BLOCKING_BUFFER = 13_000, 20_000, 3_000
+"""Tokens, R048."""
+
+
+def levels(
+    *, reserved: int = OUTPUT_RESERVED, percent: float | None = None, auto: bool = True, blocking: int | None = None
+) -> LevelRule:
+    """R049, with what its environment variables may change: `percent` is of the window, `blocking` is in tokens.
+
+    Without auto-compact the space that counts is all that the reply leaves, and the warning line moves up with it.
+    """
+
+    def rule(window: int, output: int) -> Levels:
+        available = at_least_half(window, window - reserved)
+        usual = at_least_half(window, available - AUTO_BUFFER)
+        asked = usual if percent is None else max(1, int(window * percent / 100))
+        counts = asked if auto else available
+        refuse = at_least_half(window, window - BLOCKING_BUFFER) if blocking is None else blocking
+        warning = min(counts, at_least_half(window, counts - WARNING_BUFFER))
+        return Levels(
+            warning=warning,
+            soft=counts,
+            auto=counts,
+            hard=max(counts, min(available, beside_reply(window, output))),
+            blocking=refuse,
+            low=counts // 2,
+        )
+
+    return rule
+
+
+def clear_again(view: View, situation: Situation) -> Iterator[Edit]:
+    """What Claude Code had cleared before this session was resumed stays cleared (R149)."""
+    leaving = Leaving(by="clear_again", view=view, situation=situation)
+    for entry in view.results if situation.cleared else ():
+        if entry.call_id in situation.cleared and may_leave(view, entry):
+            yield leaving.result(entry, claude_code_cleared, "cleared before the session was resumed", form=as_received)
+
+
+claude_code = Policy(
+    name="claude-code",
+    levels=levels(),
+    usable=lambda window, _: at_least_half(window, window - OUTPUT_RESERVED),
+    estimator=CLAUDE_CODE,
+    gauge=estimated_messages,
+    output_reserved=OUTPUT_RESERVED,
+    arrival=(
+        partial(
+            offload_results,
+            limit=400_000,
+            preview=head_chars(2_000),
+            stub=claude_code_persisted,
+            form=as_received,
+        ),
+    ),
+    always=(clear_again, clear_to_target),
+    last_resort=oldest_leave(),
+    marks=static_plus_last,
+    blocks=True,
+    templates=Templates(
+        summary_user=(
+            "This session is being continued from a previous conversation that ran out of context. "
+            "The summary below covers the earlier portion of the conversation.\n\n{summary}"
+        ),
+        summary_analysed="Analysis:\n{analysis}\n\nSummary:\n{summary}",
+        transcript_hint=(
+            "If you need specific details from before compaction (like exact code snippets, error messages, "
+            "or content you generated), read the full transcript at: {path}"
+        ),
+        continuation=(
+            "Please continue the conversation from where we left it off without asking the user any further "
+            "questions. Continue with the last task that you were asked to work on."
+        ),
+    ),
+)
+
+
+def without_auto_compact(policy: Policy, rule: LevelRule) -> Policy:
+    """R064: nothing is folded or dropped by itself; the blocking level is what is left."""
+    return replace(policy, levels=rule, pressure=(), last_resort=())
+
+
+def without_microcompact(policy: Policy) -> Policy:
+    """R066."""
+    return replace(policy, always=())

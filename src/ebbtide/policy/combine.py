@@ -1,0 +1,54 @@
+"""How passes act together where a seed's order needs more than a list.
+
+Each combination is a value that shows its passes, so that settings reach them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ebbtide.core.engine import Pass, Situation
+from ebbtide.core.leaving import original
+from ebbtide.core.types import Ask, Edit
+from ebbtide.core.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class InStep:
+    """Passes that see each other's edits, and all go by the gauge as it was before the first of them.
+
+    The engine lowers the gauge after each pass; a seed that looks only at the last bill does not.
+    """
+
+    passes: tuple[Pass, ...]
+
+    def __call__(self, view: View, situation: Situation) -> Iterable[Edit | Ask]:
+        for propose in self.passes:
+            made = list(propose(view, situation))
+            yield from made
+            view = view.apply(step for step in made if isinstance(step, Edit))
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A pass that may take out what the named passes only shortened. Other stand-ins stay closed to it."""
+
+    shortened_by: frozenset[str]
+    propose: Pass
+
+    def __call__(self, view: View, situation: Situation) -> Iterator[Edit | Ask]:
+        if not any(edit.by in self.shortened_by for edit in view.edits):
+            yield from self.propose(view, situation)
+            return
+        under = View.of(view.items, (edit for edit in view.edits if edit.by not in self.shortened_by))
+        shown = {original(view, entry).id: entry.tokens for entry in view.results}
+        for step in self.propose(under, situation):
+            # What leaves is what was shown, not the whole that lies under it.
+            yield replace(step, saved=_saved(step, shown)) if isinstance(step, Edit) else step
+
+
+def _saved(edit: Edit, shown: dict[str, int]) -> int:
+    if edit.first != edit.last or edit.first not in shown:
+        return edit.saved
+    return shown[edit.first] - sum(item.tokens for item in edit.put)

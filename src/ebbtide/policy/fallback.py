@@ -1,0 +1,21 @@
+"""When a request must come down and no summary is there to do it: the oldest exchanges leave, with a note (D17).
+
+No seed has this step. Without it a preset whose summary failed would send what no provider takes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ebbtide.core.engine import Pass
+from ebbtide.core.stub import Template, render
+from ebbtide.passes import clear_results, evict
+
+
+def oldest_leave(stub: Template = render) -> tuple[Pass, ...]:
+    """Down to the newest messages, then old results, then all but the last message. The user's words stay."""
+    return (
+        partial(evict, stub=stub),
+        partial(clear_results, keep_results=0),
+        partial(evict, keep=1, stub=stub),
+    )

@@ -1,0 +1,83 @@
+"""mini-claude (seed 000). It believes the last bill and nothing else.
+
+R046 threshold, R067-R069 tiers, R099-R103 intake, R121-R132 history, R177 shape after a summary, R227 order. A result
+goes to disk first and is cut second (R101), so the preview of 200 lines still passes the cut at 50,000 characters.
+Departs: before the first bill the gauge is an estimate, not 0; what the model has not seen stays; a result no longer
+than its placeholder stays; files are named by the call, not by the clock (D19).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ebbtide.core.gauge import billed_input
+from ebbtide.core.marks import static_plus_last
+from ebbtide.core.preview import head_lines
+from ebbtide.core.stub import mini_claude_cleared, mini_claude_persisted, mini_claude_snipped
+from ebbtide.core.tokens import MINI_CLAUDE
+from ebbtide.passes import budget_results, clear_results, offload_results, snip_results, truncate_results
+from ebbtide.passes.snip_results import same_file
+from ebbtide.passes.when import above, idle_for, when
+from ebbtide.policy.combine import InStep, Reopened
+from ebbtide.policy.fallback import oldest_leave
+from ebbtide.policy.levels import at_least_half, single
+from ebbtide.policy.model import Policy, Templates
+
+RESERVED = 20_000
+"""Tokens set aside for the next input and its reply (R046)."""
+
+_SHORTENED = frozenset(("offload_results", "truncate_results", "budget_results"))
+
+
+def effective(window: int, _output: int = 0) -> int:
+    return at_least_half(window, window - RESERVED)
+
+
+mini_claude = Policy(
+    name="mini-claude",
+    levels=single(lambda window, _: effective(window) * 0.85),
+    usable=effective,
+    estimator=MINI_CLAUDE,
+    gauge=billed_input,
+    output_reserved=RESERVED,
+    arrival=(
+        partial(offload_results, limit=30 * 1024, unit="bytes", preview=head_lines(200), stub=mini_claude_persisted),
+        truncate_results,
+    ),
+    always=(
+        InStep(
+            (
+                budget_results,
+                Reopened(
+                    _SHORTENED,
+                    when(
+                        above(0.60),
+                        partial(
+                            snip_results,
+                            searches=frozenset(("grep_search", "list_files", "run_shell")),
+                            readers=frozenset(("read_file",)),
+                            same=same_file,
+                            stub=mini_claude_snipped,
+                        ),
+                    ),
+                ),
+                # Any tool, whatever was done to it before: the cache is cold anyway (R132, R133).
+                Reopened(
+                    _SHORTENED | {"snip_results"},
+                    when(
+                        idle_for(300),
+                        partial(
+                            clear_results, keep_results=3, min_tokens=0, never=frozenset(), stub=mini_claude_cleared
+                        ),
+                    ),
+                ),
+            )
+        ),
+    ),
+    last_resort=oldest_leave(),
+    marks=static_plus_last,
+    templates=Templates(
+        summary_user="[Previous conversation summary]\n{summary}",
+        summary_ack="Understood. I have the context from our previous conversation. How can I continue helping?",
+    ),
+)
