@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Ask, Blob
@@ -96,27 +96,40 @@ class Performer:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    value: T
+
+
+def _until_ask(steps: Steps[T], perform: Performer, answer: Answer) -> Done[T] | Ask:
+    """Perform disk effects until a model is needed, or all is done. The lock is taken and given back in one thread."""
+    while True:
+        try:
+            effect = steps.send(answer)
+        except StopIteration as done:
+            return Done(done.value)
+        if isinstance(effect, Ask):
+            return effect
+        answer = perform(effect)
+
+
 def drive(steps: Steps[T], log: Log) -> T:
-    """Perform effects one after the other."""
-    perform, answer = Performer(log), None
+    """Perform effects one after the other. Nobody answers asks yet: a pass that asks gets none."""
+    perform = Performer(log)
     with perform.held:
-        while True:
-            try:
-                effect = steps.send(answer)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            answer = perform(effect)
+        while not isinstance(reached := _until_ask(steps, perform, None), Done):
+            pass
+        return reached.value
 
 
 async def adrive(steps: Steps[T], log: Log) -> T:
     """The same, with disk work off the event loop."""
-    perform, answer = Performer(log), None
-    with perform.held:
-        while True:
-            try:
-                effect = steps.send(answer)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            answer = await asyncio.to_thread(perform, effect)
+    perform = Performer(log)
+
+    def advance() -> Done[T] | Ask:
+        with perform.held:
+            return _until_ask(steps, perform, None)
+
+    while not isinstance(reached := await asyncio.to_thread(advance), Done):
+        pass
+    return reached.value
