@@ -98,13 +98,23 @@ class TestBranches:
     def test_a_fork_keeps_the_edits_of_its_trunk(self):
         ctx = context()
         sent = run(ctx, LONG)
-        fork = [*LONG[:-2], call(90), result(90, 2)]
+        at = next(n for n, ready in enumerate(sent) if ready.report.edits) + 1
+        fork = [*LONG[: 2 * at + 1], call(90), result(90, 2)]
 
         out = unmarked(ctx.prepare(body(fork)).body["messages"])
 
-        trunk = unmarked(sent[-2].body["messages"])
-        assert sent[-2].report.held
+        trunk = unmarked(sent[at].body["messages"])
+        assert sent[at].report.held
         assert digest(out[: len(trunk)]) == digest(trunk)
+
+    def test_the_same_content_taken_out_on_two_branches_is_one_file(self, tmp_path):
+        ctx = context(store=tmp_path)
+        run(ctx, LONG)
+        names = {blob.name for blob in open_store(tmp_path).peek("default").blobs()}
+
+        ctx.prepare(body([*LONG[:-2], call(90), result(90, 2)]))
+
+        assert {blob.name for blob in open_store(tmp_path).peek("default").blobs()} == names
 
     def test_a_client_that_clears_one_result_itself_keeps_our_other_edits(self):
         ctx = context()
@@ -341,9 +351,10 @@ def test_a_pass_that_breaks_costs_the_plan_and_not_the_session():
         raise RuntimeError("a bug")
         yield
 
-    ctx = context(policy=replace(ebbtide.preset("default"), pressure=(broken,), last_resort=()), window=60_000)
+    ctx = context(policy=replace(ebbtide.preset("default"), pressure=(broken,), last_resort=()))
     out = run(ctx, loop(24))
 
+    assert out[-1].report.level == "blocking"
     assert digest(out[-1].body["messages"]) == digest(loop(24))
 
 

@@ -74,8 +74,8 @@ class Leaving:
         if shelf is None:
             return None
         # Edits made earlier in the same plan are not on the shelf yet.
-        planned = {blob.name.lower(): digest(blob.text) for edit in self.view.edits for blob in edit.blobs}
-        return replace(shelf, taken=ChainMap(self._given, planned, dict(shelf.taken)))
+        planned = {blob.name.lower(): digest(blob.text) for edit in self.view.edits for blob in edit.blobs if blob.text}
+        return replace(shelf, taken=ChainMap(self._given, dict(shelf.taken), planned))
 
     def keep(self, key: str, text: str, suffix: str = ".txt") -> tuple[str, tuple[Blob, ...]]:
         """The path that a stub may name, and what must be durable first; both empty where nothing is kept."""

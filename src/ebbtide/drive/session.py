@@ -110,7 +110,8 @@ class Session:
         out = request.body.emit(tree)
         report = self._report(request, made, view, edits, situation, projection)
         notes = [*failures, *(["the lock is held elsewhere: nothing new was planned"] if not may_edit else [])]
-        self._refuse(report, situation)
+        if made is not None:
+            self._refuse(report, situation)
         records = self._records(request, situation, projection, made, edits, now, request.wire.marks(tree))
         notes += yield from self._commit(records, now, may_edit)
         # From here on the edits are those of the log: what is recorded is recognised by identity.
