@@ -177,16 +177,22 @@ class View:
             return "raises trust"
         if self._crosses(edit, span):
             return "overlaps an edit in part"
-        if covered and self._widows(span[0], kept):
+        if covered and self._tears(span, kept):
             return "takes away what an opaque block needs after it"
         return ""
 
-    def _widows(self, first: int, kept: set[str]) -> bool:
-        """Reasoning keeps its follower (R3): an edit may not begin right after it, inside the same run."""
-        if first == 0 or self.items[first].id in kept:
-            return False
-        left, right = self.items[first - 1], self.items[first]
-        return left.kind == "opaque" and left.role == right.role == "assistant"
+    def _tears(self, span: tuple[int, int], kept: set[str]) -> bool:
+        """Reasoning and what it led to are one (R3, R4): no edit may take a later part of such a run and leave it."""
+        leaves = {i for i in range(span[0], span[1] + 1) if self.items[i].id not in kept}
+        for i in leaves:
+            if self.items[i].role != "assistant" or self.items[i].kind == "thinking":
+                continue
+            before = i - 1
+            while before >= 0 and self.items[before].role == "assistant":
+                if self.items[before].kind == "opaque" and before not in leaves:
+                    return True
+                before -= 1
+        return False
 
     def _crosses(self, edit: Edit, span: tuple[int, int]) -> bool:
         for other in {id(owner): owner for owner in self.owner.values()}.values():

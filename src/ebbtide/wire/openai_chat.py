@@ -129,6 +129,8 @@ def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
     if entries[0].role == "tool":
         return [_compose_result(entry) for entry in entries]
     role = entries[0].role
+    if _ROLES.get(as_mapping(original).get("role", "")) != role:
+        original = None  # A note where a result stood is no result.
     kept = {k: v for k, v in (original or {}).items() if k not in ("content", "tool_calls", "function_call")}
     words = [entry for entry in entries if entry.kind != "call"]
     calls = [entry for entry in entries if entry.kind == "call"]

@@ -167,6 +167,8 @@ def _compose_item(entry: Item) -> Any:
 def _compose_words(original: Any, words: Sequence[Item]) -> list[Any]:
     if not words:
         return []
+    if as_mapping(original).get("type", "message") != "message":
+        original = None  # A note where a call or a result stood is neither.
     # An id names what the server stored; what we changed is no longer that.
     kept = {k: v for k, v in as_mapping(original).items() if k not in ("id", "content")}
     role = as_mapping(original).get("role") or words[0].role
