@@ -94,12 +94,13 @@ def test_the_essence_keeps_head_tail_and_the_line_that_decides():
 
 
 @given(
-    st.text(st.sampled_from("ab\n错误é error"), max_size=4000),
+    st.text(st.sampled_from("ab\n错误é error"), min_size=1, max_size=40),
+    st.integers(1, 200),
     st.integers(0, 300),
     st.sampled_from([quarter, len, lambda text: 2 * len(text)]),
 )
-def test_the_essence_never_exceeds_its_tokens(text, tokens, count):
-    assert count(essence(tokens)(text, count)) <= tokens
+def test_the_essence_never_exceeds_its_tokens(text, times, tokens, count):
+    assert count(essence(tokens)(text * times, count)) <= tokens
 
 
 def test_a_short_text_is_its_own_essence():
@@ -116,6 +117,7 @@ def test_a_short_text_is_its_own_essence():
         ("exit status: 1", True),
         ("exit code 0", False),
         ("编译失败", True),
+        ("error: the build failed with exit code 2", True),
         ("all is well", False),
         ("failover is on", False),
     ],
@@ -128,6 +130,12 @@ def test_of_many_decisive_lines_the_first_and_last_are_kept():
     text = "\n".join(f"error {n}" for n in range(100))
 
     assert decisive_lines(text, most=4) == ("error 0", "error 1", "error 98", "error 99")
+
+
+def test_in_an_endless_output_either_end_is_searched():
+    text = "\n".join(("error one", "x" * 600_000, "error two", "x" * 600_000, "error three"))
+
+    assert decisive_lines(text) == ("error one", "error three")
 
 
 def test_a_decisive_line_is_clipped_around_what_decides():

@@ -75,7 +75,8 @@ def test_what_the_model_has_not_seen_stays():
 
 @pytest.mark.parametrize("flag", ["pinned", "locked"])
 def test_what_is_held_stays(flag):
-    assert cleared("call:Read", f"{flag} result:30000", *reads(4, 30_000)) == [False, True, *[False] * 3]
+    """And do not count as cleared: others go in their place."""
+    assert cleared("call:Read", f"{flag} result:30000", *reads(6, 10_000)) == [False, True, True, True, *[False] * 3]
 
 
 def test_the_words_with_and_without_a_shelf():
@@ -130,3 +131,14 @@ def test_attached_memories_that_were_read_go_too():
     assert memories(view, pressed) == ["old"]
     assert [blob.text for blob in pressed.edits[-1].blobs] == ["old"]
     assert memories(view, calm) == []
+
+
+def test_memories_stay_when_nothing_is_left_to_clear():
+    """R137: what was cleared before is not chosen again, though its stub takes tokens too."""
+    lines = ("user:go", *reads(5, 1_000), "say:ok", "user:next", "memory:new", "say:yes")
+    view = View.of(talk(*lines))
+    cleared_once = let(clear_to_target, View.of(view.items[:12]), situation(view, target=3_000, shelf=SHELF))
+    again = View.of(view.items, cleared_once.edits)
+
+    assert len(cleared_once.edits) == 2
+    assert list(clear_to_target(again, situation(again, target=3_000, shelf=SHELF))) == []

@@ -98,19 +98,42 @@ def test_an_open_loop_with_thinking_is_not_cut():
     assert outline(after(evict, "user:a", "think:x", *READ, *READ, *READ, keep=0)) == "Uaatatat"
 
 
-def test_a_summary_stays():
+def folded(put):
+    """A conversation whose beginning was folded into what is put."""
     view = View.of(talk("user:a", "say:b", *READ * 4, "say:c", "user:d"))
-    summary = Item(id="", message=-1, role="user", kind="text", text="summary", tokens=2, source=OURS)
-    folded = view.apply([Edit(by="fold", first=view.items[1].id, last=view.items[3].id, put=(summary,))])
-    evicted = let(partial(evict, keep=0), folded, situation(folded, shelf=SHELF))
+    return view.apply([Edit(by="fold", first=view.items[1].id, last=view.items[3].id, put=put)])
 
-    assert "summary" in [entry.text for entry in evicted.entries]
-    assert outline(evicted) == "UhnU"
+
+@pytest.mark.parametrize("propose", [evict, evict_messages])
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_a_summary_stays(role, propose):
+    """Also where it is the assistant's, and so in one run with the call that follows."""
+    summary = Item(id="", message=-1, role=role, kind="text", text="summary", tokens=2, source=OURS)
+    view = folded((summary,))
+    evicted = let(partial(propose, keep=0), view, situation(view, shelf=SHELF))
+
+    assert [entry.text for entry in evicted.entries if entry.tokens == 2] == ["summary"]
+    assert not [entry for entry in evicted.entries if entry.kind == "result"]
+
+
+def test_what_an_edit_put_in_several_places_stays_in_all_of_them():
+    """A fold that brought a file back: evicting the file would take the summary away."""
+    summary, call, result = (
+        Item(
+            id="", message=-1, role=role, kind=kind, text=text, tokens=500, call_id="f" * (kind != "text"), source=OURS
+        )
+        for role, kind, text in (("user", "text", "summary"), ("assistant", "call", "{}"), ("tool", "result", "file"))
+    )
+    view = folded((summary, call, result))
+    evicted = let(partial(evict, keep=0), view, situation(view, shelf=SHELF))
+
+    assert [entry.text for entry in evicted.entries if entry.tokens == 500] == ["summary", "{}", "file"]
+    assert len(evicted.edits) == 2
 
 
 def test_what_stands_in_for_results_goes_with_its_exchange_and_the_original_is_kept():
-    view = View.of(talk("user:a", *READ * 2, "say:b", "user:c"))
-    put = Item(id="", message=-1, role="tool", kind="result", text="stub", tokens=1, call_id="c1", name="read")
+    view = View.of(talk("user:a", "call:read", "result:the original " + "x" * 400, "say:b", "user:c"))
+    put = Item(id="", message=-1, role="tool", kind="result", text="stub " * 60, tokens=75, call_id="c1", name="read")
     cleared = view.apply([Edit(by="x", first=view.items[2].id, last=view.items[2].id, put=(put,))])
     (edit,) = evict(cleared, situation(cleared, shelf=SHELF), keep=0)
 
@@ -148,6 +171,14 @@ def test_it_is_quiet_on_its_own_output(propose):
 
     assert view.edits
     assert list(propose(view, situation(view), keep=0, chunk=1)) == []
+
+
+def test_notes_are_not_gathered_into_notes():
+    """A note names a file: one of several notes would name none of theirs."""
+    view = after(evict_messages, *("image:90", "say:90") * 4, "user:d", keep=0, chunk=1)
+
+    assert len(view.edits) == 8
+    assert list(evict_messages(view, situation(view), keep=0)) == []
 
 
 def test_sage_evicts_whole_messages_and_never_the_live_request_or_the_system():

@@ -55,6 +55,7 @@ def test_the_cache_is_cold_when_nothing_of_it_is_kept(idle, warm, holds):
         (("user:a", "say:b", "user:c", "+reminder:todo"), True),
         (("user:a", "call:x", "result:r"), False),
         (("user:a", "call:x", "result:r", "+reminder:todo"), False),
+        (("user:a", "say:b", "user:c", "call:x", "result:r"), False),
         (("user:a", "say:b"), False),
         (("user:a",), False),
         ((), False),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 Count = Callable[[str], int]
 Preview = Callable[[str, Count], str]
@@ -19,15 +19,26 @@ _DECISIVE = re.compile(
     r"|\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+[1-9]",
     re.IGNORECASE,
 )
+_SEARCHED = 500_000
+"""Characters of either end in which decisive lines are sought: a tenth of a second, whatever a tool prints."""
 _CLUSTER = 32
 """How far a cut moves to spare what is read as one character. Longer ones are not writing but attacks."""
 _JOINER = "\u200d"
 
 
 def decisive_lines(text: str, *, start: int = 0, stop: int | None = None, most: int = 12) -> tuple[str, ...]:
-    """Lines that tell how it ended, clipped; of many, the first and the last ones. Linear in the text."""
+    """Lines that tell how it ended, clipped; of many, the first and the last ones."""
     stop = len(text) if stop is None else stop
-    lines: list[str] = []
+    middle = stop - start > 2 * _SEARCHED
+    parts = [(start, start + _SEARCHED), (stop - _SEARCHED, stop)] if middle else [(start, stop)]
+    places = [place for part in parts for place in _decisive(text, *part)]
+    half = most // 2
+    chosen = places if len(places) <= most else (*places[:half], *places[-(most - half) :])
+    return tuple(clip(text, *place).strip() for place in chosen)
+
+
+def _decisive(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Where they are: 200 characters of a line at most. An error is read whole, a minified file is not."""
     past = start
     for match in _DECISIVE.finditer(text, start, stop):
         if match.start() < past:
@@ -35,10 +46,7 @@ def decisive_lines(text: str, *, start: int = 0, stop: int | None = None, most: 
         begin = max(text.rfind("\n", past, match.start()) + 1, past)
         end = text.find("\n", match.end(), stop)
         past = stop if end < 0 else end
-        # 200: an error line is read whole, a minified file is not.
-        lines.append(clip(text, max(begin, match.start() - 100), min(past, match.start() + 100)).strip())
-    half = most // 2
-    return tuple(lines if len(lines) <= most else (*lines[:half], *lines[-(most - half) :]))
+        yield max(begin, match.start() - 100), min(past, match.start() + 100)
 
 
 def head_lines(n: int) -> Preview:

@@ -1,0 +1,45 @@
+"""Real sessions: every pass alone, and all of them together, propose only what the view accepts."""
+
+from pathlib import Path
+
+import pytest
+
+import ebbtide
+from ebbtide.core.engine import plan
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.view import View
+from ebbtide.passes import ARRIVAL, PASSES
+from ebbtide.wire.reading import Reader
+from talk import budget, let, situation
+
+DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+FOLDERS = ("entireio-cli", "entireio-skills", "moonshot-kimi-cli", "badlogic-pi-mono", "swe-agent-demos")
+SHELF = Shelf(directory="/kept")
+
+pytestmark = [pytest.mark.data, pytest.mark.skipif(not DATA.is_dir(), reason="the recorded sessions are not here")]
+
+
+@pytest.fixture(params=FOLDERS)
+def view(request):
+    """The last request of a folder's smallest session, had its client never compacted."""
+    path = min((DATA / request.param).iterdir(), key=lambda path: path.stat().st_size)
+    *_, call = ebbtide.load(path).uncompacted()
+    return View.of(Reader(estimator=DEFAULT).read(call.request).items)
+
+
+def test_each_pass_is_accepted_and_quiet_on_its_own_output(view):
+    within = budget(max(2_000, view.tokens // 2))
+    for propose in PASSES:
+        after = let(propose, view, situation(view, within=within, shelf=SHELF))
+
+        assert let(propose, after, situation(after, within=within, shelf=SHELF)).edits == after.edits
+
+
+def test_all_passes_together_are_never_refused(view):
+    within = budget(max(2_000, view.tokens // 2))
+    now = situation(view, within=within, shelf=SHELF, trigger="manual", target=0)
+    made = plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
+
+    assert made.refused == ()
+    assert made.after.tokens < view.tokens
