@@ -18,7 +18,9 @@ CLAUDES = ["claude-opus-4-8", "claude-sonnet-5", "claude-sonnet-4-5-20250929", "
 OLD_CLAUDES = ("claude-sonnet-4-5-20250929", "claude-3-5-haiku-latest")
 JSONISH = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5) | st.just(float("nan")) | st.just("\ud800"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "id"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "id"]), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
@@ -146,7 +148,13 @@ def _response_round(draw: st.DrawFn, number: int) -> list[Body]:
         identity = f"call_{number}_{at}"
         if draw(st.booleans()):
             made.append(
-                {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": identity, "name": "f", "arguments": "{}"}
+                {
+                    "type": "function_call",
+                    "id": f"fc_{number}_{at}",
+                    "call_id": identity,
+                    "name": "f",
+                    "arguments": "{}",
+                }
             )
             given.append({"type": "function_call_output", "call_id": identity, "output": draw(WORDS)})
         else:
@@ -168,7 +176,8 @@ def spoiled(draw: st.DrawFn, wire: str) -> Body:
     """A valid history with a few accidents: messages and blocks lost, doubled, swapped, fields lost or garbled."""
     body = copy.deepcopy(draw(GRAMMARS[wire]()))
     for _ in range(draw(st.integers(1, 5))):
-        draw(st.sampled_from([_spoil_list, _spoil_list, _spoil_block, _spoil_field, _spoil_top]))(draw, body, wire)
+        accidents = [_spoil_list, _spoil_block, _spoil_field, _spoil_top, _intrude, _intrude, _intrude]
+        draw(st.sampled_from(accidents))(draw, body, wire)
     return body
 
 
@@ -200,6 +209,89 @@ def _spoil_field(draw: st.DrawFn, body: Body, wire: str) -> None:
 def _spoil_top(draw: st.DrawFn, body: Body, wire: str) -> None:
     field = draw(st.sampled_from(["tools", "system", "thinking", "model", "store", "cache_control", "container"]))
     body[field] = draw(JSONISH)
+
+
+def _intrude(draw: st.DrawFn, body: Body, wire: str) -> None:
+    """Something real in a place or a state where it should not be."""
+    items = body.get(LISTS[wire])
+    if not isinstance(items, list):
+        return
+    if wire != "anthropic" or not items or draw(st.booleans()):
+        items.insert(draw(st.integers(0, len(items))), copy.deepcopy(draw(st.sampled_from(STRAY_ITEMS[wire]))))
+        return
+    message = _one(draw, items)
+    if isinstance(message, dict):
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [_text(str(content))]
+        parts.insert(draw(st.integers(0, len(parts))), copy.deepcopy(draw(st.sampled_from(STRAY_BLOCKS))))
+        message["content"] = parts
+
+
+MARKED = {"type": "text", "text": "m", "cache_control": {"type": "ephemeral"}}
+BY_CODE = {"caller": {"type": "code_execution_20250825", "tool_id": "srvtoolu_code"}}
+STRAY_BLOCKS = [
+    MARKED,
+    {**MARKED, "cache_control": {"type": "ephemeral", "ttl": "1h"}},
+    {**MARKED, "text": ""},
+    {**MARKED, "cache_control": {"type": "forever"}},
+    {"type": "thinking", "thinking": "cut"},
+    {**THOUGHT, "cache_control": {"type": "ephemeral"}},
+    THOUGHT,
+    {"type": "redacted_thinking"},
+    {"type": "redacted_thinking", "data": "x"},
+    {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}},
+    {"type": "server_tool_use", "id": "srvtoolu_2", "name": "web_search", "input": {}},
+    {"type": "server_tool_use", "id": "srvtoolu_code", "name": "code_execution", "input": {}},
+    {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_code", "content": {}},
+    {"type": "advisor_tool_result", "tool_use_id": "srvtoolu_1", "content": {}},
+    {"type": "tool_use", "id": "toolu_code", "name": "bash", "input": {}, **BY_CODE},
+    {"type": "tool_use", "id": "toolu_0_0_0", "name": "a.b", "input": "{}", "text": ""},
+    {"type": "tool_result", "tool_use_id": "toolu_0_0_0", "content": [{"type": "tool_reference", "tool_name": "gone"}]},
+    {"type": "tool_result", "tool_use_id": "toolu_code", "content": [MARKED], "is_error": True},
+    {"type": "compaction", "content": ""},
+    {"type": "something_new", "payload": 1},
+    picture(9000, 1),
+    picture(3000, 1),
+    {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE\nRi0="}},
+]
+CALL = {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+STRAY_ITEMS: dict[str, list[Body]] = {
+    "anthropic": [
+        {"role": "system", "content": "from the operator"},
+        {"role": "system", "content": [_text("look"), picture()]},
+        {"role": "assistant", "content": ""},
+        {"role": "assistant", "content": "and so "},
+        {"role": "user", "content": []},
+        {"role": "user", "content": [picture(3000, 1)] * 22},
+        {"role": "assistant", "content": [{"type": "server_tool_use", "id": "srvtoolu_9", "name": "x", "input": {}}]},
+    ],
+    "openai_chat": [
+        {"role": "tool", "tool_call_id": "call_0", "content": "late"},
+        {"role": "tool", "content": None},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "assistant", "content": None},
+        {"role": "assistant", "content": None, "tool_calls": [CALL, CALL, {**CALL, "id": "x" * 41}]},
+        {"role": "assistant", "tool_calls": [{**CALL, "id": None, "function": {"name": "f", "arguments": {}}}]},
+        {"role": "user", "content": None},
+    ],
+    "openai_responses": [
+        {"type": "reasoning", "id": "rs_stray", "summary": []},
+        {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+        {"type": "function_call", "id": "item_1", "call_id": "call_stray", "name": "f", "arguments": "{}"},
+        {"type": "custom_tool_call_output", "call_id": "call_stray", "output": "x"},
+        {"type": "computer_call", "id": "cu_1", "call_id": "call_screen", "action": {}},
+        {"type": "computer_call_output", "call_id": "call_screen", "output": {}},
+        {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_shell", "action": {}},
+        {"type": "mcp_approval_request", "id": "mcpr_1", "name": "x", "arguments": "{}"},
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_2", "approve": True},
+        {"type": "tool_search_call", "call_id": None, "execution": "server"},
+        {"type": "tool_search_call", "call_id": "call_search", "execution": "client"},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+        {"type": "item_reference", "id": "rs_stored"},
+        {"type": "message", "id": "msg_1", "role": "assistant", "content": "again"},
+        {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"},
+    ],
+}
 
 
 def _one(draw: st.DrawFn, parts: Any) -> Any:

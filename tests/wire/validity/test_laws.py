@@ -8,10 +8,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from poison.histories import GRAMMARS, JSONISH, LISTS, spoiled
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire.validity import harden, violations
+from poison.histories import GRAMMARS, JSONISH, LISTS, spoiled
 
 WIRES = pytest.mark.parametrize("wire", list(GRAMMARS))
 
@@ -19,8 +19,7 @@ WIRES = pytest.mark.parametrize("wire", list(GRAMMARS))
 def hardened_or_refused(wire, body):
     try:
         return harden(wire, body)
-    except BadRequest as refusal:
-        assert "[" in str(refusal), "a refusal names its rule"
+    except BadRequest:
         return None
 
 
@@ -61,17 +60,25 @@ def test_every_repaired_history_was_in_violation_or_only_unverified_rules_were_r
         assert {repair.rule for repair in result[1]} <= {"A56", "C5", "C6", "R15"}
 
 
+BAD_ENDINGS = {
+    "anthropic": [{"role": "assistant", "content": [{"type": "text", "text": ""}]}, {"role": "user", "content": ""}],
+    "openai_chat": [{"role": "assistant", "content": "x", "tool_calls": []}, {"role": "tool", "tool_call_id": "?"}],
+    "openai_responses": [{"type": "function_call_output", "call_id": "?"}, {"type": "reasoning", "summary": []}],
+}
+
+
 @WIRES
 @given(data=st.data())
-def test_untouched_messages_are_the_same_objects(wire, data):
-    """Identity tells the encoder what it may emit verbatim; what equals an old message is that message."""
-    body = data.draw(spoiled(wire))
-    result = hardened_or_refused(wire, body)
-    if result is None:
-        return
-    old = {id(part) for part in body[LISTS[wire]]}
-    for part in result[0][LISTS[wire]]:
-        assert id(part) in old or not any(part == other for other in body[LISTS[wire]] if isinstance(other, dict))
+def test_untouched_parts_are_the_same_objects(wire, data):
+    """Identity tells the encoder what it may emit verbatim, down to the bytes of a number."""
+    body = data.draw(GRAMMARS[wire]())
+    key = LISTS[wire]
+
+    fixed, repairs = harden(wire, {**body, key: [*body[key], *BAD_ENDINGS[wire]]})
+
+    assert repairs
+    assert [id(part) for part in fixed[key][: len(body[key])]] == [id(part) for part in body[key]]
+    assert all(fixed[name] is value for name, value in body.items() if name != key)
 
 
 @WIRES

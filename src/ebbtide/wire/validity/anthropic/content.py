@@ -52,7 +52,7 @@ class Place:
 def cleaned(turn: Turn, request: Request, log: Log) -> Turn | None:
     """The turn with every block mended; None if it was no message at all. A note without a repair means: refuse."""
     path, message = f"messages.{turn.at}", turn.message
-    if not isinstance(message, dict):
+    if not isinstance(message, dict) or not ("role" in message or "content" in message):
         log.note(SHAPE, path, "Input should be a valid dictionary", "dropped")
         return None
     if role(message) not in ("user", "assistant", "system"):
@@ -212,9 +212,10 @@ def _object(value: Json) -> Json:
 def _result(block: Block, place: Place) -> Block:
     """A14, A22: a result names its call plainly and holds text or a list of known parts."""
     fixed = dict(block)
-    if not _matches(CALL_ID, block.get("tool_use_id")) and block.get("tool_use_id") not in place.request.open_ids:
+    identity = block.get("tool_use_id")
+    if not _matches(CALL_ID, identity) and as_text(identity) not in place.request.open_ids:
         place.note("A14", f"{place.path}.tool_result.tool_use_id", BAD_ID, "id mapped")
-        fixed["tool_use_id"] = safe_id(block.get("tool_use_id"), "toolu_", CALL_ID)
+        fixed["tool_use_id"] = safe_id(identity, "toolu_", CALL_ID)
     content = block.get("content")
     if isinstance(content, list):
         fixed["content"] = _parts(content, place)
@@ -248,7 +249,7 @@ def _part(part: Json, place: Place) -> Block | None:
     if block.get("cache_control") is not None:
         place.note("A46", f"{place.path}.cache_control", "Extra inputs are not permitted", "mark dropped")
         block = without(block, "cache_control")
-    if kind(block) == "tool_reference" and block.get("tool_name") not in place.request.tool_names:
+    if kind(block) == "tool_reference" and as_text(block.get("tool_name")) not in place.request.tool_names:
         message = f"Tool reference '{as_text(block.get('tool_name'))}' not found in available tools"
         place.note("A23", place.path, message, "reference dropped")
         return None

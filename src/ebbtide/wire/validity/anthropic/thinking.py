@@ -49,7 +49,7 @@ def mended(
     """Thinking cannot be invented: a loop that began without it goes on without it, and a bare prefill is answered."""
     last = len(messages) - 1
     thoughtless = _thoughtless(request)
-    if thoughtless is not None and thoughtless == last:
+    if thoughtless is not None and thoughtless == last and not ends_in_server_use(messages[-1]):
         log.note("A37", f"messages.{last}", "a final `assistant` message must start with a thinking block", "answered")
         return body, [*messages, {"role": "user", "content": CONTINUE}]
     if thoughtless is not None:

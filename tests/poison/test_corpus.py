@@ -1,0 +1,89 @@
+"""No history that wedged somebody's session wedges ours."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.wire.validity import harden, violations
+from ebbtide.wire.validity.findings import UNVERIFIED
+from poison.anthropic_cases import CASES
+from poison.openai_cases import CHAT, RESPONSES
+
+ALL = [*CASES, *CHAT, *RESPONSES]
+MENDED = [case for case in ALL if case.rules and not case.refused]
+each = pytest.mark.parametrize("case", ALL, ids=[f"{case.source} {case.name}" for case in ALL])
+each_mended = pytest.mark.parametrize("case", MENDED, ids=[f"{case.source} {case.name}" for case in MENDED])
+
+
+@each
+def test_its_rule_is_named(case):
+    found = {violation.rule for violation in violations(case.wire, case.body)}
+    assert set(case.rules) - UNVERIFIED <= found
+    assert bool(found) == bool(set(case.rules) - UNVERIFIED)
+
+
+@each_mended
+def test_it_passes_once_hardened_and_the_original_stays(case):
+    stored = json.dumps(case.body)
+    body = json.loads(stored)
+
+    fixed, repairs = harden(case.wire, body)
+
+    assert violations(case.wire, fixed) == []
+    assert json.dumps(body) == stored
+    assert set(case.rules) <= {repair.rule for repair in repairs} | {"A16", "R2", "R1", "C2"}
+    assert all(repair.what and repair.path for repair in repairs)
+    json.dumps(fixed, ensure_ascii=False).encode()
+
+
+@each_mended
+def test_hardening_twice_is_hardening_once(case):
+    fixed, _ = harden(case.wire, case.body)
+    assert harden(case.wire, fixed) == (fixed, ())
+    assert harden(case.wire, copy.deepcopy(case.body))[0] == fixed
+
+
+@pytest.mark.parametrize("case", [case for case in ALL if case.refused], ids=lambda case: case.name)
+def test_what_cannot_be_repaired_is_refused_with_path_and_rule(case):
+    with pytest.raises(BadRequest) as refusal:
+        harden(case.wire, case.body)
+    assert refusal.value.path
+    assert any(f"[{rule}]" in str(refusal.value) for rule in case.rules)
+
+
+@pytest.mark.parametrize("case", [case for case in ALL if not case.rules], ids=lambda case: case.name)
+def test_what_only_a_beta_header_decides_passes_untouched(case):
+    assert harden(case.wire, case.body)[0] is case.body
+
+
+def test_the_corpus_is_large_and_has_no_doubles():
+    assert len(MENDED) >= 60
+    assert len({(case.wire, case.name) for case in ALL}) == len(ALL)
+
+
+def test_every_process_repairs_alike():
+    """Cached prefixes are shared between processes, whatever their hash seed."""
+    program = "from poison.test_corpus import digest; print(digest())"
+    root = Path(__file__).resolve().parents[2]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root / "tests")])}
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={**env, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert runs == {f"{digest()}\n".encode()}
+
+
+def digest() -> str:
+    fixed = [harden(case.wire, case.body) for case in MENDED]
+    return hashlib.sha256(repr(fixed).encode("utf-8", "backslashreplace")).hexdigest()
