@@ -20,7 +20,7 @@ _DECISIVE = re.compile(
     re.IGNORECASE,
 )
 _SEARCHED = 500_000
-"""Characters of either end in which decisive lines are sought: a tenth of a second, whatever a tool prints."""
+"""Characters of either end in which decisive lines are sought: the work is bounded, whatever a tool prints."""
 _CLUSTER = 32
 """How far a cut moves to spare what is read as one character. Longer ones are not writing but attacks."""
 _JOINER = "\u200d"
