@@ -144,8 +144,8 @@ class Session:
 
     def _folded(self, request: Request) -> View:
         view = self._view
-        if view is not None and view.edits is self.state.edits and request.same == len(view.items):
-            return view.extend(request.items[request.same :])
+        if view is not None and view.edits is self.state.edits and request.same <= len(view.items):
+            return view.regrow(request.same, request.items[request.same :])
         return View.of(request.items, self.state.edits)
 
     # --- deciding ------------------------------------------------------------------------------------------------

@@ -172,6 +172,11 @@ def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, 
     return found
 
 
+def breakpoints(message: Any) -> int:
+    content = message.get("content")
+    return sum(1 for block in content if "cache_control" in block) if isinstance(content, list) else 0
+
+
 def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
     messages = body[key]
     found: list[int] = []

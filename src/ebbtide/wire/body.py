@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
@@ -81,12 +82,17 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     return Body(tree=tree, key=key, same=known, emit=emit, given=given)
 
 
+_NEAR = 4
+"""How far from the end clients change messages as a habit: they move cache marks and reminders there."""
+
+
 def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
     """How many leading messages are equal. List equality looks at identity first, in C."""
-    n = min(len(before), len(now))
-    if list(before[:n]) == list(now[:n]):
-        return n
-    return next(i for i in range(n) if before[i] is not now[i] and before[i] != now[i])
+    most = min(len(before), len(now))
+    for n in range(most, max(0, most - _NEAR) - 1, -1):
+        if list(before[:n]) == list(now[:n]):
+            return n
+    return next(i for i in range(most) if before[i] is not now[i] and before[i] != now[i])
 
 
 def _plain(value: Any, origin: dict[int, tuple[Any, Any]]) -> Any:
@@ -136,7 +142,7 @@ class _Restore:
     def __call__(self, tree: Tree) -> Mapping[str, Any]:
         messages = tree[self.key]
         unchanged = messages is self.messages or (
-            len(messages) == len(self.messages) and all(map(_is, messages, self.messages))
+            len(messages) == len(self.messages) and all(map(is_, messages, self.messages))
         )
         changed = {k: v for k, v in tree.items() if k != self.key and v is not self.request.get(k)}
         if unchanged and not changed and len(tree) == len(self.request):
@@ -158,10 +164,6 @@ class _Restore:
         if isinstance(value, list):
             return [self._back(one) for one in value]
         return value
-
-
-def _is(left: Any, right: Any) -> bool:
-    return left is right
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------
@@ -269,12 +271,12 @@ def _walk_object(doc: _Text, tree: dict[str, Any], known: list[Any], before: _Te
 
 def _walk_array(doc: _Text, start: int, key: str, known: list[Any], before: _Text | None) -> tuple[list[Any], int, int]:
     text, values = doc.text, []
-    at, same = _skip(text, start + 1), 0
-    if before and before.spans and text.startswith(before.text[: before.spans[-1][1]]):
-        # The last body, byte for byte, up to the end of its last message: only what follows is read.
-        same = len(before.spans)
-        values, doc.spans = known[:same], before.spans[:]
-        at = _skip(text, before.spans[-1][1])
+    at = _skip(text, start + 1)
+    if same := _known(text, before):
+        # The last body, byte for byte, up to the end of one of its last messages: only what follows is read.
+        assert before is not None
+        values, doc.spans = known[:same], before.spans[:same]
+        at = _skip(text, before.spans[same - 1][1])
         if _expect(text, at, ",]", key) == "]":
             return values, at + 1, same
         at = _skip(text, at + 1)
@@ -288,6 +290,16 @@ def _walk_array(doc: _Text, start: int, key: str, known: list[Any], before: _Tex
         if _expect(text, at, ",]", f"{key}.{len(values)}") == "]":
             return values, at + 1, same
         at = _skip(text, at + 1)
+
+
+def _known(text: str, before: _Text | None) -> int:
+    """How many messages of the last body this one begins with, looking only near its end."""
+    count = len(before.spans) if before else 0
+    for n in range(count, max(0, count - _NEAR), -1):
+        assert before is not None
+        if text.startswith(before.text[: before.spans[n - 1][1]]):
+            return n
+    return 0
 
 
 @dataclass(slots=True)
@@ -345,7 +357,7 @@ class _Splice:
 
 
 def _same_objects(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    return len(left) == len(right) and all(map(_is, left, right))
+    return len(left) == len(right) and all(map(is_, left, right))
 
 
 def _parts(text: str, start: int, message: Any) -> Iterator[tuple[Any, Span]]:

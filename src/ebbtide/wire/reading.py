@@ -182,17 +182,19 @@ class Reader:
         return digest(system), digest(tools), (self.estimator.text(words), counted)
 
 
-def write(request: Request, view: View, *, since: int = 0) -> list[Any]:
-    """The entries of a view from place `since` on, as messages. Whole untouched messages are the same objects."""
-    messages: list[Any] = []
-    for message, group in grouped(view.entries[since:]):
-        original = request.original(message)
-        touched = any(entry.id in view.owner for entry in group) if view.owner else False
-        if original is not None and not touched and len(group) == request.blocks_in(message):
-            messages.append(original)
-        else:
-            messages.extend(request.wire.compose(original, group))
-    return messages
+def write(request: Request, view: View) -> list[Any]:
+    """The entries of a view as messages. Whole untouched messages are the same objects."""
+    return [message for _, group in grouped(view.entries) for message in write_group(request, view, group)]
+
+
+def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any]:
+    """Entries that stand together in one message."""
+    message = group[0].message
+    original = request.original(message)
+    touched = any(entry.id in view.owner for entry in group) if view.owner else False
+    if original is not None and not touched and len(group) == request.blocks_in(message):
+        return [original]
+    return request.wire.compose(original, group)
 
 
 def stand_in_marks(wire: Wire, messages: Sequence[Any]) -> set[str]:
@@ -204,4 +206,4 @@ def stand_in_marks(wire: Wire, messages: Sequence[Any]) -> set[str]:
     return found
 
 
-__all__ = ["WIRES", "Reader", "Request", "stand_in_marks", "write"]
+__all__ = ["WIRES", "Reader", "Request", "stand_in_marks", "write", "write_group"]

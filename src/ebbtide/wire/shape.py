@@ -99,6 +99,9 @@ class Wire(Protocol):
     def marks(self, body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
         """Messages near the end that carry a breakpoint, whoever set it, and the shortest TTL among them."""
 
+    def breakpoints(self, message: Any) -> int:
+        """How many this message carries."""
+
     def mark(self, body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
         """A copy with breakpoints; what carries none is the same object."""
 

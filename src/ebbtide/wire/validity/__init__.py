@@ -10,7 +10,8 @@ must not strip them. Find a rule by its number: each wire's module opens with a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 from ebbtide.core.errors import BadRequest
@@ -31,20 +32,26 @@ def violations(wire: WireName, body: Mapping[str, Any]) -> list[Violation]:
         return [finding.violation]
     if not isinstance(body.get(_LISTS[wire]), list):
         return []
-    found = _WIRES[wire].check(body, 0, frozenset())
+    found = _WIRES[wire].check(body, 0, frozenset(), None)
     return [finding.violation for finding in found if finding.rule not in UNVERIFIED]
 
 
 def harden(
-    wire: WireName, body: Mapping[str, Any], *, since: int = 0, taken: Collection[str] = ()
+    wire: WireName,
+    body: Mapping[str, Any],
+    *,
+    since: int = 0,
+    taken: AbstractSet[str] = frozenset(),
+    marked: int | None = None,
 ) -> tuple[Mapping[str, Any], tuple[Repair, ...]]:
     """A body that passes, and what was repaired; the very same body if nothing had to be.
 
-    The first `since` messages went out exactly as they stand here, with the same tools and model, and were accepted:
-    they are left alone and only read where a rule links across the seam. Two rules reach back all the same, because
-    what is new can make the old invalid: too many cache breakpoints (A45), and large pictures once there are more than
-    twenty (A54). A first new message of the same role as the last accepted one joins it (A5). `taken` are the call ids
-    used in the accepted part. Untouched messages and tools are the same objects as in `body`, which is never changed.
+    The first `since` messages went out exactly as they stand here, with the same system prompt, tools and model, and
+    were accepted: all these are left alone and only read where a rule links across the seam. Two rules reach back all
+    the same, because what is new can make the old invalid: too many cache breakpoints (A45), and large pictures once
+    there are more than twenty (A54). A first new message of the same role as the last accepted one joins it (A5).
+    `taken` are the call ids used in the accepted part, `marked` the number of breakpoints there, where the caller knows
+    it. Untouched messages and tools are the same objects as in `body`, which is never changed.
     """
     if (finding := _unreadable(wire, body)) is not None:
         refuse(finding)
@@ -54,11 +61,13 @@ def harden(
     rules = _WIRES[wire]
     accepted = max(0, min(since, len(items)))
     start = rules.seam(items, accepted)
-    used = frozenset(taken).difference(*(rules.call_ids(item) for item in items[start:accepted]))
-    if not rules.check(body, start, used):
+    again = [id for item in items[start:accepted] for id in rules.call_ids(item)]
+    used = taken - frozenset(again) if again else taken
+    known = marked if start == accepted else None
+    if not rules.check(body, start, used, known):
         return body, ()
     fixed, done = rules.repair(body, start, used)
-    left = rules.check(fixed, start, used)
+    left = rules.check(fixed, start, used, None)
     if left:
         refuse(left[0])
     return fixed, tuple(finding.repaired for finding in done)

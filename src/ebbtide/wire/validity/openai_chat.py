@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from ebbtide.wire.validity.findings import SHAPE, Finding, Json, Log, as_text, invented, refuse_hopeless, safe_id
 from ebbtide.wire.validity.soundness import made_sound_parts, unsound_parts
@@ -38,7 +39,7 @@ NOT_ANSWERED = (
 NOT_ASKED = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
 
 
-def check(body: Mapping[str, Json], since: int, _taken: frozenset[str]) -> list[Finding]:
+def check(body: Mapping[str, Json], since: int, _taken: AbstractSet[str], _marked: int | None) -> list[Finding]:
     """All that is wrong from `since` on."""
     messages = body["messages"]
     if found := unsound_parts(body, "messages", since):
@@ -52,7 +53,7 @@ def check(body: Mapping[str, Json], since: int, _taken: frozenset[str]) -> list[
     return log
 
 
-def repair(body: Mapping[str, Json], since: int, _taken: frozenset[str]) -> tuple[Mapping[str, Json], list[Finding]]:
+def repair(body: Mapping[str, Json], since: int, _taken: AbstractSet[str]) -> tuple[Mapping[str, Json], list[Finding]]:
     """The body as it may go out, and what was done to it."""
     log = Log(unsound_parts(body, "messages", since))
     if log:
@@ -89,7 +90,7 @@ def _calls(message: Json) -> list[Message]:
 def _cleaned(message: Json, at: int, log: Log) -> Message | None:
     """What one message keeps by itself; None if it was no message. A note without a repair means: refuse."""
     path = f"messages.{at}"
-    if not isinstance(message, dict):
+    if not isinstance(message, dict) or not ("role" in message or "content" in message):
         log.note(SHAPE, path, "expected an object", "dropped")
         return None
     if not _role(message):

@@ -60,8 +60,9 @@ def made_sound(value: Json) -> Json:
 
 
 def unsound_parts(body: Mapping[str, Json], key: str, since: int) -> list[Finding]:
-    """What is unsound in the list under `key` from `since` on, and in all of the rest."""
-    rest = {name: value for name, value in body.items() if name != key}
+    """What is unsound in the list under `key` from `since` on, and in what was not accepted with the part before it."""
+    known = (key, "system", "instructions", "tools") if since else (key,)
+    rest = {name: value for name, value in body.items() if name not in known}
     new = body[key][since:]
     if is_sound(rest) and all(is_sound(part) for part in new):
         return []

@@ -28,6 +28,7 @@ better than our guess, and beta headers that we do not see change the rules), A5
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ebbtide.wire.validity.anthropic import (
@@ -57,7 +58,7 @@ from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_
 Body = Mapping[str, Json]
 
 
-def check(body: Body, since: int, taken: frozenset[str]) -> list[Finding]:
+def check(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
     """All that is wrong from `since` on. An unsound body is only told that: nothing else can be read from it."""
     if found := unsound_parts(body, "messages", since):
         return found
@@ -65,18 +66,19 @@ def check(body: Body, since: int, taken: frozenset[str]) -> list[Finding]:
     log = Log()
     for index, message in numbered(seen.messages, since):
         content.cleaned(Turn(index, message), seen, log)
-    preamble.mended(body, log)
-    log += preamble.broken_tools(body.get("tools"))
+    if not since:
+        preamble.mended(body, log)
+        log += preamble.broken_tools(body.get("tools"))
     log += structure.broken(seen)
     log += pairs.broken(seen)
     log += server_tools.broken(seen)
     log += thinking.broken(seen)
     log += (finding for _, finding, _, _ in media.crowded(seen.messages, since))
-    log += marks.broken(body)
+    log += marks.broken(body, since, marked)
     return log
 
 
-def repair(body: Body, since: int, taken: frozenset[str]) -> tuple[Body, list[Finding]]:
+def repair(body: Body, since: int, taken: AbstractSet[str]) -> tuple[Body, list[Finding]]:
     """The body as it may go out, and what was done to it."""
     log = Log()
     body = _sound(body, since, log)

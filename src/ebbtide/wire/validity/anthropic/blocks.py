@@ -6,6 +6,7 @@ A message that needs nothing leaves as the same object: that is how the encoder 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ebbtide.wire.validity.findings import Json
@@ -32,7 +33,7 @@ class Request:
     messages: Sequence[Json]
     since: int
     """Messages before it went out exactly so and were accepted; they are read, not judged."""
-    taken: frozenset[str]
+    taken: AbstractSet[str]
     """Call ids used before `since`."""
     tools: Sequence[Json]
     model: str
@@ -54,7 +55,7 @@ class Turn:
     message: Message
 
 
-def request(body: Mapping[str, Json], since: int, taken: frozenset[str]) -> Request:
+def request(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> Request:
     thinking = body.get("thinking")
     mode = thinking.get("type") if isinstance(thinking, dict) else None
     model, tools = body.get("model"), body.get("tools")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.wire.validity.anthropic.blocks import Block, blocks, with_blocks, without
+from ebbtide.wire.validity.anthropic.blocks import Block, blocks, numbered, with_blocks, without
 from ebbtide.wire.validity.findings import Finding, Json, Log
 
 MOST = 4
@@ -29,7 +29,9 @@ class _Mark:
         return f"{self.part}.{self.at}{inside}.cache_control"
 
 
-def broken(body: Mapping[str, Json]) -> Iterator[Finding]:
+def broken(body: Mapping[str, Json], since: int, marked: int | None) -> Iterator[Finding]:
+    if marked is not None and _harmless(list(_marks(body, since)), marked + _automatic(body)):
+        return
     found = list(_marks(body))
     count = len(found) + _automatic(body)
     if count > MOST:
@@ -39,6 +41,11 @@ def broken(body: Mapping[str, Json]) -> Iterator[Finding]:
         Finding("A48", f"{mark.path}.ttl", "a ttl='1h' cache_control block must not come after a ttl='5m' block.")
         for mark in _too_long(found)
     )
+
+
+def _harmless(new: Sequence[_Mark], before: int) -> bool:
+    """With so many in the accepted part, these exceed no number and, all of the shorter kind, no order."""
+    return len(new) + before <= MOST and all(mark.ttl == "5m" for mark in new if mark.part == "messages")
 
 
 def trimmed(body: Mapping[str, Json], log: Log) -> Mapping[str, Json]:
@@ -60,13 +67,13 @@ def _automatic(body: Mapping[str, Json]) -> int:
     return int(body.get("cache_control") is not None)
 
 
-def _marks(body: Mapping[str, Json]) -> Iterator[_Mark]:
+def _marks(body: Mapping[str, Json], since: int = 0) -> Iterator[_Mark]:
     for part in ("tools", "system"):
         blocks_here = body.get(part)
         for at, block in enumerate(blocks_here if isinstance(blocks_here, list) else ()):
             if isinstance(block, dict) and block.get("cache_control") is not None:
                 yield _Mark(part, at, 0, _ttl(block))
-    for at, message in enumerate(body["messages"]):
+    for at, message in numbered(body["messages"], since):
         for index, block in enumerate(blocks(message)):
             if block.get("cache_control") is not None:
                 yield _Mark("messages", at, index, _ttl(block))

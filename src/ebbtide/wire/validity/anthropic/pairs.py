@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ebbtide.wire.validity.anthropic.blocks import (
@@ -135,7 +136,7 @@ class _Pending:
     programmatic: bool
 
 
-def paired(turns: list[Turn], before: Json, taken: frozenset[str], log: Log) -> list[Turn]:
+def paired(turns: list[Turn], before: Json, taken: AbstractSet[str], log: Log) -> list[Turn]:
     """Every call answered in the next message, every result asked for in the one before."""
     used = set(taken)
     waiting = [_Pending(str(call.get("id")), str(call.get("id")), is_programmatic(call)) for call in calls(before)]

@@ -25,6 +25,7 @@ call is not in the body is then valid.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from ebbtide.wire.validity.findings import Finding, Json, Log, refuse_hopeless
 from ebbtide.wire.validity.openai_responses.groups import lonely, regrouped, without_follower
@@ -42,7 +43,7 @@ from ebbtide.wire.validity.openai_responses.rules import cleaned, unique
 from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_parts
 
 
-def check(body: Mapping[str, Json], since: int, taken: frozenset[str]) -> list[Finding]:
+def check(body: Mapping[str, Json], since: int, taken: AbstractSet[str], _marked: int | None) -> list[Finding]:
     """All that is wrong from `since` on."""
     if found := unsound_parts(body, "input", since):
         return found
@@ -59,7 +60,7 @@ def check(body: Mapping[str, Json], since: int, taken: frozenset[str]) -> list[F
     return log
 
 
-def repair(body: Mapping[str, Json], since: int, taken: frozenset[str]) -> tuple[Mapping[str, Json], list[Finding]]:
+def repair(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> tuple[Mapping[str, Json], list[Finding]]:
     """The body as it may go out, and what was done to it."""
     log = Log(unsound_parts(body, "input", since))
     if log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ebbtide.wire.validity.findings import Finding, Log
@@ -31,8 +32,11 @@ class Pairing:
     unanswered: Sequence[int]
 
 
-def broken_pairs(entries: Sequence[At], lenient: bool, taken: frozenset[str]) -> Pairing:
-    """R1, R2, R11: an output answers the open call of its id; of two outputs for one call the later one counts."""
+def broken_pairs(entries: Sequence[At], lenient: bool, taken: AbstractSet[str]) -> Pairing:
+    """R1, R2, R11: an output answers the open call of its id; of two outputs for one call the later one counts.
+
+    A call repeated while it is still open is one call: the second has no output of its own to wait for.
+    """
     open_calls: dict[str, int] = {}
     answers: dict[str, tuple[int, int]] = {}
     orphans: dict[int, Finding] = {}
@@ -40,8 +44,9 @@ def broken_pairs(entries: Sequence[At], lenient: bool, taken: frozenset[str]) ->
     unanswered: list[int] = []
     for at, entry in enumerate(entries):
         item, identity = entry.item, call_id(entry.item) if entry.item else ""
-        if pairs_by_call_id(item):
-            unanswered += [open_calls[identity]] if identity in open_calls else []
+        if pairs_by_call_id(item) and identity in open_calls:
+            orphans[at] = Finding("R9", f"input.{entry.at}", f"Duplicate call found with call_id {identity}.")
+        elif pairs_by_call_id(item):
             open_calls[identity] = at
         if kind(item) not in OUTPUT_TYPES:
             continue
@@ -77,8 +82,8 @@ def no_output(item: Item) -> str:
     return f"No tool output found for function call {call_id(item)}."
 
 
-def matched(entries: list[At], lenient: bool, taken: frozenset[str], log: Log) -> list[At]:
-    """R2, R11: outputs without a call go; one of the wrong name gets the right one."""
+def matched(entries: list[At], lenient: bool, taken: AbstractSet[str], log: Log) -> list[At]:
+    """R2, R9, R11: outputs without a call and calls said twice go; an output of the wrong name gets the right one."""
     pairing = broken_pairs(entries, lenient, taken)
     kept = []
     for at, entry in enumerate(entries):
