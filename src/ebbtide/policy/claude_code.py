@@ -103,9 +103,9 @@ claude_code = Policy(
 )
 
 
-def without_auto_compact(policy: Policy, rule: LevelRule) -> Policy:
+def without_auto_compact(policy: Policy) -> Policy:
     """R064: nothing is folded or dropped by itself; the blocking level is what is left."""
-    return replace(policy, levels=rule, pressure=(), last_resort=())
+    return replace(policy, pressure=(), last_resort=())
 
 
 def without_microcompact(policy: Policy) -> Policy:

@@ -1,0 +1,377 @@
+"""The only reader of files and environment. What it finds becomes a frozen `Settings`; nothing else looks.
+
+Argument, environment (`EBB_*`), project file, user file, preset: the first that says something is heard. An unknown key
+is refused with the list of known ones. A project file comes with somebody's repository: it may say how its
+conversations are kept small, and nothing about where they are written.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import os
+import re
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from ebbtide.core.errors import BadConfig
+from ebbtide.drive.context import Context
+from ebbtide.drive.report import Listener
+from ebbtide.policy import PRESETS, Policy, preset
+from ebbtide.policy.adjust import OVERFLOWS, check_passes, with_levels, with_overflow, with_passes, with_ttl
+from ebbtide.policy.models import window_of
+from ebbtide.policy.variables import CLAUDE_CODE, SAGE, obeying
+
+_log = logging.getLogger("ebbtide")
+
+_LARGEST_FILE = 1 << 20
+"""Bytes. A configuration is a page; what is larger is a mistake or an attack."""
+_TTL = {"5m": 300.0, "1h": 3600.0}
+"""What providers offer."""
+
+Value = object
+Tables = Mapping[str, Mapping[str, Value]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What was asked for, from all sources, checked."""
+
+    preset: str = "default"
+    model: str = ""
+    window: int | None = None
+    """None: by the model's name."""
+    store: str = ""
+    """Where sessions are kept: a directory."""
+    durable: bool = True
+    ttl: float | None = None
+    """Seconds that marks of ours ask for; None leaves it to the wire."""
+    overflow: str | None = None
+    windows: Mapping[str, int] = field(default_factory=dict)
+    """Windows by model; `*` and `?` in a name stand for any letters."""
+    levels: Mapping[str, float] = field(default_factory=dict)
+    passes: Tables = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The seeds' variables, as found (R060-R066). They act only under the presets of their seeds."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """From a key to who set it, for people."""
+
+    def policy(self) -> Policy:
+        """The preset with all that was set applied. The seeds' variables are environment: they beat levels of files."""
+        policy = with_levels(with_passes(preset(self.preset, model=self.model), self.passes), self.levels)
+        policy, _ = obeying(policy, self.variables)
+        policy = with_ttl(policy, self.ttl) if self.ttl else policy
+        return with_overflow(policy, self.overflow) if self.overflow else policy
+
+    def window_for(self, model: str) -> int:
+        """The window that was set, else that of the first pattern that matches, else what the model's name tells."""
+        if self.window:
+            return self.window
+        named = self.windows.get(model)
+        matching = (tokens for pattern, tokens in self.windows.items() if fnmatch.fnmatchcase(model, pattern))
+        return named or next(matching, None) or window_of(model)
+
+    def context(
+        self,
+        *,
+        session: str = "default",
+        project: str = "",
+        wire: str | None = None,
+        marks: bool = False,
+        on_event: Listener | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Context:
+        """A context with these settings."""
+        return Context(
+            model=self.model,
+            window=self.window_for(self.model),
+            policy=self.policy(),
+            store=self.store or None,
+            session=session,
+            project=project,
+            durable=self.durable,
+            wire=wire,
+            marks=marks,
+            on_event=on_event,
+            clock=clock,
+        )
+
+
+def load_settings(
+    *,
+    arguments: Mapping[str, Value] | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    home: Path | None = None,
+    platform: str = sys.platform,
+) -> Settings:
+    """Settings from all sources. An argument that is None says nothing. What is left out is the process's own."""
+    environ = os.environ if environ is None else environ
+    home = Path.home() if home is None else home
+    sources = (
+        _Source("argument", {key: value for key, value in (arguments or {}).items() if value is not None}),
+        _environment(environ),
+        _project(Path.cwd() if cwd is None else cwd, home),
+        _file(_user_file(environ, home, platform)),
+    )
+    found, origins = _merged(sources)
+    settings = Settings(
+        **{"store": str(_data_directory(environ, home, platform)), **found},  # type: ignore[arg-type]
+        variables={name: environ[name] for name in (*CLAUDE_CODE, *SAGE) if environ.get(name)},
+        origins=origins,
+    )
+    _, complaints = obeying(preset(settings.preset), settings.variables)
+    for complaint in complaints:
+        _log.warning(complaint)
+    return settings
+
+
+def context(*, session: str = "default", **arguments: Value) -> Context:
+    """A context as configuration and environment want it. `Context(...)` itself looks at neither."""
+    return load_settings(arguments=arguments).context(session=session)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+_SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kKmM]?)")
+
+
+def tokens(value: Value) -> int:
+    """A number of tokens as people write it: `200000`, `200_000`, `"200k"`, `"1.5M"`. k is a thousand."""
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
+    if match is not None:
+        scale = {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()]
+        value = float(re.sub("[_,]", "", match[1])) * scale
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 1e12 or value != int(value):
+        raise BadConfig(f"{value!r} is not a number of tokens, as in 200000, 200k or 1M")
+    return int(value)
+
+
+def _name(value: Value) -> str:
+    if not isinstance(value, str) or not value or not value.isprintable() or len(value) > 200:
+        raise BadConfig("must be a name")
+    return value
+
+
+def _policy_name(value: Value) -> str:
+    return preset(_name(value)).name
+
+
+def _place(value: Value) -> str:
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise BadConfig("must be a directory")
+    return text
+
+
+def _truth(value: Value) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    told = words.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(told, bool):
+        raise BadConfig("must be true or false")
+    return told
+
+
+def _ttl(value: Value) -> float:
+    told = _TTL.get(value) if isinstance(value, str) else value
+    if told not in _TTL.values():
+        raise BadConfig(f"must be {' or '.join(_TTL)}")
+    return float(cast(float, told))
+
+
+def _overflow(value: Value) -> str:
+    if value not in OVERFLOWS:
+        raise BadConfig(f"{value!r} is not one of {', '.join(OVERFLOWS)}")
+    return str(value)
+
+
+def _table(value: Value) -> Mapping[str, Value]:
+    if not isinstance(value, Mapping):
+        raise BadConfig("must be a table")
+    return value
+
+
+def _windows(value: Value) -> Mapping[str, int]:
+    return {_name(model): tokens(amount) for model, amount in _table(value).items()}
+
+
+def _levels(value: Value) -> Mapping[str, float]:
+    told = {name: _level(name, amount) for name, amount in _table(value).items()}
+    with_levels(PRESETS["default"], told)
+    return told
+
+
+def _level(name: str, amount: Value) -> float:
+    if isinstance(amount, float) and 0 < amount <= 1:
+        return amount
+    try:
+        return tokens(amount)
+    except BadConfig as wrong:
+        raise BadConfig(f"levels.{name}: {amount!r} is neither a share of the window nor tokens") from wrong
+
+
+def _passes(value: Value) -> Tables:
+    return check_passes(_table(value), PRESETS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    field: str
+    parse: Callable[[Value], Value]
+    safe: bool = True
+    """Whether a project file may set it (reliability 24)."""
+
+
+_KEYS: Mapping[str, _Key] = {
+    "policy": _Key("preset", _policy_name),
+    "model": _Key("model", _name),
+    "window": _Key("window", tokens),
+    "windows": _Key("windows", _windows),
+    "levels": _Key("levels", _levels),
+    "passes": _Key("passes", _passes),
+    "overflow": _Key("overflow", _overflow),
+    "ttl": _Key("ttl", _ttl),
+    # Where a conversation is written, and how surely, is its owner's affair and not a repository's.
+    "store": _Key("store", _place, safe=False),
+    "durable": _Key("durable", _truth, safe=False),
+}
+PROJECT_KEYS = tuple(name for name, key in _KEYS.items() if key.safe)
+_VARIABLES = {
+    "EBB_POLICY": "policy",
+    "EBB_MODEL": "model",
+    "EBB_WINDOW": "window",
+    "EBB_OVERFLOW": "overflow",
+    "EBB_TTL": "ttl",
+    "EBB_HOME": "store",
+    "EBB_DURABLE": "durable",
+}
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    name: str
+    values: Mapping[str, Value]
+    trusted: bool = True
+
+    def read(self) -> Iterator[tuple[str, Value]]:
+        """Fields and their values, checked. The message of what is wrong says where and which key."""
+        for key, value in self.values.items():
+            known = _KEYS.get(key)
+            if known is None or (not known.safe and not self.trusted):
+                raise BadConfig(f"{self.name}: {key}: {self._refusal(known)}")
+            try:
+                yield known.field, known.parse(value)
+            except BadConfig as wrong:
+                told = str(wrong)
+                raise BadConfig(f"{self.name}: {told if told.startswith(key) else f'{key}: {told}'}") from wrong
+
+    def _refusal(self, known: _Key | None) -> str:
+        if known is None:
+            return f"unknown; there are {', '.join(_KEYS if self.trusted else PROJECT_KEYS)}"
+        return "a project may not set this; set it in your own file, the environment or an argument"
+
+
+def _merged(sources: Iterable[_Source]) -> tuple[dict[str, Value], dict[str, str]]:
+    """The first source wins; tables are merged entry by entry."""
+    found: dict[str, Value] = {}
+    origins: dict[str, str] = {}
+    for source in sources:
+        for name, value in source.read():
+            before = found.get(name)
+            if isinstance(value, Mapping) and isinstance(before, Mapping):
+                found[name] = _under(before, value)
+            elif name not in found:
+                found[name], origins[name] = value, source.name
+    return found, origins
+
+
+def _under(over: Mapping[str, Value], under: Mapping[str, Value]) -> Mapping[str, Value]:
+    both = {key for key in over if isinstance(over[key], Mapping) and isinstance(under.get(key), Mapping)}
+    deeper = {key: {**cast(Tables, under)[key], **cast(Tables, over)[key]} for key in both}
+    return {**under, **over, **deeper}
+
+
+def _environment(environ: Mapping[str, str]) -> _Source:
+    told = {key: environ[name] for name, key in _VARIABLES.items() if environ.get(name)}
+    return _Source("environment (EBB_*)", told)
+
+
+def _project(cwd: Path, home: Path) -> _Source:
+    """The nearest project file, from here up. At home it would be a user file, and that has its own place."""
+    for directory in (cwd, *cwd.parents):
+        if directory == home:
+            break
+        for path in (directory / "ebbtide.toml", directory / "pyproject.toml"):
+            told = _read(path)
+            if told is not None and path.name == "pyproject.toml":
+                told = _section(told)
+            if told is not None:
+                return _Source(str(path), told, trusted=False)
+    return _Source("project file", {})
+
+
+def _section(pyproject: Mapping[str, Value]) -> Mapping[str, Value] | None:
+    tools = pyproject.get("tool")
+    section = tools.get("ebbtide") if isinstance(tools, Mapping) else None
+    return section if isinstance(section, Mapping) else None
+
+
+def _file(path: Path) -> _Source:
+    return _Source(str(path), _read(path) or {})
+
+
+def _read(path: Path) -> Mapping[str, Value] | None:
+    """A TOML file; None where there is none."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST_FILE + 1)
+    except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError):
+        return None
+    except OSError as failed:
+        raise BadConfig(f"{path}: {failed.strerror}") from failed
+    if path.name == "pyproject.toml" and b"ebbtide" not in raw:
+        return None
+    if len(raw) > _LARGEST_FILE:
+        raise BadConfig(f"{path}: larger than {_LARGEST_FILE} bytes")
+    try:
+        return tomllib.loads(raw.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as wrong:
+        raise BadConfig(f"{path}: not TOML: {wrong}") from wrong
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+def _data_directory(environ: Mapping[str, str], home: Path, platform: str) -> Path:
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / "ebbtide"
+    if platform == "win32":
+        return _base(environ, "LOCALAPPDATA", home / "AppData" / "Local") / "ebbtide"
+    return _base(environ, "XDG_DATA_HOME", home / ".local" / "share") / "ebbtide"
+
+
+def _user_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
+    if environ.get("EBB_CONFIG"):
+        named = Path(environ["EBB_CONFIG"])
+        if not named.is_file():
+            raise BadConfig(f"EBB_CONFIG: there is no file {named}")
+        return named
+    if platform == "darwin":
+        return _data_directory(environ, home, platform) / "config.toml"
+    if platform == "win32":
+        return _base(environ, "APPDATA", home / "AppData" / "Roaming") / "ebbtide" / "config.toml"
+    return _base(environ, "XDG_CONFIG_HOME", home / ".config") / "ebbtide" / "config.toml"
+
+
+def _base(environ: Mapping[str, str], name: str, usual: Path) -> Path:
+    """A relative path there is to be ignored, says the XDG specification."""
+    given = Path(environ.get(name) or "")
+    return given if given.is_absolute() else usual
