@@ -73,8 +73,11 @@ def reads(call: Item) -> str:
 
 
 def tool_of(view: View, result: Item) -> str:
+    if result.name:
+        # The reader named it. Looking for the call would index the whole conversation on every turn.
+        return result.name
     call = view.calls.get(result.call_id)
-    return result.name or (call.name if call else "") or UNKNOWN
+    return (call.name if call else "") or UNKNOWN
 
 
 def failed(result: Item) -> bool:

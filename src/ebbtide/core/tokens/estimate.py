@@ -52,7 +52,7 @@ _SCRIPT = _table(
         "e": bytes(range(0xF0, 0x100)),  # emoji
     }
 )
-_SLICES, _SLICE = 64, 1 << 10
+_SLICES, _SLICE = 16, 1 << 8
 """Longer texts are judged by slices from end to end, so that 100 MB cost what 64 KB do."""
 _NOT_CJK = bytes(set(range(256)) - set(range(0xE3, 0xEE)))
 
