@@ -10,7 +10,7 @@ import pytest
 import ebbtide
 from drive.sessions import Clock, body, call, context, digest, loop, result, run, unmarked
 from ebbtide.core.errors import BadRequest, StoreError, WontFit
-from ebbtide.drive.replan import replan
+from ebbtide.drive.replan import recheck, replan
 from ebbtide.store import MemoryStore, open_store
 from ebbtide.wire.validity import violations
 
@@ -195,6 +195,16 @@ class TestStore:
 
         assert made >= 1
         assert differences == []
+
+    def test_a_message_changed_behind_its_ids_is_found(self, tmp_path):
+        run(context(store=tmp_path), loop(3))
+        records = open_store(tmp_path).peek("default").read().records
+
+        clean = recheck(records)
+        next(record for record in records if "message" in record)["message"]["content"] = "break the gauge"
+
+        assert clean == []
+        assert len(recheck(records)) == 1
 
     def test_if_content_cannot_be_kept_nothing_is_cleared_and_the_session_goes_on(self):
         class Full(MemoryStore):

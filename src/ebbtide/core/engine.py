@@ -83,7 +83,7 @@ class Situation:
     """Seconds since the last call; None before the first."""
     trigger: Trigger = "auto"
     target: int | None = None
-    """What is left after a clear, where a person or the caller named it (R136)."""
+    """Tokens of results that a clear may leave, where a person or the caller named it (R136)."""
     calls_left: float = float("inf")
     """How many calls are expected before the cache goes cold."""
     growth: int = 0
@@ -224,11 +224,10 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     if not forced and not levels.reached(start.tokens, "warning" if cold else "soft"):
         return ""
     trial = _Draft(draft.view, draft.situation, [*draft.edits], [*draft.asks], [*draft.refused])
-    down_to = levels.low if start.target is None else start.target
     for propose in pressure:
-        if trial.situation.tokens <= down_to:
+        if trial.situation.tokens <= levels.low:
             break
-        trial.take(propose, down_to=down_to, arriving=False)
+        trial.take(propose, down_to=levels.low, arriving=False)
     made = trial.edits[len(draft.edits) :]
     why = "" if forced or not made or start.warm == 0 else _costs_more(draft.view, trial.view, made, start)
     draft.refused = trial.refused

@@ -64,7 +64,7 @@ class Transcript:
             at=now,
             project=self.project,
             wire=None if wire.name == "anthropic" else message,
-            extra={"ebbids": ids},
+            extra={"ebbids": ids, **({} if wire.name == "anthropic" else {"ebbwire": wire.name})},
         )
         path.append(str(record["uuid"]))
         self.known[key] = path[-1]

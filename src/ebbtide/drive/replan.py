@@ -20,13 +20,15 @@ from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader, Request
+from ebbtide.wire.shape import fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A plan that could not be made again as it was."""
+    """A plan that could not be made again as it was, or a message that is not what its ids say."""
 
     plan: str
+    """The plan's id, or the message's uuid."""
     reason: str
 
 
@@ -46,6 +48,21 @@ def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) 
                 differences.append(Difference(plan=str(record.get("id")), reason=why))
         state = fold(state, [record])
     return made, differences
+
+
+def recheck(records: Sequence[Record]) -> list[Difference]:
+    """Message records whose items no longer hash to the ids recorded with them."""
+    found: list[Difference] = []
+    for record in records:
+        ids = record.get("ebbids")
+        wire = WIRES.get(str(record.get("ebbwire", "anthropic")))
+        if not isinstance(ids, list) or wire is None:
+            continue
+        message = record.get("wire") or record.get("message")
+        marks = [fingerprint(block.role, block.kind, block.canonical) for block in wire.blocks(message, wire.key)]
+        if marks != [str(id).rpartition("-")[0] for id in ids]:
+            found.append(Difference(plan=str(record.get("uuid")), reason="its content is not what its ids say"))
+    return found
 
 
 def _compare(

@@ -195,8 +195,10 @@ class Session:
         return tuple(kept), tuple(dict.fromkeys(failures))
 
     def _refuse(self, report: Report, situation: Situation) -> None:
-        limit = situation.budget.window
-        if report.tokens_after > limit or (self.policy.overflow == "error" and report.level in ("hard", "blocking")):
+        # The policy `error` refuses where others act, which is before the window ends.
+        strict = self.policy.overflow == "error" and report.level in ("hard", "blocking")
+        limit = situation.budget.levels.hard if strict else situation.budget.window
+        if strict or report.tokens_after > limit:
             raise WontFit(_too_large(report, limit), tokens=report.tokens_after, limit=limit, made_of=report.made_of)
         if self.policy.blocks and situation.budget.levels.reached(report.tokens_after, "blocking"):
             at = situation.budget.levels.blocking
@@ -223,7 +225,7 @@ class Session:
         whole = made is not None and len(edits) == len(made.edits)
         before, after = situation.tokens, made.tokens_after if made and whole else situation.less(freed).tokens
         kinds: dict[str, int] = {}
-        if view.owner or edits or after > situation.budget.levels.warning:
+        if view.owner or edits or situation.level != "calm":
             for entry in view.entries:
                 kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
         return Report(
@@ -431,6 +433,6 @@ def _too_large(report: Report, limit: int) -> str:
     parts = {"system": made.system, "tools": made.tools, **made.messages}
     told = ", ".join(f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens)
     return (
-        f"{report.tokens_after:,} tokens do not fit a window of {limit:,}. They are made of: {told}. "
+        f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
         "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."
     )
