@@ -1,0 +1,198 @@
+"""`ebb context`: the ten by ten grid and the table beside it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.gauge import Readings
+from ebbtide.core.types import Usage
+from ebbtide.core.view import View
+from ebbtide.formats import Call
+from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli.history import History, history_of
+from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled
+from ebbtide.fronts.cli.sources import STDIN, example, given, own_history
+from ebbtide.fronts.cli.stored import LAST, found
+from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.fronts.cli.usage import Window, parts_of
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_COLOURS = {
+    "system": "bright_black", "tools": "cyan", "user": "green", "assistant": "blue", "tool calls": "magenta",
+    "tool results": "yellow", "thinking": "bright_magenta", "images": "bright_cyan", "our stubs": "bright_green",
+    "other": "white", "unrecorded": "bright_black", "buffer": "bright_black", "free": "bright_black",
+}  # fmt: skip
+_SIDE = 10
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "context",
+        run,
+        brief="what fills the window: grid and table",
+        about="""
+            Shows what a request is made of, as a grid of a hundred cells and a table: system prompt, tools, and the
+            messages by kind; what is left, and the buffer beyond the point where the policy acts by itself. Takes a
+            request body, a recorded session (Claude Code, Codex, pi, OpenCode, OpenAI chat, SWE-agent), or a session
+            of the store. Nothing is changed.
+
+            The line on top is what the provider billed where the recording says so, and an estimate otherwise; the
+            table is always an estimate, so the two may differ.
+        """,
+        examples="""
+            ebb context request.json
+            ebb context ~/.claude/projects/-home-me-app/4f1c.jsonl --at 120
+            ebb context --example --window 60k
+        """,
+    )
+    parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
+    parser.add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
+    parser.add_argument("--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last")
+    parser.add_argument("--ascii", action="store_true", help="draw with # x . instead of symbols")
+    for more in (add_policy, add_wire, add_store, add_max_bytes, add_json):
+        more(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = settled(args)
+    window = _weighed(example() if args.example else args.target, args.at, settings, args.max_bytes)
+    if args.json:
+        screen.show_json(_as_dict(window))
+    else:
+        _draw(window, ascii_only=args.ascii or not screen.can_draw("⛁⛶⛝"))
+    return 0
+
+
+def _weighed(target: str, at: int | None, settings: Settings, max_bytes: int) -> Window:
+    if target != STDIN and not os.path.exists(target):
+        info, log = found(settings.store, target)
+        return _of_history(history_of(log.read().records, session=info.session), at, settings)
+    if own := own_history(target, max_bytes):
+        return _of_history(own, at, settings)
+    source = given(target, max_bytes)
+    if source.recording is None:
+        if at not in (None, 1):
+            raise BadRequest(f"{source.name} is one request; --at {at} is none of them")
+        return _of_body(source.data, settings.wire, None, settings)
+    number = len(source.calls) if at is None else at
+    if not 1 <= number <= len(source.calls):
+        raise BadRequest(f"there are {len(source.calls)} requests in {source.name}; --at {at} is none of them")
+    call: Call = source.calls[number - 1]
+    return _of_body(call.request, source.recording.wire, call.usage, settings)
+
+
+def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: Settings) -> Window:
+    policy = settings.policy
+    request = Reader(policy.estimator, wire=WIRES[wire] if wire else None).read(body)
+    view = View.of(request.items)
+    overhead, output = request.overhead, request.max_output
+    return _window(view, len(request.messages), request.model, overhead, output, usage, settings)
+
+
+def _of_history(history: History, at: int | None, settings: Settings) -> Window:
+    """Of a stored session: as it went out, our stubs in it."""
+    if not history.turns:
+        raise BadRequest(f"{history.name} holds no request of ours; give the file itself")
+    turn = history.turn(len(history.turns) if at is None else at)
+    request, view = history.sent(turn.number)
+    return _window(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)
+
+
+def _window(
+    view: View,
+    messages: int,
+    model: str,
+    overhead: tuple[int, int],
+    output: int,
+    usage: Usage | None,
+    settings: Settings,
+) -> Window:
+    policy, size = settings.policy, settings.window_for(model)
+    system, tools = overhead
+    whole = view.tokens + system + tools
+    readings = Readings(
+        estimator=policy.estimator, model=model, view=view.tokens, messages=messages, system=system, tools=tools
+    )
+    estimate = policy.gauge(readings)
+    scale = estimate / whole if whole else 1.0
+    bare = system + tools == 0 and usage is not None
+    return Window(
+        model=model or "unknown model",
+        size=size,
+        tokens=usage.prompt if usage else estimate,
+        billed=usage is not None,
+        auto_at=policy.levels(size, output or policy.output_reserved).auto,
+        system=round(system * scale),
+        tools=round(tools * scale),
+        unrecorded=max(0, usage.prompt - estimate) if bare and usage else 0,
+        messages=parts_of(view, scale),
+    )
+
+
+def _draw(window: Window, *, ascii_only: bool) -> None:
+    used, buffer, free = "#x." if ascii_only else "⛁⛝⛶"
+    marks = {"buffer": buffer, "free": free}
+    cells = window.cells()
+    legend = _legend(window, used, buffer, free, "-" if ascii_only else "·")
+    rows: list[Text] = [screen.styled(("Context Usage", "bold"))]
+    for n in range(max(_SIDE, len(legend))):
+        here = cells[n * _SIDE : (n + 1) * _SIDE]
+        drawn = [(f"{marks.get(name, used)} ", _COLOURS[name]) for name in here] or [("  " * _SIDE, "")]
+        beside = legend[n] if n < len(legend) else []
+        rows.append(screen.styled(("  ", ""), *drawn, ("  ", ""), *beside))
+    for row in rows:
+        screen.draw(row)
+
+
+def _legend(window: Window, used: str, buffer: str, free: str, dot: str) -> list[list[tuple[str, str]]]:
+    share = round(window.share(window.tokens) * 100)
+    size = f"{amounts.rounded(window.tokens)}/{amounts.rounded(window.size)} tokens ({share}%)"
+    rows: list[list[tuple[str, str]]] = [[(f"{screen.line(window.model, 60)} {dot} {size}", "bold")], []]
+    rows.append([("Estimated usage by category", "italic")])
+
+    def entry(mark: str, colour: str, name: str, tokens: int, indent: str = "") -> None:
+        amount = f"{amounts.short(tokens)} tokens ({window.share(tokens):.1%})"
+        rows.append([(indent, ""), (f"{mark} ", _COLOURS[colour]), (f"{name}: ", ""), (amount, "dim")])
+
+    if window.unrecorded:
+        entry(used, "unrecorded", "System prompt and tools, not in the file", window.unrecorded)
+    else:
+        entry(used, "system", "System prompt", window.system)
+        entry(used, "tools", "System tools", window.tools)
+    entry(used, "assistant", "Messages", window.conversation)
+    for name, tokens in window.messages:
+        entry(used, name, name.capitalize(), tokens, "  ")
+    entry(buffer, "buffer", "Autocompact buffer", window.buffer)
+    entry(free, "free", "Free space", window.free)
+    rows.append([(f"Context left until auto-compact: {window.context_left:.0%}", "dim")])
+    return rows
+
+
+def _as_dict(window: Window) -> dict[str, object]:
+    parts = [("System prompt", window.system), ("System tools", window.tools), ("Not in the file", window.unrecorded)]
+    parts += [("Messages", window.conversation)]
+    parts += [("Autocompact buffer", window.buffer), ("Free space", window.free)]
+    return {
+        "model": window.model,
+        "window": window.size,
+        "tokens": window.tokens,
+        "billed": window.billed,
+        "share": round(window.share(window.tokens), 4),
+        "auto_at": window.auto_at,
+        "context_left": round(window.context_left, 4),
+        "categories": [_category(window, name, tokens) for name, tokens in parts],
+        "messages": [_category(window, name, tokens) for name, tokens in window.messages],
+        "cells": window.cells(),
+    }
+
+
+def _category(window: Window, name: str, tokens: int) -> dict[str, object]:
+    return {"name": name, "tokens": tokens, "share": round(window.share(tokens), 4)}

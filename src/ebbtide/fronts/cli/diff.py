@@ -1,0 +1,118 @@
+"""`ebb diff`: before and after of each edit."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.types import Edit, Item
+from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli.history import Step
+from ebbtide.fronts.cli.phrases import covered_told, item_told
+from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
+from ebbtide.fronts.cli.sources import histories
+from ebbtide.fronts.cli.stored import LAST
+from ebbtide.fronts.cli.teaching import Commands, command
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LINES = 30  # of one edit's diff: enough to recognise what left
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "diff",
+        run,
+        brief="before and after of each edit",
+        about="""
+            Prints every batch of edits as a unified diff: what the model saw before, and what stands there since.
+            Long diffs are cut; --full shows all. Batches are called p1, p2 and so on, edits x1-...; both are shown
+            and can be asked for with --edit. 'ebb undo' takes a batch back.
+        """,
+        examples="""
+            ebb diff last
+            ebb diff nightly --edit p12 --full
+            ebb diff recorded.jsonl --window 100k | less -R
+        """,
+    )
+    parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
+    parser.add_argument("--edit", metavar="ID", help="only this batch or edit; the beginning of an edit's id will do")
+    parser.add_argument("--full", action="store_true", help="do not cut long diffs")
+    for more in (add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
+        more(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    shown = [
+        (step, edit)
+        for history in histories(args.target, settled(args), args.max_bytes, project=args.project)
+        for step in history.steps
+        for edit in step.batch.edits
+        if not args.edit or step.batch.id == args.edit or edit.id.startswith(args.edit)
+    ]
+    if args.edit and not shown:
+        raise BadRequest(f"no batch or edit of {args.target} is called {args.edit!r}")
+    if args.json:
+        screen.show_json([_as_dict(step, edit) for step, edit in shown])
+        return 0
+    if not shown:
+        print("Nothing was taken out.")
+    to, last = screen.console(), ""
+    for step, edit in shown:
+        if step.batch.id != last:
+            last = step.batch.id
+            to.print(_headline(step), style="bold", soft_wrap=True)
+        _print(to, step, edit, full=args.full)
+    return 0
+
+
+def _headline(step: Step) -> str:
+    undone = " (undone)" if step.undone else ""
+    return f"{step.batch.id}, for request {step.turn.number}{undone}: {len(step.batch.edits)} edits"
+
+
+def _print(to: Console, step: Step, edit: Edit, *, full: bool) -> None:
+    told = covered_told(step.covered(edit), edit, step)
+    to.print(
+        screen.line(f"{edit.id} {edit.by}: {told}: {edit.reason} (-{amounts.short(edit.saved)} tokens)"), soft_wrap=True
+    )
+    rows = list(_diff(step, edit))
+    for row in rows if full else rows[:_LINES]:
+        to.print(screen.visible(row), style=_COLOURS.get(row[:1], ""), soft_wrap=True)
+    if not full and len(rows) > _LINES:
+        to.print(f"… {len(rows) - _LINES} more lines", style="dim")
+
+
+def _diff(step: Step, edit: Edit) -> Iterator[str]:
+    before, after = _lines(step.covered(edit)), _lines([item for item in edit.put if not item.id])
+    kept = {item.id for item in edit.put if item.id}
+    if kept:
+        before = _lines([item for item in step.covered(edit) if item.id not in kept])
+    yield from list(unified_diff(before, after, n=1, lineterm=""))[2:]
+
+
+def _lines(items: Sequence[Item]) -> list[str]:
+    rows: list[str] = []
+    for item in items:
+        rows += [f"[{item_told(item)}]", *(item.text.split("\n") if item.text else [])]
+    return rows
+
+
+def _as_dict(step: Step, edit: Edit) -> dict[str, object]:
+    return {
+        "batch": step.batch.id,
+        "edit": edit.id,
+        "request": step.turn.number,
+        "by": edit.by,
+        "reason": edit.reason,
+        "tokens": edit.saved,
+        "undone": step.undone,
+        "before": [{"id": item.id, "kind": item.kind, "text": item.text} for item in step.covered(edit)],
+        "after": [{"id": item.id, "kind": item.kind, "text": item.text} for item in edit.put],
+    }

@@ -1,0 +1,140 @@
+"""`ebb export`: a session to hand on. Secrets are masked unless somebody says otherwise."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.redact import redact_tree
+from ebbtide.core.types import Item
+from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.history import History, history_of
+from ebbtide.fronts.cli.phrases import item_told
+from ebbtide.fronts.cli.settings import add_project, add_store, settled
+from ebbtide.fronts.cli.stored import LAST, found
+from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.store import Record
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import write
+from ebbtide.wire.shape import grouped
+from ebbtide.wire.validity import harden
+
+_BACKTICKS = re.compile(r"`{3,}")
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "export",
+        run,
+        brief="write a session out, secrets masked",
+        about="""
+            Writes a stored session to stdout or a file. 'jsonl' is every record, as stored, one a line; 'anthropic'
+            the request as the model would see it now, for the Messages API; 'markdown' the whole conversation with
+            nothing taken out, to read. Keys, tokens, passwords and what looks like them are masked; look before you
+            publish all the same. --no-redact leaves everything as it is.
+        """,
+        examples="""
+            ebb export last --format markdown -o session.md
+            ebb export nightly --format anthropic | ebb context -
+            ebb export nightly --no-redact > nightly.jsonl
+        """,
+    )
+    parser.add_argument("session", nargs="?", default=LAST, metavar="SESSION", help="default: the newest session")
+    parser.add_argument("--format", choices=list(_FORMATS), default="jsonl")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
+    parser.add_argument("--no-redact", action="store_true", help="leave secrets in")
+    add_store(parser)
+    add_project(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    info, log = found(settled(args).store, args.session, args.project)
+    records = log.read().records
+    masked = Counter[str]()
+    if not args.no_redact:
+        cleaned = [redact_tree(record) for record in records]
+        records = [record for record, _ in cleaned if isinstance(record, dict)]
+        masked = sum((counts for _, counts in cleaned), Counter[str]())
+    out = _FORMATS[args.format](records, history_of(records, session=info.session))
+    if args.output:
+        _write(args.output, out)
+    else:
+        screen.data(out)
+    if masked:
+        screen.say("masked: " + ", ".join(f"{n} {kind}" for kind, n in masked.most_common()))
+    return 0
+
+
+def _write(path: str, out: bytes) -> None:
+    """Readable by its owner only: a transcript is private until somebody decides otherwise."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+            opened.write(out)
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _jsonl(records: Sequence[Record], _: History) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def _anthropic(_: Sequence[Record], history: History) -> bytes:
+    request, view = history.now()
+    messages = write(request, view)
+    if history.wire != "anthropic":
+        messages = [message for _, group in grouped(view.entries) for message in _translated(group)]
+    body, _repairs = harden("anthropic", {"model": request.model, "messages": messages})
+    return (json.dumps(body, indent=1) + "\n").encode()
+
+
+def _translated(group: Sequence[Item]) -> list[object]:
+    """From another wire: the words, calls and results; pictures and opaque blocks have no counterpart and stay out."""
+    known = [item for item in group if item.kind in ("text", "call", "result") and item.role != "system"]
+    bare = [replace(item, id="", raw=None, text=_arguments(item)) for item in known]
+    return list(WIRES["anthropic"].compose(None, bare)) if bare else []
+
+
+def _arguments(item: Item) -> str:
+    if item.kind != "call":
+        return item.text
+    try:
+        return item.text if isinstance(json.loads(item.text), dict) else json.dumps({"input": item.text})
+    except ValueError:
+        return json.dumps({"input": item.text})
+
+
+def _markdown(_: Sequence[Record], history: History) -> bytes:
+    request, _view = history.now()
+    title = f"# {screen.line(history.session)}\n"
+    return "\n".join([title, *_sections(request.items)]).encode("utf-8", "replace")
+
+
+def _sections(items: Sequence[Item]) -> Iterator[str]:
+    message = None
+    for item in items:
+        if item.message != message:
+            message = item.message
+            yield f"## {item.role.capitalize()}\n"
+        text = screen.visible(item.text)
+        if item.kind == "text":
+            yield text + "\n"
+            continue
+        longest = max((len(run) for run in _BACKTICKS.findall(text)), default=2)
+        fence = "`" * (longest + 1)
+        yield f"*{screen.line(item_told(item))}*\n"
+        if text:
+            yield f"{fence}\n{text}\n{fence}\n"
+
+
+_FORMATS: dict[str, Callable[[Sequence[Record], History], bytes]] = {
+    "jsonl": _jsonl,
+    "anthropic": _anthropic,
+    "markdown": _markdown,
+}

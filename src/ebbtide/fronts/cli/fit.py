@@ -1,0 +1,112 @@
+"""`ebb fit`: a request in, one that fits out. Byte for byte the same where nothing had to be done."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.drive import Context, Ready, fit
+from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.explain import tell
+from ebbtide.fronts.cli.history import history_of
+from ebbtide.fronts.cli.phrases import report_told
+from ebbtide.fronts.cli.rehearsal import fitted
+from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled
+from ebbtide.fronts.cli.sources import STDIN, Given, example, given
+from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.store import open_store
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "fit",
+        run,
+        brief="make a request fit the window",
+        about="""
+            Reads a request body for Anthropic Messages, OpenAI Chat or OpenAI Responses and writes it to stdout so
+            that it fits the window: old tool results leave first, the user's own words stay. A request that fits
+            already comes out byte for byte as it went in. Given a recorded session, its last request is used.
+
+            Without --session nothing is remembered, and what leaves is not kept. With it, what leaves is stored, the
+            stubs say where, and the next call with the same session sends the same beginning, so the provider's cache
+            holds. Exit code 3 means that it cannot fit; the message says what the tokens are made of.
+        """,
+        examples="""
+            ebb fit request.json > fitted.json
+            cat request.json | ebb fit --window 32k --explain | curl -d @- https://...
+            ebb fit request.json --session nightly --store ./agents
+            ebb fit --example --window 60k --explain > /dev/null
+        """,
+    )
+    parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default, or with -: stdin")
+    parser.add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
+    parser.add_argument("--model", default="", metavar="M", help="whose window and prices; default: the request's own")
+    parser.add_argument("--explain", action="store_true", help="tell on stderr what was done; with --json as JSON")
+    parser.add_argument("--session", metavar="ID", help="remember under this name what is done")
+    parser.add_argument("--project", default="", metavar="PATH", help="the project that the session belongs to")
+    for more in (add_policy, add_wire, add_store, add_max_bytes, add_json):
+        more(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = settled(args)
+    source = given(example() if args.example else args.file, args.max_bytes)
+    request = source.data if source.recording is None else _last(source)
+    ready = _fitted(args, settings, request, source.model)
+    if args.explain:
+        _explain(args, settings, request, ready)
+    for note in ready.report.notes if not args.explain else ():
+        screen.say(note)
+    screen.data(ready.body if isinstance(ready.body, bytes) else _dumped(ready.body))
+    return 0
+
+
+def _last(source: Given) -> bytes:
+    screen.say(f"{source.name} is a recorded session: its last request, of {len(source.calls)}, is fitted")
+    return _dumped(source.calls[-1].request)
+
+
+def _fitted(args: argparse.Namespace, settings: Settings, request: bytes, model: str) -> Ready:
+    model = args.model or model
+    window = settings.window_for(model)
+    if args.session is None:
+        if args.store:
+            raise BadRequest("--store needs --session: which conversation is this a request of?")
+        return fit(request, window=window, policy=settings.policy, model=model, wire=settings.wire)
+    context = Context(
+        model=model,
+        window=window,
+        policy=settings.policy,
+        store=settings.store,
+        session=args.session,
+        project=args.project,
+        wire=settings.wire,
+        clock=time.time,
+    )
+    return context.prepare(request)
+
+
+def _explain(args: argparse.Namespace, settings: Settings, request: bytes, ready: Ready) -> None:
+    report = ready.report
+    if args.json:
+        screen.show_json(report.as_dict(), file=sys.stderr)
+        return
+    screen.say(report_told(report))
+    for told in (*report.repairs, *report.notes):
+        screen.say(f"  {told}")
+    if not report.edits:
+        return
+    if args.session is None:
+        made = fitted(request, name="", wire=settings.wire, policy=settings.policy, window=report.window)
+    else:
+        log = open_store(settings.store).peek(args.session, project=args.project)
+        made = history_of(log.read().records, session=args.session)
+    tell(made, made.steps[-1:], file=sys.stderr)
+
+
+def _dumped(body: object) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -1,0 +1,50 @@
+"""`ebb gc`: old sessions leave the store, and results that no log names any more."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import asdict
+
+from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli.settings import add_json, add_store, settled
+from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.store import gc, open_store
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "gc",
+        run,
+        brief="remove old sessions from the store",
+        about="""
+            Removes sessions that were last changed before a given time, or the oldest until the store is small
+            enough; and, always, stored results that no log names any more. Only sessions that Ebbtide began are
+            removed, nothing younger than a day, and no session that is in use. Try it with --dry-run first.
+        """,
+        examples="""
+            ebb gc --older-than 30d --dry-run
+            ebb gc --max-bytes 1G
+            ebb gc --older-than 12w --json
+        """,
+    )
+    parser.add_argument("--older-than", type=amounts.seconds, metavar="TIME", help="as in 30d, 12w or 36h")
+    parser.add_argument("--max-bytes", type=amounts.octets, metavar="N", help="the oldest go until the store is below")
+    parser.add_argument("--dry-run", action="store_true", help="only tell what would go")
+    for more in (add_store, add_json):
+        more(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    store = open_store(settled(args).store)
+    swept = gc(store, older_than=args.older_than, max_bytes=args.max_bytes, now=time.time(), dry_run=args.dry_run)
+    if args.json:
+        screen.show_json({**asdict(swept), "dry_run": args.dry_run})
+        return 0
+    for path in (*swept.sessions, *swept.blobs):
+        print(screen.visible(path))
+    verb = "would free" if args.dry_run else "freed"
+    told = f"{len(swept.sessions)} sessions and {len(swept.blobs)} results {verb} {amounts.sized(swept.freed)}"
+    screen.say(f"{told}; {amounts.sized(swept.left)} stay")
+    return 0

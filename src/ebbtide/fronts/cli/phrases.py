@@ -1,0 +1,78 @@
+"""Words for items, edits and moments. Nothing here is made safe for a terminal: `screen` does that on the way out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from ebbtide.core.content import file_of, media_of
+from ebbtide.core.stub import parse
+from ebbtide.core.types import HARNESS, Edit, Item
+from ebbtide.drive import Report
+from ebbtide.fronts.cli import amounts
+from ebbtide.fronts.cli.history import Step
+
+_ABOUT = 60  # characters of a path or type that help to recognise it
+
+
+def item_told(item: Item, step: Step | None = None) -> str:
+    """As in `result of Read (src/app.py)`."""
+    if item.kind in ("call", "result"):
+        call = item if item.kind == "call" else _call_of(item, step)
+        about = file_of(call) if call else ""
+        return f"{item.kind} of {item.name or 'an unknown tool'}" + (f" ({_tail(about)})" if about else "")
+    if item.kind in ("image", "document"):
+        return f"{item.kind} {media_of(item)[:_ABOUT]}".rstrip()
+    if item.kind == "text":
+        return "reminder" if item.role == "user" and item.tier == HARNESS else f"{item.role} text"
+    return item.kind
+
+
+def covered_told(covered: Sequence[Item], edit: Edit, step: Step) -> str:
+    """What an edit took out, in a few words."""
+    if edit.after:
+        return "a note, added"
+    if not covered:
+        return "items that are not in the log"
+    if len(covered) == 1:
+        return item_told(covered[0], step)
+    calls = [item for item in covered if item.kind == "call"]
+    if len(covered) == 2 and len(calls) == 1 and covered[1].kind == "result":
+        return f"{item_told(calls[0])} and its result"
+    first, last = covered[0].message, covered[-1].message
+    where = f"message {first}" if first == last else f"messages {first} to {last}"
+    return f"{len(covered)} items, {where}"
+
+
+def way_back(edit: Edit) -> list[str]:
+    """Names under which the content is kept: of the edit's own record, or what its stub says."""
+    told = [blob.name for blob in edit.blobs]
+    stubs = [stub for item in edit.put if (stub := parse(item.text)) is not None]
+    return list(dict.fromkeys([*told, *(os.path.basename(stub.path) for stub in stubs if stub.path)]))
+
+
+def moment(at: float) -> str:
+    """UTC, to the second; empty for a request that has no time."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") if at >= 1e6 else ""
+
+
+def report_told(report: Report) -> str:
+    """One line on a request: how full it was, what it became, and what is left until the policy acts."""
+    before, after = amounts.short(report.tokens_before), amounts.short(report.tokens_after)
+    size = f"{before} tokens" if before == after else f"{before} → {after} tokens"
+    left = f"context left until auto-compact: {report.context_left:.0%}"
+    held = f", {report.held} edits hold" if report.held else ""
+    return f"{size} of {amounts.rounded(report.window)} ({report.level}){held}; {left}"
+
+
+def _call_of(result: Item, step: Step | None) -> Item | None:
+    if step is None:
+        return None
+    found = (item for item in step.before.items if item.kind == "call" and item.call_id == result.call_id)
+    return next(found, None)
+
+
+def _tail(path: str) -> str:
+    """A path is recognised by its end."""
+    return path if len(path) <= _ABOUT else "…" + path[1 - _ABOUT :]

@@ -1,0 +1,139 @@
+"""What reaches a terminal. Text from a transcript never moves the cursor, rings, or turns the line around.
+
+Colour, tables and bars come from rich, which is imported on first use: `ebb --version` does not wait for it. It also
+looks after NO_COLOR and pipes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+T = TypeVar("T")
+
+# C0 but newline and tab, DEL, C1, marks and overrides of direction, line separators, halves of surrogate pairs, and the
+# invisible: zero-width characters, soft hyphens and tags, which hide words from people and not from models.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+_WIDE = 100_000  # columns: in a pipe a table is as wide as its cells
+
+
+def visible(text: str) -> str:
+    """With what a terminal would obey, or hide, written out as escapes."""
+    return _UNSEEN.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(one: str) -> str:
+    code = ord(one)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def line(text: str, width: int = 0) -> str:
+    """On one line, and not longer than `width` where that is given."""
+    flat = visible(" ".join(text[: 8 * width or None].split()))
+    return flat if not width or len(flat) <= width else flat[: width - 1] + "…"
+
+
+def say(message: str) -> None:
+    """A word to the person, beside the data."""
+    print(visible(message), file=sys.stderr)
+
+
+def data(raw: bytes) -> None:
+    """Bytes as they are."""
+    sys.stdout.flush()
+    out = getattr(sys.stdout, "buffer", None)
+    if out is None:
+        sys.stdout.write(raw.decode("utf-8", "replace"))
+    else:
+        out.write(raw)
+    sys.stdout.flush()
+
+
+def show_json(value: object, *, file: TextIO | None = None) -> None:
+    """Pure ASCII, so that it is as harmless on a terminal as it is exact in a pipe."""
+    text = json.dumps(value, indent=2, default=str).replace("\x7f", "\\u007f")
+    print(text, file=file or sys.stdout)
+
+
+def console(file: TextIO | None = None) -> Console:
+    from rich.console import Console  # noqa: PLC0415
+
+    made = Console(file=file or sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return made if made.is_terminal else Console(
+        file=file or sys.stdout, markup=False, highlight=False, emoji=False, width=_WIDE, no_color=True
+    )  # fmt: skip
+
+
+def draw(what: RenderableType, *, file: TextIO | None = None) -> None:
+    """Render without the blanks that rich pads lines with."""
+    to = console(file)
+    if to.is_terminal:
+        to.print(what)
+        return
+    with to.capture() as held:
+        to.print(what)
+    plain = "\n".join(row.rstrip() for row in held.get().splitlines())
+    print(plain, file=file or sys.stdout)
+
+
+def table(
+    columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, flexible: str = "", title: str = ""
+) -> RenderableType:
+    """`columns` are headings and their side, `left` or `right`; the flexible one gives way on a narrow terminal."""
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
+    if title:
+        made.title, made.title_style = Text(visible(title)), "bold"
+    for heading, side in columns:
+        bends = heading == flexible
+        made.add_column(
+            heading,
+            justify="right" if side == "right" else "left",
+            no_wrap=not bends,
+            overflow="fold" if bends else "ellipsis",
+        )
+    for row in rows:
+        made.add_row(*(Text(visible(cell)) for cell in row))
+    return made
+
+
+def styled(*parts: tuple[str, str]) -> Text:
+    """Words and their styles, on one line."""
+    from rich.text import Text  # noqa: PLC0415
+
+    return Text.assemble(*parts, no_wrap=True)
+
+
+def watched(steps: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
+    """The steps, with a bar on the terminal where a person may be waiting."""
+    if not sys.stderr.isatty():
+        yield from steps
+        return
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=console(sys.stderr), transient=True) as bar:
+        task = bar.add_task(visible(doing), total=total)
+        for step in steps:
+            yield step
+            bar.advance(task)
+
+
+def can_draw(characters: str) -> bool:
+    """Whether stdout's encoding has these."""
+    with suppress(UnicodeEncodeError, LookupError):
+        characters.encode(sys.stdout.encoding or "ascii")
+        return True
+    return False

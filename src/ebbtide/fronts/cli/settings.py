@@ -1,0 +1,61 @@
+"""Options that commands share, and the one place where they meet the configuration."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ebbtide.config import load_settings
+from ebbtide.fronts.cli import amounts
+from ebbtide.policy import PRESETS, Policy
+from ebbtide.wire import WIRES
+
+MAX_BYTES = 256 * 1024**2
+"""Larger than any request a provider takes, and small enough to be read into memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    store: str
+    policy: Policy
+    wire: str | None
+    """None: by the body's shape."""
+    window_for: Callable[[str], int]
+    """The window that was set, else that of the model."""
+
+
+def settled(args: argparse.Namespace) -> Settings:
+    """What the command line said, over what environment and files say."""
+    told = vars(args)
+    found = load_settings(arguments={key: told.get(key) or None for key in ("window", "policy", "store", "model")})
+    return Settings(store=found.store, policy=found.policy(), wire=told.get("wire"), window_for=found.window_for)
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--window", metavar="TOKENS", help="as in 200k; default: by the model")
+    parser.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
+
+
+def add_wire(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wire", choices=list(WIRES), help="the provider's format; default: told by the body")
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
+    )
+
+
+def add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project", metavar="PATH", help="where two projects have a session of that name")
+
+
+def add_max_bytes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-bytes", metavar="N", type=amounts.octets, default=MAX_BYTES, help="refuse larger input; default 256M"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")

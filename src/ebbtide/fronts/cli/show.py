@@ -1,0 +1,132 @@
+"""`ebb show`: a conversation as the model sees it, and the way to everything that it no longer sees."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ebbtide.core.errors import BadRequest, StoreError
+from ebbtide.core.types import Item
+from ebbtide.core.view import View
+from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli.history import History
+from ebbtide.fronts.cli.phrases import item_told, way_back
+from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
+from ebbtide.fronts.cli.sources import histories
+from ebbtide.fronts.cli.stored import LAST, found
+from ebbtide.fronts.cli.teaching import Commands, command
+
+_LINES = 12  # of each item: a screen shows a few turns, and long output does not bury the words between
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "show",
+        run,
+        brief="a conversation as the model sees it",
+        about="""
+            Prints a session as the model sees it now: stubs stand where content was taken out, marked with '~' and
+            with the edit that put them there. Long items are cut to a few lines; --full shows all. --raw shows the
+            originals as if nothing had ever been taken out, --item one item in full, and --handle a stored original
+            byte for byte: handles stand in the stubs.
+        """,
+        examples="""
+            ebb show last
+            ebb show nightly --at 40 --full
+            ebb show nightly --handle toolu_01.txt > original.txt
+        """,
+    )
+    parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--raw", action="store_true", help="the originals, nothing taken out")
+    which.add_argument(
+        "--item", metavar="ID", help="one item in full, original or stand-in, by its id or its beginning"
+    )
+    which.add_argument("--handle", metavar="NAME", help="a stored original, byte for byte")
+    parser.add_argument("--at", type=int, metavar="N", help="as the N-th request went out; default: as it stands now")
+    parser.add_argument("--full", action="store_true", help="do not cut long items")
+    for more in (add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
+        more(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = settled(args)
+    if args.handle:
+        _print_stored(settings.store, args.target, args.handle, args.project)
+        return 0
+    for history in histories(args.target, settings, args.max_bytes, project=args.project):
+        _, view = history.now() if args.at is None else history.sent(args.at)
+        view = View.of(view.items) if args.raw else view
+        entries = _one(history, view, args.item) if args.item else view.entries
+        if args.json:
+            screen.show_json([_as_dict(view, entry) for entry in entries])
+        else:
+            _print(view, entries, full=args.full or bool(args.item))
+    return 0
+
+
+def _print_stored(store: str, session: str, handle: str, project: str | None) -> None:
+    """A handle is honoured only if this session recorded it; a path of a stub names it as well."""
+    info, log = found(store, session, project)
+    name = os.path.basename(handle)
+    if name not in {blob.name for blob in log.blobs()}:
+        raise BadRequest(f"{info.session} stored nothing under {name!r}")
+    try:
+        text = log.get(name)
+    except StoreError as damaged:
+        raise StoreError(f"{name}: {damaged}") from None
+    if sys.stdout.isatty():
+        print(screen.visible(text))
+    else:
+        screen.data(text.encode("utf-8", "surrogatepass"))
+
+
+def _one(history: History, view: View, name: str) -> list[Item]:
+    candidates = [*view.items, *(entry for entry in view.entries if entry.id in view.owner)]
+    matching = {item.id: item for item in candidates if item.id.startswith(name)}
+    if not matching:
+        raise BadRequest(f"no item of {history.name} is called {name!r}; 'ebb show --json' lists ids")
+    if len(matching) > 1 and name not in matching:
+        raise BadRequest(f"{name!r} may mean {len(matching)} items: {', '.join(list(matching)[:5])}")
+    return [matching.get(name) or next(iter(matching.values()))]
+
+
+def _print(view: View, entries: list[Item] | tuple[Item, ...], *, full: bool) -> None:
+    to = screen.console()
+    message = None
+    for entry in entries:
+        edit = view.owner.get(entry.id)
+        if entry.message != message:
+            message = entry.message
+            to.print(f"── {entry.role} " + "─" * 40, style="bold", overflow="crop", no_wrap=True)
+        mark = f"~ by {edit.by}: {edit.reason}" if edit else entry.id
+        head = f"{item_told(entry)} · {amounts.short(entry.tokens)} tokens · {mark}"
+        to.print(screen.line(head), style="yellow" if edit else "dim", soft_wrap=True)
+        for row in _cut(entry.text, full):
+            to.print(row, soft_wrap=True)
+
+
+def _cut(text: str, full: bool) -> list[str]:
+    rows = screen.visible(text).split("\n")
+    if full or len(rows) <= _LINES + 1:
+        return rows
+    return [*rows[:_LINES], f"… {len(rows) - _LINES} more lines"]
+
+
+def _as_dict(view: View, entry: Item) -> dict[str, object]:
+    edit = view.owner.get(entry.id)
+    told: dict[str, object] = {
+        "id": entry.id,
+        "message": entry.message,
+        "role": entry.role,
+        "kind": entry.kind,
+        "name": entry.name,
+        "call_id": entry.call_id,
+        "tokens": entry.tokens,
+        "text": entry.text,
+    }
+    if edit is not None:
+        told["edit"] = {"id": edit.id, "by": edit.by, "reason": edit.reason, "kept": way_back(edit)}
+    return told

@@ -1,0 +1,154 @@
+"""What a command is given: a request, a recorded session, or a session of the store. Told by content, never by name.
+
+Nothing is written for bad input, and every refusal says where in the document it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import tempfile
+import zlib
+from dataclasses import dataclass
+from importlib import resources
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.formats import Call, Recording, load
+from ebbtide.fronts.cli import amounts
+from ebbtide.fronts.cli.history import History, history_of
+from ebbtide.fronts.cli.rehearsal import fitted, rehearsed
+from ebbtide.fronts.cli.screen import say, watched
+from ebbtide.fronts.cli.settings import Settings
+from ebbtide.fronts.cli.stored import found
+from ebbtide.store.lines import Position, header_of, scan
+from ebbtide.wire.body import read_body
+
+_GZIP = b"\x1f\x8b"
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A file or stdin, read and recognised."""
+
+    name: str
+    data: bytes
+    recording: Recording | None
+    """None where the data is one request body."""
+    calls: tuple[Call, ...] = ()
+    """Of the recording, as the client had them."""
+    model: str = ""
+    """Of the request, or of the last call."""
+
+
+def given(file: str, max_bytes: int) -> Given:
+    """Read a file or stdin. A request body is read strictly, a recorded session as far as it goes."""
+    name = "stdin" if file == STDIN else file
+    if file != STDIN and os.path.isdir(file):
+        return _recorded(name, b"", load(file))
+    raw = _read(file, max_bytes)
+    try:
+        tree = read_body(raw).tree
+        strict = BadRequest("its messages have no role", path="messages.0.role")
+        if _is_request(tree):
+            return Given(name=name, data=raw, recording=None, model=str(tree.get("model") or ""))
+    except BadRequest as refused:
+        strict = refused
+    try:
+        recording = load(file) if file != STDIN else _load_spooled(raw)
+    except BadRequest as unknown:
+        # Of a lone document the strict reading says where it is wrong; of lines, the reader of sessions does.
+        alone = raw.lstrip()[:1] == b"{" and b"\n{" not in raw
+        raise (strict if alone else unknown) from None
+    return _recorded(name, raw, recording)
+
+
+def example() -> str:
+    """Path of the recorded session that comes with the package."""
+    folder = resources.files("ebbtide") / "example"
+    files = [one for one in folder.iterdir() if ".jsonl" in one.name] if folder.is_dir() else []
+    if not files:
+        raise BadRequest("this installation has no example session")
+    return str(files[0])
+
+
+def histories(target: str, settings: Settings, max_bytes: int, *, project: str | None = None) -> tuple[History, ...]:
+    """A file's or a stored session's edits. What is not on disk under this name is looked for in the store."""
+    if target != STDIN and not os.path.exists(target):
+        info, log = found(settings.store, target, project)
+        return (history_of(log.read().records, session=info.session),)
+    if own := own_history(target, max_bytes):
+        return (own,)
+    source = given(target, max_bytes)
+    policy = settings.policy
+    if source.recording is None:
+        window = settings.window_for(source.model)
+        return (fitted(source.data, name=source.name, wire=settings.wire, policy=policy, window=window),)
+    steps = watched(source.calls, f"replaying {os.path.basename(source.name)}", len(source.calls))
+    wire = source.recording.wire
+    return rehearsed(steps, name=source.name, wire=wire, policy=policy, window_for=settings.window_for)
+
+
+def own_history(path: str, max_bytes: int) -> History | None:
+    """A log of ours, opened by its path; None where the file is something else."""
+    if path == STDIN or os.path.isdir(path):
+        return None
+    raw = _read(path, max_bytes)
+    header = header_of(raw[: 1 << 16])
+    if header is None:
+        return None
+    return history_of(scan([raw], Position()).records, session=str(header.get("sessionId")), name=path)
+
+
+def _is_request(tree: dict[str, object]) -> bool:
+    """A list of messages is one by its first: a recorded session may have a list of that name, too."""
+    if "messages" not in tree:
+        return True
+    messages = tree["messages"]
+    if not isinstance(messages, list) or not messages:
+        return True
+    return not isinstance(messages[0], dict) or "role" in messages[0] or "info" not in messages[0]
+
+
+def _recorded(name: str, raw: bytes, recording: Recording) -> Given:
+    problems = recording.problems
+    if problems:
+        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        say(f"{name}: row {problems[0].row}: {problems[0].reason}{more}; the rest is read")
+    calls = tuple(recording.requests())
+    if not calls:
+        raise BadRequest(f"{name} holds a session in which no model was called")
+    return Given(name=name, data=raw, recording=recording, calls=calls, model=calls[-1].model)
+
+
+def _read(file: str, max_bytes: int) -> bytes:
+    try:
+        if file == STDIN:
+            raw = sys.stdin.buffer.read(max_bytes + 1)
+        else:
+            with open(file, "rb") as opened:
+                raw = opened.read(max_bytes + 1)
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from None
+    raw = _unpacked(raw, file, max_bytes) if raw.startswith(_GZIP) else raw
+    if len(raw) > max_bytes:
+        raise BadRequest(f"{file} is larger than {amounts.sized(max_bytes)}; --max-bytes allows more")
+    return raw
+
+
+def _unpacked(raw: bytes, file: str, max_bytes: int) -> bytes:
+    """No further than the limit: a small file may unpack to a disk full."""
+    try:
+        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(max_bytes + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise BadRequest(f"{file} is cut short or damaged gzip: {error}") from None
+
+
+def _load_spooled(raw: bytes) -> Recording:
+    # The readers of sessions take a path; a private file that is gone again gives them one.
+    with tempfile.NamedTemporaryFile(prefix="ebb-", suffix=".jsonl") as spooled:
+        spooled.write(raw)
+        spooled.flush()
+        return load(spooled.name)

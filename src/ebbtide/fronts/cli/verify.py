@@ -1,0 +1,121 @@
+"""`ebb verify`: every checksum recomputed, and with --replan every plan made again."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.drive.replan import replan
+from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
+from ebbtide.fronts.cli.stored import chosen
+from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.policy import PRESETS, Policy
+from ebbtide.store import SessionInfo, Verification, open_store, verify
+from ebbtide.store.contract import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    info: SessionInfo
+    found: Verification
+    plans: int | None
+    """None where none was made again."""
+    differences: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return self.found.ok and not self.differences
+
+    def problems(self) -> list[str]:
+        damage = [f"line {one.line} is {one.kind}: {one.reason}" for one in self.found.damage]
+        return [*damage, *self.found.problems, *self.differences]
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "verify",
+        run,
+        brief="recompute every checksum of the store",
+        about="""
+            Reads a session, or all of them, and recomputes everything: the chain of checksums through the log, the
+            ids of messages, the stored results. Nothing is written. With --replan every recorded plan is made again
+            from the log alone and compared byte for byte. The exit code is 1 where anything is wrong.
+        """,
+        examples="""
+            ebb verify
+            ebb verify nightly --replan
+            ebb verify --all --json
+        """,
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="default: all")
+    parser.add_argument("--all", action="store_true", help="all sessions, which is also the default")
+    parser.add_argument("--replan", action="store_true", help="make every plan again")
+    for more in (add_store, add_project, add_json):
+        more(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.all and args.session:
+        raise BadRequest("either a session or --all")
+    settings = settled(args)
+    store = open_store(settings.store)
+    one = args.session is not None
+    infos = [chosen(store, settings.store, args.session, args.project)] if one else store.sessions()
+    policies = {**PRESETS, settings.policy.name: settings.policy} if args.replan else None
+    checked = [_check(store, info, policies) for info in screen.watched(infos, "verifying", len(infos))]
+    if args.json:
+        screen.show_json([_as_dict(one) for one in checked])
+    else:
+        _print(checked)
+    return 0 if all(one.ok for one in checked) else 1
+
+
+def _check(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Checked:
+    found = verify(info.path)
+    if policies is None:
+        return _Checked(info=info, found=found, plans=None, differences=())
+    plans, differences = replan(store.peek(info.session, project=info.project).read().records, policies)
+    told = tuple(f"plan {one.plan} comes out otherwise: {one.reason}" for one in differences)
+    return _Checked(info=info, found=found, plans=plans, differences=told)
+
+
+def _print(checked: list[_Checked]) -> None:
+    if not checked:
+        screen.say("no sessions")
+        return
+    columns = [("session", "left"), ("lines", "right"), ("unchecked", "right"), ("results", "right")]
+    columns += [("plans", "right"), ("", "left")]
+    rows = [
+        [
+            screen.line(one.info.session, 48),
+            str(one.found.lines),
+            str(one.found.unchecked),
+            str(one.found.blobs),
+            "" if one.plans is None else str(one.plans),
+            "ok" if one.ok else f"{len(one.problems())} problems",
+        ]
+        for one in checked
+    ]
+    screen.draw(screen.table(columns, rows))
+    for one in checked:
+        for problem in one.problems():
+            print(screen.visible(f"{one.found.path}: {problem}"))
+
+
+def _as_dict(one: _Checked) -> dict[str, object]:
+    return {
+        "session": one.info.session,
+        "project": one.info.project,
+        "path": one.found.path,
+        "ok": one.ok,
+        "lines": one.found.lines,
+        "unchecked": one.found.unchecked,
+        "results": one.found.blobs,
+        "plans": one.plans,
+        "set_aside": list(one.found.set_aside),
+        "problems": one.problems(),
+    }

@@ -1,0 +1,129 @@
+"""`ebb why`: which edit took this text out, when, why, and the way back."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.types import Edit, Item
+from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli.history import History, Step
+from ebbtide.fronts.cli.phrases import item_told, moment, way_back
+from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
+from ebbtide.fronts.cli.sources import histories
+from ebbtide.fronts.cli.stored import LAST
+from ebbtide.fronts.cli.teaching import Commands, command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blame:
+    """One original that held the text, and the edit that took it out."""
+
+    history: History
+    step: Step
+    edit: Edit
+    item: Item
+
+    def back(self) -> list[str]:
+        name = shlex.quote(self.history.name)
+        if not self.history.stored:
+            return [f"ebb show {name} --raw --full"]
+        kept = [f"ebb show {name} --handle {shlex.quote(handle)}" for handle in way_back(self.edit)]
+        undo = [] if self.step.undone else [f"ebb undo {name} {self.step.batch.id}"]
+        return [*kept, f"ebb show {name} --item {self.item.id}", *undo]
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "why",
+        run,
+        brief="which edit took this text out, and the way back",
+        about="""
+            Looks for a text among all that was ever said in a session, and tells which edit took it out of the
+            request, when and why, and how to get it back; or that the model still sees it. Upper and lower case are
+            the same. Without a session, the newest one is searched.
+        """,
+        examples="""
+            ebb why "connection refused"
+            ebb why "def parse_header" nightly
+            ebb why "SELECT *" recorded.jsonl --window 100k
+        """,
+    )
+    parser.add_argument("text", metavar="TEXT")
+    parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
+    for more in (add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
+        more(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.text.strip():
+        raise BadRequest("which text? There is nothing to look for")
+    found = histories(args.target, settled(args), args.max_bytes, project=args.project)
+    text = args.text.casefold()
+    blames = [one for history in found for one in _blamed(history, text)]
+    seen = [(history, item) for history in found for item in history.now()[1].entries if text in item.text.casefold()]
+    if args.json:
+        still = [{"session": h.session, "item": item.id, "what": item_told(item)} for h, item in seen]
+        screen.show_json({"text": args.text, "taken_out": [_as_dict(one) for one in blames], "still_there": still})
+        return 0
+    for one in blames:
+        _print(one)
+    _print_seen(seen, bool(blames))
+    return 0
+
+
+def _blamed(history: History, text: str) -> Iterator[_Blame]:
+    for step in history.steps:
+        for edit in step.batch.edits:
+            kept = {item.id for item in edit.put if item.id}
+            for item in step.covered(edit):
+                if text in item.text.casefold() and item.id not in kept:
+                    yield _Blame(history=history, step=step, edit=edit, item=item)
+
+
+def _print(one: _Blame) -> None:
+    edit, step = one.edit, one.step
+    verb = "was taken out and is back" if step.undone else "was taken out"
+    print(screen.line(f"{item_told(one.item, step)} (message {one.item.message}) {verb}"))
+    when = ", ".join(filter(None, (moment(step.batch.at), f"for request {step.turn.number}")))
+    print(screen.line(f"  by    {edit.by}, edit {edit.id} of batch {step.batch.id}"))
+    print(screen.line(f"  when  {when}"))
+    print(screen.line(f"  why   {edit.reason} (-{amounts.short(edit.saved)} tokens)"))
+    for n, way in enumerate(one.back()):
+        print(screen.line(f"  {'back' if n == 0 else '    '}  {way}"))
+
+
+def _print_seen(seen: list[tuple[History, Item]], blamed: bool) -> None:
+    if seen:
+        history, item = seen[-1]
+        more = f", and {len(seen) - 1} more" if len(seen) > 1 else ""
+        place = f"message {item.message}" if item.message >= 0 else "a note of ours"
+        print(
+            screen.line(
+                f"The model still sees it: {place} of {os.path.basename(history.name)}, {item_told(item)}{more}"
+            )
+        )
+    elif not blamed:
+        print("This text was never in the conversation. The system prompt and the tools are not searched.")
+
+
+def _as_dict(one: _Blame) -> dict[str, object]:
+    return {
+        "session": one.history.session,
+        "item": one.item.id,
+        "what": item_told(one.item, one.step),
+        "message": one.item.message,
+        "edit": one.edit.id,
+        "batch": one.step.batch.id,
+        "by": one.edit.by,
+        "why": one.edit.reason,
+        "at": one.step.batch.at,
+        "request": one.step.turn.number,
+        "undone": one.step.undone,
+        "back": one.back(),
+    }
