@@ -37,6 +37,9 @@ def offload_results(
         if entry.kind != "result" or entry.media or entry.locked or entry.pinned or view.is_ours(entry):
             continue
         most = per_tool.get(tool_of(view, entry), limit)
+        if unit == "tokens" and form is readable and entry.tokens <= most:
+            # Counted when it was read, framing included. Counting again would double the price of a first read.
+            continue
         measured = _measure(entry, unit, form, situation)
         if measured > most:
             yield leaving.result(entry, stub, f"{measured} {unit}, over {most}", preview=preview, form=form)
