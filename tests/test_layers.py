@@ -20,7 +20,10 @@ MAY = {
     "workspace": {"core", "assembly"},
     "drive": {"core", "passes", "ledger", "wire", "formats", "store", "policy", "assembly", "drive"},
     "config": {"core", "passes", "ledger", "wire", "formats", "store", "policy", "assembly", "drive"},
-    "fronts": {"core", "drive", "config", "policy", "formats", "store", "assembly", "workspace", "wire", "fronts"},
+    "example": set(),
+    "fronts": {
+        *("core", "drive", "config", "policy", "formats", "store", "assembly", "workspace", "wire", "example", "fronts")
+    },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}
 

@@ -1,0 +1,1 @@
+"""Reads what a tide gauge logs and writes the harbour master's weekly report."""
