@@ -1,5 +1,8 @@
 """Histories at exactly the boundary values, and a context whose bill and clock a test sets."""
 
+import json
+
+from ebbtide.core.errors import StoreError
 from ebbtide.drive import Context
 
 
@@ -26,8 +29,6 @@ class _FullLog:
         self._log = log
 
     def put(self, name, text):
-        from ebbtide.core.errors import StoreError
-
         raise StoreError("no space left on device")
 
     def __getattr__(self, name):
@@ -70,9 +71,10 @@ def chat_body(messages, **more):
     return {"model": "gpt-4o", "messages": messages, **more}
 
 
-def billed(ctx, messages, *, input=0, cache_read=0, output=0, wrap=body):
-    """Send a request and be billed for it."""
+def billed(ctx, messages, *, input=None, cache_read=0, output=0, wrap=body):
+    """Send a request and be billed for it: by its length, unless told otherwise."""
     ready = ctx.prepare(wrap(messages))
+    input = len(json.dumps(ready.body)) // 4 if input is None else input
     if wrap is chat_body:
         usage = {"prompt_tokens": input, "completion_tokens": output}
         ctx.record({"choices": [{"message": {"role": "assistant", "content": "ok"}}], "usage": usage})
@@ -84,8 +86,12 @@ def billed(ctx, messages, *, input=0, cache_read=0, output=0, wrap=body):
 
 def results(ready):
     """From a call's id to the text of its result, in what goes out."""
+    return _results(ready.body["messages"])
+
+
+def _results(messages):
     found = {}
-    for message in ready.body["messages"]:
+    for message in messages:
         if message["role"] == "tool":
             found[message["tool_call_id"]] = message["content"]
         blocks = message["content"] if isinstance(message["content"], list) else []
@@ -97,9 +103,5 @@ def results(ready):
 
 def changed(ready, messages):
     """Ids of calls whose result went out otherwise than it came in."""
-
-    class _Before:
-        body = {"messages": messages}
-
-    before = results(_Before)
+    before = _results(messages)
     return {id for id, text in results(ready).items() if text != before[id]}

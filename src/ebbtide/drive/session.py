@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ebbtide.core import journal
@@ -224,10 +225,6 @@ class Session:
         freed = (made.before.tokens - view.tokens) if made else 0
         whole = made is not None and len(edits) == len(made.edits)
         before, after = situation.tokens, made.tokens_after if made and whole else situation.less(freed).tokens
-        kinds: dict[str, int] = {}
-        if view.owner or edits or situation.level != "calm":
-            for entry in view.entries:
-                kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
         return Report(
             tokens_before=before,
             tokens_after=after,
@@ -235,9 +232,9 @@ class Session:
             window=self.window,
             auto_at=situation.budget.levels.auto,
             edits=tuple(edits),
-            held=len({edit.id for edit in view.owner.values()}),
+            held=len({id(edit) for edit in view.owner.values()}),
             warm=sum(out.tokens[: situation.warm]),
-            made_of=Composition(system=request.overhead[0], tools=request.overhead[1], messages=kinds),
+            compose=partial(_composition, request.overhead, view),
             repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
             forgotten=forgotten_files(made.before, view) if made and edits else (),
             notes=tuple(_notes(made)),
@@ -426,6 +423,13 @@ def _notes(made: Plan | None) -> list[str]:
 
 def _noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
     return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
+
+
+def _composition(overhead: tuple[int, int], view: View) -> Composition:
+    kinds: dict[str, int] = {}
+    for entry in view.entries:
+        kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
+    return Composition(system=overhead[0], tools=overhead[1], messages=kinds)
 
 
 def _too_large(report: Report, limit: int) -> str:

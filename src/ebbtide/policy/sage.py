@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from ebbtide.core.engine import Levels
 from ebbtide.core.gauge import estimated_with_tools
@@ -73,6 +73,7 @@ def levels(ratio: float) -> LevelRule:
     return rule
 
 
+@cache
 def for_provider(provider: str, model: str = "") -> Policy:
     """R011, R013: levels, counting and what stays, for one provider and model."""
     config = config_for(provider, model)

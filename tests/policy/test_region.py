@@ -1,0 +1,96 @@
+"""The article's regions, seed 003: R035, R054, R116-R117, R189-R194, R252."""
+
+import pytest
+
+from ebbtide.core.errors import WontFit
+from ebbtide.policy import preset
+from policy.dialogue import body, changed, context, results, said, step, user
+
+NOTE = "[Earlier turns truncated due to compactor error]"
+
+
+@pytest.mark.parametrize("window", [1_000_000, 200_000, 32_768, 8_192, 4_096])
+def test_soft_is_above_70_and_hard_above_90_percent(window):
+    """R054: strictly above; soft aims at half."""
+    at = preset("region").levels(window, 1000)
+
+    assert (at.soft, at.hard, at.low) == (window * 7 // 10, window * 9 // 10, window // 2)
+    assert [at.at(tokens) for tokens in (at.soft, at.hard, at.hard + 1)] == ["calm", "auto", "hard"]
+
+
+def test_a_chinese_character_is_a_token_and_a_half_and_all_of_the_request_counts():
+    """R035, R036."""
+    ready = context("region").prepare(body([user("压缩" * 10)], system="s" * 40))
+
+    assert ready.report.tokens_before == 30 + 10
+
+
+def test_a_paste_goes_to_a_file_and_the_message_says_where(tmp_path):
+    """R116."""
+    paste = "log\n" * 50_001
+
+    ready = context("region", window=1_000_000, store=tmp_path, session="s").prepare(body([user(paste)]))
+
+    (path,) = tmp_path.glob("projects/*/s/tool-results/*")
+    content = ready.body["messages"][0]["content"]
+    text = content if isinstance(content, str) else content[0]["text"]
+    assert text == f"[Large input saved to {path}, 200004 chars. Use Read tool to access.]"
+    assert path.read_text() == paste
+
+
+@pytest.mark.parametrize(("chars", "gone"), [(30_000, set()), (30_001, {"t0"})])
+def test_a_command_that_prints_too_much_is_cut_to_its_head(chars, gone):
+    """R117."""
+    messages = [user("go"), *step(0, "Bash", "ab" * 15_000 + "c" * (chars - 30_000) + "\n" * (400 * len(gone)))]
+
+    ready = context("region").prepare(body(messages))
+
+    assert changed(ready, messages) == gone
+    if gone:
+        note = f"\n\n[Output truncated, {chars + 400} bytes total. Save to file with > if you need full output.]"
+        same = results(ready)["t0"] == "ab" * 15_000 + note
+        assert same
+
+
+def history(tokens):
+    """Ten turns of one result each, which come to about so many tokens."""
+    each = tokens // 10
+    turns = ([user(f"do {n}"), *step(n, "Read", "ab" * (2 * each)), said(f"did {n}")] for n in range(10))
+    return [*(m for turn in turns for m in turn), user("next")]
+
+
+def test_above_hard_the_oldest_leave_with_the_seeds_note_and_the_user_stays():
+    """R189, R190, R192, R252: the newest four turns are whole."""
+    messages = history(181_000)
+
+    ready = context("region").prepare(body(messages))
+
+    out = str(ready.body["messages"])
+    assert NOTE in out
+    assert ready.report.tokens_after <= 180_000
+    assert all(f"do {n}" in out for n in range(10))
+    assert {f"t{n}" for n in (7, 8, 9)} <= results(ready).keys()
+
+
+def test_between_soft_and_hard_nothing_is_lost_without_a_summary():
+    ready = context("region").prepare(body(history(170_000)))
+
+    assert ready.report.level == "auto"
+    assert ready.report.edits == ()
+
+
+def test_where_nothing_can_be_taken_out_it_says_so():
+    """R198, R258."""
+    with pytest.raises(WontFit) as refused:
+        context("region", window=4_096).prepare(body([user("w" * 20_000)]))
+
+    assert refused.value.tokens == 5_000
+    assert "5,000 tokens do not fit a limit of 4,096" in str(refused.value)
+
+
+def test_the_summary_texts_are_the_seeds():
+    """R194, R252."""
+    texts = preset("region").templates
+
+    assert texts.summary_block.format(first=2, last=7, summary="S") == "[compacted summary of turns 2-7]\nS"
+    assert texts.truncated == NOTE
