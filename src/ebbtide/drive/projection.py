@@ -75,7 +75,9 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     written = [write_group(request, view, group) for group in groups]
     flat = [message for messages in written for message in messages]
     whole = [*kept.written, *flat]
-    tree: Mapping[str, Any] = {**request.body.tree, request.wire.key: whole} if view.owner else request.body.tree
+    # An edit that only drops owns no entry.
+    edited = view.owner or len(view.entries) != len(view.items)
+    tree: Mapping[str, Any] = {**request.body.tree, request.wire.key: whole} if edited else request.body.tree
     around = (request.model, request.system, request.tools)
     tree, repairs = _hardened(request, tree, kept if last is not None and last.around == around else _NOTHING)
     return Projection(

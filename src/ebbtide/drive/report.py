@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 from ebbtide.core.types import Composition, Edit
 
@@ -43,7 +43,8 @@ class Report:
     """Expected input bill in tokens at full price: cached ones count for what they cost."""
     cost_untouched: float = 0.0
     """The same for the request as the client gave it, had it never been touched and its cache held."""
-    made_of: Composition = field(default_factory=Composition)
+    compose: Callable[[], Composition] = field(default=Composition, repr=False, compare=False)
+    """Adds up `made_of`, when somebody asks."""
     repairs: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
     """Files whose content the model no longer sees (R145): a reader should read them again before editing."""
@@ -55,11 +56,17 @@ class Report:
         return max(0.0, 1 - self.tokens_after / self.auto_at) if self.auto_at else 0.0
 
     @property
+    def made_of(self) -> Composition:
+        """What the tokens that went out are made of, by kind, as estimated."""
+        return self.compose()
+
+    @property
     def saved(self) -> int:
         return max(0, self.tokens_before - self.tokens_after)
 
     def as_dict(self) -> dict[str, object]:
-        told = asdict(self)
+        told: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "compose"}
+        told["made_of"] = asdict(self.made_of)
         told["edits"] = [
             {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "first": edit.first, "last": edit.last}
             for edit in self.edits
