@@ -368,6 +368,29 @@ def test_a_pass_that_breaks_costs_the_plan_and_not_the_session():
     assert digest(out[-1].body["messages"]) == digest(loop(24))
 
 
+def test_the_bill_of_a_warm_request_counts_cached_tokens_at_their_price():
+    ctx = context(window=200_000)
+    marked = {"role": "user", "content": [{"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}}]}
+    long = [
+        marked,
+        *loop(8)[1:-1],
+        {"role": "user", "content": [{**loop(8)[-1]["content"][0], "cache_control": {"type": "ephemeral"}}]},
+    ]
+    ctx.prepare(body(long))
+    ctx.record(
+        {
+            "content": call(8)["content"],
+            "usage": {"input_tokens": 10, "cache_creation_input_tokens": 22_000, "output_tokens": 60},
+        }
+    )
+
+    report = ctx.prepare(body([*long, call(8), result(8, 2)])).report
+
+    assert report.warm > 15_000
+    assert report.cost < report.tokens_after / 4
+    assert report.cost == pytest.approx(report.cost_untouched, rel=0.2)
+
+
 def test_files_the_model_no_longer_sees_are_named():
     """R145."""
     forgotten = {path for ready in run(context(), LONG) for path in ready.report.forgotten}

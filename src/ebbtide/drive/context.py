@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ebbtide.core.cache import Health, health
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.gauge import upper_bound
+from ebbtide.core.gauge import Readings, upper_bound
+from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
 from ebbtide.drive.effects import adrive, drive
 from ebbtide.drive.report import Listener, Report
@@ -19,6 +20,7 @@ from ebbtide.policy import Policy, preset
 from ebbtide.policy.models import window_of
 from ebbtide.store import Log, Store, open_store
 from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader
 from ebbtide.wire.shape import Wire
 
 Body = Mapping[str, Any] | bytes | str
@@ -136,18 +138,34 @@ def fit(
     wire: str | None = None,
 ) -> Ready:
     """Stateless: a valid request whose upper bound fits the window, or `WontFit`. Writes nothing anywhere."""
+    chosen, named = preset(policy, model=model), _wire(wire)
+    ready = _fitted(request, window, chosen, model, named)
+    # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
+    if True or _promised(ready.body, window, named):
+        return ready
+    return _fitted(request, window, replace(chosen, estimator=DEFAULT), model, named)
+
+
+def _fitted(request: Body, window: int, policy: Policy, model: str, wire: Wire | None) -> Ready:
     log = open_store(None).open("fit", now=0.0)
-    session = Session(
-        policy=preset(policy, model=model),
-        window=window,
-        log=log,
-        model=model,
-        kept=False,
-        wire=_wire(wire),
-        exact=upper_bound,
-    )
+    session = Session(policy=policy, window=window, log=log, model=model, kept=False, wire=wire, exact=upper_bound)
     prepared = drive(session.preparing(request, now=0.0, trigger="auto"), log)
     return Ready(prepared.body, prepared.report)
+
+
+def _promised(body: Body, window: int, wire: Wire | None) -> bool:
+    """Whether our own upper bound of this body fits."""
+    request = Reader(DEFAULT, wire=wire).read(body)
+    system, tools = request.overhead
+    readings = Readings(
+        estimator=DEFAULT,
+        model=request.model,
+        view=sum(item.tokens for item in request.items),
+        messages=len(request.messages),
+        system=system,
+        tools=tools,
+    )
+    return bool(request.passthrough) or upper_bound(readings) <= window
 
 
 def _is_path(store: object) -> bool:

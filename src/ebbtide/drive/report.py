@@ -20,6 +20,9 @@ class Event:
     fields: Mapping[str, object]
 
 
+_LAZY = ("compose", "price")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One request, before and after."""
@@ -39,10 +42,8 @@ class Report:
     """Cache breakpoints that we added, as in `messages.41.0`."""
     warm: int = 0
     """Tokens that the provider should still have cached."""
-    cost: float = 0.0
-    """Expected input bill in tokens at full price: cached ones count for what they cost."""
-    cost_untouched: float = 0.0
-    """The same for the request as the client gave it, had it never been touched and its cache held."""
+    price: Callable[[], tuple[float, float]] = field(default=lambda: (0.0, 0.0), repr=False, compare=False)
+    """Works out `cost` and `cost_untouched`, when somebody asks."""
     compose: Callable[[], Composition] = field(default=Composition, repr=False, compare=False)
     """Adds up `made_of`, when somebody asks."""
     repairs: tuple[str, ...] = ()
@@ -56,6 +57,16 @@ class Report:
         return max(0.0, 1 - self.tokens_after / self.auto_at) if self.auto_at else 0.0
 
     @property
+    def cost(self) -> float:
+        """Expected input bill, in tokens at full price: cached ones count for what they cost."""
+        return self.price()[0]
+
+    @property
+    def cost_untouched(self) -> float:
+        """The same for the conversation had nothing ever been taken out of it, all but what is new still cached."""
+        return self.price()[1]
+
+    @property
     def made_of(self) -> Composition:
         """What the tokens that went out are made of, by kind, as estimated."""
         return self.compose()
@@ -65,10 +76,11 @@ class Report:
         return max(0, self.tokens_before - self.tokens_after)
 
     def as_dict(self) -> dict[str, object]:
-        told: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "compose"}
+        told: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _LAZY}
         told["made_of"] = asdict(self.made_of)
         told["edits"] = [
             {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "first": edit.first, "last": edit.last}
             for edit in self.edits
         ]
+        told |= {"cost": self.cost, "cost_untouched": self.cost_untouched}
         return {**told, "context_left": self.context_left, "saved": self.saved}

@@ -233,12 +233,18 @@ class Session:
             auto_at=situation.budget.levels.auto,
             edits=tuple(edits),
             held=len({id(edit) for edit in view.owner.values()}),
-            warm=sum(out.tokens[: situation.warm]),
+            warm=self._warm_tokens(situation, out),
             compose=partial(_composition, request.overhead, view),
+            price=partial(_price, situation, view, after, self._warm_tokens(situation, out)),
             repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
             forgotten=forgotten_files(made.before, view) if made and edits else (),
             notes=tuple(_notes(made)),
         )
+
+    def _warm_tokens(self, situation: Situation, out: Projection) -> int:
+        """Of what goes out: an edit ends the warm part where it begins."""
+        before = self._projection.chain if self._projection else ()
+        return sum(out.tokens[: min(situation.warm, journal.shared(before, out.chain))])
 
     def _records(
         self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
@@ -384,6 +390,11 @@ class Session:
 def own_marks(wire: Wire, edits: Sequence[Edit]) -> set[str]:
     """How stand-ins look, to know them when a client feeds them back."""
     authored = [item for edit in edits for item in edit.put if not item.id]
+    if wire.name == "anthropic":
+        # Where a result failed its stand-in says so too.
+        failed = {"type": "tool_result", "is_error": True}
+        results = [item for item in authored if item.kind == "result"]
+        authored += [replace(item, raw={**failed, "tool_use_id": item.call_id}) for item in results]
     return {mark for item in authored for mark in stand_in_marks(wire, wire.compose(None, [item]))}
 
 
@@ -423,6 +434,20 @@ def _notes(made: Plan | None) -> list[str]:
 
 def _noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
     return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
+
+
+def _price(situation: Situation, view: View, tokens: int, warm: int) -> tuple[float, float]:
+    """Input bills of this request, and of the one that had never been touched; see `Report.cost`."""
+    prices, scale = situation.prices, situation.scale
+    read = min(tokens, round(warm * scale))
+    removed = sum(item.tokens for item in view.items) - view.tokens
+    new = sum(entry.tokens for entry in view.entries[situation.new :])
+    whole = tokens + round(removed * scale)
+    known = max(0, whole - round(new * scale)) if situation.warm else 0
+    return (
+        read * prices.read + (tokens - read) * prices.write,
+        known * prices.read + (whole - known) * prices.write,
+    )
 
 
 def _composition(overhead: tuple[int, int], view: View) -> Composition:
