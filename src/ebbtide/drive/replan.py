@@ -15,7 +15,7 @@ from ebbtide.core.engine import Budget, Situation, plan
 from ebbtide.core.journal import State, edit_to, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.view import View
-from ebbtide.drive.session import own_marks
+from ebbtide.drive.accounts import own_marks
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import Record
 from ebbtide.wire import WIRES

@@ -19,8 +19,9 @@ from ebbtide.core.errors import Blocked, WontFit
 from ebbtide.core.gauge import Gauge
 from ebbtide.core.journal import State, ebb, edit_to, fold
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import Composition, Edit, Trigger, Usage
+from ebbtide.core.types import Edit, Trigger, Usage
 from ebbtide.core.view import View
+from ebbtide.drive.accounts import blob_pairs, composition, journaled, noted, notes_of, own_marks, price, too_large
 from ebbtide.drive.deciding import Moment
 from ebbtide.drive.effects import Answer, Append, Effect, Load, Release, Save, Steps
 from ebbtide.drive.events import told_of
@@ -30,7 +31,7 @@ from ebbtide.drive.report import Event, Listener, Report
 from ebbtide.policy import Policy
 from ebbtide.store import Log, Position, Reading, Record
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader, Request, stand_in_marks
+from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
 
 _log = logging.getLogger("ebbtide")
@@ -119,7 +120,7 @@ class Session:
         self._view = replace(view, edits=self.state.edits) if edits else view
         self._projection = replace(projection, edits=self.state.edits)
         self._tell(made, edits, notes, projection)
-        report = _noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
+        report = noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
         return Prepared(
             body=out, report=report, turn=self.state.turns, model=request.model, estimated=self._estimate(request, view)
         )
@@ -200,7 +201,7 @@ class Session:
         strict = self.policy.overflow == "error" and report.level in ("hard", "blocking")
         limit = situation.budget.levels.hard if strict else situation.budget.window
         if strict or report.tokens_after > limit:
-            raise WontFit(_too_large(report, limit), tokens=report.tokens_after, limit=limit, made_of=report.made_of)
+            raise WontFit(too_large(report, limit), tokens=report.tokens_after, limit=limit, made_of=report.made_of)
         if self.policy.blocks and situation.budget.levels.reached(report.tokens_after, "blocking"):
             at = situation.budget.levels.blocking
             told = f"context limit reached: {report.tokens_after:,} of {at:,} tokens. Compact, or start a new session."
@@ -234,11 +235,11 @@ class Session:
             edits=tuple(edits),
             held=len({id(edit) for edit in view.owner.values()}),
             warm=self._warm_tokens(situation, out),
-            compose=partial(_composition, request.overhead, view),
-            price=partial(_price, situation, view, after, self._warm_tokens(situation, out)),
+            compose=partial(composition, request.overhead, view),
+            price=partial(price, situation, view, after, self._warm_tokens(situation, out)),
             repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
             forgotten=forgotten_files(made.before, view) if made and edits else (),
-            notes=tuple(_notes(made)),
+            notes=tuple(notes_of(made)),
         )
 
     def _warm_tokens(self, situation: Situation, out: Projection) -> int:
@@ -276,12 +277,12 @@ class Session:
             turn=self.state.turns + 1,
             policy=self.policy.name,
             window=self.window,
-            situation=_journaled(situation),
+            situation=journaled(situation),
             level=made.level,
             tokens_before=made.tokens_before,
             tokens_after=made.tokens_after,
             edits=told,
-            blobs=[pair for edit in told for pair in _pairs(edit)],
+            blobs=[pair for edit in told for pair in blob_pairs(edit)],
             planned=[edit.id for edit in made.edits],
             messages=len(request.messages),
         )
@@ -385,83 +386,3 @@ class Session:
         if not locked:
             yield from self._catch_up()
         yield from self._commit(records, now, True)
-
-
-def own_marks(wire: Wire, edits: Sequence[Edit]) -> set[str]:
-    """How stand-ins look, to know them when a client feeds them back."""
-    authored = [item for edit in edits for item in edit.put if not item.id]
-    if wire.name == "anthropic":
-        # Where a result failed its stand-in says so too.
-        failed = {"type": "tool_result", "is_error": True}
-        results = [item for item in authored if item.kind == "result"]
-        authored += [replace(item, raw={**failed, "tool_use_id": item.call_id}) for item in results]
-    return {mark for item in authored for mark in stand_in_marks(wire, wire.compose(None, [item]))}
-
-
-def _journaled(situation: Situation) -> Record:
-    """All that a plan went by besides the view, so that it can be made again."""
-    return {
-        "tokens": situation.tokens,
-        "scale": situation.scale,
-        "scale_new": situation.scale_new,
-        "utilisation": situation.utilisation,
-        "warm": situation.warm,
-        "new": situation.new,
-        "idle": situation.idle,
-        "trigger": situation.trigger,
-        "target": situation.target,
-        "growth": situation.growth,
-        "prices": [situation.prices.read, situation.prices.write],
-        "directory": situation.shelf.directory if situation.shelf else None,
-        "bound": situation.bound,
-        "now": situation.now,
-        "overhead": situation.budget.overhead,
-        "max_output": situation.budget.max_output,
-    }
-
-
-def _pairs(edit: Record) -> list[object]:
-    blobs = edit["blobs"]
-    return blobs if isinstance(blobs, list) else []
-
-
-def _notes(made: Plan | None) -> list[str]:
-    if made is None:
-        return []
-    refused = [f"{edit.by}: {why}" for edit, why in made.refused]
-    return [*([made.held_back] if made.held_back else []), *refused]
-
-
-def _noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
-    return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
-
-
-def _price(situation: Situation, view: View, tokens: int, warm: int) -> tuple[float, float]:
-    """Input bills of this request, and of the one that had never been touched; see `Report.cost`."""
-    prices, scale = situation.prices, situation.scale
-    read = min(tokens, round(warm * scale))
-    removed = sum(item.tokens for item in view.items) - view.tokens
-    new = sum(entry.tokens for entry in view.entries[situation.new :])
-    whole = tokens + round(removed * scale)
-    known = max(0, whole - round(new * scale)) if situation.warm else 0
-    return (
-        read * prices.read + (tokens - read) * prices.write,
-        known * prices.read + (whole - known) * prices.write,
-    )
-
-
-def _composition(overhead: tuple[int, int], view: View) -> Composition:
-    kinds: dict[str, int] = {}
-    for entry in view.entries:
-        kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
-    return Composition(system=overhead[0], tools=overhead[1], messages=kinds)
-
-
-def _too_large(report: Report, limit: int) -> str:
-    made = report.made_of
-    parts = {"system": made.system, "tools": made.tools, **made.messages}
-    told = ", ".join(f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens)
-    return (
-        f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
-        "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."
-    )

@@ -1,0 +1,94 @@
+"""What is written down and told about one request: its situation, its price, what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ebbtide.core.engine import Plan, Situation
+from ebbtide.core.types import Composition, Edit
+from ebbtide.core.view import View
+from ebbtide.drive.report import Report
+from ebbtide.store import Record
+from ebbtide.wire.reading import stand_in_marks
+from ebbtide.wire.shape import Wire
+
+
+def own_marks(wire: Wire, edits: Sequence[Edit]) -> set[str]:
+    """How stand-ins look, to know them when a client feeds them back."""
+    authored = [item for edit in edits for item in edit.put if not item.id]
+    if wire.name == "anthropic":
+        # Where a result failed its stand-in says so too.
+        failed = {"type": "tool_result", "is_error": True}
+        results = [item for item in authored if item.kind == "result"]
+        authored += [replace(item, raw={**failed, "tool_use_id": item.call_id}) for item in results]
+    return {mark for item in authored for mark in stand_in_marks(wire, wire.compose(None, [item]))}
+
+
+def journaled(situation: Situation) -> Record:
+    """All that a plan went by besides the view, so that it can be made again."""
+    return {
+        "tokens": situation.tokens,
+        "scale": situation.scale,
+        "scale_new": situation.scale_new,
+        "utilisation": situation.utilisation,
+        "warm": situation.warm,
+        "new": situation.new,
+        "idle": situation.idle,
+        "trigger": situation.trigger,
+        "target": situation.target,
+        "growth": situation.growth,
+        "prices": [situation.prices.read, situation.prices.write],
+        "directory": situation.shelf.directory if situation.shelf else None,
+        "bound": situation.bound,
+        "now": situation.now,
+        "overhead": situation.budget.overhead,
+        "max_output": situation.budget.max_output,
+    }
+
+
+def blob_pairs(edit: Record) -> list[object]:
+    blobs = edit["blobs"]
+    return blobs if isinstance(blobs, list) else []
+
+
+def notes_of(made: Plan | None) -> list[str]:
+    if made is None:
+        return []
+    refused = [f"{edit.by}: {why}" for edit, why in made.refused]
+    return [*([made.held_back] if made.held_back else []), *refused]
+
+
+def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
+    return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
+
+
+def price(situation: Situation, view: View, tokens: int, warm: int) -> tuple[float, float]:
+    """Input bills of this request, and of the one that had never been touched; see `Report.cost`."""
+    prices, scale = situation.prices, situation.scale
+    read = min(tokens, round(warm * scale))
+    removed = sum(item.tokens for item in view.items) - view.tokens
+    new = sum(entry.tokens for entry in view.entries[situation.new :])
+    whole = tokens + round(removed * scale)
+    known = max(0, whole - round(new * scale)) if situation.warm else 0
+    return (
+        read * prices.read + (tokens - read) * prices.write,
+        known * prices.read + (whole - known) * prices.write,
+    )
+
+
+def composition(overhead: tuple[int, int], view: View) -> Composition:
+    kinds: dict[str, int] = {}
+    for entry in view.entries:
+        kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
+    return Composition(system=overhead[0], tools=overhead[1], messages=kinds)
+
+
+def too_large(report: Report, limit: int) -> str:
+    made = report.made_of
+    parts = {"system": made.system, "tools": made.tools, **made.messages}
+    told = ", ".join(f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens)
+    return (
+        f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
+        "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."
+    )
