@@ -13,7 +13,7 @@ from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens import Estimator
-from ebbtide.core.types import OURS, Item
+from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.body import Body, read_body
@@ -149,7 +149,8 @@ class Reader:
             tokens=self._tokens(block),
             name=block.name or self._names.get(block.call_id, "") if block.call_id else "",
             call_id=block.call_id,
-            tier=block.tier,
+            # A note of ours comes back on the user's side, and is not the user's words for it.
+            tier=max(block.tier, HARNESS) if mark in self.ours else block.tier,
             source=OURS if mark in self.ours else block.source,
             media=block.media,
             at=at,
