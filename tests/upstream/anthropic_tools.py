@@ -98,6 +98,8 @@ def _result_content(request: Request) -> Iterator[Said]:
         if not _result_parts_known(block.data.get("content", "")):
             path = f"{block.typed}.content"
             yield path, f"{path}: Input should be a string or a list of {', '.join(sorted(PARTS))}"
+        elif block.data.get("is_error") is True and not block.data.get("content"):
+            yield block.typed, f"{block.typed}: content cannot be empty if `is_error` is true"
 
 
 def _result_parts_known(content: Json) -> bool:

@@ -28,6 +28,7 @@ QUESTIONS = (
     "テストが落ちています。原因を調べてください。",
     "Why is the table empty after a reload? 🙂 Here is what I see.",
     "continue",
+    "This is the log of last night; find the first failure.\n" + "09:14:02 WARN queue: retry 3 of 5, lock held\n" * 20,
 )
 THOUGHTS = (
     "The traceback points at the queue. I should read it before I change anything.",
@@ -41,7 +42,12 @@ WORDS = (
     "先运行测试看看。",
     "That explains it: the lock is never released.",
 )
-REPLIES = ("Done: the retry now backs off, and the test covers it.", "修好了。", "It was the lock. Fixed in queue.py.")
+REPLIES = (
+    "Done: the retry now backs off, and the test covers it.",
+    "修好了。",
+    "It was the lock. Fixed in queue.py.",
+    "\n".join(f"{at}. The lock is taken in step {at} and given back in step {at + 1}, 除了超时。" for at in range(1, 25)),
+)
 COMMANDS = (
     "pytest -q tests/test_queue.py",
     "git status --short",
@@ -94,7 +100,7 @@ class Story:
     def question(self) -> Question:
         extra = self.rng.randrange(12)
         notice = NOTICES[0] if extra == 2 else ""
-        return Question(text=self._one(QUESTIONS), picture=extra == 0, document=extra == 1, notice=notice)
+        return Question(text=self._one(QUESTIONS), picture=extra in (0, 3), document=extra == 1, notice=notice)
 
     def steps(self) -> list[Step]:
         return [self._step() for _ in range(self.rng.randrange(5))]

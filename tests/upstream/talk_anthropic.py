@@ -24,7 +24,7 @@ MODELS = (
 )
 TOOLS = {"read": "Read", "shell": "Bash", "grep": "Grep", "edit": "Edit", "write": "Write"}
 EPHEMERAL = {"type": "ephemeral"}
-PICTURE = png(64, 48)
+PICTURE = png(640, 480)
 PDF = base64.b64encode(b"%PDF-1.4\n1 0 obj<</Type /Pages>>endobj\n2 0 obj<</Type /Page>>endobj\n%%EOF").decode()
 SYSTEM = "You are a careful engineer. Read before you write. " * 40
 
@@ -163,7 +163,7 @@ def _result(call_id: str, call: Call) -> Body:
         result["content"] = [{"type": "text", "text": "The file is an image."}, _picture()]
     elif call.kind == "grep" and call.result:
         result["content"] = [{"type": "text", "text": call.result}]
-    if call.failed:
+    if call.failed and call.result:
         result["is_error"] = True
     return result
 

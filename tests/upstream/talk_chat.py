@@ -12,7 +12,7 @@ from upstream.story import Call, Question, Step
 
 MODELS = ("gpt-4.1", "gpt-5", "deepseek-reasoner", "qwen3-coder")
 TOOLS = {"read": "read_file", "shell": "run_shell", "grep": "search_files", "edit": "edit_file", "write": "write_file"}
-PICTURE = f"data:image/png;base64,{png(64, 48)}"
+PICTURE = f"data:image/png;base64,{png(640, 480)}"
 SYSTEM = "You are a careful engineer. Read before you write. " * 40
 
 

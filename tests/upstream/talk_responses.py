@@ -11,7 +11,7 @@ from upstream.script import Say, Think, Use
 from upstream.story import Call, Question, Step
 
 MODELS = ("gpt-5-codex", "gpt-5", "gpt-4.1")
-PICTURE = f"data:image/png;base64,{png(64, 48)}"
+PICTURE = f"data:image/png;base64,{png(640, 480)}"
 INSTRUCTIONS = "You are a careful engineer. Read before you write. " * 40
 Found = list[tuple[str, Body]]
 

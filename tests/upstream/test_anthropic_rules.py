@@ -152,6 +152,7 @@ REFUSED: list[tuple[str, Body, str]] = [
     ("A20", body(user("a"), model(result()), user("b")), "messages.1.content.0"),
     ("A21", body(user("a"), model(use(input="x")), user(result())), "Input should be a valid dictionary"),
     ("A22", body(user("a"), model(use()), user(result(content=7))), "messages.2.content.0.tool_result.content"),
+    ("A22", body(user("a"), model(use()), user(result(content="", is_error=True))), "messages.2.content.0.tool_result"),
     (
         "A22",
         body(user("a"), model(use()), user(result(content=[use("b")]))),
