@@ -6,6 +6,7 @@ A record is one JSON object of the session's log. What repeats from turn to turn
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -227,11 +228,11 @@ def usage_out(record: Mapping[str, object]) -> Usage:
 
 
 def shared(before: Sequence[str], now: Sequence[str]) -> int:
-    """How many leading entries are equal. One comparison in C where the one extends the other."""
-    n = min(len(before), len(now))
-    if before[:n] == now[:n]:
-        return n
-    return next(i for i in range(n) if before[i] != now[i])
+    """How many leading links two chains share. A link says all before it, so one comparison decides, or a bisection."""
+    most = min(len(before), len(now))
+    if most == 0 or before[most - 1] == now[most - 1]:
+        return most
+    return bisect_left(range(most), True, key=lambda n: before[n] != now[n])
 
 
 def _add(counters: Mapping[str, int], **more: int) -> Mapping[str, int]:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ebbtide.core.engine import Plan, Situation
+from ebbtide.core.journal import shared
 from ebbtide.core.types import Composition, Edit
 from ebbtide.core.view import View
+from ebbtide.drive.projection import Projection
 from ebbtide.drive.report import Report
 from ebbtide.store import Record
 from ebbtide.wire.reading import stand_in_marks
@@ -63,16 +65,21 @@ def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
     return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
 
 
-def price(situation: Situation, view: View, tokens: int, warm: int) -> tuple[float, float]:
-    """Input bills of this request, and of the one that had never been touched; see `Report.cost`."""
+def price(
+    situation: Situation, view: View, tokens: int, out: Projection, before: Projection | None
+) -> tuple[int, float, float]:
+    """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
     prices, scale = situation.prices, situation.scale
-    read = min(tokens, round(warm * scale))
+    # An edit ends the warm part where it begins.
+    alike = shared(before.chain if before else (), out.chain)
+    warm = min(tokens, round(sum(out.tokens[: min(situation.warm, alike)]) * scale))
     removed = sum(item.tokens for item in view.items) - view.tokens
     new = sum(entry.tokens for entry in view.entries[situation.new :])
     whole = tokens + round(removed * scale)
     known = max(0, whole - round(new * scale)) if situation.warm else 0
     return (
-        read * prices.read + (tokens - read) * prices.write,
+        warm,
+        warm * prices.read + (tokens - warm) * prices.write,
         known * prices.read + (whole - known) * prices.write,
     )
 

@@ -40,10 +40,8 @@ class Report:
     """Edits that hold in what went out."""
     marks: tuple[str, ...] = ()
     """Cache breakpoints that we added, as in `messages.41.0`."""
-    warm: int = 0
-    """Tokens that the provider should still have cached."""
-    price: Callable[[], tuple[float, float]] = field(default=lambda: (0.0, 0.0), repr=False, compare=False)
-    """Works out `cost` and `cost_untouched`, when somebody asks."""
+    price: Callable[[], tuple[int, float, float]] = field(default=lambda: (0, 0.0, 0.0), repr=False, compare=False)
+    """Works out `warm`, `cost` and `cost_untouched`, when somebody asks."""
     compose: Callable[[], Composition] = field(default=Composition, repr=False, compare=False)
     """Adds up `made_of`, when somebody asks."""
     repairs: tuple[str, ...] = ()
@@ -57,14 +55,19 @@ class Report:
         return max(0.0, 1 - self.tokens_after / self.auto_at) if self.auto_at else 0.0
 
     @property
+    def warm(self) -> int:
+        """Tokens that the provider should still have cached."""
+        return self.price()[0]
+
+    @property
     def cost(self) -> float:
         """Expected input bill, in tokens at full price: cached ones count for what they cost."""
-        return self.price()[0]
+        return self.price()[1]
 
     @property
     def cost_untouched(self) -> float:
         """The same for the conversation had nothing ever been taken out of it, all but what is new still cached."""
-        return self.price()[1]
+        return self.price()[2]
 
     @property
     def made_of(self) -> Composition:
@@ -82,5 +85,5 @@ class Report:
             {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "first": edit.first, "last": edit.last}
             for edit in self.edits
         ]
-        told |= {"cost": self.cost, "cost_untouched": self.cost_untouched}
+        told |= {"warm": self.warm, "cost": self.cost, "cost_untouched": self.cost_untouched}
         return {**told, "context_left": self.context_left, "saved": self.saved}

@@ -118,7 +118,7 @@ class Session:
         notes += yield from self._commit(records, now, may_edit)
         # From here on the edits are those of the log: what is recorded is recognised by identity.
         self._view = replace(view, edits=self.state.edits) if edits else view
-        self._projection = replace(projection, edits=self.state.edits)
+        self._projection = replace(projection, edits=self.state.edits) if edits else projection
         self._tell(made, edits, notes, projection)
         report = noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
         return Prepared(
@@ -234,18 +234,12 @@ class Session:
             auto_at=situation.budget.levels.auto,
             edits=tuple(edits),
             held=len({id(edit) for edit in view.owner.values()}),
-            warm=self._warm_tokens(situation, out),
             compose=partial(composition, request.overhead, view),
-            price=partial(price, situation, view, after, self._warm_tokens(situation, out)),
+            price=partial(price, situation, view, after, out, self._projection),
             repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
             forgotten=forgotten_files(made.before, view) if made and edits else (),
             notes=tuple(notes_of(made)),
         )
-
-    def _warm_tokens(self, situation: Situation, out: Projection) -> int:
-        """Of what goes out: an edit ends the warm part where it begins."""
-        before = self._projection.chain if self._projection else ()
-        return sum(out.tokens[: min(situation.warm, journal.shared(before, out.chain))])
 
     def _records(
         self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
