@@ -113,12 +113,15 @@ def _claim(signature: str) -> tuple[str | None, str, str]:
 def removed(body: Body, issued: dict[str, list[Body]]) -> list[Refusal]:
     """Thinking that was issued with a call of the open loop and no longer stands there as it did (A35, A39, A40).
 
-    With thinking switched off the loop may go on without it.
+    With thinking switched off the loop may go on without it. Where thinking is bound to all before it, an edit must take
+    out whole what comes after (A63's own remedy), so there a message may stand without any of its thinking.
     """
     request = read(body)
     found: list[Refusal] = []
     for message in open_loop(request) if request.thinking != "disabled" else ():
         kept = [block.data for block in message.of(*THINKING)]
+        if not kept and request.model.preserved_thinking:
+            continue
         expected = [issued.get(text_of(use.data.get("id")), kept) for use in message.of("tool_use")]
         if any(kept != each for each in expected):
             path = f"{message.path}.content.0"

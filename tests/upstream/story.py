@@ -46,7 +46,9 @@ REPLIES = (
     "Done: the retry now backs off, and the test covers it.",
     "修好了。",
     "It was the lock. Fixed in queue.py.",
-    "\n".join(f"{at}. The lock is taken in step {at} and given back in step {at + 1}, 除了超时。" for at in range(1, 25)),
+    "\n".join(
+        f"{at}. The lock is taken in step {at} and given back in step {at + 1}, 除了超时。" for at in range(1, 25)
+    ),
 )
 COMMANDS = (
     "pytest -q tests/test_queue.py",

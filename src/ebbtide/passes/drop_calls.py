@@ -7,6 +7,7 @@ tool do not belong in the assistant's mouth.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from ebbtide.core.content import PROTECTED, failed, file_of, is_reasoning
@@ -86,6 +87,9 @@ def _noted(leaving: Leaving, batch: Batch, large: Sequence[tuple[Item, Item]], s
         blobs += (*kept, *leaving.keep(call.call_id, original(leaving.view, result).text)[1])
         about = describe(call.text, kind="call", name=call.name, about=file_of(call), tokens=call.tokens, path=path)
         lines.append(stub(about))
+    # A result rewritten earlier is put anew: the log can only refer to originals.
+    siblings = [entry for entry in inside if entry.id not in gone]
+    stay = [entry if entry.id in leaving.view.index else replace(entry, id="") for entry in siblings]
     text = "\n".join(lines)
     tokens, tier = leaving.situation.count(text), max(entry.tier for entry in inside)
     note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, tier=tier, source=OURS)
@@ -93,7 +97,7 @@ def _noted(leaving: Leaving, batch: Batch, large: Sequence[tuple[Item, Item]], s
         by=leaving.by,
         first=original(leaving.view, inside[0]).id,
         last=original(leaving.view, inside[-1]).id,
-        put=(note, *(entry for entry in inside if entry.id not in gone)),
+        put=(note, *stay),
         reason="large old call",
         saved=sum(entry.tokens for entry in inside if entry.id in gone) - tokens,
         blobs=tuple(blobs),
