@@ -77,6 +77,18 @@ def test_a_paused_turn_gets_no_user_turn_after_it():
     assert harden("anthropic", request)[0] is request
 
 
+def test_a_paused_turn_ends_the_conversation_also_when_something_else_is_repaired():
+    paused = assistant({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}})
+    assert fixed(user(text("a"), text("")), paused, model="claude-opus-4-8") == [user(text("a")), paused]
+
+
+def test_a_reply_that_cannot_be_continued_is_answered_and_kept():
+    assert fixed(user("a"), assistant("half a"), model="claude-opus-4-8")[1:] == [
+        assistant("half a"),
+        user("Continue."),
+    ]
+
+
 @pytest.mark.parametrize(
     ("model", "prefill"),
     [("claude-opus-4-5", True), ("claude-opus-4-6", False), ("claude-sonnet-4-6", False), ("claude-haiku-4-5", True),
@@ -174,6 +186,15 @@ def test_a_result_in_the_assistant_message_finds_its_place():
 def test_arguments_kept_as_json_text_become_the_object():
     asked = fixed(user("a"), assistant(use("t1", input='{"a": 1}')), user(result("t1")))[1]
     assert asked["content"][0]["input"] == {"a": 1}
+
+
+def test_a_result_whose_only_part_went_says_so():
+    gone = {"type": "tool_reference", "tool_name": "mcp__gone"}
+    kept = {"type": "tool_reference", "tool_name": "bash"}
+    answered = fixed(
+        user("a"), assistant(use("t1"), use("t2")), user(result("t1", [gone]), result("t2", [gone, kept]))
+    )[2]
+    assert [block["content"] for block in answered["content"]] == [[text("(no output)")], [kept]]
 
 
 def test_words_beside_a_programmatic_result_move_into_it():
