@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _COLOURS = {
     "system": "bright_black", "tools": "cyan", "user": "green", "assistant": "blue", "tool calls": "magenta",
     "tool results": "yellow", "thinking": "bright_magenta", "images": "bright_cyan", "our stubs": "bright_green",
-    "other": "white", "unrecorded": "bright_black", "buffer": "bright_black", "free": "bright_black",
+    "other": "white", "messages": "bold", "unrecorded": "bright_black",
+    "buffer": "bright_black", "free": "bright_black",
 }  # fmt: skip
 _SIDE = 10
 
@@ -167,7 +168,7 @@ def _legend(window: Window, used: str, buffer: str, free: str, dot: str) -> list
     else:
         entry(used, "system", "System prompt", window.system)
         entry(used, "tools", "System tools", window.tools)
-    entry(used, "assistant", "Messages", window.conversation)
+    entry(used, "messages", "Messages", window.conversation)
     for name, tokens in window.messages:
         entry(used, name, name.capitalize(), tokens, "  ")
     entry(buffer, "buffer", "Autocompact buffer", window.buffer)

@@ -20,7 +20,8 @@ from ebbtide.fronts.cli.teaching import Commands, command
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LINES = 30  # of one edit's diff: enough to recognise what left
+_HEAD, _TAIL = 14, 8
+"""Lines of one edit's diff: enough to recognise what left, and to see what stands there, which comes last."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -83,10 +84,12 @@ def _print(to: Console, step: Step, edit: Edit, *, full: bool) -> None:
         screen.line(f"{edit.id} {edit.by}: {told}: {edit.reason} (-{amounts.short(edit.saved)} tokens)"), soft_wrap=True
     )
     rows = list(_diff(step, edit))
-    for row in rows if full else rows[:_LINES]:
-        to.print(screen.visible(row), style=_COLOURS.get(row[:1], ""), soft_wrap=True)
-    if not full and len(rows) > _LINES:
-        to.print(f"… {len(rows) - _LINES} more lines", style="dim")
+    hidden = 0 if full else max(0, len(rows) - _HEAD - _TAIL)
+    for n, row in enumerate(rows):
+        if hidden and n == _HEAD:
+            to.print(f"… {hidden} more lines", style="dim")
+        if not hidden or n < _HEAD or n >= _HEAD + hidden:
+            to.print(screen.visible(row), style=_COLOURS.get(row[:1], ""), soft_wrap=True)
 
 
 def _diff(step: Step, edit: Edit) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -41,9 +42,16 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
     parser.add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
-    parser.add_argument("--price", type=float, metavar="USD", help="dollars for a million uncached input tokens")
+    parser.add_argument("--price", type=_dollars, metavar="USD", help="dollars for a million uncached input tokens")
     for more in (add_policy, add_wire, add_store, add_max_bytes, add_json):
         more(parser)
+
+
+def _dollars(text: str) -> float:
+    price = float(text)
+    if not 0 <= price < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a price")
+    return price
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,7 +76,8 @@ def tell(history: History, steps: Sequence[Step], *, price: float | None = None,
     for step in steps:
         worth = worth_of(history, step)
         rows = [[*told, amounts.short(saved), _units(gain, price)] for told, saved, gain in _alike(step, worth)]
-        screen.draw(screen.table(columns, rows, flexible="why", title=_headline(step)), file=file)
+        screen.draw(screen.styled((screen.line(_headline(step)), "bold")), file=file)
+        screen.draw(screen.table(columns, rows, folds="what"), file=file)
         print(_sum(step, worth, price) + "\n", file=file or sys.stdout)
     for refusal in history.refusals:
         print(screen.visible(refusal), file=file or sys.stdout)

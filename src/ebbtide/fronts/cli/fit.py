@@ -19,6 +19,8 @@ from ebbtide.fronts.cli.sources import STDIN, Given, example, given
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.store import open_store
 
+_TOLD = 10  # repairs and notes: the same repair of every message says no more than the first
+
 
 def add(commands: Commands) -> None:
     parser = command(
@@ -96,8 +98,11 @@ def _explain(args: argparse.Namespace, settings: Settings, request: bytes, ready
         screen.show_json(report.as_dict(), file=sys.stderr)
         return
     screen.say(report_told(report))
-    for told in (*report.repairs, *report.notes):
-        screen.say(f"  {told}")
+    told = [*report.notes, *report.repairs]
+    for one in told[:_TOLD]:
+        screen.say(f"  {one}")
+    if len(told) > _TOLD:
+        screen.say(f"  and {len(told) - _TOLD} more; --json tells all")
     if not report.edits:
         return
     if args.session is None:

@@ -12,7 +12,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.journal import Batch, State, fold, usage_out
 from ebbtide.core.types import Edit, Item, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.session import own_marks
+from ebbtide.drive.accounts import own_marks
 from ebbtide.policy import PRESETS, default
 from ebbtide.store import Record, thread
 from ebbtide.wire import WIRES

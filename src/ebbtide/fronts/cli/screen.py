@@ -88,25 +88,25 @@ def draw(what: RenderableType, *, file: TextIO | None = None) -> None:
 
 
 def table(
-    columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, flexible: str = "", title: str = ""
+    columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, folds: str = "", clips: str = ""
 ) -> RenderableType:
-    """`columns` are headings and their side, `left` or `right`; the flexible one gives way on a narrow terminal."""
+    """`columns` are headings and their side. On a narrow terminal one column gives way: it folds, or it is clipped."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
-    if title:
-        made.title, made.title_style = Text(visible(title)), "bold"
-    for heading, side in columns:
-        bends = heading == flexible
+    cells = [[visible(cell) for cell in row] for row in rows]
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for n, (heading, side) in enumerate(columns):
+        gives_way = heading in (folds, clips) and heading != ""
         made.add_column(
             heading,
             justify="right" if side == "right" else "left",
-            no_wrap=not bends,
-            overflow="fold" if bends else "ellipsis",
+            no_wrap=heading != folds,
+            overflow="ellipsis" if heading == clips else "fold",
+            min_width=None if gives_way else max(len(row[n]) for row in [[name for name, _ in columns], *cells]),
         )
-    for row in rows:
-        made.add_row(*(Text(visible(cell)) for cell in row))
+    for row in cells:
+        made.add_row(*map(Text, row))
     return made
 
 

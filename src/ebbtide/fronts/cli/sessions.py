@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         screen.say(f"no sessions in {settings.store}")
         return 0
     columns = (("session", "left"), ("project", "left"), ("title", "left"), ("messages", "right"), ("size", "right"))
-    screen.draw(screen.table((*columns, ("changed", "left")), map(_row, listed), flexible="title"))
+    screen.draw(screen.table((*columns, ("changed", "left")), map(_row, listed), clips="title"))
     return 0
 
 

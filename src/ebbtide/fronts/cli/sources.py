@@ -26,6 +26,8 @@ from ebbtide.store.lines import Position, header_of, scan
 from ebbtide.wire.body import read_body
 
 _GZIP = b"\x1f\x8b"
+_BODIES = ("request", "openai-chat")
+"""Formats of which a lone object is a request body."""
 STDIN = "-"
 
 
@@ -56,12 +58,15 @@ def given(file: str, max_bytes: int) -> Given:
             return Given(name=name, data=raw, recording=None, model=str(tree.get("model") or ""))
     except BadRequest as refused:
         strict = refused
+    # Of a lone object the strict reading says where it is wrong; of lines, the reader of sessions does.
+    alone = raw.lstrip()[:1] == b"{" and b"\n{" not in raw
     try:
         recording = load(file) if file != STDIN else _load_spooled(raw)
     except BadRequest as unknown:
-        # Of a lone document the strict reading says where it is wrong; of lines, the reader of sessions does.
-        alone = raw.lstrip()[:1] == b"{" and b"\n{" not in raw
         raise (strict if alone else unknown) from None
+    if alone and recording.format in _BODIES:
+        # The readers of sessions are lenient; what would go out to a provider must not be guessed.
+        raise strict
     return _recorded(name, raw, recording)
 
 
@@ -132,9 +137,10 @@ def _read(file: str, max_bytes: int) -> bytes:
                 raw = opened.read(max_bytes + 1)
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from None
-    raw = _unpacked(raw, file, max_bytes) if raw.startswith(_GZIP) else raw
+    name = "stdin" if file == STDIN else file
+    raw = _unpacked(raw, name, max_bytes) if raw.startswith(_GZIP) else raw
     if len(raw) > max_bytes:
-        raise BadRequest(f"{file} is larger than {amounts.sized(max_bytes)}; --max-bytes allows more")
+        raise BadRequest(f"{name} is larger than {amounts.sized(max_bytes)}; --max-bytes allows more")
     return raw
 
 
@@ -151,4 +157,7 @@ def _load_spooled(raw: bytes) -> Recording:
     with tempfile.NamedTemporaryFile(prefix="ebb-", suffix=".jsonl") as spooled:
         spooled.write(raw)
         spooled.flush()
-        return load(spooled.name)
+        try:
+            return load(spooled.name)
+        except BadRequest as unknown:
+            raise BadRequest(str(unknown).replace(spooled.name, "stdin")) from None

@@ -112,6 +112,7 @@ def _told(args: argparse.Namespace, history: History, batch: str, what: str) -> 
         return 0
     columns = (("by", "left"), ("what", "left"), ("tokens", "right"))
     cells = [[edit.by, told, amounts.short(edit.saved)] for edit, told in rows]
-    screen.draw(screen.table(columns, cells, flexible="what", title=f"{batch} is {what}"))
+    screen.draw(screen.styled((f"{batch} is {what}", "bold")))
+    screen.draw(screen.table(columns, cells, folds="what"))
     screen.say(f"{len(rows)} edits, {amounts.short(sum(edit.saved for edit, _ in rows))} tokens")
     return 0

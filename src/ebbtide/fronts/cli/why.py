@@ -18,6 +18,8 @@ from ebbtide.fronts.cli.sources import histories
 from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 
+_NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Blame:
@@ -71,8 +73,10 @@ def run(args: argparse.Namespace) -> int:
         still = [{"session": h.session, "item": item.id, "what": item_told(item)} for h, item in seen]
         screen.show_json({"text": args.text, "taken_out": [_as_dict(one) for one in blames], "still_there": still})
         return 0
-    for one in blames:
+    for one in blames[-_NEWEST:]:
         _print(one)
+    if len(blames) > _NEWEST:
+        print(f"Taken out {len(blames)} times in all; these are the newest. --json lists every one.")
     _print_seen(seen, bool(blames))
     return 0
 
@@ -91,11 +95,14 @@ def _print(one: _Blame) -> None:
     verb = "was taken out and is back" if step.undone else "was taken out"
     print(screen.line(f"{item_told(one.item, step)} (message {one.item.message}) {verb}"))
     when = ", ".join(filter(None, (moment(step.batch.at), f"for request {step.turn.number}")))
-    print(screen.line(f"  by    {edit.by}, edit {edit.id} of batch {step.batch.id}"))
-    print(screen.line(f"  when  {when}"))
-    print(screen.line(f"  why   {edit.reason} (-{amounts.short(edit.saved)} tokens)"))
-    for n, way in enumerate(one.back()):
-        print(screen.line(f"  {'back' if n == 0 else '    '}  {way}"))
+    told = [
+        ("by", f"{edit.by}, edit {edit.id} of batch {step.batch.id}"),
+        ("when", when),
+        ("why", f"{edit.reason} (-{amounts.short(edit.saved)} tokens)"),
+        *(("back" if n == 0 else "", way) for n, way in enumerate(one.back())),
+    ]
+    for word, rest in told:
+        print(f"  {word:5} {screen.line(rest)}")
 
 
 def _print_seen(seen: list[tuple[History, Item]], blamed: bool) -> None:

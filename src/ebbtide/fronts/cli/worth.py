@@ -43,7 +43,8 @@ def worth_of(history: History, step: Step) -> Worth:
 def dollars(tokens: float, price: float) -> str:
     """`price` is dollars for a million input tokens."""
     amount = tokens * price / 1_000_000
-    return f"${amount:.2f}" if abs(amount) >= 1 else f"${amount:.4f}"
+    sign = "-" if amount < 0 else ""
+    return f"{sign}${abs(amount):.2f}" if abs(amount) >= 1 else f"{sign}${abs(amount):.4f}"
 
 
 def _prices(turn: Turn) -> Prices:
