@@ -176,7 +176,7 @@ def record() -> Iterator[str]:
         shutil.copytree(HERE / "project", root, ignore=shutil.ignore_patterns("__pycache__"))
         bin_ = root.parent / "bin"
         bin_.mkdir()
-        (bin_ / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (bin_ / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
         (bin_ / "python").chmod(0o700)
         recorder, tools = Recorder(), Tools(root)
         for asked in TURNS:

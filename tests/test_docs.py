@@ -97,10 +97,14 @@ def test_ci_runs_the_readmes_test_command_and_nothing_else():
     assert all(line.startswith(("#", "set ", "cd ")) for line in script[:-1])
 
 
-def test_the_picture_is_what_the_script_draws():
+def test_the_picture_and_the_readmes_figures_are_what_the_script_measures():
     drawing = runpy.run_path(str(ROOT / "scripts" / "draw_session.py"))
+    session = drawing["replayed"]()
+    raw, fitted = f"{session.raw[-1] / 1000:.0f}k", f"{session.fitted[-1] / 1000:.0f}k"
+    told = f"{raw} to {fitted} tokens in the last request, {len(session.batches)} batches in {len(session.raw)} calls"
 
-    assert drawing["drawn"](drawing["replayed"]()) == drawing["TARGET"].read_text(encoding="utf-8")
+    assert drawing["drawn"](session) == drawing["TARGET"].read_text(encoding="utf-8")
+    assert told in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=named)

@@ -8,7 +8,7 @@ from tidegauge.extremes import highs
 from tidegauge.readings import Reading
 
 START = datetime(2026, 2, 23)
-HOURS = 62
+HOURS = 25
 AMPLITUDES = (0.15, 0.3, 0.6, 1.0, 1.4, 1.9, 2.5, 3.2, 4.0, 5.1)
 PHASES = range(24)
 
