@@ -132,6 +132,31 @@ def test_a_file_read_again_is_snipped_above_60_percent(tokens, gone):
     assert all(results(ready)[id] == "[Content snipped - re-read if needed]" for id in gone)
 
 
+def test_a_file_read_in_parts_is_one_file():
+    """R126: the seed looks at the path alone."""
+    parts = [m for n in range(2) for m in step(n, "read_file", str(n) * 400, file_path="a.py", offset=n)]
+    messages = [user("go"), *parts, *(m for n in range(2, 5) for m in step(n, "other", "x" * 400))]
+
+    ready = after_bill(messages, 120_000).prepare(body(seen(messages)))
+
+    assert changed(ready, messages) == {"t0"}
+
+
+def test_what_two_tiers_took_from_one_result_is_counted_once():
+    """R227: the second tier sees what the first left."""
+    messages = [
+        user("go"),
+        *step(0, "read_file", "o" * 20_000, file_path="a.py"),
+        *step(1, "read_file", "n" * 400, file_path="a.py"),
+        *(m for n in range(2, 5) for m in step(n, "other", "x" * 400)),
+    ]
+
+    report = after_bill(messages, 130_000).prepare(body(seen(messages))).report
+
+    assert [edit.by for edit in report.edits] == ["budget_results", "snip_results"]
+    assert report.tokens_before - report.tokens_after == sum(edit.saved for edit in report.edits) == 5_000 - 10
+
+
 def test_the_newest_three_results_are_never_snipped():
     """R128, E11: even if the same file was read three times."""
     messages = reads(400, ["a.py"] * 4)

@@ -104,6 +104,23 @@ def test_what_cannot_fit_is_refused_with_what_it_is_made_of_and_what_would_help(
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("last", ["result", "words"])
+def test_where_the_newest_messages_are_too_large_they_give_way_too(name, last):
+    """The last resort: an old result first, then what the assistant said. The user's words stay."""
+    large = "ab " * 6_000
+    middle = [*step(0, "other", large), said("ok")] if last == "result" else [said(large)]
+    messages = [user("begin"), *middle, user("next")]
+
+    ready = context(name, window=4_096).prepare(body(messages))
+
+    out = json.dumps(ready.body["messages"])
+    assert ready.report.tokens_after <= PRESETS[name].levels(4_096, 1_000).hard
+    assert (large in out) is False
+    assert "begin" in out
+    assert "next" in out
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_if_nothing_can_be_kept_nothing_is_taken_out(name):
     """In any preset: where the store refuses, the request goes out whole."""
     clock = Clock()

@@ -60,7 +60,7 @@ def history(tokens):
 
 
 def test_above_hard_the_oldest_leave_with_the_seeds_note_and_the_user_stays():
-    """R189, R190, R192, R252: the newest four turns are whole."""
+    """R189, R192, R252: oldest first, so the newest turns are whole."""
     messages = history(181_000)
 
     ready = context("region").prepare(body(messages))

@@ -70,6 +70,19 @@ def test_at_the_threshold_the_oldest_messages_go_and_the_newest_stay(tokens, act
         assert ready.report.tokens_after <= 100_000
 
 
+def test_the_newest_messages_stay_even_if_that_is_not_enough():
+    """R200: 15 of them hold nearly everything."""
+    old, new = talk(30_000, 30), talk(150_000, 15)
+    messages = [*old, *new]
+
+    ready = context("sage").prepare(body(messages))
+
+    # The note of what went stands in the same message as the oldest that stayed.
+    tail = [a == b for a, b in zip(ready.body["messages"][-14:], new[1:], strict=True)]
+    assert ready.report.edits
+    assert all(tail)
+
+
 def test_what_was_pruned_is_kept(tmp_path):
     messages = talk(160_000, 81)
     context("sage", store=tmp_path, session="s").prepare(body(messages))
