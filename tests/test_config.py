@@ -1,6 +1,8 @@
 """Argument, environment, project file, user file, preset: who is heard, and what is refused."""
 
 import logging
+import re
+from pathlib import Path
 
 import pytest
 
@@ -349,3 +351,18 @@ def test_a_context_of_the_process_reads_its_environment(home, monkeypatch):
     ctx.prepare({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]})
     assert ctx.window == 13_000
     assert list((home / "here").glob("projects/*/y.jsonl"))
+
+
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "reference"
+
+
+@pytest.mark.parametrize("page", ["presets.md", "configuration.md"])
+def test_the_examples_of_the_reference_run(page):
+    for code in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
+        exec(code, {})
+
+
+def test_the_example_file_of_the_reference_is_accepted(home):
+    (example,) = re.findall(r"```toml\n(.*?)```", (DOCS / "configuration.md").read_text(), re.DOTALL)
+
+    assert load(home, project=example).policy().levels(200_000, 0).auto == 150_000
