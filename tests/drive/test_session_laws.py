@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from upstream import signing
-from upstream.check import refusals
-from upstream.talks import grow, sessions
 
 from drive.sessions import digest
 from drive.walking import Stop, Walk, unmarked
@@ -27,6 +24,9 @@ from ebbtide.wire.reading import Reader
 from ebbtide.wire.validity import violations
 from laws.promises import JOINED
 from laws.trial import nightly
+from upstream import signing
+from upstream.check import refusals
+from upstream.talks import grow, sessions
 
 WINDOWS = st.sampled_from([4_096, 8_192, 32_000, 200_000])
 PAUSES = st.sampled_from([10.0, 10.0, 400.0])
@@ -34,11 +34,18 @@ PAUSES = st.sampled_from([10.0, 10.0, 400.0])
 ROOT = Path(__file__).resolve().parents[2]
 
 
+class Requests(list[dict[str, object]]):
+    """With a short repr."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} requests, {digest(self)[:12]}>"
+
+
 def walks(wire: str, policy: str, data: st.DataObject) -> tuple[Walk, list[dict[str, object]]]:
     walk = Walk(
         wire=wire, policy=policy, window=data.draw(WINDOWS), billed=data.draw(st.booleans()), pause=data.draw(PAUSES)
     )
-    return walk, data.draw(sessions(wire))
+    return walk, data.draw(sessions(wire).map(Requests))
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from upstream.prefix import tokens, units
-
 from drive.sessions import Clock, digest
 from ebbtide.core.errors import WontFit
 from ebbtide.drive import Context, Ready
 from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
+from upstream.prefix import tokens, units
 
 Body = dict[str, Any]
 

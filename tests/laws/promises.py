@@ -10,16 +10,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from upstream import signing
-from upstream.check import refusals
-
 from ebbtide.core.journal import edit_from, edit_to
 from ebbtide.core.stub import parse
 from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
 from ebbtide.drive.projection import project
 from ebbtide.wire.validity import violations
-from laws.trial import KEYS, SHELF, Trial, attempt, digest, planned
+from laws.trial import SHELF, Trial, attempt, digest, planned
+from upstream import signing
+from upstream.check import refusals
 
 Promise = Callable[[Trial], None]
 JOINED = {"A5", "A3"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from upstream.talks import bodies, history
 
 from ebbtide.wire import WIRES
 from laws.promises import ALONE, TOGETHER
-from laws.trial import ARRIVING, attempt, names, nightly
+from laws.trial import ARRIVING, attempt, conversations, names, nightly
+from upstream.talks import history
 
 SILENT = {("strip_thinking", "openai_chat"), ("strip_thinking", "openai_responses")}
 """Wires that have no thinking a client could leave out: it is a field of a message there, or belongs to a group."""
@@ -19,10 +19,10 @@ SHARE = st.sampled_from([0.0, 0.0, 0.5, 0.9])
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", names())
-@nightly(2_000, quick=10)
+@nightly(2_000, quick=15)
 @given(data=st.data())
 def test_every_promise_holds_for_every_pass(name: str, wire: str, data: st.DataObject) -> None:
-    trial = attempt((name,), wire, data.draw(bodies(wire)), data.draw(SHARE) if name in ARRIVING else 0.0)
+    trial = attempt((name,), wire, data.draw(conversations(wire)), data.draw(SHARE) if name in ARRIVING else 0.0)
     for promise in (*TOGETHER, *ALONE):
         promise(trial)
 
@@ -36,11 +36,11 @@ def test_the_laws_see_edits(name: str, wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@nightly(2_000, quick=10)
+@nightly(2_000, quick=15)
 @given(data=st.data())
 def test_any_passes_one_after_the_other_keep_the_promises(wire: str, data: st.DataObject) -> None:
     """P1: every subset, in any order, each seeing what the ones before it left."""
     chosen = data.draw(st.lists(st.sampled_from(names()), min_size=2, max_size=5, unique=True))
-    trial = attempt(tuple(chosen), wire, data.draw(bodies(wire)), data.draw(SHARE))
+    trial = attempt(tuple(chosen), wire, data.draw(conversations(wire)), data.draw(SHARE))
     for promise in TOGETHER:
         promise(trial)

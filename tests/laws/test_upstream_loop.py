@@ -7,15 +7,15 @@ import json
 from typing import Any
 
 import pytest
-from upstream.finding import Body
-from upstream.prefix import units
-from upstream.script import Part, Say, Think, Use
-from upstream.server import Upstream
 
 from drive.sessions import Clock
 from ebbtide.drive import Context
 from ebbtide.wire import WIRES
 from laws.promises import JOINED
+from upstream.finding import Body
+from upstream.prefix import units
+from upstream.script import Part, Say, Think, Use
+from upstream.server import Upstream
 
 TURNS = 60
 WINDOW = 24_000

@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from hypothesis import settings
+from hypothesis import strategies as st
 
 from ebbtide.core.engine import Budget, Levels, Pass, Plan, Situation, plan
 from ebbtide.core.preview import essence
@@ -45,6 +46,7 @@ from ebbtide.passes import (
 )
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader, Request
+from upstream.talks import bodies
 
 Body = dict[str, Any]
 KEYS = {name: wire.key for name, wire in WIRES.items()}
@@ -95,6 +97,18 @@ _NIGHTLY = 2_000
 def digest(value: object) -> str:
     """Compared instead of the value: a diff of two long histories takes minutes."""
     return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Told(dict[str, Any]):
+    """A body whose repr is short: a failing example is found again by its digest, and pages of it help nobody."""
+
+    def __repr__(self) -> str:
+        messages = self.get("messages", self.get("input", ()))
+        return f"<{self.get('model')}, {len(messages)} messages, {digest(self)[:12]}>"
+
+
+def conversations(wire: str) -> st.SearchStrategy[Told]:
+    return bodies(wire).map(Told)
 
 
 def read(wire: str, body: Body, edits: tuple[Edit, ...] = ()) -> Request:

@@ -93,7 +93,8 @@ class Edit:
     def id(self) -> str:
         """Content hash: the same edit made twice is one edit."""
         parts = [self.by, self.first, self.last, self.head, self.after]
-        parts += [f"{item.role}|{item.kind}|{item.call_id}|{item.id}|{item.text}" for item in self.put]
+        # An original that is carried along is its id, in memory as in the log.
+        parts += [item.id or f"{item.role}|{item.kind}|{item.call_id}||{item.text}" for item in self.put]
         return "x1-" + hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
