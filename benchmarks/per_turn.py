@@ -249,8 +249,8 @@ def run(sizes: list[int], turns: int, only: list[str], peers: Mapping[str, Subje
 def table(case: str, by_size: Mapping[str, Mapping[str, Timing]]) -> str:
     scale = "json.loads" if case == "read" else OURS
     names = list(next(iter(by_size.values())))
-    lines = [f"{case:36}" + "".join(f"{size:>34}" for size in by_size)]
-    lines.append(" " * 36 + f"{'cpu ms   least    wall       x':>34}" * len(by_size))
+    lines = [f"{case:36}" + "".join(f"{size:>38}" for size in by_size)]
+    lines.append(" " * 36 + f"{'cpu ms     least      wall      x':>38}" * len(by_size))
     for name in names:
         cells = [_cell(taken[name], taken[scale]) for taken in by_size.values()]
         lines.append(f"{name:36}" + "".join(cells))
@@ -258,7 +258,7 @@ def table(case: str, by_size: Mapping[str, Mapping[str, Timing]]) -> str:
 
 
 def _cell(one: Timing, scale: Timing) -> str:
-    return f"{one.cpu:10.3f}{one.least:8.3f}{one.wall:8.3f}{one.cpu / scale.cpu:8.1f}"
+    return f"{one.cpu:11.3f}{one.least:10.3f}{one.wall:10.3f}{one.cpu / scale.cpu:7.1f}"
 
 
 def promises(results: Results) -> list[str]:
