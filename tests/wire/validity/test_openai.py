@@ -137,6 +137,12 @@ def test_a_call_only_a_screen_could_answer_goes_with_its_reasoning():
     assert responses(said("go"), rs("rs_1"), seen, said("and?")) == [said("go"), said("and?")]
 
 
+def test_what_else_that_reasoning_led_to_goes_on_without_its_id():
+    seen = {"type": "computer_call", "id": "cu_1", "call_id": "c1", "action": {}}
+    items = responses(said("go"), rs("rs_1"), msg("msg_1"), seen, said("and?"))
+    assert items == [said("go"), {key: value for key, value in msg("msg_1").items() if key != "id"}, said("and?")]
+
+
 def test_silence_is_not_consent():
     request = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "x", "arguments": "{}"}
     assert responses(request, said("and?"))[1] == {

@@ -52,6 +52,8 @@ def _leaving(messages: Sequence[Json], index: int, request: Request) -> dict[int
     """The blocks of one message that may not stay, by position."""
     message, path = messages[index], f"messages.{index}.content"
     parts = blocks(message)
+    if not any(is_server_result(block) or kind(block) in (*SERVER_USE, "fallback") for block in parts):
+        return {}
     if role(message) != "assistant":
         return {at: _unasked(f"{path}.{at}", block) for at, block in enumerate(parts) if is_server_result(block)}
     leaving = _voided(parts, path)
@@ -113,9 +115,9 @@ def _left_open_before(messages: Sequence[Json], index: int, identity: str, reque
 
 def _without_advisor(parts: Sequence[Block], path: str, request: Request) -> dict[int, Finding]:
     """A26: advice stays only while the advisor is among the tools."""
-    if any(kind(tool).startswith("advisor") for tool in request.tools):
-        return {}
     advice = {at for at, block in enumerate(parts) if kind(block) == "advisor_tool_result"}
+    if not advice or any(kind(tool).startswith("advisor") for tool in request.tools):
+        return {}
     asked = {as_text(parts[at].get("tool_use_id")) for at in advice}
     advice |= {at for at, block in enumerate(parts) if kind(block) in SERVER_USE and as_text(block.get("id")) in asked}
     message = "advisor_tool_result blocks require the advisor tool in tools"
