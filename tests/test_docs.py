@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.fronts.cli.main import _parser, main
+from ebbtide.fronts.cli.main import command_line, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -56,7 +56,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_command_on_a_page_parses(page):
-    parser = _parser()
+    parser = command_line()
     for kind, text in blocks(page):
         for words in commands(text) if kind.split(" ")[0] in ("console", "sh") else ():
             assert parser.parse_args(words), words
