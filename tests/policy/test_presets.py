@@ -118,6 +118,7 @@ def test_where_the_newest_messages_are_too_large_they_give_way_too(name, last):
     assert (large in out) is False
     assert "begin" in out
     assert "next" in out
+    assert ('"t0"' in out) is (last == "result"), "the call stays, so the model knows what it did"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -198,9 +198,10 @@ def plan(
     for propose in always:
         draft.take(propose, down_to=None, arriving=False)
     held_back = _relieve(draft, pressure)
-    if draft.situation.tokens > budget.levels.hard:
-        for propose in last_resort:
-            draft.take(propose, down_to=budget.levels.hard, arriving=False)
+    for propose in last_resort:
+        if draft.situation.tokens <= budget.levels.hard:
+            break
+        draft.take(propose, down_to=budget.levels.hard, arriving=False)
     edits = (*draft.edits, *_unbound_thinking(view, draft.edits, now))
     after = view.apply(edits) if len(edits) > len(draft.edits) else draft.view
     return Plan(

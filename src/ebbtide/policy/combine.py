@@ -13,6 +13,9 @@ from ebbtide.core.leaving import original
 from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View
 
+SHORTENED = frozenset(("offload_results", "limit_output", "truncate_results", "budget_results"))
+"""Passes that leave a part of a result standing."""
+
 
 @dataclass(frozen=True, slots=True)
 class InStep:

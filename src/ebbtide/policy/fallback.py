@@ -10,12 +10,16 @@ from functools import partial
 from ebbtide.core.engine import Pass
 from ebbtide.core.stub import Template, render
 from ebbtide.passes import clear_results, evict
+from ebbtide.policy.combine import SHORTENED, Reopened
 
 
 def oldest_leave(stub: Template = render) -> tuple[Pass, ...]:
-    """Down to the newest messages, then old results, then all but the last message. The user's words stay."""
+    """Down to the newest messages, then results and what is left of them, then all but the last message.
+
+    The user's words stay.
+    """
     return (
         partial(evict, stub=stub),
-        partial(clear_results, keep_results=0),
+        Reopened(SHORTENED, partial(clear_results, keep_results=0)),
         partial(evict, keep=1, stub=stub),
     )

@@ -18,15 +18,13 @@ from ebbtide.core.tokens import MINI_CLAUDE
 from ebbtide.passes import budget_results, clear_results, offload_results, snip_results, truncate_results
 from ebbtide.passes.snip_results import same_file
 from ebbtide.passes.when import above, idle_for, when
-from ebbtide.policy.combine import InStep, Reopened
+from ebbtide.policy.combine import SHORTENED, InStep, Reopened
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import at_least_half, single
 from ebbtide.policy.model import Policy, Templates
 
 RESERVED = 20_000
 """Tokens set aside for the next input and its reply (R046)."""
-
-_SHORTENED = frozenset(("offload_results", "truncate_results", "budget_results"))
 
 
 def effective(window: int, _output: int = 0) -> int:
@@ -49,7 +47,7 @@ mini_claude = Policy(
             (
                 budget_results,
                 Reopened(
-                    _SHORTENED,
+                    SHORTENED,
                     when(
                         above(0.60),
                         partial(
@@ -63,7 +61,7 @@ mini_claude = Policy(
                 ),
                 # Any tool, whatever was done to it before: the cache is cold anyway (R132, R133).
                 Reopened(
-                    _SHORTENED | {"snip_results"},
+                    SHORTENED | {"snip_results"},
                     when(
                         idle_for(300),
                         partial(
