@@ -1,12 +1,12 @@
 """Errors, split by whose fault it is.
 
-    EbbtideError
-    ├── BadRequest     theirs: the body is not what it claims to be; `path` says where
-    ├── BadConfig      theirs: a setting that does not exist, or a value it cannot take
-    ├── WontFit        nobody's: valid, and still too large; says what the tokens are made of
-    ├── Blocked        nobody's: over the blocking level; compact or start anew
-    ├── StoreError     the disk's
-    └── BadEdit        ours: a pass proposed what the pairing rule forbids
+EbbtideError
+├── BadRequest     theirs: the body is not what it claims to be; `path` says where
+├── BadConfig      theirs: a setting that does not exist, or a value it cannot take
+├── WontFit        nobody's: valid, and still too large; says what the tokens are made of
+├── Blocked        nobody's: over the blocking level; compact or start anew
+├── StoreError     the disk's
+└── BadEdit        ours: a pass proposed what the pairing rule forbids
 """
 
 from __future__ import annotations
