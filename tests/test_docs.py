@@ -118,3 +118,15 @@ def test_the_example_runs_and_is_short(example, tmp_path, monkeypatch, capsys):
 
 def test_there_are_few_examples():
     assert 1 <= len(EXAMPLES) <= 6
+
+
+def test_the_tree_of_the_architecture_is_the_tree():
+    """What it names exists, and no module of the core, the drive or the top is left out."""
+    src = ROOT / "src" / "ebbtide"
+    tree = next(text for kind, text in blocks(ROOT / "ARCHITECTURE.md") if text.startswith("src/ebbtide/"))
+    named_there = set(re.findall(r"[\w-]+\.py", tree))
+    there = {path.name for folder in (src, ROOT / "scripts") for path in folder.rglob("*.py")}
+    owed = {path.name for folder in (src, src / "core", src / "drive") for path in folder.glob("*.py")}
+
+    assert named_there <= there
+    assert owed <= named_there | {"__init__.py"}
