@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from ebbtide import example
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.gauge import Readings
 from ebbtide.core.types import Usage
@@ -14,8 +15,8 @@ from ebbtide.formats import Call
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.history import History, history_of
 from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import STDIN, example, given, own_history
-from ebbtide.fronts.cli.stored import LAST, found
+from ebbtide.fronts.cli.sources import STDIN, given, own_history
+from ebbtide.fronts.cli.stored import LAST, found, records_of
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.fronts.cli.usage import Window, parts_of
 from ebbtide.wire import WIRES
@@ -64,7 +65,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = settled(args)
-    window = _weighed(example() if args.example else args.target, args.at, settings, args.max_bytes)
+    window = _weighed(str(example.path()) if args.example else args.target, args.at, settings, args.max_bytes)
     if args.json:
         screen.show_json(_as_dict(window))
     else:
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 def _weighed(target: str, at: int | None, settings: Settings, max_bytes: int) -> Window:
     if target != STDIN and not os.path.exists(target):
         info, log = found(settings.store, target)
-        return _of_history(history_of(log.read().records, session=info.session), at, settings)
+        return _of_history(history_of(records_of(info, log), session=info.session), at, settings)
     if own := own_history(target, max_bytes):
         return _of_history(own, at, settings)
     source = given(target, max_bytes)

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from ebbtide import example
 from ebbtide.core.types import Edit
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.history import History, Step
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import example, histories
+from ebbtide.fronts.cli.sources import histories
 from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.fronts.cli.worth import Worth, dollars, worth_of
@@ -55,7 +56,7 @@ def _dollars(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = histories(example() if args.example else args.target, settled(args), args.max_bytes)
+    found = histories(str(example.path()) if args.example else args.target, settled(args), args.max_bytes)
     if args.json:
         screen.show_json([_as_dict(history, args.price) for history in found])
         return 0

@@ -17,7 +17,7 @@ from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.history import History, history_of
 from ebbtide.fronts.cli.phrases import item_told
 from ebbtide.fronts.cli.settings import add_project, add_store, settled
-from ebbtide.fronts.cli.stored import LAST, found
+from ebbtide.fronts.cli.stored import LAST, found, records_of
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     info, log = found(settled(args).store, args.session, args.project)
-    records = log.read().records
+    records = records_of(info, log)
     masked = Counter[str]()
     if not args.no_redact:
         cleaned = [redact_tree(record) for record in records]

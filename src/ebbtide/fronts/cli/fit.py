@@ -7,17 +7,23 @@ import json
 import sys
 import time
 
+from ebbtide import example
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.view import View
 from ebbtide.drive import Context, Ready, fit
+from ebbtide.drive.projection import project
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.history import history_of
 from ebbtide.fronts.cli.phrases import report_told
 from ebbtide.fronts.cli.rehearsal import fitted
 from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import STDIN, Given, example, given
+from ebbtide.fronts.cli.sources import STDIN, Given, given
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.policy import default
 from ebbtide.store import open_store
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader
 
 _TOLD = 10  # repairs and notes: the same repair of every message says no more than the first
 
@@ -56,7 +62,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = settled(args)
-    source = given(example() if args.example else args.file, args.max_bytes)
+    source = given(str(example.path()) if args.example else args.file, args.max_bytes)
     request = source.data if source.recording is None else _last(source)
     ready = _fitted(args, settings, request, source.model)
     if args.explain:
@@ -79,6 +85,7 @@ def _fitted(args: argparse.Namespace, settings: Settings, request: bytes, model:
         if args.store:
             raise BadRequest("--store needs --session: which conversation is this a request of?")
         return fit(request, window=window, policy=settings.policy, model=model, wire=settings.wire)
+    _refuse_bad(request, settings.wire)
     context = Context(
         model=model,
         window=window,
@@ -90,6 +97,12 @@ def _fitted(args: argparse.Namespace, settings: Settings, request: bytes, model:
         clock=time.time,
     )
     return context.prepare(request)
+
+
+def _refuse_bad(request: bytes, wire: str | None) -> None:
+    """Before the session is opened: bad input leaves not even an empty folder."""
+    read = Reader(default.estimator, wire=WIRES[wire] if wire else None).read(request)
+    project(read, View.of(read.items), None)
 
 
 def _explain(args: argparse.Namespace, settings: Settings, request: bytes, ready: Ready) -> None:

@@ -72,7 +72,7 @@ def _run(arguments: list[str]) -> int:
     if arguments and arguments[0] in _ELSEWHERE and _installed(arguments[0]):
         code: int = import_module(f"ebbtide.fronts.{arguments[0]}.command").main(arguments[1:])
         return code
-    parser = _parser()
+    parser = command_line()
     args = parser.parse_args(arguments)
     if args.command is None:
         print(_OVERVIEW + _list(parser))
@@ -82,7 +82,7 @@ def _run(arguments: list[str]) -> int:
     return done
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ebb", description="Run 'ebb' alone for an overview.")
     parser.add_argument("--version", action="version", version=f"ebb {__version__}")
     parser.add_argument("--traceback", action="store_true", help="for a report of a fault: say where it broke")

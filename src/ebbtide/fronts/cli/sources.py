@@ -12,7 +12,6 @@ import sys
 import tempfile
 import zlib
 from dataclasses import dataclass
-from importlib import resources
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats import Call, Recording, load
@@ -21,7 +20,7 @@ from ebbtide.fronts.cli.history import History, history_of
 from ebbtide.fronts.cli.rehearsal import fitted, rehearsed
 from ebbtide.fronts.cli.screen import say, watched
 from ebbtide.fronts.cli.settings import Settings
-from ebbtide.fronts.cli.stored import found
+from ebbtide.fronts.cli.stored import found, records_of
 from ebbtide.store.lines import Position, header_of, scan
 from ebbtide.wire.body import read_body
 
@@ -70,20 +69,11 @@ def given(file: str, max_bytes: int) -> Given:
     return _recorded(name, raw, recording)
 
 
-def example() -> str:
-    """Path of the recorded session that comes with the package."""
-    folder = resources.files("ebbtide") / "example"
-    files = [one for one in folder.iterdir() if ".jsonl" in one.name] if folder.is_dir() else []
-    if not files:
-        raise BadRequest("this installation has no example session")
-    return str(files[0])
-
-
 def histories(target: str, settings: Settings, max_bytes: int, *, project: str | None = None) -> tuple[History, ...]:
     """A file's or a stored session's edits. What is not on disk under this name is looked for in the store."""
     if target != STDIN and not os.path.exists(target):
         info, log = found(settings.store, target, project)
-        return (history_of(log.read().records, session=info.session),)
+        return (history_of(records_of(info, log), session=info.session),)
     if own := own_history(target, max_bytes):
         return (own,)
     source = given(target, max_bytes)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.cli.screen import line
-from ebbtide.store import Reader, SessionInfo, Store, open_store
+from ebbtide.store import Position, Reader, Record, SessionInfo, Store, open_store
+from ebbtide.store.lines import scan
 
 LAST = "last"
 """Names the session that changed last."""
@@ -16,6 +19,14 @@ def found(root: str, name: str, project: str | None = None) -> tuple[SessionInfo
     store = open_store(root)
     info = chosen(store, root, name, project)
     return info, store.peek(info.session, project=info.project)
+
+
+def records_of(info: SessionInfo, log: Reader) -> list[Record]:
+    """Another program's file may stand where neither its session nor its project says: then the path is right."""
+    records = log.read().records
+    if records or not info.path:
+        return records
+    return scan([Path(info.path).read_bytes()], Position()).records
 
 
 def chosen(store: Store, root: str, name: str, project: str | None = None) -> SessionInfo:

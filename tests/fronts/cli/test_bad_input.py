@@ -1,0 +1,91 @@
+"""Bad input: a sentence with the place, exit code 2, no traceback, nothing written."""
+
+import json
+
+import pytest
+
+from fronts.cli.terminal import recorded, run_program
+
+_USER = b'{"role":"user","content":"x"}'
+
+HOSTILE = {
+    "empty": (b"", "empty"),
+    "blank": (b" \n ", "empty"),
+    "not JSON": (b"hello", "not JSON"),
+    "zeros": (b"\0\0\0", "not JSON"),
+    "cut short": (b'{"messages": [', "messages.0"),
+    "cut in a message": (b'{"messages": [{"role": "us', "messages.0"),
+    "a number": (b"7", "bare int"),
+    "null": (b"null", "bare"),
+    "an empty list": (b"[]", "list of 0"),
+    "an empty object": (b"{}", "messages"),
+    "messages is a number": (b'{"messages":7}', "messages"),
+    "input is a number": (b'{"input":7}', "input"),
+    "a message is a number": (b'{"messages":[1]}', "messages.0"),
+    "a message is null": (b'{"messages":[null]}', "messages.0"),
+    "an unknown role": (b'{"messages":[{"role":"alien","content":"x"}]}', "messages.0.role"),
+    "content is a number": (b'{"messages":[{"role":"user","content":7}]}', "messages.0.content"),
+    "a block is a number": (b'{"messages":[' + _USER + b',{"role":"user","content":[7]}]}', "messages.1.content.0"),
+    "NaN": (b'{"messages":[' + _USER + b'],"temperature":NaN}', "temperature"),
+    "NaN in a message": (b'{"messages":[' + _USER + b',{"role":"user","content":NaN}]}', "messages.1"),
+    "Infinity": (b'{"messages":[' + _USER + b'],"temperature":-Infinity}', "temperature"),
+    "not UTF-8": (b'{"messages":[{"role":"user","content":"\xff\xfe"}]}', "byte 39"),
+    "UTF-16": ('{"messages":[]}'.encode("utf-16"), "UTF-8"),
+    "nested deeply": (b'{"messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
+    "nested in a result": (
+        b'{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":'
+        + b'[{"a":' * 400 + b"1" + b"}]" * 400 + b"}]}]}",
+        "nested too deep",
+    ),
+    "two documents": (b'{"messages":[]} {}', "extra data"),
+    "no messages": (b'{"messages":[]}', "messages"),
+    "damaged gzip": (b"\x1f\x8b\x08 nothing", "gzip"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_fit_says_where_and_writes_nothing(ebb, tmp_path, name):
+    raw, place = HOSTILE[name]
+    (tmp_path / "in.json").write_bytes(raw)
+
+    for ran in (ebb("fit", stdin=raw), ebb("fit", "in.json"), ebb("fit", "in.json", "--session", "s")):
+        assert ran.code == 2
+        assert ran.out == b""
+        assert place in ran.err
+        assert "Traceback" not in ran.err
+    assert [one.name for one in tmp_path.iterdir()] == ["in.json"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("command", ["context", "explain"])
+def test_other_commands_end_with_a_sentence_too(ebb, name, command):
+    ran = ebb(command, "-", stdin=HOSTILE[name][0])
+
+    assert ran.code in (0, 2)
+    assert "Traceback" not in ran.err
+    assert "fault of ours" not in ran.err
+
+
+def test_the_real_program_shows_no_traceback():
+    ran = run_program("fit", stdin=HOSTILE["nested deeply"][0])
+
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert ran.stderr.count(b"\n") == 1
+
+
+def test_an_escaped_lone_surrogate_is_repaired(ebb):
+    ran = ebb("fit", stdin=b'{"messages":[{"role":"user","content":"a\\ud800b"}]}')
+
+    assert ran.code == 0
+    assert ran.json["messages"][0]["content"] == "a\ufffdb"
+
+
+def test_a_session_with_bad_rows_is_read_as_far_as_it_goes_and_says_so(ebb, tmp_path):
+    path = recorded(tmp_path / "s.jsonl", steps=2, usage=900)
+    path.write_bytes(path.read_bytes() + b'{"oops\n')
+
+    ran = ebb("context", path, "--json")
+
+    assert ran.code == 0
+    assert json.loads(ran.out)["billed"]
+    assert "row 6" in ran.err

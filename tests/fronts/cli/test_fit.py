@@ -1,0 +1,155 @@
+"""`ebb fit`: what goes in comes out, smaller where it must be, untouched where it need not be."""
+
+import json
+
+import pytest
+
+from ebbtide.core.stub import parse
+from ebbtide.wire.validity import violations
+from fronts.cli.terminal import PRESSED, recorded, request, run_program, written
+
+
+def test_what_fits_comes_out_byte_for_byte(ebb, tmp_path):
+    path = written(tmp_path / "r.json", request(2), indent=3)
+
+    ran = ebb("fit", path)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == path.read_bytes()
+
+
+@pytest.mark.parametrize("file", [[], ["-"]])
+def test_stdin_is_read_with_a_dash_and_without(ebb, file):
+    raw = json.dumps(request(2)).encode()
+
+    assert ebb("fit", *file, stdin=raw).out == raw
+
+
+def test_the_real_program_in_a_pipe():
+    ran = run_program("fit", *PRESSED, stdin=json.dumps(request()).encode())
+
+    assert ran.returncode == 0
+    assert violations("anthropic", json.loads(ran.stdout)) == []
+    assert len(ran.stdout) < len(json.dumps(request()))
+
+
+def test_what_does_not_fit_is_made_to(ebb, tmp_path):
+    ran = ebb("fit", written(tmp_path / "r.json", request()), *PRESSED)
+
+    assert ran.code == 0
+    assert len(ran.out) < 90_000
+    assert ran.json["messages"][0]["content"] == "fix the gauge"
+
+
+def test_what_cannot_fit_is_exit_code_3_and_says_what_it_is_made_of(ebb, tmp_path):
+    huge = {"model": "claude-opus-4-5", "max_tokens": 10, "system": "word " * 9000, "messages": request(1)["messages"]}
+
+    ran = ebb("fit", written(tmp_path / "r.json", huge), "--window", "4k")
+
+    assert (ran.code, ran.out) == (3, b"")
+    assert "system" in ran.err
+
+
+def test_explain_goes_to_stderr_and_leaves_the_data_alone(ebb, tmp_path):
+    path = written(tmp_path / "r.json", request())
+
+    quiet, told = ebb("fit", path, *PRESSED), ebb("fit", path, *PRESSED, "--explain")
+
+    assert told.out == quiet.out
+    assert "clear_results" in told.err
+    assert "until auto-compact" in told.err
+
+
+def test_explain_as_json_is_the_report(ebb, tmp_path):
+    ran = ebb("fit", written(tmp_path / "r.json", request()), *PRESSED, "--explain", "--json")
+
+    report = json.loads(ran.err)
+    assert report["tokens_before"] > report["tokens_after"]
+    assert {"by", "reason", "saved"} <= report["edits"][0].keys()
+
+
+def test_of_a_recorded_session_the_last_request_is_fitted(ebb, tmp_path):
+    ran = ebb("fit", recorded(tmp_path / "s.jsonl", steps=3))
+
+    assert ran.code == 0
+    assert "last request, of 3" in ran.err
+    assert len(ran.json["messages"]) == 5
+
+
+def test_the_session_that_comes_with_the_package_can_be_tried(ebb):
+    ran = ebb("fit", "--example", "--window", "60k")
+
+    assert ran.code == 0
+    assert ran.json["messages"]
+
+
+class TestRemembering:
+    def test_with_a_session_stubs_name_the_file_that_holds_the_original(self, ebb, tmp_path):
+        body = request()
+        ran = ebb("fit", written(tmp_path / "r.json", body), *PRESSED, "--session", "s", "--store", tmp_path / "kept")
+
+        blocks = [block for one in ran.json["messages"] for block in one["content"] if isinstance(block, dict)]
+        stubs = [(b, parse(b["content"])) for b in blocks if b["type"] == "tool_result" and parse(b["content"])]
+        block, stub = stubs[0]
+        originals = {b["tool_use_id"]: b["content"] for m in body["messages"] for b in m["content"] if "content" in b}
+        with open(stub.path, encoding="utf-8") as kept:
+            assert kept.read() == originals[block["tool_use_id"]]
+
+    def test_the_next_request_of_the_session_begins_as_the_last(self, ebb, tmp_path):
+        body = request()
+        longer = {**body, "messages": [*body["messages"], *request(25)["messages"][-2:]]}
+        options = [*PRESSED, "--session", "s", "--store", tmp_path / "kept"]
+
+        first = ebb("fit", written(tmp_path / "1.json", body), *options).json["messages"]
+        second = ebb("fit", written(tmp_path / "2.json", longer), *options).json["messages"]
+
+        bare = [json.dumps(one).replace('"cache_control": {"type": "ephemeral"}', "") for one in first[:-3]]
+        again = [json.dumps(one).replace('"cache_control": {"type": "ephemeral"}', "") for one in second]
+        assert again[: len(bare)] == bare
+
+    def test_without_one_nothing_is_written(self, ebb, tmp_path):
+        path = written(tmp_path / "r.json", request())
+
+        ebb("fit", path, *PRESSED)
+
+        assert [one.name for one in tmp_path.iterdir()] == ["r.json"]
+
+    def test_a_store_without_a_session_is_refused(self, ebb, tmp_path):
+        ran = ebb("fit", written(tmp_path / "r.json", request(1)), "--store", tmp_path / "kept")
+
+        assert ran.code == 2
+        assert "--session" in ran.err
+
+
+class TestLarge:
+    def test_a_body_of_ten_megabytes_is_fitted(self, ebb, tmp_path):
+        line = "src/tide/gauge.py:12: reading = level - datum\n" * 2000
+        body = request(0)
+        for n in range(110):
+            use = {"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"file_path": "x"}}
+            back = {"type": "tool_result", "tool_use_id": f"t{n}", "content": line + str(n)}
+            body["messages"] += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}]
+        path = written(tmp_path / "big.json", body)
+
+        ran = ebb("fit", path)
+
+        assert path.stat().st_size > 10_000_000
+        assert ran.code == 0
+        assert len(ran.out) < 1_000_000
+
+    def test_a_body_over_the_limit_is_refused_unread(self, ebb, tmp_path):
+        path = written(tmp_path / "r.json", request(3))
+
+        ran = ebb("fit", path, "--max-bytes", "1k")
+
+        assert (ran.code, ran.out) == (2, b"")
+        assert "1.0 KB" in ran.err
+        assert "--max-bytes" in ran.err
+
+    def test_a_small_file_that_unpacks_to_a_large_one_is_refused(self, ebb, tmp_path):
+        import gzip
+
+        path = tmp_path / "bomb.gz"
+        path.write_bytes(gzip.compress(b" " * 5_000_000))
+
+        assert ebb("fit", path, "--max-bytes", "100k").code == 2

@@ -1,0 +1,249 @@
+"""`ebb explain`, `why`, `show` and `diff`: who took what out, and the way back."""
+
+import json
+import re
+
+import pytest
+
+from fronts.cli.terminal import LINES, PRESSED, recorded, request, stored, written
+
+EVIL = "\x1b]0;owned\x07 \x1b[2J \x9b31m \u202egnp.exe\u2069 \u200b\x00 end"
+
+
+class TestExplain:
+    def test_every_edit_of_a_stored_session_has_author_object_reason_and_tokens(self, ebb, tmp_path):
+        stored(tmp_path)
+
+        told = ebb("explain", "nightly", "--json").json[0]
+
+        assert told["requests"] == 25
+        assert len(told["batches"]) >= 2
+        edit = told["batches"][0]["edits"][0]
+        assert (edit["by"], edit["what"]) == ("clear_results", "result of Read (src/f0.py)")
+        assert edit["why"]
+        assert edit["tokens"] > 0
+        assert edit["kept"] == ["t0.txt"]
+
+    def test_a_recorded_session_is_replayed_call_by_call(self, ebb, tmp_path):
+        told = ebb("explain", recorded(tmp_path / "s.jsonl"), *PRESSED, "--json").json[0]
+
+        assert told["requests"] == 24
+        assert [batch["request"] for batch in told["batches"]] == sorted(batch["request"] for batch in told["batches"])
+        assert told["batches"][0]["request"] < 24
+
+    def test_a_request_is_explained_as_fit_would_fit_it(self, ebb, tmp_path):
+        path = written(tmp_path / "r.json", request())
+
+        edits = ebb("explain", path, *PRESSED, "--json").json[0]["batches"][0]["edits"]
+        report = json.loads(ebb("fit", path, *PRESSED, "--explain", "--json").err)
+
+        assert [(one["by"], one["first"]) for one in edits] == [(one["by"], one["first"]) for one in report["edits"]]
+
+    def test_money_is_told_only_where_a_price_was(self, ebb, tmp_path):
+        stored(tmp_path)
+
+        assert "$" not in ebb("explain", "nightly").text
+        assert re.search(r"net -?\$\d", ebb("explain", "nightly", "--price", "5").text)
+
+    def test_worth_grows_with_every_request_and_the_rewrite_is_taken_off(self, ebb, tmp_path):
+        stored(tmp_path)
+
+        first, *_, last = ebb("explain", "nightly", "--json").json[0]["batches"]
+
+        assert first["requests_held"] > last["requests_held"]
+        assert first["edits"][0]["worth"] > last["edits"][0]["worth"] > 0
+        assert first["rewrite"] > 0
+        gains = sum(edit["worth"] for edit in first["edits"])
+        assert first["net"] == pytest.approx(gains - first["rewrite"], abs=1)
+
+    def test_where_nothing_left_it_says_so(self, ebb, tmp_path):
+        assert "Nothing was taken out, in 1 request." in ebb("explain", written(tmp_path / "r.json", request(1))).text
+
+    def test_requests_that_did_not_fit_are_told_and_the_replay_goes_on(self, ebb, tmp_path):
+        path = recorded(tmp_path / "s.jsonl", steps=4)
+
+        ran = ebb("explain", path, "--window", "50", "--json")
+
+        assert ran.code == 0
+        assert ran.json[0]["refusals"]
+
+
+class TestWhy:
+    def test_the_edit_the_reason_and_the_way_back(self, ebb, tmp_path):
+        stored(tmp_path)
+
+        ran = ebb("why", LINES + "0", "nightly")
+
+        assert "result of Read (src/f0.py) (message 2) was taken out" in ran.text
+        assert "clear_results" in ran.text
+        assert "ebb show nightly --handle t0.txt" in ran.text
+        assert re.search(r"ebb undo nightly p\d+", ran.text)
+
+    def test_every_way_back_works(self, ebb, tmp_path):
+        messages = stored(tmp_path)
+        blame = ebb("why", LINES + "0", "nightly", "--json").json["taken_out"][0]
+
+        by_handle, by_item, undo = (way.split()[1:] for way in blame["back"])
+
+        original = messages[2]["content"][0]["content"]
+        assert ebb(*by_handle).out.decode() == original
+        assert original in ebb(*by_item).text
+        assert ebb(*undo).code == 0
+        assert ebb("why", LINES + "0", "nightly", "--json").json["taken_out"][0]["undone"]
+
+    def test_what_the_model_still_sees_is_said_to_be_there(self, ebb, tmp_path):
+        stored(tmp_path, steps=3)
+
+        ran = ebb("why", "FIX THE gauge")
+
+        assert ran.text.startswith("The model still sees it: message 0 of nightly, user text")
+
+    def test_what_was_never_there_is_said_not_to_have_been(self, ebb, tmp_path):
+        stored(tmp_path, steps=3)
+
+        ran = ebb("why", "unheard of")
+
+        assert ran.code == 0
+        assert "never in the conversation" in ran.text
+
+    def test_a_recorded_file_can_be_asked(self, ebb, tmp_path):
+        ran = ebb("why", LINES + "0", recorded(tmp_path / "s.jsonl"), *PRESSED)
+
+        assert "was taken out" in ran.text
+
+    def test_an_empty_question_is_refused(self, ebb):
+        assert ebb("why", " ").code == 2
+
+
+class TestShow:
+    def test_stubs_are_marked_with_their_edit(self, ebb, tmp_path):
+        stored(tmp_path)
+
+        ran = ebb("show", "nightly")
+
+        assert re.search(r"^result of Read · \d+ tokens · ~ by clear_results: ", ran.text, re.MULTILINE)
+        assert "the gauge is fixed" in ran.text
+
+    def test_raw_has_nothing_taken_out(self, ebb, tmp_path):
+        messages = stored(tmp_path)
+
+        texts = [one["text"] for one in ebb("show", "nightly", "--raw", "--json").json]
+
+        assert messages[2]["content"][0]["content"] in texts
+        assert not [text for text in texts if text.startswith("[ebb:")]
+
+    def test_an_earlier_request_is_shown_as_it_went_out(self, ebb, tmp_path):
+        stored(tmp_path)
+        first = ebb("explain", "nightly", "--json").json[0]["batches"][0]["request"]
+
+        def stubs(at):
+            return [one for one in ebb("show", "nightly", "--at", at, "--json").json if "edit" in one]
+
+        assert stubs(first - 1) == []
+        assert stubs(first)
+
+    def test_a_stored_original_comes_out_byte_for_byte(self, ebb, tmp_path):
+        odd = "caf\u00e9 \x1b[31m \r\n\x00\u202e" * 3000
+        body = request(0)
+        use = {"type": "tool_use", "id": "odd", "name": "Bash", "input": {}}
+        body["messages"] += [{"role": "assistant", "content": [use]}]
+        body["messages"] += [
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "odd", "content": odd}]}
+        ]
+        ebb("fit", written(tmp_path / "r.json", body), "--window", "30k", "--session", "s")
+
+        assert ebb("show", "s", "--handle", "odd.txt").out == odd.encode()
+
+    @pytest.mark.parametrize("handle", ["nothing.txt", "../nightly.jsonl", "/etc/hostname", "..", ""])
+    def test_a_handle_of_nobody_is_refused(self, ebb, tmp_path, handle):
+        stored(tmp_path, steps=20)
+
+        ran = ebb("show", "nightly", f"--handle={handle}")
+
+        assert (ran.code, ran.out) == (2, b"") if handle else ran.code == 0
+
+    def test_another_programs_session_in_the_store_is_shown(self, ebb, tmp_path):
+        place = tmp_path / "projects" / "-home-me-app"
+        place.mkdir(parents=True)
+        recorded(place / "s1.jsonl", steps=2)
+
+        assert "fix the gauge" in ebb("show", "s1").text
+
+
+class TestDiff:
+    def test_before_and_after_of_each_edit(self, ebb, tmp_path):
+        stored(tmp_path)
+        batch = ebb("explain", "nightly", "--json").json[0]["batches"][0]
+
+        ran = ebb("diff", "nightly", "--edit", batch["id"])
+
+        assert ran.text.count("\n+[ebb: result of Read, ") == len(batch["edits"])
+        assert "\n-" + LINES in ran.text
+
+    def test_one_edit_by_the_beginning_of_its_id(self, ebb, tmp_path):
+        stored(tmp_path)
+        edit = ebb("explain", "nightly", "--json").json[0]["batches"][0]["edits"][1]
+
+        told = ebb("diff", "nightly", "--edit", edit["id"][:12], "--json").json
+
+        assert [one["edit"] for one in told] == [edit["id"]]
+        assert told[0]["before"][0]["text"] == LINES * 300 + "1" or told[0]["before"][0]["text"].endswith("1")
+
+    def test_an_edit_that_is_not_there_is_bad_input(self, ebb, tmp_path):
+        stored(tmp_path, steps=3)
+
+        assert ebb("diff", "nightly", "--edit", "p999").code == 2
+
+
+class TestHostileText:
+    """Whatever a tool printed, the terminal stays as it was."""
+
+    @pytest.fixture
+    def home(self, tmp_path):
+        messages = [{"role": "user", "content": f"hello {EVIL}"}]
+        for n in range(24):
+            use = {"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {"file_path": EVIL}}
+            back = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"{EVIL} {n}\n" * 200}
+            messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}]
+        written(tmp_path / "r.json", {"model": f"claude {EVIL}", "max_tokens": 100, "messages": messages})
+        return tmp_path
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["sessions"],
+            ["show", "s"],
+            ["diff", "s"],
+            ["explain", "s"],
+            ["why", "end", "s"],
+            ["context", "s"],
+            ["undo", "s"],
+        ],
+        ids=lambda words: words[0],
+    )
+    def test_it_is_made_visible(self, ebb, home, words):
+        assert ebb("fit", "r.json", *PRESSED, "--session", "s", "--explain").code == 0
+
+        ran = ebb.on_a_terminal(*words)
+        bare = re.sub(r"\x1b\[[\d;]*[mK]|\x1b\[\?25[hl]|\x1b\[\d*[AG]", "", ran.text + ran.err)  # what rich writes
+
+        assert ran.code == 0
+        assert not set(bare) & set("\x1b\x07\x9b\u202e\u2069\u200b\x00")
+        assert "\\x1b" in bare
+
+    def test_the_report_of_fit_is_no_way_in_either(self, ebb, home):
+        ran = ebb("fit", "r.json", *PRESSED, "--explain")
+
+        assert not set(ran.err) & set("\x1b\x07\x9b\u202e\u2069\u200b\x00")
+
+    def test_json_is_plain_ascii(self, ebb, home):
+        ebb("fit", "r.json", *PRESSED, "--session", "s")
+
+        assert ebb("show", "s", "--json").out.isascii()
+
+
+def test_a_long_item_is_cut_and_shown_whole_when_asked(ebb, tmp_path):
+    stored(tmp_path, steps=2)
+
+    assert "… 139 more lines" in ebb("show", "nightly").text
+    assert ebb("show", "nightly", "--full").text.count(LINES) == 300

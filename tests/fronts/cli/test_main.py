@@ -1,0 +1,124 @@
+"""The door: overview, help, exit codes, streams, and what happens when something goes wrong."""
+
+import re
+import shlex
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from ebbtide.fronts.cli.main import command_line, main
+from fronts.cli.terminal import PROGRAM, on_a_terminal, request, run_program, stored, written
+
+COMMANDS = ["fit", "context", "explain", "why", "sessions", "show", "diff", "undo", "redo", "verify", "gc", "export"]
+
+
+def test_alone_it_prints_an_overview_that_names_every_command(ebb):
+    ran = ebb()
+
+    assert ran.code == 0
+    assert all(re.search(rf"^  {name} ", ran.text, re.MULTILINE) for name in COMMANDS)
+
+
+def test_the_version_is_the_packages():
+    ran = run_program("--version")
+
+    assert (ran.returncode, ran.stdout) == (0, b"ebb 0.1.0\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_teaches_with_examples_that_parse(ebb, name):
+    """An example in a help text names only options that exist."""
+    ran = ebb(name, "--help")
+    examples = re.findall(r"^  (?:cat \S+ \| )?ebb ([^|>\n]+)", ran.text.partition("examples:")[2], re.MULTILINE)
+
+    assert ran.code == 0
+    assert len(examples) >= 2
+    for words in examples:
+        assert command_line().parse_args(shlex.split(words)).command == name
+
+
+@pytest.mark.parametrize(
+    "words", [["nonsense"], ["fit", "--nonsense"], ["gc", "--older-than", "soon"], ["explain", "x", "--price", "nan"]]
+)
+def test_wrong_words_are_bad_input(ebb, words):
+    ran = ebb(*words)
+
+    assert ran.code == 2
+    assert ran.out == b""
+    assert "error" in ran.err
+
+
+@pytest.mark.parametrize("words", [["--window", "many"], ["--policy", "nobody"]])
+def test_a_wrong_setting_is_refused_with_what_would_be_right(ebb, tmp_path, words):
+    ran = ebb("fit", written(tmp_path / "r.json", request(1)), *words)
+
+    assert ran.code == 2
+    assert ran.out == b""
+    assert words[1] in ran.err
+
+
+def test_a_file_that_is_not_there_is_bad_input_and_says_what_is(ebb, tmp_path):
+    stored(tmp_path, steps=2)
+
+    ran = ebb("explain", "nowhere.json")
+
+    assert ran.code == 2
+    assert "nowhere.json" in ran.err
+    assert "nightly" in ran.err
+
+
+def test_a_reader_that_leaves_is_no_error():
+    piped = subprocess.Popen([*PROGRAM, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    piped.stdout.close()
+    told = piped.stderr.read()
+    piped.stderr.close()
+
+    assert piped.wait() in (0, 141)
+    assert told == b""
+
+
+def test_ctrl_c_ends_quietly_with_130(monkeypatch, capsys):
+    class Interrupted:
+        @staticmethod
+        def read(_):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Interrupted))
+
+    assert main(["fit"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_store_that_cannot_be_read_is_not_the_users_fault(ebb, tmp_path):
+    (tmp_path / "projects").write_text("a file where a folder should be")
+
+    ran = ebb("sessions")
+
+    assert (ran.code, ran.out) == (1, b"")
+    assert ran.err.count("\n") == 1
+
+
+def test_main_returns_a_code_and_never_leaves_by_itself():
+    assert main(["--version"]) == 0
+    assert main(["fit", "--nonsense"]) == 2
+
+
+class TestTerminal:
+    def test_colour_on_a_terminal_none_in_a_pipe_none_where_nobody_wants_it(self, tmp_path):
+        body = written(tmp_path / "r.json", request(3))
+
+        assert "\x1b[" in on_a_terminal("context", body)[1]
+        assert b"\x1b[" not in run_program("context", body).stdout
+        assert not re.search(r"\x1b\[3\dm", on_a_terminal("context", body, env={"NO_COLOR": "1"})[1])
+
+    def test_an_encoding_without_the_symbols_gets_letters(self, tmp_path):
+        body = written(tmp_path / "r.json", request(3))
+
+        ran = run_program("context", body, env={"PYTHONIOENCODING": "latin-1"})
+
+        assert ran.returncode == 0
+        assert b"# # #" not in ran.stdout.split(b"\n")[0]
+        assert ran.stdout.count(b"#") >= 1
+        assert "⛁".encode() not in ran.stdout
