@@ -135,12 +135,13 @@ def arrival_passes_leave_alone_what_was_sent(trial: Trial) -> None:
 
 
 def what_left_can_be_read_back(trial: Trial) -> None:
-    """Word for word in a blob of the edit that took it; thinking is in the log alone, and no stub claims otherwise."""
+    """Word for word in a blob of an edit that covers it; thinking is in the log alone, and no stub claims otherwise."""
     for edit, item in trial.gone():
         # A transcript of a run has its words; what is not words is in the log.
         if item.kind in ("thinking", "opaque") or not (item.text or (item.media and edit.first == edit.last)):
             continue
-        kept = [blob.text for blob in edit.blobs]
+        covering = [one for one in trial.plan.edits if item in trial.covered(one)]
+        kept = [blob.text for one in covering for blob in one.blobs]
         assert any(item.text == text or _inside(item, text) for text in kept), f"{edit.by} lost {item.kind}"
 
 
