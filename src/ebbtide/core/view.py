@@ -7,6 +7,7 @@ what it sent then, a fork finds its own edits, and a client that moves or clears
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -205,15 +206,19 @@ class View:
         return False
 
     def _crosses(self, edit: Edit, span: tuple[int, int]) -> bool:
-        for other in {id(owner): owner for owner in self.owner.values()}.values():
-            theirs = _range(other, self.index)
-            if theirs is None or edit.after or other.after:
-                continue
-            apart = theirs[1] < span[0] or span[1] < theirs[0]
-            inside = span[0] <= theirs[0] and theirs[1] <= span[1]
-            if not apart and not inside:
-                return True
-        return False
+        """What stands is apart and in order, so only the range that begins last before each end can cross."""
+        if edit.after:
+            return False
+        before = bisect_left(self._standing, (span[0], -1)) - 1
+        within = bisect_left(self._standing, (span[1] + 1, -1)) - 1
+        overhangs = before >= 0 and self._standing[before][1] >= span[0]
+        return overhangs or (within > before and self._standing[within][1] > span[1])
+
+    @cached_property
+    def _standing(self) -> list[tuple[int, int]]:
+        """The ranges of the edits shown."""
+        edits = {id(edit): edit for edit in self.owner.values() if not edit.after}
+        return sorted(span for edit in edits.values() if (span := _range(edit, self.index)) is not None)
 
 
 def _sum(items: Iterable[Item]) -> int:

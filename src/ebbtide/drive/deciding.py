@@ -40,6 +40,7 @@ class Moment:
         newest = self.state.sent[-1] if self.state.sent else None
         readings = self.readings()
         tokens = gauge(readings)
+        scale = _scale(gauge, readings, tokens)
         return Situation(
             budget=Budget(
                 window=self.window,
@@ -48,8 +49,8 @@ class Moment:
                 overhead=sum(self.request.overhead),
             ),
             tokens=tokens,
-            scale=_scale(gauge, readings) or 1.0,
-            scale_new=_scale(gauge, readings),
+            scale=scale or 1.0,
+            scale_new=scale,
             utilisation=tokens / max(1, self.policy.usable(self.window, output)),
             warm=self._warmth().messages,
             new=self._first_new(),
@@ -108,7 +109,7 @@ class Moment:
         )
 
 
-def _scale(gauge: Gauge, readings: Readings) -> float:
+def _scale(gauge: Gauge, readings: Readings, tokens: int) -> float:
     """How far the gauge falls for each estimated token that leaves; 0 where it only believes bills.
 
     What such a gauge has billed still falls by what an edit frees (R043), at one to one.
@@ -117,7 +118,7 @@ def _scale(gauge: Gauge, readings: Readings) -> float:
     if not step:
         return 1.0
     less = replace(readings, view=readings.view - step, since=readings.since - step)
-    return (gauge(readings) - gauge(less)) / step
+    return (tokens - gauge(less)) / step
 
 
 def _last_bill(state: State) -> Usage | None:

@@ -15,6 +15,7 @@ from ebbtide.store.lines import Record
 
 # Any fixed value will do; changing it would change every uuid we ever wrote.
 _NAMESPACE = uuid.UUID("6ebb71de-0000-5000-8000-000000000001")
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _TYPES = {"assistant": "assistant", "system": "system", "developer": "system"}
 MESSAGES = ("user", "assistant", "system")
 """The record types that carry a message."""
@@ -50,7 +51,8 @@ def message_record(
     }
     if wire is not None:
         record["wire"] = wire
-    return {**record, **(extra or {}), "uuid": record_uuid(record), "timestamp": timestamp(at)}
+    record |= extra or {}
+    return {**record, "uuid": record_uuid(record), "timestamp": timestamp(at)}
 
 
 def summary_record(
@@ -78,10 +80,13 @@ def summary_record(
 
 
 def record_uuid(record: Mapping[str, object]) -> str:
-    """What `uuid` must be in a record of ours. `verify` compares."""
-    parts = [record.get(key) for key in ("sessionId", "parentUuid", "message", "wire")]
-    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return str(uuid.uuid5(_NAMESPACE, canonical))
+    """What `uuid` must be in a record of ours. `verify` compares.
+
+    The ids of a message's items say all of its content; where there are none, the message itself is told.
+    """
+    content = [record.get("ebbids")] if "ebbids" in record else [record.get("message"), record.get("wire")]
+    told = _CANONICAL([record.get("sessionId"), record.get("parentUuid"), *content])
+    return str(uuid.uuid5(_NAMESPACE, told))
 
 
 def thread(records: Iterable[Record], leaf: str | None = None) -> list[Record]:

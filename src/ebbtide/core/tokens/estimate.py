@@ -21,7 +21,6 @@ Unit = Literal["classes", "chars", "utf8", "utf16"]
 
 Rounding = Literal["ceil", "floor", "half_up"]
 
-_LETTERS = string.ascii_letters.encode()
 _LOWER, _UPPER = string.ascii_lowercase.encode(), string.ascii_uppercase.encode()
 _DIGITS, _PUNCTUATION = string.digits.encode(), string.punctuation.encode()
 _CONTROL = bytes({*range(32), 127} - set(b"\t\n\r"))
@@ -36,11 +35,15 @@ def _table(classes: Mapping[str, bytes]) -> bytes:
     return bytes(table)
 
 
-_WORD = _table({"a": _LETTERS})
-_CASE = _table({"a": _LOWER, "A": _UPPER, "0": _DIGITS, "x": _CONTROL})
-_RUN = _table({".": _PUNCTUATION})
-_NUMBER = _table({"0": _DIGITS})
-_LINE = _table({"n": b"\n"})
+_LETTER, _CAPITAL, _DIGIT, _MARK, _NEWLINE, _OTHER = 1, 2, 4, 8, 16, 32
+_KIND = bytearray(256)
+"""Each byte's class, a bit each; a capital has two, so that it continues a word and begins a run of capitals."""
+for _bits, _members in (
+    *((_LETTER, _LOWER), (_LETTER | _CAPITAL, _UPPER), (_DIGIT, _DIGITS)),
+    *((_MARK, _PUNCTUATION), (_NEWLINE, b"\n"), (_OTHER, _CONTROL)),
+):
+    for _byte in _members:
+        _KIND[_byte] = _bits
 _SCRIPT = _table(
     {
         "k": bytes(range(0x80, 0xC0)),  # inside a character
@@ -58,16 +61,19 @@ _NOT_CJK = bytes(set(range(256)) - set(range(0xE3, 0xEE)))
 
 
 def _ascii_weight(raw: bytes) -> float:
-    case = raw.translate(_CASE).count
+    kinds = raw.translate(_KIND)
+    # A class begins where its bit is set and the byte before lacks it: all places at once, as one large number.
+    whole = int.from_bytes(kinds, "little")
+    begins = (whole & ~(whole << 8)).to_bytes(len(kinds) + 1, "little").count
     return (
-        0.46 * raw.translate(_WORD).count(b" a")
-        + 0.70 * case(b"aA")
-        + 0.20 * case(b"A")
-        + 1.03 * raw.translate(_RUN).count(b" .")
-        + 1.37 * raw.translate(_NUMBER).count(b" 0")
-        + 0.18 * case(b"0")
-        + 1.37 * raw.translate(_LINE).count(b" n")
-        + 1.10 * case(b"x")  # a control character is a token in o200k and in Claude 2's vocabulary
+        0.46 * (begins(_LETTER) + begins(_LETTER | _CAPITAL))
+        + 0.70 * begins(_CAPITAL)  # inside a word
+        + 0.20 * kinds.count(_LETTER | _CAPITAL)
+        + 1.03 * begins(_MARK)
+        + 1.37 * begins(_DIGIT)
+        + 0.18 * kinds.count(_DIGIT)
+        + 1.37 * begins(_NEWLINE)
+        + 1.10 * kinds.count(_OTHER)  # a control character is a token in o200k and in Claude 2's vocabulary
     )
 
 

@@ -52,6 +52,7 @@ from ebbtide.wire.validity.anthropic.blocks import (
     role,
     same_parts,
 )
+from ebbtide.wire.validity.anthropic.ordinary import is_ordinary
 from ebbtide.wire.validity.findings import Finding, Json, Log, refuse, refuse_hopeless
 from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_parts
 
@@ -60,6 +61,10 @@ Body = Mapping[str, Json]
 
 def check(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
     """All that is wrong from `since` on. An unsound body is only told that: nothing else can be read from it."""
+    return [] if is_ordinary(body, since, taken, marked) else _judged(body, since, taken, marked)
+
+
+def _judged(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
     if found := unsound_parts(body, "messages", since):
         return found
     seen = request(body, since, taken)
