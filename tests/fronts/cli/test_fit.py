@@ -123,9 +123,9 @@ class TestRemembering:
 
 class TestLarge:
     def test_a_body_of_ten_megabytes_is_fitted(self, ebb, tmp_path):
-        line = "src/tide/gauge.py:12: reading = level - datum\n" * 2000
+        line = "src/tide/gauge.py:12: reading = level - datum\n" * 600
         body = request(0)
-        for n in range(110):
+        for n in range(370):
             use = {"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"file_path": "x"}}
             back = {"type": "tool_result", "tool_use_id": f"t{n}", "content": line + str(n)}
             body["messages"] += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}]
