@@ -310,19 +310,19 @@ def test_sage_is_set_for_the_model(home):
     assert load(home, policy="sage", model="gpt-4o").policy().estimator.per_message == 8
 
 
-def test_a_longer_ttl_is_asked_for_with_our_marks_and_not_with_the_clients(home):
+@pytest.mark.parametrize(
+    ("client", "asked", "given"), [(3600.0, None, 300.0), (3600.0, "1h", 3600.0), (300.0, "1h", 300.0)]
+)
+def test_our_marks_ask_for_the_ttl_that_was_set_and_the_clients_mark_before_them_allows(home, client, asked, given):
+    """TTLs may not rise along a request (A48), and the client's own mark is not ours to lengthen."""
     places = [
-        Place(
-            section="messages", index=n, tokens_before=5_000 * (n + 1), marked=n == 0, ttl=3600.0 if n == 0 else 300.0
-        )
+        Place(section="messages", index=n, tokens_before=5_000 * (n + 1), marked=n == 0, ttl=300.0 if n else client)
         for n in range(4)
     ]
 
-    usual = load(home).policy().marks(places, model="gpt")
-    longer = load(home, ttl="1h").policy().marks(places, model="gpt")
+    marks = load(home, ttl=asked).policy().marks(places, model="gpt")
 
-    assert {place.ttl for place in usual} == {300.0}
-    assert {place.ttl for place in longer} == {3600.0}
+    assert {place.ttl for place in marks} == {given}
 
 
 def test_overflow_is_applied(home):

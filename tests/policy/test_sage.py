@@ -153,6 +153,7 @@ def test_overflow_error_raises_at_the_threshold_and_changes_nothing():
     assert below.report.edits == ()
     assert "text" in refused.value.made_of.messages
     assert "What would help" in str(refused.value)
+    assert refused.value.limit == 160_000
 
 
 @pytest.mark.parametrize("overflow", [one for one in OVERFLOWS if one != "error"])
