@@ -39,7 +39,8 @@ def test_it_loads_without_a_problem_and_claims_no_bill(recording):
 
 
 def _named(propose):
-    return propose.func.__name__ if isinstance(propose, partial) else propose.__name__
+    inner = getattr(propose, "propose", propose)
+    return inner.func.__name__ if isinstance(inner, partial) else inner.__name__
 
 
 def test_every_pass_of_the_default_policy_has_something_to_do_in_it(recording):

@@ -44,9 +44,8 @@ ONLY_THEIRS: dict[str, dict[str, str]] = {
     "openai_responses": {"R3": _BY_ORDER, "R4": _BY_ORDER, "R3+4": _BY_ORDER},
 }
 """What the upstream refuses and we accept."""
-OPEN: dict[str, set[str]] = {"anthropic": {"A3", "A49"}, "openai_chat": set(), "openai_responses": {"R11"}}
-"""What the hardener misses as yet: operator text that is not text, a mark of the whole request (below in small), and a
-call answered by another type's output."""
+OPEN: dict[str, set[str]] = {"anthropic": set(), "openai_chat": set(), "openai_responses": {"R11"}}
+"""What the hardener misses as yet: a call answered by another type's output."""
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -89,7 +88,6 @@ def test_what_the_hardener_returns_is_accepted_by_both(wire: str, data: st.DataO
     assert [str(one) for one in refusals_bytes(wire, raw) if one.rule not in known] == []
 
 
-@pytest.mark.xfail(strict=True, reason="A49: the hardener does not look at a mark of the whole request")
 def test_a_mark_of_the_whole_request_is_hardened_too() -> None:
     asked = [{"role": "user", "content": "look"}]
     body = {"model": "claude-opus-4-8", "max_tokens": 9, "messages": asked, "cache_control": {"type": "forever"}}

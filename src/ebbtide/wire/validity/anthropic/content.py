@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ebbtide.wire.validity.anthropic import media
 from ebbtide.wire.validity.anthropic.blocks import (
     NO_OUTPUT,
     SERVER_USE,
@@ -27,6 +26,7 @@ from ebbtide.wire.validity.anthropic.blocks import (
     with_blocks,
     without,
 )
+from ebbtide.wire.validity.anthropic.media import document, image
 from ebbtide.wire.validity.findings import SHAPE, Json, Log, Note, as_text, safe_id
 
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -65,10 +65,19 @@ def cleaned(turn: Turn, request: Request, log: Log) -> Turn | None:
     kept = []
     for index, part in enumerate(content):
         place = Place(f"{path}.content.{index}", role(message), request, log.note)
-        block = cleaned_block(part, place)
+        block = _told(part, place) if place.role == "system" else cleaned_block(part, place)
         if block is not None:
             kept.append(block)
     return Turn(turn.at, _signed_or_none(with_blocks(message, kept), path, log))
+
+
+def _told(part: Json, place: Place) -> Block | None:
+    """A3: an operator's turn is text."""
+    block = cleaned_block(part, place)
+    if block is None or kind(block) == "text":
+        return block
+    place.note("A3", place.path, "a system message may contain only text", "block dropped")
+    return None
 
 
 def cleaned_block(part: Json, place: Place) -> Block | None:
@@ -272,11 +281,11 @@ def _text(block: Block, place: Place) -> Block | None:
 
 
 def _image(block: Block, place: Place) -> Block:
-    return media.image(block, place.path, place.note)
+    return image(block, place.path, place.note)
 
 
 def _document(block: Block, place: Place) -> Block:
-    return media.document(block, place.path, place.note)
+    return document(block, place.path, place.note)
 
 
 _RULES: dict[str, Callable[[Block, Place], Block | None]] = {

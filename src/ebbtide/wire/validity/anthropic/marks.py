@@ -1,4 +1,4 @@
-"""A45, A48: at most four cache breakpoints, and never a longer one after a shorter one.
+"""A45, A48, A49 of the whole: at most four cache breakpoints, and never a longer one after a shorter one.
 
 A breakpoint too many is dropped from the earliest message: the latest ones reach furthest, and those on tools and
 system are what every request shares. (A46, A47 and A49 live in `content`, with the blocks.)
@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.wire.validity.anthropic.blocks import Block, blocks, numbered, with_blocks, without
+from ebbtide.wire.validity.anthropic.content import is_mark
 from ebbtide.wire.validity.findings import Finding, Json, Log
 
 MOST = 4
+_MALFORMED = "cache_control: Input should be 'ephemeral' with ttl '5m' or '1h'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class _Mark:
 
 
 def broken(body: Mapping[str, Json], since: int, marked: int | None) -> Iterator[Finding]:
+    if _automatic(body) and not is_mark(body["cache_control"]):
+        yield Finding("A49", "cache_control", _MALFORMED)
     if marked is not None and _harmless(list(_marks(body, since)), marked + _automatic(body)):
         return
     found = list(_marks(body))
@@ -49,6 +53,9 @@ def _harmless(new: Sequence[_Mark], before: int) -> bool:
 
 
 def trimmed(body: Mapping[str, Json], log: Log) -> Mapping[str, Json]:
+    if _automatic(body) and not is_mark(body["cache_control"]):
+        log.note("A49", "cache_control", _MALFORMED, "mark dropped")
+        body = {key: value for key, value in body.items() if key != "cache_control"}
     found = list(_marks(body))
     surplus = max(0, len(found) + _automatic(body) - MOST)
     going = sorted(found, key=lambda mark: mark.part != "messages")[:surplus]

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from ebbtide.wire.validity.anthropic import marks, preamble
 from ebbtide.wire.validity.anthropic.blocks import THINKING, Block, blocks, calls, kind, role
 from ebbtide.wire.validity.anthropic.content import CALL_ID, TOOL_NAME
+from ebbtide.wire.validity.anthropic.marks import broken as broken_marks
+from ebbtide.wire.validity.anthropic.preamble import broken_tools, mended
 from ebbtide.wire.validity.anthropic.structure import MOST
 from ebbtide.wire.validity.findings import Json, Log
 from ebbtide.wire.validity.soundness import is_sound
@@ -34,7 +35,7 @@ def is_ordinary(body: Mapping[str, Json], since: int, taken: AbstractSet[str], m
     before = messages[since - 1] if since else {"role": "assistant"}
     walk = _Walk(body, before, taken)
     return all(walk.takes(messages[n]) for n in range(since, len(messages))) and not any(
-        marks.broken(body, since, marked or 0)
+        broken_marks(body, since, marked or 0)
     )
 
 
@@ -47,8 +48,8 @@ def _preamble(body: Mapping[str, Json]) -> bool:
     log = Log()
     if not is_sound({name: value for name, value in body.items() if name != "messages"}):
         return False
-    preamble.mended(body, log)
-    return not log and not any(preamble.broken_tools(body.get("tools")))
+    mended(body, log)
+    return not log and not any(broken_tools(body.get("tools")))
 
 
 class _Walk:
