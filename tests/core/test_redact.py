@@ -41,6 +41,8 @@ INNOCENT = [
     "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
     "sha512-" + base64.b64encode(hashlib.sha512(b"x").digest()).decode(),
     "/Users/somebody/Work/project/src/ebbtide/fronts/cli/Main2Test3.py",
+    "src/Foo1/barQux2/Klmnop3/vwxyzHJ/DGTR",
+    "Test1Test2Test3Test1Test2Test3Test",
     "the-quick-brown-fox-jumps-over-the-lazy-dog-42-Times",
     "toolu_01A2b3C4d5E6f7G8h9J0kLmN",
     "password=********",
@@ -60,6 +62,7 @@ def test_a_known_shape_is_masked_wherever_it_stands(kind):
 @pytest.mark.parametrize("text", NAMED)
 def test_a_value_with_a_telling_name_is_masked_and_the_name_stays(text):
     assert redact(text)[0] == NAMED[text]
+    assert redact(NAMED[text]) == (NAMED[text], {})
 
 
 @pytest.mark.parametrize("text", INNOCENT)

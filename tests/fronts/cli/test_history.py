@@ -7,7 +7,7 @@ import pytest
 
 from fronts.cli.terminal import LINES, PRESSED, recorded, request, stored, written
 
-EVIL = "\x1b]0;owned\x07 \x1b[2J \x9b31m \u202egnp.exe\u2069 \u200b\x00 end"
+EVIL = "\x1b]0;owned\x07 \x1b[2J \x9b31m \u202egnp.exe\u2069 \u200b\x00\x7f end"
 
 
 class TestExplain:
@@ -23,6 +23,7 @@ class TestExplain:
         assert edit["why"]
         assert edit["tokens"] > 0
         assert edit["kept"] == ["t0.txt"]
+        assert edit["usd"] is None
 
     def test_a_recorded_session_is_replayed_call_by_call(self, ebb, tmp_path):
         told = ebb("explain", recorded(tmp_path / "s.jsonl"), *PRESSED, "--json").json[0]
@@ -31,6 +32,13 @@ class TestExplain:
         assert [batch["request"] for batch in told["batches"]] == sorted(batch["request"] for batch in told["batches"])
         assert told["batches"][0]["request"] < 24
 
+    def test_a_bill_for_another_request_is_not_believed(self, ebb, tmp_path):
+        """After the first edit the recorded usage is that of a request which was never sent."""
+        told = ebb("explain", recorded(tmp_path / "s.jsonl", usage=26_000), *PRESSED, "--json").json[0]
+
+        assert told["batches"][0]["tokens_before"] > 26_000
+        assert told["batches"][-1]["tokens_before"] < 26_000
+
     def test_a_request_is_explained_as_fit_would_fit_it(self, ebb, tmp_path):
         path = written(tmp_path / "r.json", request())
 
@@ -38,6 +46,7 @@ class TestExplain:
         report = json.loads(ebb("fit", path, *PRESSED, "--explain", "--json").err)
 
         assert [(one["by"], one["first"]) for one in edits] == [(one["by"], one["first"]) for one in report["edits"]]
+        assert not any(one["kept"] for one in edits)
 
     def test_money_is_told_only_where_a_price_was(self, ebb, tmp_path):
         stored(tmp_path)
@@ -142,6 +151,22 @@ class TestShow:
         assert stubs(first - 1) == []
         assert stubs(first)
 
+    def test_a_batch_that_was_undone_is_in_the_requests_before_and_not_after(self, ebb, tmp_path):
+        messages = stored(tmp_path)
+        batch = ebb("explain", "nightly", "--json").json[0]["batches"][-1]
+        ebb("undo", "nightly")
+        more = [{"role": "assistant", "content": "done"}, {"role": "user", "content": "thanks"}]
+        body = {"model": "claude-opus-4-5", "max_tokens": 10, "messages": [*messages, *more]}
+        ebb("fit", "--session", "nightly", stdin=json.dumps(body).encode())
+
+        def by_batch(at):
+            made = {edit["id"] for edit in batch["edits"]}
+            shown = ebb("show", "nightly", "--at", at, "--json").json
+            return [one for one in shown if one.get("edit", {}).get("id") in made]
+
+        assert by_batch(batch["request"])
+        assert not by_batch(26)
+
     def test_a_stored_original_comes_out_byte_for_byte(self, ebb, tmp_path):
         odd = "caf\u00e9 \x1b[31m \r\n\x00\u202e" * 3000
         body = request(0)
@@ -239,7 +264,10 @@ class TestHostileText:
     def test_json_is_plain_ascii(self, ebb, home):
         ebb("fit", "r.json", *PRESSED, "--session", "s")
 
-        assert ebb("show", "s", "--json").out.isascii()
+        out = ebb("show", "s", "--json").out
+
+        assert out.isascii()
+        assert not set(out) & {0x00, 0x07, 0x1B, 0x7F}
 
 
 def test_a_long_item_is_cut_and_shown_whole_when_asked(ebb, tmp_path):

@@ -62,8 +62,7 @@ def data(raw: bytes) -> None:
 
 def show_json(value: object, *, file: TextIO | None = None) -> None:
     """Pure ASCII, so that it is as harmless on a terminal as it is exact in a pipe."""
-    text = json.dumps(value, indent=2, default=str).replace("\x7f", "\\u007f")
-    print(text, file=file or sys.stdout)
+    print(json.dumps(value, indent=2, default=str), file=file or sys.stdout)
 
 
 def console(file: TextIO | None = None) -> Console:
