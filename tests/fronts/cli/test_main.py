@@ -79,6 +79,18 @@ def test_a_reader_that_leaves_is_no_error():
     assert told == b""
 
 
+def test_a_reader_that_leaves_in_the_middle_is_no_error_either(tmp_path):
+    stored(tmp_path)
+    words = [*PROGRAM, "show", "nightly", "--full", "--raw", "--store", str(tmp_path)]
+    piped = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    piped.stdout.readline()
+    piped.stdout.close()
+    told = piped.stderr.read()
+    piped.stderr.close()
+
+    assert (piped.wait(), told) == (141, b"")
+
+
 def test_ctrl_c_ends_quietly_with_130(monkeypatch, capsys):
     class Interrupted:
         @staticmethod

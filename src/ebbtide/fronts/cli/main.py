@@ -60,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _forget_stdout()
         return NO_READER
     except SystemExit as done:
-        return done.code if isinstance(done.code, int) else OURS
+        # argparse leaves with 0 or 2; rich leaves with 1 where nobody reads any more.
+        return done.code if done.code in (DONE, THEIRS) else NO_READER
     except Exception as failed:
         # The last door: the person gets a sentence and an exit code.
         if "--traceback" in arguments:
