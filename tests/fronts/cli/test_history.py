@@ -179,13 +179,13 @@ class TestShow:
 
         assert ebb("show", "s", "--handle", "odd.txt").out == odd.encode()
 
-    @pytest.mark.parametrize("handle", ["nothing.txt", "../nightly.jsonl", "/etc/hostname", "..", ""])
+    @pytest.mark.parametrize("handle", ["nothing.txt", "../nightly.jsonl", "/etc/hostname", ".."])
     def test_a_handle_of_nobody_is_refused(self, ebb, tmp_path, handle):
         stored(tmp_path, steps=20)
 
         ran = ebb("show", "nightly", f"--handle={handle}")
 
-        assert (ran.code, ran.out) == (2, b"") if handle else ran.code == 0
+        assert (ran.code, ran.out) == (2, b"")
 
     def test_another_programs_session_in_the_store_is_shown(self, ebb, tmp_path):
         place = tmp_path / "projects" / "-home-me-app"
@@ -206,13 +206,13 @@ class TestDiff:
         assert "\n-" + LINES in ran.text
 
     def test_one_edit_by_the_beginning_of_its_id(self, ebb, tmp_path):
-        stored(tmp_path)
+        messages = stored(tmp_path)
         edit = ebb("explain", "nightly", "--json").json[0]["batches"][0]["edits"][1]
 
         told = ebb("diff", "nightly", "--edit", edit["id"][:12], "--json").json
 
         assert [one["edit"] for one in told] == [edit["id"]]
-        assert told[0]["before"][0]["text"] == LINES * 300 + "1" or told[0]["before"][0]["text"].endswith("1")
+        assert told[0]["before"][0]["text"] == messages[4]["content"][0]["content"]
 
     def test_an_edit_that_is_not_there_is_bad_input(self, ebb, tmp_path):
         stored(tmp_path, steps=3)
