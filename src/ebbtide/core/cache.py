@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from ebbtide.core.marks import LOOK_BACK, minimum
@@ -100,6 +101,7 @@ class Health:
         }
 
 
+@lru_cache(maxsize=64)
 def prices_for(model: str, ttl: float) -> Prices:
     """Claude charges for writing, more for an hour than for five minutes; others write at the price of input."""
     if _explicit(model):

@@ -6,10 +6,10 @@ A record is one JSON object of the session's log. What repeats from turn to turn
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ebbtide.core.chain import Chain
 from ebbtide.core.shelf import digest
 from ebbtide.core.tokens import Calibration
 from ebbtide.core.types import Blob, Edit, Item, Kind, Role, Sent, Usage
@@ -44,8 +44,8 @@ class State:
     sent: tuple[Sent, ...] = ()
     """The last few requests."""
     turns: int = 0
-    messages: tuple[str, ...] = ()
-    """Uuids of the message records that made up the last request."""
+    messages: Chain = field(default_factory=Chain)
+    """Uuids of the message records that made up the last request; each follows from the one before."""
     calibration: Calibration = field(default_factory=Calibration)
     taken: Mapping[str, str] = field(default_factory=dict)
     """Names on the shelf, lower-cased, with the digest of what stands there."""
@@ -105,26 +105,30 @@ def _with_undone(state: State, undone: tuple[str, ...]) -> State:
 
 
 def _turn(state: State, record: Mapping[str, object]) -> State:
-    before = state.sent[-1].prefix if state.sent else ()
-    prefix = before[: _int(record, "out_base")] + tuple(map(str, _list(record, "out_add")))
+    before = state.sent[-1].prefix if state.sent else Chain()
+    links = Chain(before) if not isinstance(before, Chain) else before
     sent = Sent(
         at=_float(record, "at"),
         model=_str(record, "model"),
         system=_str(record, "system"),
         tools=_str(record, "tools"),
-        prefix=prefix,
+        prefix=links.grown(_int(record, "out_base"), [str(link) for link in _list(record, "out_add")]),
         tokens=_int(record, "tokens"),
         marks=tuple(int(str(mark)) for mark in _list(record, "marks")),
         ttl=_float(record, "ttl", 300.0),
     )
-    messages = state.messages[: _int(record, "base")] + tuple(map(str, _list(record, "add")))
-    skipped = 0 if record.get("edited") else 1
+    messages = state.messages.grown(_int(record, "base"), [str(one) for one in _list(record, "add")])
+    return after_turn(state, sent, messages, edited=bool(record.get("edited")))
+
+
+def after_turn(state: State, sent: Sent, messages: Chain, *, edited: bool) -> State:
+    """A request went out. What its record says, for those who have the values at hand."""
     return replace(
         state,
         sent=(*state.sent[-(KEEP - 1) :], sent),
         turns=state.turns + 1,
         messages=messages,
-        counters=_add(state.counters, skipped_count=skipped),
+        counters=state.counters if edited else _add(state.counters, skipped_count=1),
     )
 
 
@@ -225,14 +229,6 @@ def _item_from(record: object) -> Item:
 def usage_out(record: Mapping[str, object]) -> Usage:
     names = ("input", "cache_read", "cache_write", "output")
     return Usage(**{name: max(0, _int(record, name)) for name in names})
-
-
-def shared(before: Sequence[str], now: Sequence[str]) -> int:
-    """How many leading links two chains share. A link says all before it, so one comparison decides, or a bisection."""
-    most = min(len(before), len(now))
-    if most == 0 or before[most - 1] == now[most - 1]:
-        return most
-    return bisect_left(range(most), True, key=lambda n: before[n] != now[n])
 
 
 def _add(counters: Mapping[str, int], **more: int) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ in `raw` and leaves as it came.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -144,7 +144,7 @@ class Sent:
     """Hash of the system prompt."""
     tools: str
     """Hash of the tool list."""
-    prefix: tuple[str, ...]
+    prefix: Sequence[str]
     """Chained hash after each message that went out: equal at n means the first n+1 messages were equal."""
     tokens: int
     """Our estimate of the whole request."""

@@ -52,31 +52,41 @@ class View:
 
     def extend(self, items: Sequence[Item]) -> View:
         """The same conversation, grown. Costs what is new, unless an edit was waiting for one of the new items."""
-        return self.regrow(len(self.items), items)
+        return self.regrow(len(self.items), self.items + tuple(items))
 
-    def regrow(self, kept: int, items: Sequence[Item]) -> View:
-        """The first `kept` items and then these. Cheap where these begin with the old ones under the same ids.
+    def regrow(self, kept: int, items: tuple[Item, ...]) -> View:
+        """These items, of which the first `kept` are ours. Cheap where what follows begins with the ids it had.
 
         Clients move cache marks: the last messages come back with other bytes and the same content.
         """
-        tail = self.items[kept:]
-        shown = self.entries[len(self.entries) - len(tail) :]
-        untouched = shown == tail and [item.id for item in items[: len(tail)]] == [item.id for item in tail]
-        if not untouched or any(item.id in self.dormant for item in items[len(tail) :]):
-            return View.of((*self.items[:kept], *items), self.edits)
-        new = tuple(items)
+        tail, new = self.items[kept:], items[kept:]
+        if not self._only_grows(tail, new):
+            return View.of(items, self.edits)
+        plain = self.entries is self.items
         return View(
-            items=self.items[:kept] + new,
+            items=items,
             edits=self.edits,
-            entries=self.entries[: len(self.entries) - len(tail)] + new,
+            entries=items if plain else self.entries[: len(self.entries) - len(tail)] + new,
             tokens=self.tokens - _sum(tail) + _sum(new),
             owner=self.owner,
             dormant=self.dormant,
         )
 
+    def _only_grows(self, tail: tuple[Item, ...], new: tuple[Item, ...]) -> bool:
+        if tail and self.entries[len(self.entries) - len(tail) :] != tail:
+            return False
+        if [item.id for item in tail] != [item.id for item in new[: len(tail)]]:
+            return False
+        return not self.dormant or not any(item.id in self.dormant for item in new[len(tail) :])
+
     def apply(self, edits: Iterable[Edit]) -> View:
         """The view with more edits recorded."""
         return View.of(self.items, (*self.edits, *edits))
+
+    @property
+    def edited(self) -> bool:
+        """Whether any edit shows: something stands in, or something is left out."""
+        return bool(self.owner) or len(self.entries) != len(self.items)
 
     def is_ours(self, entry: Item) -> bool:
         """Stands in for something, or is a stand-in that a client fed back: no pass may touch it again."""

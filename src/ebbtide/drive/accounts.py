@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ebbtide.core.engine import Plan, Situation
-from ebbtide.core.journal import shared
 from ebbtide.core.types import Composition, Edit
 from ebbtide.core.view import View
-from ebbtide.drive.projection import Projection
 from ebbtide.drive.report import Report
 from ebbtide.store import Record
 from ebbtide.wire.reading import stand_in_marks
@@ -65,14 +63,10 @@ def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
     return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
 
 
-def price(
-    situation: Situation, view: View, tokens: int, out: Projection, before: Projection | None
-) -> tuple[int, float, float]:
+def price(situation: Situation, view: View, tokens: int, warm: int) -> tuple[int, float, float]:
     """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
     prices, scale = situation.prices, situation.scale
-    # An edit ends the warm part where it begins.
-    alike = shared(before.chain if before else (), out.chain)
-    warm = min(tokens, round(sum(out.tokens[: min(situation.warm, alike)]) * scale))
+    warm = min(tokens, round(warm * scale))
     removed = sum(item.tokens for item in view.items) - view.tokens
     new = sum(entry.tokens for entry in view.entries[situation.new :])
     whole = tokens + round(removed * scale)

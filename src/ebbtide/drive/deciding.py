@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ebbtide.core import journal
 from ebbtide.core.cache import Warmth, anchor, prices_for, warmth
+from ebbtide.core.chain import shared
 from ebbtide.core.engine import Budget, Situation
 from ebbtide.core.gauge import Gauge, Readings
 from ebbtide.core.journal import State
@@ -83,7 +83,7 @@ class Moment:
         before, view, chain = self.before, self.view, self.projection.chain
         if before is not None and before.edits is view.edits and len(before.items) <= len(view.items):
             return len(before.entries)
-        carried = max((journal.shared(one.prefix, chain) for one in self.state.sent), default=0)
+        carried = max((shared(one.prefix, chain) for one in self.state.sent), default=0)
         return len(view.entries) - entries_in_last(view, len(chain) - carried) if carried else 0
 
     def readings(self) -> Readings:
@@ -99,7 +99,7 @@ class Moment:
             calibration=self.state.calibration,
             model=request.model,
             view=view.tokens,
-            messages=len(self.projection.tokens),
+            messages=len(self.projection.starts),
             system=system,
             tools=tools,
             last=_last_bill(self.state),

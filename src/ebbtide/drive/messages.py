@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ebbtide.core.chain import Chain
 from ebbtide.store import Record, message_record
 from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
@@ -21,7 +22,7 @@ class Transcript:
     project: str = ""
     known: dict[str, str] = field(default_factory=dict)
     """From parent and item ids to the record's uuid."""
-    path: list[str] = field(default_factory=list)
+    path: Chain = field(default_factory=Chain)
 
     def absorb(self, records: Iterable[Mapping[str, object]]) -> None:
         """Learn what the log holds."""
@@ -33,12 +34,14 @@ class Transcript:
     def advance(self, request: Request, now: float) -> list[Record]:
         """Records for the messages of this request that the log does not have yet."""
         same = min(request.body.same, len(self.path))
-        path, records = self.path[:same], []
+        last = self.path[same - 1] if same else None
+        path, records = list[str](), list[Record]()
         for n in range(same, len(request.messages)):
             after = request.firsts[n + 1] if n + 1 < len(request.firsts) else len(request.items)
             ids = [item.id for item in request.items[request.firsts[n] : after]]
-            records += self._add(request.wire, request.messages[n], ids, path, now)
-        self.path = path
+            last = self._add(request.wire, request.messages[n], ids, last, now, records)
+            path.append(last)
+        self.path = self.path.grown(same, path)
         return records
 
     def reply(self, reader: Reader, messages: Sequence[Any], now: float) -> Iterator[Record]:
@@ -46,16 +49,18 @@ class Transcript:
         wire = reader.last_wire
         if wire is None:
             return
-        path = self.path[:]
+        last, records = self.path[-1] if self.path else None, list[Record]()
         for message in messages:
-            yield from self._add(wire, message, reader.ids(wire, message), path, now)
+            last = self._add(wire, message, reader.ids(wire, message), last, now, records)
+        yield from records
 
-    def _add(self, wire: Wire, message: Any, ids: list[str], path: list[str], now: float) -> list[Record]:
-        parent = path[-1] if path else None
+    def _add(
+        self, wire: Wire, message: Any, ids: list[str], parent: str | None, now: float, records: list[Record]
+    ) -> str:
+        """The uuid of a message, whose record is added where the log has none."""
         key = _key(parent, ids)
         if key in self.known:
-            path.append(self.known[key])
-            return []
+            return self.known[key]
         own = message if wire.name == "anthropic" else {"role": _role(message), "content": _words(wire, message)}
         record = message_record(
             own,
@@ -66,9 +71,9 @@ class Transcript:
             wire=None if wire.name == "anthropic" else message,
             extra={"ebbids": ids, **({} if wire.name == "anthropic" else {"ebbwire": wire.name})},
         )
-        path.append(str(record["uuid"]))
-        self.known[key] = path[-1]
-        return [record]
+        records.append(record)
+        self.known[key] = str(record["uuid"])
+        return self.known[key]
 
 
 def _key(parent: object, ids: Sequence[object]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ebbtide.core import journal
+from ebbtide.core.chain import shared
 from ebbtide.core.content import forgotten_files
 from ebbtide.core.engine import Plan, Situation, plan
 from ebbtide.core.errors import Blocked, WontFit
@@ -35,6 +35,8 @@ from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
 
 _log = logging.getLogger("ebbtide")
+_TTL = 300.0
+"""What a provider keeps a prefix for where nobody asked for longer, seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,8 @@ class Session:
         if isinstance(loaded, Reading):
             request = self._absorb(loaded, body, request, now)
         view = self._folded(request)
-        self._projection = project(request, view, self._projection)
+        last, self._projection = self._projection, None
+        self._projection = project(request, view, last)
         moment = Moment(
             policy=self.policy, window=self.window, state=self.state, request=request, view=view,
             projection=self._projection, before=self._view, now=now,
@@ -104,23 +107,28 @@ class Session:
         situation = moment.situation(gauge=gauge, trigger=trigger, target=target, shelf=self._shelf())
         made = self._plan(view, situation) if may_edit else None
         edits, failures = (yield from self._persist(made.edits)) if made else ((), ())
-        projection = self._projection
+        projection, warm = self._projection, situation.warm
         if made and edits:
             view = made.after if len(edits) == len(made.edits) else view.apply(edits)
             projection = project(request, view, None)
+            # An edit ends the warm part where it begins.
+            warm = min(warm, shared(self._projection.chain, projection.chain))
         tree, marks = self._marked(request, view, projection)
         out = request.body.emit(tree)
-        report = self._report(request, made, view, edits, situation, projection)
+        report = self._report(request, made, view, edits, situation, projection, projection.tokens_in(warm))
         notes = [*failures, *(["the lock is held elsewhere: nothing new was planned"] if not may_edit else [])]
         if made is not None:
             self._refuse(report, situation)
-        records = self._records(request, situation, projection, made, edits, now, request.wire.marks(tree))
+        stood = request.wire.marks(tree) if marks or projection.marks_in(len(projection.marked)) else ((), _TTL)
+        records = self._records(request, situation, projection, made, edits, now, stood)
         notes += yield from self._commit(records, now, may_edit)
         # From here on the edits are those of the log: what is recorded is recognised by identity.
         self._view = replace(view, edits=self.state.edits) if edits else view
-        self._projection = replace(projection, edits=self.state.edits) if edits else projection
+        projection.edits = self.state.edits
+        self._projection = projection
         self._tell(made, edits, notes, projection)
-        report = noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
+        if notes or marks:
+            report = noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
         return Prepared(
             body=out, report=report, turn=self.state.turns, model=request.model, estimated=self._estimate(request, view)
         )
@@ -147,7 +155,7 @@ class Session:
     def _folded(self, request: Request) -> View:
         view = self._view
         if view is not None and view.edits is self.state.edits and request.same <= len(view.items):
-            return view.regrow(request.same, request.items[request.same :])
+            return view.regrow(request.same, request.items)
         return View.of(request.items, self.state.edits)
 
     # --- deciding ------------------------------------------------------------------------------------------------
@@ -160,7 +168,7 @@ class Session:
 
     def _estimate(self, request: Request, view: View) -> int:
         made = self._projection
-        messages = len(made.tokens) if made else 0
+        messages = len(made.starts) if made else 0
         return self.policy.estimator.total(view.tokens + sum(request.overhead), messages)
 
     def _plan(self, view: View, situation: Situation) -> Plan | None:
@@ -210,7 +218,7 @@ class Session:
     # --- going out -----------------------------------------------------------------------------------------------
 
     def _marked(self, request: Request, view: View, made: Projection) -> tuple[Mapping[str, Any], Sequence[Any]]:
-        if self.policy.marks is None or not (view.owner or self.mark_always):
+        if self.policy.marks is None or not (view.edited or self.mark_always):
             return made.tree, ()
         return marked(request, made, self.policy.marks)
 
@@ -222,6 +230,7 @@ class Session:
         edits: Sequence[Edit],
         situation: Situation,
         out: Projection,
+        warm: int,
     ) -> Report:
         freed = (made.before.tokens - view.tokens) if made else 0
         whole = made is not None and len(edits) == len(made.edits)
@@ -233,9 +242,9 @@ class Session:
             window=self.window,
             auto_at=situation.budget.levels.auto,
             edits=tuple(edits),
-            held=len({id(edit) for edit in view.owner.values()}),
+            held=len({id(edit) for edit in view.owner.values()}) if view.owner else 0,
             compose=partial(composition, request.overhead, view),
-            price=partial(price, situation, view, after, out, self._projection),
+            price=partial(price, situation, view, after, warm),
             repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
             forgotten=forgotten_files(made.before, view) if made and edits else (),
             notes=tuple(notes_of(made)),
@@ -246,15 +255,14 @@ class Session:
         now: float, marks: tuple[Sequence[int], float],
     ) -> list[Record]:  # fmt: skip
         records = self._transcript.advance(request, now)
-        path = tuple(self._transcript.path)
-        base = journal.shared(self.state.messages, path)
+        path = self._transcript.path
+        base = shared(self.state.messages, path)
         if made and edits:
             records.append(self._plan_record(made, edits, situation, request, now))
-        before = self.state.sent[-1].prefix if self.state.sent else ()
-        shared = journal.shared(before, out.chain)
+        alike = shared(self.state.sent[-1].prefix if self.state.sent else (), out.chain)
         turn = ebb(
             "turn", at=now, base=base, add=list(path[base:]), wire=request.wire.name, model=request.model,
-            system=request.system, tools=request.tools, out_base=shared, out_add=list(out.chain[shared:]),
+            system=request.system, tools=request.tools, out_base=alike, out_add=list(out.chain[alike:]),
             tokens=situation.tokens, marks=list(marks[0]), ttl=marks[1], edited=bool(edits),
             overhead=list(request.overhead), max_output=request.max_output,
         )  # fmt: skip

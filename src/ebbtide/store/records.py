@@ -6,15 +6,15 @@ from the session, the parent and the message alone, so a second run gives the sa
 
 from __future__ import annotations
 
+import hashlib
 import json
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ebbtide.store.lines import Record
 
 # Any fixed value will do; changing it would change every uuid we ever wrote.
-_NAMESPACE = uuid.UUID("6ebb71de-0000-5000-8000-000000000001")
+_NAMESPACE = bytes.fromhex("6ebb71de000050008000000000000001")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _TYPES = {"assistant": "assistant", "system": "system", "developer": "system"}
 MESSAGES = ("user", "assistant", "system")
@@ -84,9 +84,14 @@ def record_uuid(record: Mapping[str, object]) -> str:
 
     The ids of a message's items say all of its content; where there are none, the message itself is told.
     """
-    content = [record.get("ebbids")] if "ebbids" in record else [record.get("message"), record.get("wire")]
-    told = _CANONICAL([record.get("sessionId"), record.get("parentUuid"), *content])
-    return str(uuid.uuid5(_NAMESPACE, told))
+    ids = record.get("ebbids")
+    content = (
+        "\0".join(map(str, ids)) if isinstance(ids, list) else _CANONICAL([record.get("message"), record.get("wire")])
+    )
+    told = f"{record.get('sessionId')}\0{record.get('parentUuid')}\0{content}"
+    mark = hashlib.sha1(_NAMESPACE + told.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    # The shape of a name-based UUID, version 5 (RFC 9562).
+    return f"{mark[:8]}-{mark[8:12]}-5{mark[13:16]}-{8 | int(mark[16], 16) & 3:x}{mark[17:20]}-{mark[20:32]}"
 
 
 def thread(records: Iterable[Record], leaf: str | None = None) -> list[Record]:

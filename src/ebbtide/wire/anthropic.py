@@ -163,10 +163,9 @@ def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, 
         found += [_place("system", i, 0, one, tools + share * (i + 1)) for i, one in enumerate(body["system"])]
     messages = body[key]
     start = max(0, len(messages) - _TAIL)
-    before = tools + system + sum(tokens[:start])
     for i in range(start, len(messages)):
         content = messages[i].get("content")
-        before += tokens[i]
+        before = tools + system + tokens[i]
         if isinstance(content, list):
             found += [_place("messages", i, j, one, before) for j, one in enumerate(content)]
     return found

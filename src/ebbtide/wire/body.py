@@ -33,7 +33,7 @@ class Body:
     """How many leading messages are unchanged since the body read before."""
     emit: Callable[[Tree], Any]
     """A tree made from this one, in the form the request came in."""
-    given: Sequence[Any] = field(default_factory=list, repr=False)
+    given: list[Any] = field(default_factory=list, repr=False)
     """The client's own messages, to recognise them next time."""
     text: _Text | None = field(default=None, repr=False)
 
@@ -74,9 +74,12 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     origin: dict[int, tuple[Any, Any]] = {}
     if previous is not None and previous.key == key and previous.text is None:
         known = _common(previous.given, given)
-        messages = previous.messages[:known]
         origin = previous.emit.origin if isinstance(previous.emit, _Restore) else {}
-    messages.extend(_plain(message, origin) for message in given[known:])
+        messages = previous.messages[:known] if origin else []
+    new = given[known:]
+    plain = [_plain(message, origin) for message in new]
+    # Where nothing had to be made plain, the one copy of the client's list serves as both.
+    messages = given if not origin and all(map(is_, plain, new)) else [*messages, *plain]
     tree = {**request, key: messages}
     emit = _Restore(request, key, messages, given, origin)
     return Body(tree=tree, key=key, same=known, emit=emit, given=given)
@@ -86,11 +89,11 @@ _NEAR = 4
 """How far from the end clients change messages as a habit: they move cache marks and reminders there."""
 
 
-def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
+def _common(before: list[Any], now: list[Any]) -> int:
     """How many leading messages are equal. List equality looks at identity first, in C."""
     most = min(len(before), len(now))
     for n in range(most, max(0, most - _NEAR) - 1, -1):
-        if list(before[:n]) == list(now[:n]):
+        if (before if n == len(before) else before[:n]) == (now if n == len(now) else now[:n]):
             return n
     return next(i for i in range(most) if before[i] is not now[i] and before[i] != now[i])
 

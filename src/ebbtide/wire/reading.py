@@ -29,7 +29,7 @@ class Request:
     items: tuple[Item, ...]
     same: int
     """Leading items that the request before already had."""
-    firsts: Sequence[int]
+    firsts: list[int]
     """Place in `items` where each message begins."""
     model: str
     max_output: int
@@ -120,7 +120,7 @@ class Reader:
         kept: tuple[Item, ...] = ()
         firsts: list[int] = []
         if last is not None and body.same == len(last.messages):
-            kept, firsts = last.items, list(last.firsts)
+            kept, firsts = last.items, last.firsts
         else:
             if last is not None and body.same:
                 kept, firsts = last.items[: last.firsts[body.same]], list(last.firsts[: body.same])

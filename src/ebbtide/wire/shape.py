@@ -94,7 +94,7 @@ class Wire(Protocol):
         """The response as messages of the next request."""
 
     def places(self, body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int]) -> list[Place]:
-        """Where cache breakpoints may stand. `tokens` per message, `overhead` of tools and system."""
+        """Where cache breakpoints may stand. `tokens` up to and with each message, `overhead` of tools and system."""
 
     def marks(self, body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
         """Messages near the end that carry a breakpoint, whoever set it, and the shortest TTL among them."""

@@ -136,7 +136,7 @@ def _turns(records: Sequence[Record]) -> Iterator[Turn]:
             at=sent.at,
             model=sent.model,
             wire=_known(str(record.get("wire"))),
-            path=state.messages,
+            path=tuple(state.messages),
             planned=tuple(batch.id for batch in planned),
             undone=frozenset(state.undone),
             marked=bool(sent.marks),

@@ -1,0 +1,65 @@
+"""Links of a chained hash: each says all before it. A chain that grows shares what it had, and costs what is new."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
+
+
+class Chain(Sequence[str]):
+    """A value, though two chains may share a list: neither looks beyond its own end."""
+
+    __slots__ = ("_end", "_links")
+
+    def __init__(self, links: Iterable[str] = ()) -> None:
+        self._links: list[str] = list(links)
+        self._end = len(self._links)
+
+    @classmethod
+    def _over(cls, links: list[str], end: int) -> Chain:
+        made = cls.__new__(cls)
+        made._links, made._end = links, end
+        return made
+
+    def grown(self, kept: int, links: Sequence[str]) -> Chain:
+        """The first `kept` links and then these."""
+        if kept < self._end or self._end < len(self._links):
+            # Another chain has grown over this one, or this one is cut: the list is no longer shared.
+            return Chain([*self._links[:kept], *links])
+        self._links.extend(links)
+        return Chain._over(self._links, len(self._links))
+
+    def __len__(self) -> int:
+        return self._end
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        if isinstance(place, slice):
+            start, stop, step = place.indices(self._end)
+            whole = start == 0 and step == 1
+            return Chain._over(self._links, stop) if whole else tuple(self._links[start:stop:step])
+        if not -self._end <= place < self._end:
+            raise IndexError(place)
+        return self._links[place if place >= 0 else self._end + place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._links[: self._end])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Chain | tuple | list):
+            return NotImplemented
+        return len(self) == len(other) and shared(self, other) == len(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def shared(before: Sequence[str], now: Sequence[str]) -> int:
+    """How many leading links two chains share. A link says all before it, so one comparison decides, or a bisection."""
+    most = min(len(before), len(now))
+    if most == 0 or before[most - 1] == now[most - 1]:
+        return most
+    return bisect_left(range(most), True, key=lambda n: before[n] != now[n])
