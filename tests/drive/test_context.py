@@ -291,6 +291,20 @@ class TestFit:
         assert ready.report.tokens_after <= 40_000
         assert violations("anthropic", ready.body) == []
 
+    @pytest.mark.parametrize("more", ['"temperature":1e999', '"seed":' + "7" * 5000, '"top_p":1.10'])
+    def test_a_body_that_fits_leaves_byte_for_byte_whatever_its_numbers(self, more):
+        huge = json.dumps(result(0, 20_000))
+        raw = f'{{"model":"m","max_tokens":10,{more},"messages":[{{"role":"user","content":"go"}},{json.dumps(call(0))},{huge}]}}'.encode()
+
+        same = ebbtide.fit(raw, window=1_000_000).body == raw
+
+        assert same
+
+    @pytest.mark.parametrize("broken", [{"tools": 7}, {"messages": [{"role": "assistant", "tool_calls": 7}]}])
+    def test_a_wrong_shape_is_refused_and_never_a_crash(self, broken):
+        with pytest.raises(BadRequest):
+            ebbtide.fit({"model": "m", "messages": [{"role": "user", "content": "go"}], **broken})
+
     def test_fit_keeps_nothing_and_says_so(self):
         text = json.dumps(ebbtide.fit(body(loop(60)), window=40_000).body)
 

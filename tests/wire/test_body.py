@@ -118,6 +118,7 @@ def test_an_sdk_object_as_a_whole_message_leaves_as_itself():
         (b'{"messages":[' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"]}", "nested too deeply"),
         (b'{"messages":["\xff"]}', "not valid UTF-8 at byte 14"),
         (b'{"messages":7}', "messages: must be a list"),
+        (b'{"messages":"hi"}', "messages: must be a list"),
         (b'{"messages":[{}', "the document ends"),
     ],
 )

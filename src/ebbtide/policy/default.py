@@ -27,8 +27,15 @@ _LARGE = 12_500
 """Tokens of a result that goes to disk at once: 50,000 characters, the seeds' most cited limit (D5)."""
 
 
+def _would_be_lost(situation: Situation) -> bool:
+    """With no shelf what leaves is gone: then only pressure may take it, and a request that fits stays as it is."""
+    return situation.shelf is None and not situation.budget.levels.reached(situation.tokens, "auto")
+
+
 def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> Iterable[Edit | Ask]:
     """Large results go to disk on arrival; how large is large follows from the window, so that 4K windows work too."""
+    if _would_be_lost(situation):
+        return
     window = situation.budget.window
     limit = min(limit, window // 8)
     preview = essence(max(60, min(600, window // 40)))
@@ -37,6 +44,8 @@ def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> I
 
 def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
     """What a user pastes may fill a quarter of the window before it goes to disk: it is what they want read."""
+    if _would_be_lost(situation):
+        return
     window = situation.budget.window
     yield from offload_input(view, situation, limit=window, preview=essence(max(100, min(2_000, window // 20))))
 

@@ -28,7 +28,8 @@ def detect(body: Mapping[str, Any]) -> Wire:
         told = _telling(message)
         if told is not None:
             return told
-    for tool in body.get("tools") or ():
+    tools = body.get("tools")
+    for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict):
             return openai_chat if tool.get("type") == "function" or "function" in tool else anthropic
     model = str(body.get("model", ""))

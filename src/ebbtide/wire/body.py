@@ -63,7 +63,7 @@ def _conversation(tree: Tree) -> str:
 def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     key = _conversation(request)
     given = request[key]
-    if isinstance(given, str):
+    if isinstance(given, str) and key == "input":
         # The Responses API takes a bare string for one user message.
         given = [{"role": "user", "content": given}]
     if not isinstance(given, list | tuple):
@@ -176,12 +176,20 @@ def _refuse_constant(name: str) -> NoReturn:
     raise BadRequest(f"{name} is not JSON")
 
 
+_MOST = 1.7976931348623157e308
+"""The largest number there is here. What is larger is JSON all the same, and leaves as it came if not touched."""
+
+
 def _lenient_int(digits: str) -> int | float:
-    # Python refuses integers of over 4,300 digits; what is not touched leaves with all of them.
-    return int(digits) if len(digits) <= 4000 else float(digits)
+    # Python refuses integers of over 4,300 digits.
+    return int(digits) if len(digits) <= 4000 else _lenient_float(digits)
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_lenient_int)
+def _lenient_float(digits: str) -> float:
+    return max(-_MOST, min(_MOST, float(digits)))
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_lenient_int, parse_float=_lenient_float)
 
 Span = tuple[int, int]
 
@@ -205,7 +213,7 @@ def _read_text(request: bytes | bytearray | str, previous: Body | None) -> Body:
     key = _conversation(tree)
     raw = request
     given = tree[key]
-    if isinstance(given, str):
+    if isinstance(given, str) and key == "input":
         tree[key] = given = [{"role": "user", "content": given}]
     if not isinstance(given, list):
         raise BadRequest("must be a list of messages", path=key)

@@ -37,7 +37,10 @@ def blocks(message: Any, path: str) -> list[Block]:
         return [_result(message)]
     found = _content(role, message)
     if role == "assistant":
-        found += [_call(call) for call in message.get("tool_calls") or [] if isinstance(call, dict)]
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list):
+            raise BadRequest("must be a list of calls", path=f"{path}.tool_calls")
+        found += [_call(call) for call in calls if isinstance(call, dict)]
         if isinstance(legacy := message.get("function_call"), dict):
             found.append(_legacy_call(legacy))
     return found or [Block(role, "opaque", as_text(message.get("refusal")), message, canonical_json(message))]
