@@ -6,12 +6,11 @@ Providers refuse images by side length, count and declared type. The header says
 from __future__ import annotations
 
 import binascii
-import string
 
 HEAD = 64 * 1024
 """Enough to reach a JPEG's frame header past the usual EXIF block, which holds at most 64 KiB."""
 
-_FOREIGN = bytes(set(range(256)) - set((string.ascii_letters + string.digits + "+/-_").encode()))
+_FOREIGN = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"))
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _SEGMENT_START = 0xFF
 _FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}

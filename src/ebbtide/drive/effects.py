@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Ask, Blob
@@ -17,30 +17,26 @@ from ebbtide.store import Log, Position, Reading, Record
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """Take the lock and read what others appended. The answer is a `Reading`, or None if the lock is not to be had."""
 
     position: Position | None
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
+class Save(NamedTuple):
     """Make content durable. The answer is an empty string, or why it could not be done."""
 
     blob: Blob
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Commit the records of a turn. The answer is the new position, or why it could not be done."""
 
     records: Sequence[Record]
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(NamedTuple):
     """Nothing to commit."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -138,7 +137,7 @@ def write_all(files: Files, fd: int, data: bytes) -> None:
 
 def write_temporary(tree: Tree, data: bytes, folder: int) -> str:
     """A whole file under a name that nobody reads yet."""
-    files, name = tree.files, TEMPORARY + secrets.token_hex(8)
+    files, name = tree.files, TEMPORARY + os.urandom(8).hex()
     fd = files.open(name, NEW, at=folder)
     try:
         try:

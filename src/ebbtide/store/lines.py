@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Literal
 
 from ebbtide.core.errors import StoreError
@@ -290,6 +289,8 @@ def _dump(record: Record) -> bytes:
 
 def _dump_huge(record: Record) -> str:
     """Integers too long for `str` go in as tokens that no text can hold by chance, and are then replaced."""
+    import decimal  # noqa: PLC0415 - for numbers that hardly anybody has
+
     tokens: dict[str, str] = {}
 
     def swap(value: object) -> object:
@@ -298,8 +299,8 @@ def _dump_huge(record: Record) -> str:
         if isinstance(value, list | tuple):
             return [swap(inner) for inner in value]
         if isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
-            token = f'"{uuid.uuid4()}"'
-            tokens[token] = format(Decimal(value), "f")
+            token = f'"{os.urandom(16).hex()}"'
+            tokens[token] = format(decimal.Decimal(value), "f")
             return token[1:-1]
         return value
 
@@ -321,4 +322,6 @@ def _parse(raw: bytes) -> Record | None:
 
 
 def _long_int(digits: str) -> int:
-    return int(digits) if len(digits) <= _MOST_DIGITS else int(Decimal(digits))
+    import decimal  # noqa: PLC0415 - as above
+
+    return int(digits) if len(digits) <= _MOST_DIGITS else int(decimal.Decimal(digits))

@@ -6,11 +6,11 @@ from the session, the parent and the message alone, so a second run gives the sa
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from ebbtide.core.names import dashed, uuid5
 from ebbtide.store.lines import Record
 
 # Any fixed value will do; changing it would change every uuid we ever wrote.
@@ -89,9 +89,7 @@ def record_uuid(record: Mapping[str, object]) -> str:
         "\0".join(map(str, ids)) if isinstance(ids, list) else _CANONICAL([record.get("message"), record.get("wire")])
     )
     told = f"{record.get('sessionId')}\0{record.get('parentUuid')}\0{content}"
-    mark = hashlib.sha1(_NAMESPACE + told.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
-    # The shape of a name-based UUID, version 5 (RFC 9562).
-    return f"{mark[:8]}-{mark[8:12]}-5{mark[13:16]}-{8 | int(mark[16], 16) & 3:x}{mark[17:20]}-{mark[20:32]}"
+    return dashed(uuid5(_NAMESPACE, told))
 
 
 def thread(records: Iterable[Record], leaf: str | None = None) -> list[Record]:

@@ -9,7 +9,6 @@ times what a quarter of its length says. The weights are those of a robust fit o
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -21,8 +20,8 @@ Unit = Literal["classes", "chars", "utf8", "utf16"]
 
 Rounding = Literal["ceil", "floor", "half_up"]
 
-_LOWER, _UPPER = string.ascii_lowercase.encode(), string.ascii_uppercase.encode()
-_DIGITS, _PUNCTUATION = string.digits.encode(), string.punctuation.encode()
+_LOWER, _UPPER = b"abcdefghijklmnopqrstuvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_DIGITS, _PUNCTUATION = b"0123456789", b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _CONTROL = bytes({*range(32), 127} - set(b"\t\n\r"))
 
 

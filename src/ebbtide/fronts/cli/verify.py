@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.drive.replan import replan
+from ebbtide.drive.replan import recheck, replan
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.fronts.cli.stored import chosen
@@ -76,10 +76,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Checked:
     found = verify(info.path)
+    records = store.peek(info.session, project=info.project).read().records
+    told = tuple(f"message {one.plan}: {one.reason}" for one in recheck(records))
     if policies is None:
-        return _Checked(info=info, found=found, plans=None, differences=())
-    plans, differences = replan(store.peek(info.session, project=info.project).read().records, policies)
-    told = tuple(f"plan {one.plan} comes out otherwise: {one.reason}" for one in differences)
+        return _Checked(info=info, found=found, plans=None, differences=told)
+    plans, differences = replan(records, policies)
+    told += tuple(f"plan {one.plan} comes out otherwise: {one.reason}" for one in differences)
     return _Checked(info=info, found=found, plans=plans, differences=told)
 
 

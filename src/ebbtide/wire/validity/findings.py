@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.names import uuid5
 
 Json = Any
 """A JSON value as it came: nothing about it is certain."""
@@ -20,7 +20,7 @@ SHAPE = "shape"
 UNVERIFIED = frozenset({"A56", "C5", "C6", "R15"})
 """Rules not confirmed against a live provider: repaired, for the repair is harmless, but not reported as violations."""
 
-_OURS = uuid.UUID("6f9d3c58-3f0e-5b57-9c5e-6d6f2c1b8a44")
+_OURS = bytes.fromhex("6f9d3c583f0e5b579c5e6d6f2c1b8a44")
 """Namespace of the ids we invent. Changing it moves every prompt cache that holds one."""
 
 
@@ -88,7 +88,7 @@ def refuse_hopeless(log: Log) -> None:
 
 def invented(prefix: str, *inputs: object) -> str:
     """An id of at most 40 characters, the same for the same inputs in every process and for ever."""
-    return prefix + uuid.uuid5(_OURS, "\0".join(str(part) for part in inputs)).hex
+    return prefix + uuid5(_OURS, "\0".join(str(part) for part in inputs))
 
 
 def as_text(value: Json) -> str:
