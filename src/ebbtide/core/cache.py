@@ -116,7 +116,25 @@ def warmth(sent: Sequence[Sent], *, now: float, model: str, system: str, tools: 
     A read refreshes: the request that read is itself a record, with its own time. On Claude only what lies before a
     mark is kept.
     """
-    key, reach = (model, system, tools), 0
+    key = (model, system, tools)
+    reach, source = _reached(sent, now, key, prefix)
+    if source is None:
+        return Warmth(messages=0, tokens=0, reason=_cold(sent, now, key, prefix))
+    tokens = _tokens(sent, source, prefix[:reach])
+    return Warmth(messages=reach, tokens=tokens, reason=_limit(source, prefix, reach))
+
+
+def warm_messages(
+    sent: Sequence[Sent], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]
+) -> int:
+    """How many leading messages are warm: all that a plan asks, every turn."""
+    return _reached(sent, now, (model, system, tools), prefix)[0]
+
+
+def _reached(
+    sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: Sequence[str]
+) -> tuple[int, Sent | None]:
+    reach: int = 0
     source: Sent | None = None
     for call in reversed(sent[-LOOK:]):
         if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
@@ -126,10 +144,7 @@ def warmth(sent: Sequence[Sent], *, now: float, model: str, system: str, tools: 
         kept = _kept(call, prefix)
         if kept > reach:
             reach, source = kept, call
-    if source is None:
-        return Warmth(messages=0, tokens=0, reason=_cold(sent, now, key, prefix))
-    tokens = _tokens(sent, source, prefix[:reach])
-    return Warmth(messages=reach, tokens=tokens, reason=_limit(source, prefix, reach))
+    return reach, source
 
 
 def anchor(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ebbtide.core.cache import Warmth, anchor, prices_for, warmth
+from ebbtide.core.cache import anchor, prices_for, warm_messages
 from ebbtide.core.chain import shared
 from ebbtide.core.engine import Budget, Situation
 from ebbtide.core.gauge import Gauge, Readings
@@ -25,7 +25,7 @@ class Moment:
     """One request of a session, before anything new is planned for it."""
 
     policy: Policy
-    window: int
+    budget: Budget
     state: State
     request: Request
     view: View
@@ -36,23 +36,17 @@ class Moment:
     now: float
 
     def situation(self, *, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None) -> Situation:
-        output = self.request.max_output or self.policy.output_reserved
         newest = self.state.sent[-1] if self.state.sent else None
         readings = self.readings()
         tokens = gauge(readings)
         scale = _scale(gauge, readings, tokens)
         return Situation(
-            budget=Budget(
-                window=self.window,
-                max_output=output,
-                levels=self.policy.levels(self.window, output),
-                overhead=sum(self.request.overhead),
-            ),
+            budget=self.budget,
             tokens=tokens,
             scale=scale or 1.0,
             scale_new=scale,
-            utilisation=tokens / max(1, self.policy.usable(self.window, output)),
-            warm=self._warmth().messages,
+            utilisation=tokens / max(1, self.policy.usable(self.budget.window, self.budget.max_output)),
+            warm=self._warm(),
             new=self._first_new(),
             idle=max(0.0, self.now - newest.at) if newest else None,
             trigger=trigger,
@@ -66,17 +60,10 @@ class Moment:
             now=self.now,
         )
 
-    def _warmth(self) -> Warmth:
-        if not self.state.sent:
-            return Warmth(messages=0, tokens=0, reason="nothing was sent yet")
-        return warmth(
-            self.state.sent,
-            now=self.now,
-            model=self.request.model,
-            system=self.request.system,
-            tools=self.request.tools,
-            prefix=self.projection.chain,
-        )
+    def _warm(self) -> int:
+        request, sent = self.request, self.state.sent
+        key = {"model": request.model, "system": request.system, "tools": request.tools}
+        return warm_messages(sent, now=self.now, **key, prefix=self.projection.chain) if sent else 0
 
     def _first_new(self) -> int:
         """Place of the first entry that no request has carried."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from ebbtide.core.chain import shared
 from ebbtide.core.content import forgotten_files
-from ebbtide.core.engine import Plan, Situation, plan
+from ebbtide.core.engine import Budget, Plan, Situation, plan
 from ebbtide.core.errors import Blocked, WontFit
 from ebbtide.core.gauge import Gauge
 from ebbtide.core.journal import State, ebb, edit_to, fold
@@ -77,6 +77,7 @@ class Session:
     _unsaved: list[Record] = field(default_factory=list)
     _ours: set[str] = field(default_factory=set)
     _failed: bool = False
+    _last_budget: Budget | None = None
 
     def __post_init__(self) -> None:
         self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours)
@@ -100,7 +101,7 @@ class Session:
         last, self._projection = self._projection, None
         self._projection = project(request, view, last)
         moment = Moment(
-            policy=self.policy, window=self.window, state=self.state, request=request, view=view,
+            policy=self.policy, budget=self._budget(request), state=self.state, request=request, view=view,
             projection=self._projection, before=self._view, now=now,
         )  # fmt: skip
         gauge = self.exact or self.policy.gauge
@@ -159,6 +160,16 @@ class Session:
         return View.of(request.items, self.state.edits)
 
     # --- deciding ------------------------------------------------------------------------------------------------
+
+    def _budget(self, request: Request) -> Budget:
+        """The same object while nothing that it follows from changes."""
+        output, overhead = request.max_output or self.policy.output_reserved, sum(request.overhead)
+        last = self._last_budget
+        if last is None or (last.window, last.max_output, last.overhead) != (self.window, output, overhead):
+            levels = self.policy.levels(self.window, output)
+            last = Budget(window=self.window, max_output=output, levels=levels, overhead=overhead)
+            self._last_budget = last
+        return last
 
     def _shelf(self) -> Shelf | None:
         if not self.kept:

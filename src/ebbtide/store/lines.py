@@ -76,6 +76,9 @@ class Reading:
     """Lines without a sum."""
 
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def encode(records: Sequence[Record], start: Position) -> tuple[bytes, Position]:
     """The bytes of one commit, and where the log then ends."""
     chain, lines = start.sum.encode(), []
@@ -278,7 +281,7 @@ def _body(record: Record) -> bytes:
 def _dump(record: Record) -> bytes:
     """UTF-8; a record with a lone surrogate, which UTF-8 cannot hold, is escaped to ASCII."""
     try:
-        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        text = _ENCODE(record)
     except ValueError:
         text = _dump_huge(record)
     try:
@@ -304,7 +307,7 @@ def _dump_huge(record: Record) -> str:
             return token[1:-1]
         return value
 
-    text = json.dumps(swap(record), ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODE(swap(record))
     for token, digits in tokens.items():
         text = text.replace(token, digits)
     return text

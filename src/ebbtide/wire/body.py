@@ -398,6 +398,9 @@ def _elements(text: str, start: int, values: list[Any]) -> Iterator[tuple[Any, S
         at = _skip(text, _skip(text, end) + 1)
 
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
 def dumps(value: Any) -> str:
     """Compact JSON, as provider SDKs write it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODE(value)

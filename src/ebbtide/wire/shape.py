@@ -106,8 +106,11 @@ class Wire(Protocol):
         """A copy with breakpoints; what carries none is the same object."""
 
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str).encode
+
+
 def canonical_json(value: Any) -> str:
-    return json.dumps(_bare(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
+    return _ENCODE(_bare(value))
 
 
 def _bare(value: Any) -> Any:
