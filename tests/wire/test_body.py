@@ -97,6 +97,21 @@ def test_sdk_objects_inside_a_request_are_read_and_leave_as_themselves():
     assert body.emit(body.tree) is request
 
 
+def test_a_conversation_that_grows_by_sdk_objects_keeps_all_that_came_before():
+    asked, said, next_one = (
+        {"role": "user", "content": "a"},
+        Block(type="text", text="hello"),
+        {"role": "user", "content": "b"},
+    )
+    first = read_body({"messages": [asked]})
+    second = read_body({"messages": [asked, {"role": "assistant", "content": [said]}]}, first)
+    third = read_body({"messages": [asked, {"role": "assistant", "content": [said]}, next_one]}, second)
+
+    assert [message["role"] for message in third.messages] == ["user", "assistant", "user"]
+    assert (second.same, third.same) == (1, 2)
+    assert third.emit({**third.tree, "x": 1})["messages"][1]["content"][0] is said
+
+
 def test_an_sdk_object_as_a_whole_message_leaves_as_itself():
     said = Block(role="assistant", content="hello")
     body = read_body({"messages": [{"role": "user", "content": "a"}, said]})

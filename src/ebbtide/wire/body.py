@@ -69,17 +69,15 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     if not isinstance(given, list | tuple):
         raise BadRequest("must be a list of messages", path=key)
     given = list(given)
-    known = 0
-    messages: list[Any] = []
+    known, before = 0, list[Any]()
     origin: dict[int, tuple[Any, Any]] = {}
     if previous is not None and previous.key == key and previous.text is None:
-        known = _common(previous.given, given)
+        known, before = _common(previous.given, given), previous.messages
         origin = previous.emit.origin if isinstance(previous.emit, _Restore) else {}
-        messages = previous.messages[:known] if origin else []
     new = given[known:]
     plain = [_plain(message, origin) for message in new]
     # Where nothing had to be made plain, the one copy of the client's list serves as both.
-    messages = given if not origin and all(map(is_, plain, new)) else [*messages, *plain]
+    messages = given if not origin and all(map(is_, plain, new)) else [*before[:known], *plain]
     tree = {**request, key: messages}
     emit = _Restore(request, key, messages, given, origin)
     return Body(tree=tree, key=key, same=known, emit=emit, given=given)
