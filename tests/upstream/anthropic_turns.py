@@ -92,8 +92,10 @@ def _optional_final(request: Request, message: Message) -> bool:
 
 
 def _empty_text(request: Request) -> Iterator[Said]:
-    """A bare empty string is no block: in a message A8 sees it, in `system` and in a result it is accepted."""
-    for block in (*request.system, *request.blocks(), *request.parts()):
+    """A bare string is no block: in a message A8 sees an empty one, in `system` and in a result it is accepted."""
+    results = (block for block in request.blocks() if isinstance(block.data.get("content"), list))
+    listed = (part for block in results for part in within(block))
+    for block in (*request.system, *request.blocks(), *listed):
         text = block.data.get("text")
         if block.type != "text" or not isinstance(text, str) or text.strip():
             continue
