@@ -38,6 +38,7 @@ ONLY_OURS: dict[str, dict[str, str]] = {
 ONLY_THEIRS: dict[str, dict[str, str]] = {
     "anthropic": {
         "A2": "system turns: the docs name Opus 4.8; we take what follows it, and names we do not know, for able",
+        "A29": "a server's call without a result before an operator's turn: we take it for a paused one",
         "A22": "a result whose content is null: we take it as left out, which SDKs mean by it",
     },
     "openai_chat": {},
@@ -45,6 +46,7 @@ ONLY_THEIRS: dict[str, dict[str, str]] = {
         "R3": _BY_ORDER,
         "R4": _BY_ORDER,
         "R3+4": _BY_ORDER,
+        "R2": "an output beside a reference to stored items: the call it answers may be among them",
         "R11": "an output before its call in a thread that the server keeps: such a request goes through untouched",
     },
 }

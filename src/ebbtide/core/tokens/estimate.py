@@ -55,7 +55,7 @@ _SCRIPT = _table(
     }
 )
 _SLICES, _SLICE = 16, 1 << 8
-"""Longer texts are judged by slices from end to end, so that 100 MB cost what 64 KB do."""
+"""Longer texts are judged by slices from end to end, so that 100 MB cost what 4 KB do."""
 _NOT_CJK = bytes(set(range(256)) - set(range(0xE3, 0xEE)))
 
 

@@ -102,7 +102,8 @@ def _cleaned(message: Json, at: int, log: Log) -> Message | None:
 def _called(message: Message, path: str, log: Log) -> Message:
     """C3: an assistant message has calls or no `tool_calls` at all. Null is taken as absent, as OpenAI takes it."""
     listed = message.get("tool_calls")
-    if _role(message) != "assistant" or listed is None:
+    # Whoever speaks: the array is refused for being empty before anybody asks whose it is.
+    if listed is None or (_role(message) != "assistant" and listed != []):
         return message
     calls = listed if isinstance(listed, list) else []
     kept = [call for index, part in enumerate(calls) if (call := _call(part, f"{path}.tool_calls.{index}", log))]
