@@ -57,7 +57,7 @@ class Performer:
             case Load():
                 return self._load(effect.position)
             case Save():
-                return self._tried(lambda: self.log.put(effect.blob.name, effect.blob.text))
+                return self._save(effect.blob)
             case Append():
                 return self._append(effect)
             case Release():
@@ -82,10 +82,9 @@ class Performer:
         finally:
             self.held.close()
 
-    def _tried(self, act: object) -> str:
-        assert callable(act)
+    def _save(self, blob: Blob) -> str:
         try:
-            act()
+            self.log.put(blob.name, blob.text)
         except StoreError as failed:
             return str(failed) or "the store refused"
         return ""

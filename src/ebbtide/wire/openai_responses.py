@@ -6,16 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.marks import Place
 from ebbtide.core.media import base64_head, image_pixels
 from ebbtide.core.tokens import usage_from
 from ebbtide.core.types import USER, Item, Role, Usage
 from ebbtide.wire.shape import Block, as_mapping, as_text, canonical_json, is_original, text_block
+from ebbtide.wire.unmarked import breakpoints, mark, marks, places
+
+__all__ = [
+    "blocks",
+    "bound",
+    "breakpoints",
+    "compose",
+    "kept_by_server",
+    "key",
+    "mark",
+    "marks",
+    "max_output",
+    "name",
+    "places",
+    "reply",
+    "surroundings",
+    "usage",
+]
+"""What a wire is: see `wire.shape.Wire`."""
 
 name = "openai_responses"
 key = "input"
-_MINUTES = 300.0
-"""How long a prefix stays cached at the least."""
 
 _ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _CALLS = {
@@ -178,24 +194,3 @@ def _compose_words(original: Any, words: Sequence[Item]) -> list[Any]:
         for entry in words
     ]
     return [{"type": "message", **kept, "role": role, "content": content}]
-
-
-def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int]) -> list[Place]:
-    """OpenAI caches prefixes by itself; there is nothing to mark."""
-    del body, tokens, overhead
-    return []
-
-
-def breakpoints(message: Any) -> int:
-    del message
-    return 0
-
-
-def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
-    del body
-    return (), _MINUTES
-
-
-def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
-    del places
-    return body

@@ -1,0 +1,31 @@
+"""For providers that cache prefixes by themselves: there is nothing to mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ebbtide.core.marks import Place
+
+_MINUTES = 300.0
+"""How long a prefix stays cached at the least."""
+
+
+def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int]) -> list[Place]:
+    del body, tokens, overhead
+    return []
+
+
+def breakpoints(message: Any) -> int:
+    del message
+    return 0
+
+
+def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
+    del body
+    return (), _MINUTES
+
+
+def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
+    del places
+    return body
