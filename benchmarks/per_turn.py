@@ -28,8 +28,10 @@ from conversation import TASK, Step, anthropic, request, steps
 from peers import ENDLESS, Subject, Turns, installed
 
 import ebbtide
+from ebbtide.core.tokens import DEFAULT
 from ebbtide.policy import preset
 from ebbtide.policy.levels import shares
+from ebbtide.wire.reading import Reader
 
 OURS = "ebbtide prepare"
 EDITING, HARNESS = "langchain ContextEditingMiddleware", "harness ClearToolResults"
@@ -208,6 +210,8 @@ def first_reads() -> dict[str, Turns]:
     fresh = partial(ebbtide.Context, model="claude-sonnet-5", window=ENDLESS)
     return {
         "json.loads": reading(lambda: json.loads(raw)),
+        "read, bytes": reading(lambda: Reader(DEFAULT).read(raw)),
+        "read, dict": reading(lambda: Reader(DEFAULT).read(body)),
         "prepare, bytes": reading(lambda: fresh().prepare(raw)),
         "prepare, dict": reading(lambda: fresh().prepare(body)),
         "fit, bytes, fits": reading(lambda: ebbtide.fit(raw, window=ENDLESS)),
@@ -274,7 +278,7 @@ def promises(results: Results) -> list[str]:
         if HARNESS in taken:
             ratio = taken[OURS].cpu / taken[HARNESS].cpu
             said.append(_verdict(f"{size}: {ratio:.1f} times the harness", 3, ratio <= 3))
-    for name in ("prepare, bytes", "prepare, dict"):
+    for name in ("read, bytes", "read, dict"):
         if read := results.get("read", {}).get("1 MB", {}).get(name):
             said.append(_verdict(f"first read of 1 MB, {name}: {read.cpu:.1f} ms of CPU", 25, read.cpu <= 25))
     return said
