@@ -21,6 +21,8 @@ import time
 
 BARE = "pass"
 OURS = "import ebbtide"
+USED = "import ebbtide; ebbtide.Context"
+"""Names are loaded when first asked for: what the first use of the engine costs is told beside what importing does."""
 PEERS = {
     "langchain.agents": "import langchain.agents",
     "langchain_core.messages": "from langchain_core.messages import trim_messages",
@@ -75,7 +77,7 @@ def measured(codes: dict[str, str], runs: int) -> dict[str, dict[str, float]]:
 
 def modules() -> list[tuple[int, int, str]]:
     """Own and cumulative microseconds of each module that only our import brings in."""
-    told = python("-X", "importtime", "-c", OURS)
+    told = python("-X", "importtime", "-c", USED)
     rows = [line.removeprefix("import time:").split("|") for line in told.splitlines() if "|" in line]
     found = [(int(own), int(whole), name.strip()) for own, whole, name in rows if own.strip().isdigit()]
     # Python's own start ends with `site`.
@@ -108,7 +110,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     there = {name: code for name, code in PEERS.items() if importlib.util.find_spec(name.partition(".")[0])}
-    times = measured({"bare": BARE, "ebbtide": OURS, **there}, given.runs)
+    times = measured({"bare": BARE, "ebbtide": OURS, "ebbtide.Context, first use": USED, **there}, given.runs)
     if given.json:
         json.dump(times, sys.stdout, indent=1)
         return

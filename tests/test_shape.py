@@ -1,6 +1,8 @@
 """The size of things. A function fits on a screen, a file is one idea, the public names are the ones meant."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,15 @@ def test_names_say_what_they_hold(path):
 def test_public_names_are_sorted_and_exist():
     assert sorted(ebbtide.__all__, key=lambda name: (not name.isupper(), name)) == ebbtide.__all__
     assert all(hasattr(ebbtide, name) for name in ebbtide.__all__)
+
+
+def test_importing_loads_nothing_of_the_engine():
+    """Whoever imports it and never uses it pays nothing."""
+    code = "import sys, ebbtide; print([name for name in sys.modules if name.startswith('ebbtide.')])"
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert told.strip() == "[]"
 
 
 def test_no_committed_file_names_a_package_index_or_a_path_of_the_machine():

@@ -1,21 +1,22 @@
-"""Ebbtide keeps an LLM agent's conversation inside the model's window, at the lowest bill, and loses nothing."""
+"""Ebbtide keeps an LLM agent's conversation inside the model's window, at the lowest bill, and loses nothing.
+
+Each public name is loaded when it is first asked for: a program that imports Ebbtide and never uses it pays nothing.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ebbtide.core.errors import BadConfig, BadEdit, BadRequest, Blocked, EbbtideError, StoreError, WontFit
-from ebbtide.core.types import Edit, Item, Usage
-from ebbtide.drive import Context, Event, Ready, Report, fit
-from ebbtide.policy import PRESETS, Policy, preset
-
 if TYPE_CHECKING:
     from ebbtide.assembly import Conversation
+    from ebbtide.core.errors import BadConfig, BadEdit, BadRequest, Blocked, EbbtideError, StoreError, WontFit
+    from ebbtide.core.types import Edit, Item, Usage
+    from ebbtide.drive import Context, Event, Ready, Report, fit
     from ebbtide.formats import Recording, load
+    from ebbtide.policy import PRESETS, Policy, preset
 
-_LATER = {"Conversation": "ebbtide.assembly", "Recording": "ebbtide.formats", "load": "ebbtide.formats"}
-"""A quarter of the time to import, for those who only prepare requests: loaded when first asked for."""
+__version__ = "0.1.0"
 
 __all__ = [
     "PRESETS",
@@ -41,10 +42,26 @@ __all__ = [
     "preset",
 ]
 
-__version__ = "0.1.0"
+_HOMES = {
+    "ebbtide.assembly": ("Conversation",),
+    "ebbtide.core.errors": (
+        *("BadConfig", "BadEdit", "BadRequest", "Blocked", "EbbtideError", "StoreError", "WontFit"),
+    ),
+    "ebbtide.core.types": ("Edit", "Item", "Usage"),
+    "ebbtide.drive": ("Context", "Event", "Ready", "Report", "fit"),
+    "ebbtide.formats": ("Recording", "load"),
+    "ebbtide.policy": ("PRESETS", "Policy", "preset"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    found = getattr(import_module(_HOME[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
