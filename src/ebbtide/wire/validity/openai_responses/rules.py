@@ -89,9 +89,12 @@ def _identified(item: Item, path: str, stored: bool, log: Log) -> Item | None:
     if name == "item_reference" and not stored:
         log.note("R5", path, f"Item with id '{as_text(identity)}' not found. {_NOT_STORED}", "dropped")
         return None
-    if name not in PREFIXES or identity is None or _fits(name, identity):
+    if name == "item_reference" or identity is None or _fits(name, identity):
         return item
-    log.note("R8", f"{path}.id", f"Expected an ID that begins with '{PREFIXES[name]}'.", "id dropped")
+    wanted = (
+        f"that begins with '{PREFIXES[name]}'" if name in PREFIXES else "of letters, numbers, underscores or dashes"
+    )
+    log.note("R8", f"{path}.id", f"Expected an ID {wanted}.", "id dropped")
     return anonymous(item)
 
 
@@ -116,7 +119,8 @@ def _reasoned(item: Item, path: str, stored: bool, log: Log) -> Item:
 
 
 def _fits(name: str, identity: Json) -> bool:
-    return isinstance(identity, str) and identity.startswith(PREFIXES[name]) and ITEM_ID.fullmatch(identity) is not None
+    prefix = PREFIXES.get(name, "")
+    return isinstance(identity, str) and identity.startswith(prefix) and ITEM_ID.fullmatch(identity) is not None
 
 
 def unique(entries: list[At], log: Log) -> list[At]:
