@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ebbtide.core.cache import Prices, break_even
+from ebbtide.core.cache import Prices, break_even, horizon
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import Ask, Edit, Item, Trigger
 from ebbtide.core.view import View
@@ -243,12 +243,11 @@ def _costs_more(before: View, after: View, made: Sequence[Edit], start: Situatio
     first = min(before.index[edit.first or edit.after] for edit in made)
     kept = sum(item.tokens for item in before.items[first:]) - removed
     calls = break_even(removed=removed, put=0, after=max(0, kept), prices=start.prices)
-    room = start.budget.levels.auto - start.tokens
-    until_forced = room / start.growth if start.growth > 0 else float("inf")
-    horizon = min(until_forced, start.calls_left)
-    if calls < horizon:
+    high = start.budget.levels.auto
+    expected = horizon(tokens=start.tokens, high=high, growth=start.growth, calls=start.calls_left)
+    if calls < expected:
         return ""
-    return f"a rewrite now pays after {calls:.0f} calls, and {horizon:.0f} are expected"
+    return f"a rewrite now pays after {calls:.0f} calls, and {expected:.0f} are expected"
 
 
 def _unseen(view: View, edit: Edit) -> str:

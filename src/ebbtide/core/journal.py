@@ -118,17 +118,12 @@ def _turn(state: State, record: Mapping[str, object]) -> State:
         ttl=_float(record, "ttl", 300.0),
     )
     messages = state.messages.grown(_int(record, "base"), [str(one) for one in _list(record, "add")])
-    return after_turn(state, sent, messages, edited=bool(record.get("edited")))
-
-
-def after_turn(state: State, sent: Sent, messages: Chain, *, edited: bool) -> State:
-    """A request went out. What its record says, for those who have the values at hand."""
     return replace(
         state,
         sent=(*state.sent[-(KEEP - 1) :], sent),
         turns=state.turns + 1,
         messages=messages,
-        counters=state.counters if edited else _add(state.counters, skipped_count=1),
+        counters=state.counters if record.get("edited") else _add(state.counters, skipped_count=1),
     )
 
 
