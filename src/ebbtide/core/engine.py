@@ -9,12 +9,12 @@ reported. Results that the model has not seen yet may be offloaded on arrival, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.cache import Prices, break_even, horizon
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import Ask, Edit, Item, Trigger
+from ebbtide.core.types import Answer, Ask, Edit, Item, Trigger
 from ebbtide.core.view import View
 
 LEVELS = ("calm", "warning", "soft", "auto", "hard", "blocking")
@@ -58,6 +58,36 @@ class Budget:
     """Tokens of the request outside the view: system prompt and tools."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folding:
+    """What is known about folding old turns, besides the view."""
+
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """By the key of what was asked. Not journaled with the plan: they are records of their own."""
+    asks: bool = False
+    """Whether a model can be asked: there is one, and its breaker is closed."""
+    live: bool = False
+    """Whether files and notes can be read as they are now."""
+    focus: str = ""
+    """What a person wants kept above all."""
+    instructions: tuple[str, ...] = ()
+    """What the project says about summaries."""
+    summary: str = ""
+    """A person's own words instead of a model's."""
+    first: str = ""
+    """Fold from this item on, where a person said so; else from the beginning."""
+    last: str = ""
+    """Fold up to this item, where a person said so."""
+    after: int | None = None
+    """The gauge after the newest fold; None before the first."""
+    stalled: bool = False
+    """The last folds made no room."""
+    transcript: str = ""
+    """Where the whole conversation can be read."""
+    children: tuple[tuple[str, str], ...] = ()
+    """Sub-agents that are done, with what they brought. Not journaled: they are records of their own."""
+
+
 def _quarter(text: str) -> int:
     return -(-len(text) // 4)
 
@@ -97,6 +127,7 @@ class Situation:
     """Signed thinking is bound to all before it (A63)."""
     cleared: frozenset[str] = frozenset()
     """Call ids of results that the client had cleared before its session was resumed here (R149)."""
+    folding: Folding = field(default_factory=Folding)
     now: float = 0.0
 
     @property

@@ -12,9 +12,13 @@ from dataclasses import dataclass, field, replace
 from ebbtide.core.chain import Chain
 from ebbtide.core.shelf import digest
 from ebbtide.core.tokens import Calibration
-from ebbtide.core.types import Blob, Edit, Item, Kind, Role, Sent, Usage
+from ebbtide.core.types import Answer, Blob, Edit, Item, Kind, Role, Sent, Usage, Way
 
 Record = dict[str, object]
+FOLDS = frozenset(("summarize", "fold_regions"))
+"""Passes whose edits are folds: one stands for a run of turns."""
+ANSWERS = 32
+"""Answers that are remembered: the ladder of one fold asks for fewer."""
 KEEP = 8
 """Requests whose prefix is remembered in full: enough to know what is warm, bounded in memory."""
 
@@ -53,6 +57,18 @@ class State:
     """Items that a person took back by undo: no pass may take them again."""
     cleared: frozenset[str] = frozenset()
     """Call ids of results that Claude Code cleared itself, from its own records (R149)."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """The newest answers, by the key of what was asked."""
+    failures: int = 0
+    """Answers of a model in a row that were of no use."""
+    folded: int | None = None
+    """The gauge after the newest fold."""
+    stalled: int = 0
+    """Folds in a row that freed less than a twentieth of what was there."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """From a model to the window that its provider turned out to have."""
+    children: Mapping[str, str | None] = field(default_factory=dict)
+    """From a sub-agent's session to what it brought; None while it works."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Compactions, tokens saved, skips, and the totals of usage (R020, R028, R248)."""
 
@@ -80,8 +96,44 @@ def _plan(state: State, record: Mapping[str, object]) -> State:
         batches=(*state.batches, batch),
         edits=(*state.edits, *edits),
         taken={**state.taken, **taken} if taken else state.taken,
+        **_after_fold(state, record, edits),
         counters=_add(state.counters, compact_count=1, tokens_saved=saved),
     )
+
+
+def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit]) -> dict[str, int | None]:
+    if not any(edit.by in FOLDS for edit in edits):
+        return {}
+    before, after = _int(record, "tokens_before"), _int(record, "tokens_after")
+    stalled = state.stalled + 1 if before - after < before // 20 else 0
+    return {"folded": after, "stalled": stalled}
+
+
+def _answer(state: State, record: Mapping[str, object]) -> State:
+    way: Way = "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
+    names = ("key", "first", "last", "text", "analysis", "failed")
+    answer = Answer(way=way, **{name: _str(record, name) for name in names})
+    newest = dict(list(state.answers.items())[-(ANSWERS - 1) :])
+    asked = way != "live"
+    return replace(
+        state,
+        answers={**newest, answer.key: answer},
+        failures=(state.failures + 1 if answer.failed else 0) if asked else state.failures,
+        counters=_add(state.counters, summary_calls=int(asked), summary_failures=int(asked and bool(answer.failed))),
+    )
+
+
+def _limit(state: State, record: Mapping[str, object]) -> State:
+    return replace(state, limits={**state.limits, _str(record, "model"): _int(record, "window")})
+
+
+def _child(state: State, record: Mapping[str, object]) -> State:
+    """Its result enters once: what came first stays."""
+    session = _str(record, "session")
+    result = record.get("result")
+    known = state.children.get(session)
+    brought = known if known is not None else result if isinstance(result, str) else None
+    return replace(state, children={**state.children, session: brought})
 
 
 def _undo(state: State, record: Mapping[str, object]) -> State:
@@ -101,7 +153,18 @@ def _with_undone(state: State, undone: tuple[str, ...]) -> State:
         edits=tuple(edit for batch in state.batches if batch.id not in undone for edit in batch.edits),
         # One item taken back stays; a whole run may have to go again when the window is full.
         spared=frozenset(edit.first for edit in gone if edit.first and edit.first == edit.last),
+        folded=_regrown_from([batch for batch in state.batches if batch.id not in undone], undone, state),
     )
+
+
+def _regrown_from(standing: Sequence[Batch], undone: Sequence[str], state: State) -> int | None:
+    """What the next fold by itself is measured from. Where a fold was undone, what came back counts as regrown."""
+    folds = [batch for batch in standing if any(edit.by in FOLDS for edit in batch.edits)]
+    taken_back = [batch for batch in state.batches if batch.id in undone and batch not in folds]
+    taken_back = [batch for batch in taken_back if any(edit.by in FOLDS for edit in batch.edits)]
+    if taken_back and (not folds or taken_back[-1].turn > folds[-1].turn):
+        return _int(taken_back[-1].record, "tokens_before")
+    return _int(folds[-1].record, "tokens_after") if folds else None
 
 
 def _turn(state: State, record: Mapping[str, object]) -> State:
@@ -165,7 +228,16 @@ def _foreign(state: State, record: Mapping[str, object]) -> State:
     return replace(state, cleared=state.cleared | cleared, counters=_add(state.counters, cleared_by_client=count))
 
 
-_STEPS = {"plan": _plan, "undo": _undo, "redo": _redo, "turn": _turn, "usage": _usage}
+_STEPS = {
+    "plan": _plan,
+    "undo": _undo,
+    "redo": _redo,
+    "turn": _turn,
+    "usage": _usage,
+    "answer": _answer,
+    "limit": _limit,
+    "child": _child,
+}
 
 
 def ebb(kind: str, **fields: object) -> Record:

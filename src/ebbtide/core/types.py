@@ -19,6 +19,10 @@ Kind = Literal["text", "call", "result", "thinking", "image", "document", "opaqu
 
 Trigger = Literal["auto", "manual", "overflow"]
 
+Way = Literal["prefix", "transcript", "live"]
+"""How the edge answers: the live request and one question more, which reads the prompt cache; the history quoted as
+data, for any model; or the files and notes as they are now, for which no model is needed."""
+
 SYSTEM, USER, HARNESS, QUOTED = 0, 1, 2, 3
 """Trust tiers: operator, the user's own words, what the harness injects, tool output and summaries. Never rises."""
 
@@ -100,19 +104,38 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A question only a model can answer. It names the run it is about, so that a moving tail does not change it."""
+    """A question only the edge can answer. It names the run it is about, so that a moving tail does not change it."""
 
     by: str
     first: str
     last: str
     prompt: str
-    max_tokens: int
+    max_tokens: int = 0
+    way: Way = "prefix"
+    quoted: str = field(default="", repr=False)
+    """What a `transcript` is asked about, quoted as data."""
 
     @property
     def key(self) -> str:
         """The question is asked, and paid for, once."""
-        question = "\0".join((self.by, self.first, self.last, self.prompt))
+        question = "\0".join((self.by, self.first, self.last, self.way, self.prompt, self.quoted))
         return hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back, checked: a text that may be used, or why there is none."""
+
+    key: str
+    first: str
+    last: str
+    """The run that was asked about."""
+    way: Way = "prefix"
+    text: str = ""
+    analysis: str = ""
+    """What the model thought aloud before it: kept by presets that keep it, and in the log."""
+    failed: str = ""
+    """Why it is of no use: `overflow`, `cut`, `empty`, `refused`, `time-out`, or other words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -323,17 +323,20 @@ def _fold(
 
 
 def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item]) -> Item:
-    """Give a stand-in its id and the message it stands in: that of the first or last covered item of its side."""
-    for one in covered:
-        if one.id == item.id and item.id:
-            return one
-    message = -2 - k
-    if covered:
-        ends = [one for one in (covered[0], covered[-1]) if _side(one) == _side(item)]
-        message = ends[0].message if ends else message
+    """Give a stand-in its id and its message. All on one side stand in one: neighbours of one role are refused."""
+    ends = [one for one in (covered[0], covered[-1]) if _side(one) == _side(item)] if covered else []
+    message = ends[0].message if ends else _NOWHERE[_side(item)]
+    kept = next((one for one in covered if one.id == item.id), None) if item.id else None
+    if kept is not None:
+        alone = len(edit.put) == 1 or kept.message == message or kept.role != "user" or kept.kind == "opaque"
+        return kept if alone else replace(kept, message=message)
     # A rewritten result keeps what its provider put beside the content.
     raw = next((one.raw for one in covered if (one.kind, one.call_id) == ("result", item.call_id)), None)
     return replace(item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw if item.kind == "result" else None)
+
+
+_NOWHERE = {"user": -2, "assistant": -3, "system": -4}
+"""Messages of stand-ins for a run that had none on their side."""
 
 
 def _side(item: Item) -> str:

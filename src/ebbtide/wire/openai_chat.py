@@ -164,14 +164,18 @@ def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
 
 def _compose_content(original: Any, words: Sequence[Item]) -> Any:
     content = as_mapping(original).get("content")
-    whole = len(content) if isinstance(content, list) else 1
-    if all(is_original(entry) for entry in words) and len(words) == whole:
+    parts = content if isinstance(content, list) else [content]
+    if len(words) == len(parts) and all(map(_is_part, words, parts)):
         return content
     if len(words) == 1 and not isinstance(content, list):
         return words[0].text
     if not words:
         return None
     return [entry.raw if is_original(entry) and isinstance(entry.raw, dict) else _text_part(entry) for entry in words]
+
+
+def _is_part(entry: Item, part: Any) -> bool:
+    return is_original(entry) and (entry.raw is part or entry.raw == part)
 
 
 def _text_part(entry: Item) -> dict[str, Any]:
