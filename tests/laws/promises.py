@@ -35,6 +35,8 @@ def edits_apply(trial: Trial) -> None:
     # Hidden thinking may count for nothing; all else that leaves makes room.
     worth = [edit for edit in plan.edits if edit.put]
     assert plan.after.tokens <= plan.before.tokens - len(worth)
+    # An edit holds where its ends are. Fed back, one that notes something and keeps both would note it again.
+    assert [edit.by for edit in worth if {"", edit.first, edit.last} <= {item.id for item in edit.put}] == []
 
 
 def pairs_stay_together(trial: Trial) -> None:

@@ -128,6 +128,14 @@ def test_it_is_quiet_on_its_own_output():
     assert list(drop_calls(view, situation(view))) == []
 
 
+def test_fed_back_between_siblings_that_stayed_it_is_not_noted_again():
+    """An edit holds where its ends are: one of them must be something that left."""
+    view = after("call:read", "call:Write 2000", "call:grep", "result:1", "result:2", "result:3", *NEWER)
+
+    assert view.edits
+    assert View.of(view.entries, view.edits).entries == view.entries
+
+
 def test_without_a_shelf_the_note_says_so():
     view = after("call:Write 2000", "result:ok", *NEWER, shelf=None)
 

@@ -80,6 +80,9 @@ def _held(view: View, entry: Item) -> bool:
 def _noted(leaving: Leaving, batch: Batch, large: Sequence[tuple[Item, Item]], stub: Template) -> Edit:
     inside = leaving.view.entries[slice(*batch)]
     gone = {item.id for pair in large for item in pair} | {entry.id for entry in inside if entry.kind == "opaque"}
+    # It ends with what leaves: with siblings at both ends the edit would hold on its own output, and note it twice.
+    while inside[-1].id not in gone:
+        inside = inside[:-1]
     lines: list[str] = []
     blobs: list[Blob] = []
     for call, result in large:
