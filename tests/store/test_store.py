@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.errors import BadConfig, StoreError
-from ebbtide.store import DirectoryStore, MemoryStore, message_record, open_store
+from ebbtide.store import DirectoryStore, MemoryStore, PrivateLog, message_record, open_store
 from store.faults import Quick
 
 
@@ -305,3 +305,24 @@ def test_a_log_changed_in_the_same_tick_as_the_index_is_read_again(tmp_path):
         os.utime(path, ns=(tick, tick))
 
     assert store.sessions()[0].messages == 2
+
+
+def test_a_private_log_keeps_what_was_committed_and_tells_what_came_since():
+    log = PrivateLog("s", now=1.0)
+    first = log.commit([{"n": 1}], at=1.0)
+    log.put("a.txt", "hello")
+    last = log.commit([{"n": 2}, {"n": 3}], at=2.0)
+
+    assert [record["n"] for record in log.since(first).records] == [2, 3]
+    assert log.since(last).records == []
+    assert log.commit([{"n": 4}], at=3.0) == log.read().position
+    assert [record["n"] for record in log.read().records] == [1, 2, 3, 4]
+    assert log.read().blobs.keys() == {"a.txt"}
+
+
+def test_a_private_log_holds_records_that_no_line_could_until_they_are_read():
+    log = PrivateLog("s", now=1.0)
+    log.commit([{"n": object()}], at=1.0)
+
+    with pytest.raises(StoreError):
+        log.read()

@@ -18,7 +18,7 @@ from ebbtide.drive.report import Listener, Report
 from ebbtide.drive.session import Prepared, Session
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.models import window_of
-from ebbtide.store import Log, Store, open_store
+from ebbtide.store import Log, PrivateLog, Store, open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader
 from ebbtide.wire.shape import Wire
@@ -64,8 +64,7 @@ class Context:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
-        opened: Store = open_store(store, durable=durable) if store is None or _is_path(store) else store  # type: ignore[arg-type,assignment]
-        self._log: Log = opened.open(session, project=project, now=clock())
+        self._log = _log(store, session, project=project, durable=durable, now=clock())
         self._session = Session(
             policy=preset(policy, model=model),
             window=window or window_of(model),
@@ -147,7 +146,7 @@ def fit(
 
 
 def _fitted(request: Body, window: int, policy: Policy, model: str, wire: Wire | None) -> Ready:
-    log = open_store(None).open("fit", now=0.0)
+    log = PrivateLog("fit", now=0.0)
     session = Session(policy=policy, window=window, log=log, model=model, kept=False, wire=wire, exact=upper_bound)
     prepared = drive(session.preparing(request, now=0.0, trigger="auto"), log)
     return Ready(prepared.body, prepared.report)
@@ -168,8 +167,11 @@ def _promised(body: Body, window: int, wire: Wire | None) -> bool:
     return bool(request.passthrough) or upper_bound(readings) <= window
 
 
-def _is_path(store: object) -> bool:
-    return isinstance(store, str | os.PathLike)
+def _log(store: str | os.PathLike[str] | Store | None, session: str, *, project: str, durable: bool, now: float) -> Log:
+    if store is None:
+        return PrivateLog(session, project=project, now=now)
+    opened: Store = open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
+    return opened.open(session, project=project, now=now)
 
 
 def _wire(name: str | None) -> Wire | None:

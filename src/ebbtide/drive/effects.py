@@ -6,7 +6,7 @@ The lock is taken by `Load` and given back by `Append` or `Release`: held per co
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -46,11 +46,34 @@ Steps = Generator[Effect, Answer, T]
 
 
 @dataclass(slots=True)
+class Held:
+    """The lock, while it is held. Whoever leaves the `with` gives it back."""
+
+    _lock: AbstractContextManager[bool] | None = None
+
+    def take(self, lock: AbstractContextManager[bool]) -> bool:
+        self.close()
+        taken, self._lock = lock.__enter__(), lock
+        return taken
+
+    def close(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.__exit__(None, None, None)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *failed: object) -> None:
+        self.close()
+
+
+@dataclass(slots=True)
 class Performer:
     """Performs effects on one session's log."""
 
     log: Log
-    held: ExitStack = field(default_factory=ExitStack)
+    held: Held = field(default_factory=Held)
 
     def __call__(self, effect: Effect) -> Answer:
         match effect:
@@ -68,7 +91,7 @@ class Performer:
 
     def _load(self, position: Position | None) -> Reading | None:
         try:
-            if not self.held.enter_context(self.log.locked()):
+            if not self.held.take(self.log.locked()):
                 return None
             return self.log.read() if position is None else self.log.since(position)
         except StoreError:

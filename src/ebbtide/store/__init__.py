@@ -13,7 +13,7 @@ from ebbtide.store.contract import BlobInfo, Log, Reader, SessionInfo, Store
 from ebbtide.store.directory import DirectoryStore
 from ebbtide.store.files import Files
 from ebbtide.store.lines import Damage, Position, Reading, Record
-from ebbtide.store.memory import MemoryStore
+from ebbtide.store.memory import MemoryStore, PrivateLog
 from ebbtide.store.records import message_record, record_uuid, summary_record, thread
 from ebbtide.store.verify import Verification, verify
 
@@ -25,6 +25,7 @@ __all__ = [
     "Log",
     "MemoryStore",
     "Position",
+    "PrivateLog",
     "Reader",
     "Reading",
     "Record",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store.contract import WAIT, BlobInfo, SessionInfo, blob_bytes, blob_records, blob_sum, header
@@ -24,6 +23,23 @@ class _Kept:
     blobs: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     changed: float = 0.0
     mutex: threading.RLock = field(default_factory=threading.RLock)
+
+
+class _Hold:
+    """The lock of one log, for the length of a `with`."""
+
+    __slots__ = ("_mutex", "_taken", "_timeout")
+
+    def __init__(self, mutex: threading.RLock, timeout: float) -> None:
+        self._mutex, self._timeout, self._taken = mutex, timeout, False
+
+    def __enter__(self) -> bool:
+        self._taken = self._mutex.acquire(timeout=max(0.0, self._timeout))
+        return self._taken
+
+    def __exit__(self, *failed: object) -> None:
+        if self._taken:
+            self._mutex.release()
 
 
 class MemoryLog:
@@ -55,14 +71,8 @@ class MemoryLog:
             self._unsaid = {}
             return end
 
-    @contextmanager
-    def locked(self, timeout: float = WAIT) -> Iterator[bool]:
-        taken = self._kept.mutex.acquire(timeout=max(0.0, timeout))
-        try:
-            yield taken
-        finally:
-            if taken:
-                self._kept.mutex.release()
+    def locked(self, timeout: float = WAIT) -> _Hold:
+        return _Hold(self._kept.mutex, timeout)
 
     def put(self, name: str, text: str) -> None:
         data = blob_bytes(text)
@@ -84,6 +94,35 @@ class MemoryLog:
     def blobs(self) -> list[BlobInfo]:
         kept = sorted(self._kept.blobs.items())
         return [BlobInfo(name=name, bytes=len(data), modified=at) for name, (data, at) in kept]
+
+
+class PrivateLog(MemoryLog):
+    """For one session that nobody else can open: what is committed waits as it came, and is written when it is read.
+
+    So a message that its client changes in place before anybody reads is read as it is then. Positions count records.
+    """
+
+    def __init__(self, session: str, *, project: str = "", now: float) -> None:
+        super().__init__(session, project, _Kept(), now)
+        self._waiting: list[tuple[Sequence[Record], float]] = []
+        self._end = Position()
+
+    def since(self, position: Position) -> Reading:
+        with self._kept.mutex:
+            if position.lines == self._end.lines:
+                return Reading(position=self._end)
+            while self._waiting:
+                records, at = self._waiting[0]
+                super().commit(records, at=at)
+                del self._waiting[0]
+            whole = super().since(Position())
+            return replace(whole, records=whole.records[position.lines :], position=self._end)
+
+    def commit(self, records: Sequence[Record], *, at: float) -> Position:
+        with self._kept.mutex:
+            self._waiting.append((records, at))
+            self._end = Position(lines=self._end.lines + len(records))
+            return self._end
 
 
 class MemoryStore:
