@@ -1,0 +1,26 @@
+"""Many paths in few tokens: a directory once, then the names in it, and it still can be read as paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_TAIL = re.compile(r"[^/\\]*$")
+
+
+def base_name(path: str) -> str:
+    return _TAIL.search(path.rstrip("/\\"))[0]  # type: ignore[index]
+
+
+def directory(path: str) -> str:
+    """With its slash at the end; `./` for a bare name."""
+    trimmed = path.rstrip("/\\")
+    return trimmed[: len(trimmed) - len(base_name(path))] or "./"
+
+
+def by_directory(named: Iterable[tuple[str, str]]) -> list[str]:
+    """A line `dir/: name, name` for each directory, out of (path, what to say beside its name), in order of coming."""
+    groups: dict[str, list[str]] = {}
+    for path, beside in named:
+        groups.setdefault(directory(path), []).append(f"{base_name(path)} {beside}".rstrip())
+    return [f"{place}: {', '.join(names)}" for place, names in groups.items()]

@@ -1,0 +1,181 @@
+"""The ledger as text within a cap. A fact's place is decided by how likely it is needed again, never by age alone.
+
+Sections take what they need, up to their share, in order of what hurts most when it is lost; the assistant's own words
+and the index of names share what is left. What stands beside the text (`near`) is not said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ebbtide.core.framing import OUR_TAGS, neutral
+from ebbtide.ledger.facts import Command, FileFact, Ledger, Lines, Trouble
+from ebbtide.ledger.identifiers import names_in
+from ebbtide.ledger.index import Names, index_lines, ranked_names
+from ebbtide.ledger.lines import one_line
+from ebbtide.ledger.notes import chosen_notes, note_lines
+from ebbtide.ledger.paths import by_directory
+from ebbtide.ledger.rank import commands_by_need, files_by_need, troubles_by_need
+
+_T = TypeVar("_T")
+
+Count = Callable[[str], int]
+"""Tokens of a text."""
+
+_NOTES = 0.55
+"""Of what the facts leave, to the assistant's words; the rest is the index. Measured: `benchmarks/retention.py`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """Lines under a heading; the entries that do not fit are the last."""
+
+    name: str
+    heading: str
+    share: float
+    """Of the cap, at the most."""
+    lines: tuple[Callable[[int], list[str]], int]
+    """What the first n entries look like, and how many entries there are."""
+
+
+def render(ledger: Ledger, *, cap: int, count: Count, near: str = "", leave_out: Container[str] = ()) -> str:
+    """At most `cap` tokens by `count`. User messages are not in it: they are carried as they are.
+
+    `leave_out` names sections that the caller says otherwise: `state`, `stated`, `changed`, `errors`, `commands`,
+    `read`, `notes`, `index`.
+    """
+    page = _Page(cap, count)
+    for section in _sections(ledger):
+        if section.name not in leave_out:
+            page.add(section.heading, *section.lines, room=min(page.room, int(cap * section.share)))
+    known = set(names_in(near)).union(names_in(page.text))
+    if "notes" not in leave_out:
+        room = int(page.room * (_NOTES if "index" not in leave_out else 1))
+        kept = chosen_notes(ledger, known, room, count, near)
+        page.add("What the assistant said, in its words:", lambda n: note_lines(kept[:n]), len(kept), room=room)
+        known.update(names_in(page.text))
+    if "index" not in leave_out:
+        names = ranked_names(ledger, known)
+        page.add("Names seen, by where:", _indexed(ledger, names), len(names), room=page.room)
+    return page.close()
+
+
+class _Page:
+    """Text that grows to a cap."""
+
+    def __init__(self, cap: int, count: Count) -> None:
+        self.cap, self.count = cap, count
+        self.lines: list[str] = []
+        self.room = cap
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def add(self, heading: str, show: Callable[[int], list[str]], most: int, *, room: int) -> None:
+        """The heading and as many entries as fit the room; nothing where none does."""
+        low, high = 0, most
+        while low < high:
+            middle = (low + high + 1) // 2 if low or high < most else high
+            fits = self._tokens(_headed(heading, show, middle, most)) <= room
+            low, high = (middle, high) if fits else (low, middle - 1)
+        if low == 0:
+            return
+        lines = _headed(heading, show, low, most)
+        self.lines += lines
+        self.room -= self._tokens(lines)
+
+    def close(self) -> str:
+        # A counter need not add up: what lines cost apart they may exceed together.
+        while self.lines and self.count(_safe(self.text)) > self.cap:
+            self.lines.pop()
+        return _safe(self.text)
+
+    def _tokens(self, lines: Sequence[str]) -> int:
+        return sum(self.count(line + "\n") for line in lines)
+
+
+def _safe(text: str) -> str:
+    """Quoted text opens and closes no frame of ours."""
+    return neutral([text], OUR_TAGS)[0]
+
+
+def _headed(heading: str, show: Callable[[int], list[str]], shown: int, most: int) -> list[str]:
+    partly = f"{heading.removesuffix(':')} ({shown} of {most}):" if shown < most else heading
+    return [partly, *show(shown)]
+
+
+def _sections(ledger: Ledger) -> Iterator[_Section]:
+    now = len(ledger.handles)
+    files = files_by_need(ledger.files.values(), now)
+    touched = [fact for fact in files if fact.touched]
+    merely_read = [fact for fact in files if not fact.touched]
+    yield _section("changed", "Files changed:", 0.3, touched, lambda some: by_directory(map(_changed, some)))
+    yield _section("state", "State of the work:", 0.15, _state(ledger), list)
+    stated = list(reversed({fact.text: fact for fact in ledger.stated}.values()))
+    yield _section("stated", "The user said:", 0.12, stated, lambda some: [f"- {one.text}" for one in reversed(some)])
+    troubles = troubles_by_need(ledger.troubles)
+    yield _section("errors", "Errors:", 0.1, troubles, lambda some: [_trouble(ledger, one) for one in some])
+    yield _section("read", "Files read:", 0.25, merely_read, lambda some: by_directory(map(_read, some)))
+    commands = commands_by_need(ledger.commands.values(), now)
+    yield _section("commands", "Commands run:", 0.1, commands, lambda some: list(map(_command, _in_order(some))))
+
+
+def _section(
+    name: str, heading: str, share: float, entries: list[_T], show: Callable[[list[_T]], list[str]]
+) -> _Section:
+    return _Section(name=name, heading=heading, share=share, lines=(lambda n: show(entries[:n]), len(entries)))
+
+
+def _state(ledger: Ledger) -> list[str]:
+    """Mode, what is running, to-dos, plan: the open before the finished."""
+    lines = ["- mode: planning only, until the user agrees"] if ledger.mode == "plan" else []
+    for one in ledger.running:
+        lines.append(f"- running {one.kind} {one.handle}: {one_line(one.what, 120)}".replace(" :", ":"))
+    opened = [todo for todo in ledger.todos.values() if todo.open]
+    lines += [f"- [{'~' if 'progress' in todo.status.lower() else ' '}] {one_line(todo.text, 200)}" for todo in opened]
+    finished = [one_line(todo.text, 80) for todo in ledger.todos.values() if not todo.open]
+    lines += [f"- [x] {text}" for text in reversed(finished)]
+    if ledger.plan is not None and ledger.plan.text.strip():
+        lines.append(
+            f"- plan put to the user (#{ledger.handles[ledger.plan.order]}): {one_line(ledger.plan.text, 800)}"
+        )
+    return lines
+
+
+def _changed(fact: FileFact) -> tuple[str, str]:
+    done = "deleted" if fact.deleted == fact.newest else "created" if fact.created >= 0 else ""
+    return fact.path, " ".join(filter(None, (f"({done})" if done else "", *map(_lines, fact.lines[-2:]))))
+
+
+def _read(fact: FileFact) -> tuple[str, str]:
+    return fact.path, " ".join(map(_lines, fact.lines[-1:]))
+
+
+def _lines(lines: Lines) -> str:
+    return f"L{lines.first}-{lines.last}" if lines.last > lines.first else f"L{lines.first}"
+
+
+def _trouble(ledger: Ledger, trouble: Trouble) -> str:
+    what = f"{trouble.about}: {trouble.line}" if trouble.line else trouble.about
+    if trouble.ended < 0:
+        return f"- open (#{ledger.handles[trouble.order]}): {what}"
+    return f"- over: {what}" + (f" (after changing {', '.join(trouble.by)})" if trouble.by else "")
+
+
+def _in_order(commands: Sequence[Command]) -> list[Command]:
+    return sorted(commands, key=lambda command: command.order)
+
+
+def _command(command: Command) -> str:
+    ended = [f"exit {command.status}"] if command.status else []
+    ended += [f"{command.times} times"] if command.times > 1 else []
+    beside = f" ({', '.join(ended)})" if ended else ""
+    said = f": {command.lines[-1]}" if command.lines else ""
+    return f"- {one_line(command.text, 160)}{beside}{said}"
+
+
+def _indexed(ledger: Ledger, names: Names) -> Callable[[int], list[str]]:
+    return lambda n: index_lines(ledger, names[:n])
