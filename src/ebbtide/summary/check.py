@@ -1,0 +1,251 @@
+"""An answer is used only for what it can be held to. What is wrong as a whole is refused, what is wrong in part loses
+that part, and both are said.
+
+Refused: nothing, a refusal, an answer that was cut, a tool call, a loop, mostly invention, longer than what it
+replaces. Struck out: statements with a name that nobody said, lines that order or allow. The rest cannot be read as
+anything but text.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ebbtide.summary.claims import Source, claims
+from ebbtide.summary.letters import harmless, plain, visible
+from ebbtide.summary.orders import disguised, told
+from ebbtide.summary.sections import is_heading, shorten
+
+Count = Callable[[str], int]
+Fault = Literal["empty", "refused", "cut", "tool call", "looping", "invented", "not smaller", "too long"]
+
+LENGTH_STOPS = frozenset(
+    ("max_tokens", "length", "max_output_tokens", "incomplete", "model_context_window_exceeded", "MAX_TOKENS")
+)
+REFUSAL_STOPS = frozenset(("refusal", "content_filter", "safety", "SAFETY", "blocked"))
+CALL_STOPS = frozenset(("tool_use", "tool_calls", "function_call"))
+
+TRIMMED = 2.0
+"""Times its cap that an answer may have and still be trimmed. Beyond, it is no summary that ran over."""
+INVENTED = 0.5
+"""Share of an answer's statements that may be struck out for names nobody said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """Words that were struck out."""
+
+    text: str
+    reason: str
+    """`approval`, `order`, `cap`, or the name that does not occur, as in `not in the source: src/x.py`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    text: str
+    """What may be used; empty where there are faults."""
+    analysis: str = ""
+    """What was thought before, made harmless too."""
+    faults: tuple[Fault, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What had to be in it and is not: the fold adds it."""
+
+
+def check(
+    answer: str,
+    *,
+    stopped: str = "",
+    source: Source | Sequence[str],
+    trusted: Sequence[str] = (),
+    replaced_tokens: int,
+    cap: int,
+    count: Count,
+    must: Sequence[str] = (),
+) -> Checked:
+    """`source` is what was summarised, the earlier summary included; `trusted` the user's own messages.
+
+    An order stays if the user gave it in these words. Nothing makes an approval stay: the user's words stand beside
+    the summary, and whether they still allow anything is not for a summary to say.
+    """
+    analysis, found = extract(answer)
+    fault = _unusable(answer, found, stopped)
+    if fault:
+        return Checked(text="", analysis=harmless(visible(analysis)), faults=(fault,))
+    text = visible(found or "").strip()
+    asked = source if isinstance(source, Source) else Source.of(source)
+    text, dropped, statements = _struck(text, asked, [_words(one) for one in trusted])
+    text = harmless(text)
+    faults = tuple(_faults(text, dropped, statements, replaced_tokens, cap, count))
+    if not faults and count(text) > cap:
+        text, cut = _trimmed(text, cap, count)
+        dropped = (*dropped, *cut)
+        faults = () if text else ("too long",)
+    text = "" if faults else text
+    read = _words(text)
+    missing = tuple(one for one in must if _words(one) not in read)
+    return Checked(text=text, analysis=harmless(visible(analysis)), faults=faults, dropped=dropped, missing=missing)
+
+
+# ------------------------------------------------------------------------------------------------------ the whole of it
+
+_THOUGHT = re.compile(
+    r"\s*<(analysis|think|thinking)>(?P<thought>.*?)</\1>\s*(?=<summary>|\Z)", re.DOTALL | re.IGNORECASE
+)
+_THOUGHT_ONLY = re.compile(r"\s*<(analysis|think|thinking)>(?P<thought>.*?)(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_OPEN, _CLOSE = re.compile(r"<summary>", re.IGNORECASE), re.compile(r"</summary>", re.IGNORECASE)
+
+
+def extract(answer: str) -> tuple[str, str | None]:
+    """(analysis, summary): what was thought, and the summary element alone (R176); None where one was never closed.
+
+    The element ends with its last closing tag: one that a tool smuggled in must not cut the rest off. Without such an
+    element all that is not thought is the summary.
+    """
+    thought = _THOUGHT.match(answer) or _THOUGHT_ONLY.match(answer)
+    rest = answer[thought.end() :] if thought else answer
+    analysis = thought["thought"].strip() if thought else ""
+    opened = _OPEN.search(rest)
+    if opened is None:
+        unclosed = thought is not None and not thought[0].rstrip().endswith(">")
+        return analysis, None if unclosed else rest.strip()
+    closed = [match.start() for match in _CLOSE.finditer(rest, opened.end())]
+    return analysis, rest[opened.end() : closed[-1]].strip() if closed else None
+
+
+_REFUSAL = re.compile(
+    r"(?:i(?:'m| am) (?:very |so |really )?sorry|sorry[,.]|unfortunately,? i|i apologi[sz]e|my apologies"
+    r"|i (?:can(?:no|')?t|am unable|am not able|won't|will not|must decline)|as an (?:ai|assistant|llm)"
+    r"|(?:非常|很|十分)?(?:抱歉|对不起|不好意思)|我(?:不能|无法|没有办法|没办法|拒绝)"
+    r"|作为(?:一个|一名)?(?:ai|人工智能|语言模型|助手))",
+    re.IGNORECASE,
+)
+_CALLED = re.compile(
+    r"\s*(?:```\w*\s*)?(?:<(?:tool_call|function_calls?|invoke|tool_use)\b|\{\s*\"(?:name|tool|function)\"\s*:)"
+)
+_SHORT = 600
+"""Characters. A refusal is a few sentences; a summary that happens to begin so goes on."""
+
+
+def _unusable(answer: str, found: str | None, stopped: str) -> Fault | None:
+    if stopped in CALL_STOPS or _CALLED.match(found if found is not None else answer):
+        return "tool call"
+    if stopped in REFUSAL_STOPS:
+        return "refused"
+    if stopped in LENGTH_STOPS or found is None:
+        return "cut"
+    text = visible(found).strip()
+    if not any(char.isalnum() for char in text):
+        return "empty"
+    if len(text) < _SHORT and _REFUSAL.match(plain(text).lstrip("*_#> \"'").replace("’", "'")):
+        return "refused"
+    return "looping" if _loops(text) else None
+
+
+_REPEATED = 4
+_DENSE = 10.0
+"""Prose packs to a half or a third, a list of paths to a fifth; the same sentence over and over to a twentieth."""
+
+
+def _loops(text: str) -> bool:
+    """The same line again and again, or so little in so many words that it must go round in a circle."""
+    lines = [line for line in map(_words, text.split("\n")) if len(line) >= 12 and not is_heading(line)]
+    often = Counter(re.sub(r"\d+", "0", line) for line in lines).most_common(1)
+    if often and often[0][1] >= _REPEATED and often[0][1] * 3 >= len(lines):
+        return True
+    data = text.encode("utf-8", "surrogatepass")
+    return len(data) >= 400 and len(data) / len(zlib.compress(data, 9)) > _DENSE
+
+
+def _faults(
+    text: str, dropped: Sequence[Dropped], statements: int, replaced: int, cap: int, count: Count
+) -> Iterator[Fault]:
+    invented = sum(one.reason.startswith("not in") for one in dropped)
+    if statements >= 4 and invented > INVENTED * statements:
+        yield "invented"
+    elif not any(line.strip() and not is_heading(line) for line in text.split("\n")):
+        yield "empty"
+    elif count(text) >= replaced:
+        yield "not smaller"
+    elif count(text) > TRIMMED * cap:
+        yield "too long"
+
+
+def _trimmed(text: str, cap: int, count: Count) -> tuple[str, tuple[Dropped, ...]]:
+    short = shorten(text, cap=cap, count=count)
+    left = Counter(short.split("\n"))
+    left.subtract(Counter(line for line in text.split("\n") if line.strip()))
+    gone = [Dropped(text=line, reason="cap") for line, n in left.items() if n < 0]
+    return short, tuple(gone)
+
+
+# --------------------------------------------------------------------------------------------- statement by statement
+
+_SENTENCES = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z`*\"])|(?<=[。！？；])")
+_BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])?[ \t]*")
+
+
+def _struck(text: str, source: Source, trusted: Sequence[str]) -> tuple[str, tuple[Dropped, ...], int]:
+    """The text without what it should not say, what that was, and how many statements there were."""
+    spoken = _spoken(text, trusted)
+    kept, dropped, statements, at = list[str](), list[Dropped](), 0, 0
+    for n, line in enumerate(text.split("\n")):
+        start, at = at, at + len(line) + 1
+        reason = next((why for lo, hi, why in spoken if lo < start + len(line) and hi > start), None)
+        reason = reason or _wrapped(line, trusted)
+        if reason:
+            dropped.append(Dropped(text=line, reason=reason))
+            kept += [""] if n and not kept[-1:] else []
+            continue
+        told_here = [one for one in _SENTENCES.split(line) if one.strip()]
+        statements += len(told_here)
+        line, gone = _founded(line, told_here, source)
+        dropped += gone
+        if line.strip() or not gone:
+            kept.append(line)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), tuple(dropped), statements
+
+
+def _spoken(text: str, trusted: Sequence[str]) -> list[tuple[int, int, str]]:
+    """Where the text orders or allows; not where it repeats an order of the user's."""
+    return [
+        (one.start, one.end, one.fault)
+        for one in told(text)
+        if one.fault == "approval" or not _said(text[one.start : one.end], trusted)
+    ]
+
+
+def _wrapped(line: str, trusted: Sequence[str]) -> str | None:
+    return None if _said(line, trusted) else disguised(line)
+
+
+def _said(words: str, trusted: Sequence[str]) -> bool:
+    wanted = _words(words)
+    return bool(wanted) and any(wanted in one for one in trusted)
+
+
+def _words(text: str) -> str:
+    return " ".join(plain(text).casefold().split())
+
+
+def _founded(line: str, sentences: Sequence[str], source: Source) -> tuple[str, list[Dropped]]:
+    """The line without the sentences that name what does not occur. A heading names a section, not a thing."""
+    if is_heading(line):
+        return line, []
+    gone = [(one, name) for one in sentences if (name := _unknown(one, source))]
+    if not gone:
+        return line, []
+    lost = {one for one, _ in gone}
+    mark = _BULLET.match(line)
+    head = mark[0] if mark and sentences and sentences[0] in lost else ""
+    rest = " ".join(one.strip() if n else one for n, one in enumerate(sentences) if one not in lost)
+    dropped = [Dropped(text=one, reason=f"not in the source: {name}") for one, name in gone]
+    return f"{head}{rest}" if rest.strip() else "", dropped
+
+
+def _unknown(sentence: str, source: Source) -> str | None:
+    return next((name for name in claims(sentence) if not source.names(name)), None)

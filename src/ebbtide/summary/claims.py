@@ -1,0 +1,105 @@
+"""What a text names can be looked up, so it is. A path, an identifier, a hash or a number that nobody said is invented.
+
+Words are the summariser's own; names are not. Only names that a reader would copy are looked for: a slash between two
+words or a year in prose makes no path and no figure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ebbtide.summary.letters import plain
+
+_EXTENSION = (
+    r"(?:pyi?|ipynb|tsx?|jsx?|mjs|cjs|vue|svelte|rs|go|java|kts?|swift|c|cc|cpp|cxx|h|hpp|cs|rb|php|pl|lua|sh|bash|zsh"
+    r"|ps1|bat|sql|html?|s?css|less|xml|ya?ml|toml|ini|cfg|conf|env|json[lc5]?|md|rst|txt|csv|tsv|lock|log|proto|graphql"
+    r"|tf|gradle|cmake|mk|png|jpe?g|gif|svg|webp|pdf|zip|gz|tar|whl|db|sqlite|parquet|dockerfile)"
+)
+_PATTERNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\b[a-z][a-z0-9+.-]*://[^\s<>\"'`）)\]}，。；、]+",
+        # From a root, a home or a dot; with two slashes or more; or with one and an extension.
+        r"(?<![\w/.~-])(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)+/?",
+        r"(?<![\w/.~:-])[\w.@+-]+(?:/[\w.@+-]+){2,}/?",
+        rf"(?<![\w/.~:-])[\w.@+-]+/[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b",
+        rf"(?<![\w/.~:-])[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b(?![/(])",
+        r"\b[A-Za-z]:\\[\w.\\ @+-]+[\w]",
+        r"\b[A-Za-z0-9]*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]+)+\b",
+        r"(?<![\w.])_{1,2}[A-Za-z]\w+",
+        r"\b[a-z]+[a-z0-9]*(?:[A-Z][a-z0-9]+)+[A-Z]?\b",
+        r"\b(?:[A-Z][a-z0-9]+){2,}\b",
+        r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b",
+        r"(?<![\w.,])\d[\d,_]*(?:\.\d+)?(?![\w])",
+        r"(?<=`)[^`\s]{3,}(?=`)",
+    )
+)  # fmt: skip
+_BRANDS = frozenset(
+    (
+        *("javascript", "typescript", "github", "gitlab", "openai", "chatgpt", "postgresql", "mysql", "graphql"),
+        *("fastapi", "pytorch", "tensorflow", "numpy", "devops", "macos", "ios", "iphone", "youtube"),
+        *(
+            "linkedin",
+            "stackoverflow",
+            "langchain",
+            "powershell",
+            "wordpress",
+            "mongodb",
+            "websocket",
+            "websockets",
+            "openapi",
+        ),
+        *("readme", "todo", "webassembly", "intellij", "jetbrains", "deepseek", "bytedance"),
+    )
+)
+"""Written as one word with a capital inside, and known to everybody: naming one invents nothing."""
+_EDGE = "`'\".,:;!?*_()[]{}<>，。；：、！？（）“”‘’"
+
+
+def claims(text: str) -> Iterator[str]:
+    """Every name in the text that can be looked up, once, without what punctuation hangs on it."""
+    seen: set[str] = set()
+    for pattern in _PATTERNS:
+        for found in pattern.findall(text):
+            name = re.sub(r"(?::\d+)+(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", found).strip(_EDGE[:5] + _EDGE[5:])
+            if name not in seen and _tells(name):
+                seen.add(name)
+                yield name
+
+
+def _tells(name: str) -> bool:
+    digits = sum(char.isdigit() for char in name)
+    if re.fullmatch(r"[\d,_.]+", name):
+        return digits >= 4  # Fewer are counts and dates that a summariser may well make itself.
+    return len(name) >= 3 and name.lower() not in _BRANDS
+
+
+_ESCAPES = re.compile(r"\\([\\/_*`\[\]\"])")
+
+
+def _looked_up(text: str) -> str:
+    """One spelling for a name: case, JSON's and Markdown's backslashes, and Windows' slashes do not tell it apart."""
+    return _ESCAPES.sub(r"\1", plain(text)).replace("\\", "/").casefold()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What was said, ready to be asked."""
+
+    text: str
+    figures: frozenset[str]
+    """Numbers of four digits and more, bare of separators."""
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Source:
+        text = _looked_up("\n".join(texts))
+        figures = re.findall(r"\d[\d,_ ]*\d(?:\.\d+)?", text)
+        return cls(text=text, figures=frozenset(re.sub("[,_ ]", "", figure) for figure in figures))
+
+    def names(self, claim: str) -> bool:
+        wanted = _looked_up(claim).removeprefix("./").rstrip("/")
+        if wanted in self.text:
+            return True
+        return re.sub("[,_]", "", wanted) in self.figures

@@ -1,0 +1,168 @@
+"""What a reader sees is what is checked, and what would be read as structure is made plain.
+
+Summaries carry words that a tool may have chosen. Hidden characters go. Tags, stub heads, role marks and the tokens of
+chat templates are found however they are spelt, and lose the character that makes them one: for good where the text is
+ours to keep (`harmless`), reversibly where it must come back as it was (`escape`, `unescape`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from ebbtide.core.framing import OUR_TAGS, neutral, tag_names
+
+RECORD_TAG = "session-record"
+SUMMARY_TAG = "conversation-summary"
+SEGMENT_TAG = "conversation_segment"
+PART_TAG = "transcript-part"
+
+_HEARD = (
+    *("summary", "analysis", "thinking", "system", "user", "assistant", "human", "developer", "tool_result"),
+    *("tool_use", "tool_call", "tool_response", "function_calls", "function_results", "invoke", "persisted-output"),
+    *("start_of_turn", "end_of_turn", "instructions"),
+)
+"""Tags by which models are told who speaks, in answers, harnesses and chat templates."""
+NAMES = tag_names((*OUR_TAGS, RECORD_TAG, SUMMARY_TAG, SEGMENT_TAG, PART_TAG, *_HEARD))
+
+_TWINS = (
+    ("аеорсухіјѕԁһԛԝѵоոսցӏвкмнтг", "aeopcyxijsdhqwvonuglbkmhtr"),  # Cyrillic and Armenian letters that read as Latin
+    ("АВЕКМНОРСТУХІЈЅ", "ABEKMHOPCTYXIJS"),
+    ("αεικνορτυχΑΒΕΗΙΚΜΝΟΡΤΥΧ", "aeiknoptuxABEHIKMNOPTYX"),
+    ("ıɩɡ‐‑‒–—―−⁃‹〈⟨❮˂ᐸ≺⧼", "iig--------<<<<<<<<"),
+)
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_JOINERS = "\u200c\u200d"
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f")
+_HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
+
+
+class _Plain(dict[int, str]):
+    """The plain character that one is read as. One for one, so that offsets hold. Filled as characters turn up."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        parts = [c for c in unicodedata.normalize("NFKD", char) if unicodedata.category(c) not in ("Mn", "Me")]
+        self[code] = parts[0] if len(parts) == 1 and parts[0].isascii() else char
+        return self[code]
+
+
+_PLAIN = _Plain({ord(odd): plain for odds, plains in _TWINS for odd, plain in zip(odds, plains, strict=True)})
+
+
+def plain(text: str) -> str:
+    """The text as it reads: full width, look-alikes and accents undone, letter for letter."""
+    return text if text.isascii() else text.translate(_PLAIN)
+
+
+def visible(text: str) -> str:
+    """The text without what nobody sees: zero width, direction marks, tag letters, controls, piled-up accents.
+
+    Joiners stay between letters of scripts that need them. Every kind of line end becomes the one we know.
+    """
+    text = unicodedata.normalize("NFC", _LINE_ENDS.sub("\n", text))
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_seen(text))
+
+
+def _seen(text: str) -> Iterator[str]:
+    before = ""
+    for at, char in enumerate(text):
+        kept = char.isprintable() and char.isascii()
+        if not kept:
+            kept = char in "\n\t" or not _unseen(text, at, char, before)
+        if kept:
+            yield char
+            before = char
+
+
+def _unseen(text: str, at: int, char: str, before: str) -> bool:
+    if char in _JOINERS:
+        after = text[at + 1 : at + 2]
+        return not before or before.isascii() or not after or after.isascii()
+    if char in _BLANK_LETTERS or "\U000e0100" <= char <= "\U000e01ef":
+        return True
+    kind = unicodedata.category(char)
+    # What could be composed with a letter was, by NFC. A mark that is left on a Latin letter only hides it.
+    return kind in _HIDDEN or (kind in ("Mn", "Me") and before.isascii())
+
+
+# ---------------------------------------------------------------------------------------------- what reads as structure
+
+_ROLE = r"human|user|assistant|system|developer|model|ai|用户|使用者|助手|助理|系统|人类|开发者"
+_MARKS = re.compile(
+    rf"^[ \t>*_\#|]*(?:{_ROLE})[ \t*_]*(?P<role>:)"
+    r"|(?P<stub>[\[(])[ \t]*ebb[ \t]*:"
+    r"|(?P<token><)[ \t]*\|"
+    r"|(?P<inst>\[)[ \t]*/?[ \t]*(?:inst|sys|system_prompt|available_tools|tool_calls?|tool_results)[ \t]*\]"
+    r"|(?P<sys><)<[ \t]*/?[ \t]*sys",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PUT = {"role": " -", "stub": "{", "token": "[", "inst": "{", "sys": "["}
+
+
+def _dangers(text: str) -> list[tuple[int, int, str]]:
+    """Spans that make structure, and what to put there, in order; none overlaps another."""
+    found = [
+        (match.start(name), match.end(name), _PUT[name])
+        for match in _MARKS.finditer(plain(text))
+        if (name := match.lastgroup) is not None
+    ]
+    return sorted({*found, *_tags(text)})
+
+
+def _tags(text: str) -> list[tuple[int, int, str]]:
+    """Where the brackets of tags stand. `neutral` maps character by character, so that its marks tell the place."""
+    if neutral([text], NAMES) == [text]:
+        return []
+    marked = neutral(list(text), NAMES)
+    found = []
+    for at, (char, put) in enumerate(zip(text, marked, strict=True)):
+        if put and put != char:
+            end = at + 1
+            while end < len(marked) and not marked[end]:
+                end += 1
+            found.append((at, end, "["))
+    return found
+
+
+def harmless(text: str) -> str:
+    """The text with nothing in it that reads as a frame, a stub of ours or another speaker."""
+    return _replaced(text, [(start, end, put) for start, end, put in _dangers(text)])
+
+
+_MARK = "\u27e6"  # a bracket of mathematics, rare in any source
+_CODE = r"(?:10[0-9a-f]{4}|[0-9a-f]{1,5})"
+_ESCAPED = re.compile(rf"{_MARK}(?:(?P<itself>=)|(?P<codes>(?:{_CODE}(?:\.{_CODE})*)?):)")
+
+
+def escape(text: str) -> str:
+    """The same as `harmless`, but nothing is lost: `unescape` gives the text back."""
+    spans = [(start, end, f"{_MARK}{_codes(text[start:end])}:") for start, end, _ in _dangers(text)]
+    spans += [(match.start(), match.end(), f"{_MARK}=") for match in re.finditer(_MARK, text)]
+    return _replaced(text, sorted(spans))
+
+
+def unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: _MARK if found["itself"] else _chars(found["codes"]), text)
+
+
+def _codes(span: str) -> str:
+    """Empty for the usual bracket: it reads best."""
+    return "" if span == "<" else ".".join(f"{ord(char):x}" for char in span)
+
+
+def _chars(codes: str) -> str:
+    return "".join(chr(int(code, 16)) for code in codes.split(".")) if codes else "<"
+
+
+def _replaced(text: str, spans: list[tuple[int, int, str]]) -> str:
+    parts, past = [], 0
+    for start, end, put in spans:
+        if start < past:
+            continue
+        parts += [text[past:start], put]
+        past = end
+    return "".join((*parts, text[past:]))

@@ -1,0 +1,96 @@
+"""A summary reports. What in it gives orders, or says that something was allowed, is not the summariser's to say.
+
+The user's own words stand beside every summary, so nothing is lost with such a line. Patterns cannot find every order;
+they keep the plain ones from being repeated. What holds against the others is the frame and the tier.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote
+
+from ebbtide.summary.letters import plain, visible
+from ebbtide.summary.phrases import APPROVALS, LISTS, ORDERS
+
+Fault = Literal["approval", "order"]
+
+_BLANK = r"""[\s*_`~>"'“”‘’|#]+"""
+_WRAPPED = r"\n(?![ \t]*(?:\n|[-*+#•]|\d{1,3}[.)]))"  # A line may go on in the next one, not in the next point.
+_FEW, _MORE = rf"\b(?:[^.!?。！？\n]|{_WRAPPED}){{0,40}}?\b", rf"\b(?:[^.!?。！？\n]|{_WRAPPED}){{0,90}}?"
+_SIGNS, _MORE_SIGNS = rf"(?:[^。！？\n不没未]|{_WRAPPED}){{0,14}}?", rf"(?:[^。！？\n]|{_WRAPPED}){{0,40}}?"
+
+
+def _compiled(phrases: Sequence[str]) -> re.Pattern[str]:
+    """The notation of `phrases` as one pattern. Every gap is bounded, so time grows with the text and no faster."""
+    return re.compile("|".join(map(_pattern, phrases)), re.IGNORECASE)
+
+
+def _pattern(phrase: str) -> str:
+    for name, words in LISTS.items():
+        phrase = phrase.replace(f"{{{name}}}", f"(?:{words})")
+    latin = phrase.isascii() or " … " in phrase or " …… " in phrase
+    for mark, gap in ((" …… ", _MORE), (" … ", _FEW), ("……", _MORE_SIGNS), ("…", _SIGNS), (" ", _BLANK)):
+        phrase = phrase.replace(mark, gap)
+    return rf"\b(?:{phrase})(?!\w)" if latin else f"(?:{phrase})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Where a text orders or allows."""
+
+    start: int
+    end: int
+    fault: Fault
+
+
+_KINDS: tuple[tuple[Fault, re.Pattern[str]], ...] = (("approval", _compiled(APPROVALS)), ("order", _compiled(ORDERS)))
+
+
+def told(text: str) -> Iterator[Told]:
+    """Every place where the text, read as a person would, orders or allows. The text should be `visible` already."""
+    read = plain(text)
+    for fault, pattern in _KINDS:
+        for found in pattern.finditer(read):
+            yield Told(start=found.start(), end=found.end(), fault=fault)
+
+
+_SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*·]){4,}\w(?!\w)")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+
+
+def disguised(line: str) -> Fault | None:
+    """What a line says once its wrapping is off: entities, percent signs, letters set apart, base64, hexadecimal."""
+    found = next((one for other in _unwrapped(line) for one in told(visible(other))), None)
+    return found.fault if found else None
+
+
+def _unwrapped(line: str) -> Iterator[str]:
+    others: Iterable[str] = (
+        html.unescape(html.unescape(line)),
+        unquote(line),
+        _SPACED.sub(lambda found: re.sub(r"[ .\-_*·]", "", found[0]), line),
+        codecs.encode(line, "rot13") if line.isascii() else "",
+        line[::-1],
+        *(_decoded(blob) for blob in _ENCODED.findall(line)),
+    )
+    yield from (other for other in others if other and other != line)
+
+
+def _decoded(blob: str) -> str:
+    """What a run of base64 or hexadecimal digits says; empty where it says nothing."""
+    digits = blob.rstrip("=").translate(str.maketrans("-_", "+/"))
+    try:
+        data = bytes.fromhex(digits) if re.fullmatch(r"(?:[0-9a-fA-F]{2})+", digits) else _base64(digits)
+        return data.decode("utf-8")
+    except ValueError:
+        return ""
+
+
+def _base64(digits: str) -> bytes:
+    return base64.b64decode(digits[: len(digits) - (len(digits) % 4 == 1)] + "=" * (-len(digits) % 4))

@@ -1,0 +1,115 @@
+"""A summary is headed sections. That makes it possible to join two without a model, and to shorten one.
+
+An earlier summary is never summarised again: each pass through a model would lose some of it. What lasts is carried on
+line by line, what is a matter of the moment is replaced, and when there is no room the oldest lines that last go first;
+the log has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Count = Callable[[str], int]
+
+PASSING = frozenset(("state of work", "pending", "current", "next", "pending tasks", "current work", "next step"))
+"""Sections that are true of one moment: the newer one is the only one."""
+NOTHING = "N/A"
+"""R165: what a section says that has nothing to say."""
+
+_HEADING = re.compile(r"^(?:#{1,4}[ \t]+|(?=\d{1,2}[.)][ \t]+[A-Z][\w /]{2,40}:?$))(?P<name>.+?)[ \t]*:?[ \t]*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    heading: str
+    """The line as it was written; empty for what stands before the first one."""
+    lines: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """By which two summaries' sections are the same."""
+        match = _HEADING.match(self.heading)
+        name = match["name"] if match else ""
+        return re.sub(r"^\d{1,2}[.)][ \t]*|[*_`]|^optional ", "", name, flags=re.IGNORECASE).strip(" :").casefold()
+
+    @property
+    def says_nothing(self) -> bool:
+        return not any(line.strip(" \t-*.").casefold() not in ("", "n/a", "none", "无") for line in self.lines)
+
+
+def is_heading(line: str) -> bool:
+    return _HEADING.match(line) is not None
+
+
+def sections(text: str) -> tuple[Section, ...]:
+    """The text cut at its headings: Markdown's, or numbered lines that hold nothing else."""
+    found: list[tuple[str, list[str]]] = [("", [])]
+    fenced = False
+    for line in text.split("\n"):
+        fenced ^= line.lstrip().startswith("```")
+        if not fenced and is_heading(line):
+            found.append((line, []))
+        else:
+            found[-1][1].append(line)
+    made = (Section(heading=heading, lines=tuple(lines)) for heading, lines in found)
+    return tuple(one for one in made if one.heading or any(line.strip() for line in one.lines))
+
+
+def written(parts: tuple[Section, ...]) -> str:
+    told = ["\n".join(filter(None, (one.heading, "\n".join(one.lines).strip("\n")))) for one in parts]
+    return "\n\n".join(told).strip()
+
+
+def merge(prior: str, new: str, *, cap: int, count: Count) -> str:
+    """An earlier summary and what came after it, as one of at most `cap` tokens. Nothing is reworded."""
+    if not prior.strip():
+        return shorten(new, cap=cap, count=count)
+    older = {one.key: one for one in sections(prior)}
+    newer = {one.key: one for one in sections(new)}
+    keys = [*newer, *(key for key in older if key not in newer and key not in PASSING)]
+    joined = tuple(_joined(older.get(key), newer.get(key)) for key in keys)
+    return shorten(written(joined), cap=cap, count=count)
+
+
+def _joined(old: Section | None, new: Section | None) -> Section:
+    if old is None or new is None or new.key in PASSING:
+        found = new or old
+        assert found is not None
+        return found
+    if old.says_nothing:
+        return new
+    if new.says_nothing:
+        return old
+    known = {_same(line) for line in new.lines if line.strip()}
+    kept = [line for line in old.lines if not line.strip() or _same(line) not in known]
+    return Section(heading=new.heading, lines=(*"\n".join(kept).strip("\n").split("\n"), *new.lines))
+
+
+def _same(line: str) -> str:
+    return " ".join(line.casefold().strip(" \t-*").split())
+
+
+def shorten(text: str, *, cap: int, count: Count) -> str:
+    """At most `cap` tokens: the longest lasting section loses its oldest line, again and again; then any section.
+
+    A line is dropped whole: half a statement may say the opposite.
+    """
+    spent = count(text)
+    parts = [[one.heading, *one.lines] for one in sections(text)]
+    passing = [one.key in PASSING for one in sections(text)]
+    while spent > cap and any(len(lines) > 1 for lines in parts):
+        able = [n for n, lines in enumerate(parts) if len(lines) > 1]
+        lasting = [n for n in able if not passing[n]] or able
+        longest = max(lasting, key=lambda n: sum(map(len, parts[n])))
+        # Several at once where much is to go: counting a text costs as much as the text is long.
+        gone = max(1, min(len(parts[longest]) - 1, (len(parts[longest]) - 1) * (spent - cap) // (2 * spent)))
+        del parts[longest][1 : 1 + gone]
+        text = written(tuple(Section(heading=lines[0], lines=tuple(lines[1:])) for lines in parts if _says(lines)))
+        spent = count(text)
+    return text if spent <= cap else ""
+
+
+def _says(lines: list[str]) -> bool:
+    return any(line.strip() for line in lines[1:])
