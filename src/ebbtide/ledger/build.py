@@ -31,7 +31,7 @@ from ebbtide.ledger.facts import (
     Trouble,
 )
 from ebbtide.ledger.identifiers import names_in
-from ebbtide.ledger.lines import one_line
+from ebbtide.ledger.lines import one_line, without_move
 from ebbtide.ledger.outcome import decisive_lines, is_failure, is_probe, program_of, status_of
 from ebbtide.ledger.stated import binding
 from ebbtide.ledger.tools import fenced_acts, pending_of, plain_name, todos_of
@@ -117,7 +117,7 @@ class _Book:
             self._answer(item, order)
         elif item.kind == "text" and item.role == "user":
             self._user(item, order)
-        elif item.kind != "opaque":
+        elif item.kind == "document":
             self._see(item.text, order)
 
     def _user(self, item: Item, order: int) -> None:
@@ -199,7 +199,7 @@ class _Book:
         }[verb]
 
     def _command(self, call: Pending, item: Item, order: int, bad: bool) -> None:
-        text = one_line(call.command, 300)
+        text = one_line(without_move(call.command), 300)
         old = self.commands.pop(text, None)
         self.commands[text] = Command(
             text=text,
@@ -214,7 +214,11 @@ class _Book:
         if call.command and is_probe(call.command):
             return
         lines = decisive_lines(item.text)
-        about = one_line(call.command, 120) if call.command else " ".join((call.name, *(a.path for a in call.acts[:1])))
+        about = (
+            one_line(without_move(call.command), 120)
+            if call.command
+            else " ".join((call.name, *(a.path for a in call.acts[:1])))
+        )
         self.troubles.append(
             Trouble(
                 about=about, line=lines[0] if lines else "", order=order, key=_key(call), command=bool(call.command)
@@ -238,7 +242,7 @@ class _Book:
             return
         found = _BACKGROUND.search(head) if call.command or call.name in AGENTS else None
         if found and (call.command or call.arguments.get("run_in_background")):
-            what = call.command or str(call.arguments.get("description") or call.name)
+            what = without_move(call.command) or str(call.arguments.get("description") or call.name)
             self.tasks[found["name"]] = Running(
                 kind="agent" if call.name in AGENTS else "task",
                 handle=found["name"],

@@ -25,6 +25,9 @@ def ranked_names(ledger: Ledger, known: Set[str]) -> list[tuple[str, Seen]]:
     for name, seen in ledger.seen.items():
         if name in known or is_word(name) or name in files:
             continue
+        if name.isdigit() and seen.items == 1 and not seen.spoken and not seen.said:
+            # A line's number, a size: nobody spoke of it.
+            continue
         bare = name.rstrip("./-")
         if len(bare) < _SHORTEST or bare in known or (bare != name and (bare in ledger.seen or bare in files)):
             continue

@@ -15,13 +15,21 @@ _STATUS = re.compile(
 )
 _REACH = 400
 """Harnesses write the status at the head or the end of what they return."""
-_DECISIVE = re.compile(
-    r"\b(?:error|errors|fatal|panic|exception|traceback|fail(?:ed|ure|s)?|undefined|cannot|denied|not found|refused"
-    r"|conflict|passed|succeeded|assert\w*)\b|^(?:ok|FAIL|PASS|---)\b|[A-Z]\w+Error\b|错误|失败|异常|通过|成功",
+_WRONG = re.compile(
+    r"\b(?:errors?|fatal|panic|exception|traceback|fail(?:ed|ure|s)?|undefined|cannot|denied|not found|refused|"
+    r"conflict|unexpected|invalid|no such)\b|^FAIL\b|Error\b|^E  |✗|错误|失败|异常|找不到|无法",
     re.IGNORECASE,
 )
-_WIDTH, _MOST = 160, 3
-"""A decisive line says it within two screen widths; the third seldom adds to the first two."""
+_RIGHT = re.compile(
+    r"\b(?:passed|succeeded|success\w*|0 (?:errors|failed|issues))\b|^(?:ok|PASS)\b|\(pass\)|✓|通过|成功", re.I
+)
+_FRAME = re.compile(
+    r"^(?:Chunk ID|Wall time|Process (?:exited|running)|Original token count|Output|Exit code|Shell cwd was reset|"
+    r"The user doesn't want to proceed)\b|^</?[\w-]+>$"
+)
+"""What harnesses write around an output."""
+_WIDTH, _READ = 160, 1000
+"""A decisive line says it within two screen widths; beyond the second it is data."""
 _LOOKED_AT = 200_000
 """Characters of an output, half from each end."""
 
@@ -29,10 +37,29 @@ _LOOKED_AT = 200_000
 _PROBES = frozenset(
     (
         *("grep", "rg", "ls", "find", "fd", "which", "test", "[", "cat", "head", "tail", "sed", "diff", "pgrep", "nl"),
-        *("command", "stat", "wc", "tree", "pwd", "echo", "type", "file", "jq", "awk", "bat", "less"),
+        *(
+            "command",
+            "stat",
+            "wc",
+            "tree",
+            "pwd",
+            "echo",
+            "type",
+            "file",
+            "jq",
+            "awk",
+            "bat",
+            "less",
+            "for",
+            "while",
+            "date",
+        ),
     )
 )
 """Commands that only ask."""
+_GIT_PROBES = tuple(
+    ["git", verb] for verb in ("diff", "log", "show", "status", "grep", "blame", "ls-files", "rev-parse")
+)
 _WRAPPED = re.compile(r"^(?:\s*cd\s+\S+\s*(?:&&|;)|\s*\w+=\S*\s|\s*(?:sudo|time|timeout\s+\S+|env)\s)+")
 
 
@@ -45,7 +72,8 @@ def program_of(command: str) -> str:
 
 def is_probe(command: str) -> bool:
     """A command that asks: a failure of it is an answer."""
-    return program_of(command).partition(" ")[0] in _PROBES
+    words = program_of(command).split()
+    return bool(words) and (words[0] in _PROBES or words[:2] in _GIT_PROBES)
 
 
 def status_of(text: str) -> int | None:
@@ -59,13 +87,14 @@ def is_failure(result: Item) -> bool:
 
 
 def decisive_lines(text: str) -> tuple[str, ...]:
-    """The lines that decide: those that speak of failure or success, the last first among equals, and the last line."""
+    """What went wrong first, or else what went right last; and the last line, which is the verdict."""
     if len(text) > _LOOKED_AT:
         text = text[: _LOOKED_AT // 2] + "\n" + text[-_LOOKED_AT // 2 :]
-    rows = [row for row in text.splitlines() if row.strip()]
+    rows = [row.strip() for row in text.splitlines()]
+    rows = [row for row in rows if row and not _FRAME.match(row)]
     if not rows:
         return ()
-    telling = [n for n, row in enumerate(rows) if len(row) < 1000 and _DECISIVE.search(row)]
-    # The first error is the cause, the last line the verdict.
-    chosen = sorted({*telling[:1], *telling[-1:], len(rows) - 1})[:_MOST]
-    return tuple(dict.fromkeys(one_line(rows[n], _WIDTH) for n in chosen))
+    wrong = next((row for row in rows if len(row) < _READ and _WRONG.search(row) and not _RIGHT.search(row)), None)
+    right = next((row for row in reversed(rows) if len(row) < _READ and _RIGHT.search(row)), None)
+    chosen = (wrong or right or rows[0], rows[-1])
+    return tuple(dict.fromkeys(one_line(row, _WIDTH) for row in chosen))

@@ -16,7 +16,7 @@ from ebbtide.ledger.identifiers import names_in
 from ebbtide.ledger.index import Names, index_lines, ranked_names
 from ebbtide.ledger.lines import one_line
 from ebbtide.ledger.notes import chosen_notes, note_lines
-from ebbtide.ledger.paths import by_directory
+from ebbtide.ledger.paths import base_name, by_directory
 from ebbtide.ledger.rank import commands_by_need, files_by_need, troubles_by_need
 
 _T = TypeVar("_T")
@@ -162,7 +162,7 @@ def _trouble(ledger: Ledger, trouble: Trouble) -> str:
     what = f"{trouble.about}: {trouble.line}" if trouble.line else trouble.about
     if trouble.ended < 0:
         return f"- open (#{ledger.handles[trouble.order]}): {what}"
-    return f"- over: {what}" + (f" (after changing {', '.join(trouble.by)})" if trouble.by else "")
+    return f"- over: {what}" + (f" (after changing {', '.join(map(base_name, trouble.by))})" if trouble.by else "")
 
 
 def _in_order(commands: Sequence[Command]) -> list[Command]:

@@ -22,7 +22,8 @@ _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to:
 _DIFFED = re.compile(r"^\+\+\+ (?:b/)?(?!/dev/null)([^\t\n]+)", re.MULTILINE)
 _SED_RANGE = re.compile(r"^(\d+)(?:,(\d+))?p")
 _ODD = re.compile(r"[*?$`(){}\[\]<>|&;\n\x00]")
-_SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "|&", "(", ")", ";;"))
+_SEPARATOR = re.compile(r"[\n;&|()]+")
+_REDIRECTION = re.compile(r"(?:&?>{1,2}[|&]?|<{1,3}&?)")
 _PATCH_VERBS: dict[str, Verb] = {"Add": "create", "Update": "change", "Delete": "delete"}
 _SHOWS = frozenset(("cat", "head", "tail", "less", "more", "nl", "bat", "batcat", "type", "Get-Content"))
 _TAKES_NUMBER = frozenset(("-n", "-c", "--lines", "--bytes", "-w", "-s"))
@@ -94,25 +95,29 @@ def _line_acts(line: str, cwd: str) -> Iterator[Act]:
 
 def _simple_commands(line: str) -> Iterator[list[str]]:
     words: list[str] = []
-    for part in line.split("\n"):
-        for word in [*_split(part), ";"]:
-            if word not in _SEPARATORS:
-                words.append(word)
-                continue
-            if words:
-                yield words
-            words = []
+    for word in [*_words(line), ";"]:
+        if not _SEPARATOR.fullmatch(word):
+            words.append(word)
+            continue
+        if words:
+            yield words
+        words = []
+
+
+def _words(line: str) -> Iterator[str]:
+    """Words and operators. Where a quote never closes, what can be read of the rows by themselves."""
+    try:
+        yield from _split(line)
+    except ValueError:
+        for row in line.split("\n") if "\n" in line else ():
+            yield ";"
+            yield from _words(row)
 
 
 def _split(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        return list(lexer)
-    except ValueError:
-        # A quote that is closed on a later line, or never.
-        return line.split()
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    return list(lexer)
 
 
 def _redirected(words: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
@@ -123,9 +128,9 @@ def _redirected(words: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]
     for n, word in enumerate(words):
         if skip:
             skip = False
-        elif word in (">", ">>", ">|", "&>", "&>>", "<", ">&", "<<<"):
+        elif _REDIRECTION.fullmatch(word):
             following = words[n + 1] if n + 1 < len(words) else ""
-            if ">" in word and word != ">&" and not following.startswith("/dev/"):
+            if ">" in word and not word.endswith("&") and not following.startswith("/dev/"):
                 targets.append((">>" if ">>" in word else ">", following))
             if kept and kept[-1] in ("1", "2"):
                 kept.pop()
@@ -139,7 +144,7 @@ def _bare(words: Sequence[str]) -> Sequence[str]:
     """The command without what only wraps it."""
     n = 0
     while n < len(words) and (
-        re.match(r"\w+=", words[n]) or words[n] in ("sudo", "env", "time", "command", "nice", "then", "do", "!")
+        re.match(r"\w+=", words[n]) or words[n] in ("sudo", "env", "time", "command", "nice", "then", "do", "else", "!")
     ):
         n += 1
     return words[n:]

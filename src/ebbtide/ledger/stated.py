@@ -17,21 +17,25 @@ _CUES = re.compile(
     re.IGNORECASE,
 )
 _ENDS = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
-_LONGEST, _WIDTH = 20_000, 240
-"""A message beyond the first is a pasted document; a rule beyond the second is an essay."""
+_TYPED, _WIDTH = 3_000, 240
+"""Characters: a longer message holds a pasted document between the user's own words; a longer rule is an essay."""
 _SHORTEST = 4
 """Characters: 不要动它 is a whole rule."""
+_TAGGED = re.compile(r"</?[A-Za-z][\w-]*>")
 
 
 def binding(text: str) -> Iterator[str]:
-    """Sentences with a cue, in order. Pasted markup, code and quoted logs are not the user's sentences."""
+    """Sentences with a cue, in order. Markup, code and quoted lines are not the user's sentences."""
+    if text.lstrip().startswith("<"):
+        return
+    half = _TYPED // 3
+    typed = text if len(text) <= _TYPED else f"{text[:half]}\n{text[-half:]}"
     inside = False
-    for row in _ENDS.split(text[:_LONGEST]):
-        if row.lstrip().startswith("```"):
-            inside = not inside
-            continue
+    for row in _ENDS.split(typed):
         line = row.strip()
-        if inside or len(line) < _SHORTEST or line.startswith(("<", "|", ">", "+", "@@", "at ")):
+        if line.startswith("```"):
+            inside = not inside
+        elif inside or len(line) < _SHORTEST or line.startswith(("|", ">", "+", "@@")) or _TAGGED.search(line):
             continue
-        if _CUES.search(line):
-            yield one_line(line, _WIDTH)
+        elif _CUES.search(line):
+            yield one_line(line.lstrip("-* "), _WIDTH)

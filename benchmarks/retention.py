@@ -1,0 +1,202 @@
+"""What a fold leaves of what is needed: files changed, files read, and the names the agent goes on to use.
+
+    python benchmarks/retention.py [--data DIR] [--json] [--cap N] [--tail N] [--total N] [--split fit|report|all]
+
+At every recorded compaction point the history is folded without a model: the ledger's text, the user's messages, and a
+tail of the newest items, together within `--total` tokens by the library's own estimate. The same is asked of the
+summary that the client's own compaction left there. A name is visible if it stands in what is left; `dir/: a, b` is
+read as the paths it says. A file is named if its whole path is; for the recorded summaries, which name files as people
+do, if its base name is. Weights and the split were fitted on sessions whose sha256 is even (`fit`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from retention_points import Point, points, words
+
+from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.types import USER, Item
+from ebbtide.core.view import View
+from ebbtide.ledger import ledger_of, render
+
+DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+
+TARGETS = {"changed": 0.99, "read": 0.90, "names": 0.80}
+TOTAL = 25_000
+_GROUPED = re.compile(r"^(\S+/): (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How much of what was asked for is there."""
+
+    found: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    who: str
+    point: Point
+    tokens: int
+    seconds: float
+    kept: Mapping[str, Kept]
+
+
+def count(text: str) -> int:
+    """Tokens without sampling: the estimator judges long texts by slices."""
+    return DEFAULT.rounded(sum(DEFAULT.measure(text[n : n + 4000]) for n in range(0, len(text), 4000)))
+
+
+def folded(point: Point, *, cap: int, tail: int, total: int) -> str:
+    """What a fold leaves, as one text: the user's words, the ledger, the newest items."""
+    view = View.of(point.items)
+    sums = [0]
+    for item in reversed(view.items):
+        sums.append(sums[-1] + item.tokens)
+    after = list(reversed(sums))
+    cut = next(cut for cut in view.seams if after[cut] <= tail)
+    newest = "\n".join(map(words, view.items[cut:]))
+    said = _said(view.items[:cut], total - after[cut] - min(cap, (total - after[cut]) // 2))
+    room = min(cap, total - after[cut] - count(said))
+    text = render(ledger_of(view.items), cap=room, count=count, near=f"{said}\n{newest}")
+    return f"{text}\n{said}\n{newest}"
+
+
+def _said(items: Sequence[Item], room: int) -> str:
+    """The user's messages, the newest whole while they fit, the older as a line."""
+    texts = [item.text for item in items if item.role == "user" and item.kind == "text" and item.tier <= USER]
+    kept: list[str] = []
+    for text in reversed(texts):
+        tokens = count(text)
+        whole = tokens <= room
+        kept.append(text if whole else text[:120])
+        room -= tokens if whole else 40
+    return "\n".join(reversed(kept))
+
+
+def paths_in(text: str) -> str:
+    """The paths that grouped lines say, written out."""
+    out = []
+    for place, names in _GROUPED.findall(text):
+        base = "" if place == "./" else place
+        out += [base + name.split(" ")[0] for name in names.split(", ")]
+    return "\n".join(out)
+
+
+def ours(point: Point, *, cap: int, tail: int, total: int) -> Score:
+    start = time.perf_counter()
+    left = folded(point, cap=cap, tail=tail, total=total)
+    seconds = time.perf_counter() - start
+    said = f"{left}\n{paths_in(left)}"
+    kept = {
+        "changed": _kept(point.changed, said),
+        "read": _kept(point.read, said),
+        "names": _kept(point.needed, said),
+        "specific": _kept(point.specific, said),
+    }
+    return Score(who="fold", point=point, tokens=count(left), seconds=seconds, kept=kept)
+
+
+def recorded(point: Point) -> Score:
+    left = point.left
+    kept = {
+        "changed": _kept((Path(path).name for path in point.changed), left),
+        "read": _kept((Path(path).name for path in point.read), left),
+        "names": _kept(point.needed, left),
+        "specific": _kept(point.specific, left),
+    }
+    return Score(who="recorded", point=point, tokens=count(left), seconds=0.0, kept=kept)
+
+
+def _kept(asked: Iterable[str], left: str) -> Kept:
+    wanted = list(asked)
+    return Kept(found=sum(one in left for one in wanted), asked=len(wanted))
+
+
+def row(scores: Sequence[Score]) -> dict[str, float]:
+    """Shares over all points together, as in the figures to beat; `worst` is the point that keeps fewest names."""
+    shares = {key: _share([score.kept[key] for score in scores]) for key in scores[0].kept}
+    return {
+        "points": len(scores),
+        **shares,
+        "worst": min(_share([score.kept["names"]]) for score in scores),
+        "tokens": max(score.tokens for score in scores),
+        "mean tokens": sum(score.tokens for score in scores) / len(scores),
+        "seconds": max(score.seconds for score in scores),
+    }
+
+
+def _share(kept: Sequence[Kept]) -> float:
+    return sum(one.found for one in kept) / max(1, sum(one.asked for one in kept))
+
+
+def table(scores: Sequence[Score]) -> dict[str, dict[str, float]]:
+    groups: dict[str, list[Score]] = {}
+    for score in scores:
+        if score.who == "recorded" and score.point.format != "claude-code":
+            continue
+        for half in ("all", score.point.half):
+            groups.setdefault(f"{score.point.format}, {half}, {score.who}", []).append(score)
+    return {name: row(groups[name]) for name in sorted(groups)}
+
+
+def verdicts(lines: Mapping[str, Mapping[str, float]], total: int) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for name, line in lines.items():
+        if name.endswith(", fold"):
+            found |= {f"{name}: {key} at least {least:.0%}": line[key] >= least for key, least in TARGETS.items()}
+            found[f"{name}: at most {total} tokens"] = line["tokens"] <= total
+    return found
+
+
+def shown(lines: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    names = list(next(iter(lines.values())))
+    yield " ".join(["points at".ljust(32), *(name.rjust(11) for name in names)])
+    for group, line in lines.items():
+        cells = (f"{line[key]:.1%}" if 0 < line[key] <= 1 and key != "seconds" else f"{line[key]:.2f}" for key in names)
+        yield " ".join([group.ljust(32), *(cell.removesuffix(".00").rjust(11) for cell in cells)])
+
+
+def measured(data: Path, split: str, *, cap: int, tail: int, total: int) -> list[Score]:
+    scores: list[Score] = []
+    for n, point in enumerate(points(data), 1):
+        if split in ("all", point.half):
+            scores += [ours(point, cap=cap, tail=tail, total=total), recorded(point)]
+        if sys.stderr.isatty():
+            print(f"\r{n} points", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    return scores
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--split", choices=("fit", "report", "all"), default="all")
+    parser.add_argument("--cap", type=int, default=10_000, help="tokens of the ledger's text")
+    parser.add_argument("--tail", type=int, default=8_000, help="tokens of the newest items")
+    parser.add_argument("--total", type=int, default=TOTAL)
+    options = parser.parse_args(argv)
+    scores = measured(options.data, options.split, cap=options.cap, tail=options.tail, total=options.total)
+    lines = table(scores)
+    met = verdicts(lines, options.total)
+    if options.json:
+        print(json.dumps({"table": lines, "targets": met}, indent=2))
+        return 0
+    print(*shown(lines), sep="\n")
+    print(*(f"{'met' if good else 'MISSED'}: {target}" for target, good in met.items()), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

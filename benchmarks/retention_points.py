@@ -1,0 +1,161 @@
+"""The recorded compaction points: what was there before, what the client's own compaction left, what was needed next.
+
+What counts as a file changed or read is told here from the recorded calls alone, and on purpose not by the ledger that
+is measured: its guesses must not be its own yardstick.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebbtide.core.content import arguments, failed
+from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.types import Item
+from ebbtide.formats import Recording, load
+from ebbtide.formats.steps import Call
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
+NEXT = 30
+"""Calls after the point whose output is looked at."""
+
+_CHANGES = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "edit", "write"))
+_READS = frozenset(("Read", "read"))
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update) File: (.+)$", re.MULTILINE)
+_SHOWN = re.compile(r"^(?:sed -n '\d+,\d+p'|cat|nl -ba) ([\w./@+-]+)$")
+"""Codex reads by shell: the two plain forms that nobody can misread."""
+_WORD = re.compile(r"[A-Za-z][a-z]*(?:-[a-z]+)*[-./]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A place where the client compacted."""
+
+    session: str
+    format: str
+    half: str
+    """`fit` where the manifest's sha256 is even, else `report`."""
+    request: Mapping[str, object]
+    """What the client would have sent had it never compacted."""
+    wire: str
+    items: tuple[Item, ...]
+    """The same, read."""
+    left: str
+    """The summary that the client's own compaction left."""
+    changed: frozenset[str]
+    read: frozenset[str]
+    """Only read, not changed."""
+    needed: frozenset[str]
+    """Identifiers seen before and written by the agent in its next calls."""
+
+    @property
+    def specific(self) -> frozenset[str]:
+        """Those that are more than a word of prose."""
+        return frozenset(name for name in self.needed if not _WORD.fullmatch(name))
+
+
+def points(data: Path) -> Iterator[Point]:
+    """All recorded points of all sessions in the manifest."""
+    with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["compactions"] not in ("", "0")]
+    for row in rows:
+        half = "report" if int(row["sha256"], 16) % 2 else "fit"
+        yield from _of(load(data / row["file"]), row["file"], half)
+
+
+def _of(recording: Recording, name: str, half: str) -> Iterator[Point]:
+    whole = {(call.episode, call.row): call for call in recording.uncompacted()}
+    calls = list(recording.requests())
+    for n, call in enumerate(calls):
+        before = whole.get((call.episode, call.row))
+        if not call.compacted or before is None:
+            continue
+        following = [one for one in calls[n:] if one.episode == call.episode][:NEXT]
+        yield _point(recording, name, half, call, before, following)
+
+
+def _point(recording: Recording, name: str, half: str, call: Call, before: Call, following: list[Call]) -> Point:
+    items = _read(recording, before)
+    seen = set(IDENTIFIER.findall("\n".join(map(words, items))))
+    spoken = "\n".join(text for one in following for text in _spoken(recording, one))
+    changed, read = _files(items)
+    return Point(
+        session=name,
+        format=recording.format,
+        half=half,
+        request=before.request,
+        wire=recording.wire,
+        items=items,
+        left=_read(recording, call)[0].text,
+        changed=frozenset(changed),
+        read=frozenset(read - changed),
+        needed=frozenset(seen.intersection(IDENTIFIER.findall(spoken))),
+    )
+
+
+def _read(recording: Recording, call: Call) -> tuple[Item, ...]:
+    return Reader(estimator=DEFAULT, wire=WIRES[recording.wire]).read(call.request).items
+
+
+def _spoken(recording: Recording, call: Call) -> Iterator[str]:
+    """What the agent wrote: text and arguments."""
+    if call.response is None:
+        return
+    wire = WIRES[recording.wire]
+    answered = call.response.get("output") if recording.wire == "openai_responses" else [_message(call.response)]
+    body = {"model": call.model, "max_tokens": 1, wire.key: answered}
+    for item in Reader(estimator=DEFAULT, wire=wire).read(body).items:
+        if item.kind in ("text", "call"):
+            yield words(item)
+
+
+def _message(response: Mapping[str, object]) -> dict[str, object]:
+    kept = {key: response[key] for key in ("content", "tool_calls") if key in response}
+    return {"role": "assistant", **kept}
+
+
+def words(item: Item) -> str:
+    """An item's text; of a call, the strings in its arguments, so that an escape is no part of a name."""
+    if item.kind != "call":
+        return item.text
+    try:
+        return "\n".join(_leaves(json.loads(item.text)))
+    except ValueError:
+        return item.text
+
+
+def _leaves(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from _leaves(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _leaves(one)
+    elif value is not None:
+        yield str(value)
+
+
+def _files(items: tuple[Item, ...]) -> tuple[set[str], set[str]]:
+    """Paths as the calls name them, of calls that succeeded."""
+    good = {item.call_id for item in items if item.kind == "result" and not failed(item)}
+    changed, read = set[str](), set[str]()
+    for call in items:
+        if call.kind != "call" or call.call_id not in good:
+            continue
+        given = arguments(call)
+        path = next((str(given[key]) for key in ("file_path", "path", "notebook_path") if given.get(key)), "")
+        if call.name in _CHANGES and path:
+            changed.add(path)
+        elif call.name in _READS and path:
+            read.add(path)
+        elif call.name == "apply_patch":
+            changed.update(_PATCHED.findall(words(call)))
+        elif shown := _SHOWN.match(str(given.get("cmd", ""))):
+            read.add(shown[1])
+    return changed, read
