@@ -7,19 +7,21 @@ import pytest
 
 SRC = Path(__file__).resolve().parents[1] / "src" / "ebbtide"
 FILES = sorted(SRC.rglob("*.py"))
-PURE = ("core", "passes", "wire", "ledger", "assembly")
+PURE = ("core", "passes", "wire", "ledger", "summary", "assembly")
+_BELOW = ("core", "passes", "ledger", "summary", "wire", "formats", "store", "policy", "assembly", "drive")
 MAY = {
     "core": {"core"},
-    "ledger": {"core"},
+    "ledger": {"core", "ledger"},
+    "summary": {"core", "ledger", "summary"},
     "wire": {"core", "wire"},
     "formats": {"core", "formats"},
     "store": {"core", "store"},
-    "passes": {"core", "ledger", "passes"},
-    "policy": {"core", "passes", "ledger", "policy"},
+    "passes": {"core", "ledger", "summary", "passes"},
+    "policy": {"core", "passes", "ledger", "summary", "policy"},
     "assembly": {"core"},
     "workspace": {"core", "assembly"},
-    "drive": {"core", "passes", "ledger", "wire", "formats", "store", "policy", "assembly", "drive"},
-    "config": {"core", "passes", "ledger", "wire", "formats", "store", "policy", "assembly", "drive"},
+    "drive": {*_BELOW, "workspace"},
+    "config": {*_BELOW, "workspace"},
     "example": set(),
     "fronts": {
         *("core", "drive", "config", "policy", "formats", "store", "assembly", "workspace", "wire", "example", "fronts")

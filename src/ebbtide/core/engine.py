@@ -82,8 +82,12 @@ class Folding:
     """The gauge after the newest fold; None before the first."""
     stalled: bool = False
     """The last folds made no room."""
+    waiting: bool = False
+    """A model is being asked in the background: only the hard level folds without it."""
     transcript: str = ""
     """Where the whole conversation can be read."""
+    tool: str = ""
+    """The tool by which the model can find and read what left."""
     children: tuple[tuple[str, str], ...] = ()
     """Sub-agents that are done, with what they brought. Not journaled: they are records of their own."""
 
@@ -233,8 +237,9 @@ def plan(
         if draft.situation.tokens <= budget.levels.hard:
             break
         draft.take(propose, down_to=budget.levels.hard, arriving=False)
-    edits = (*draft.edits, *_unbound_thinking(view, draft.edits, now))
-    after = view.apply(edits) if len(edits) > len(draft.edits) else draft.view
+    planned = _uncovered(view, draft.edits)
+    edits = (*planned, *_unbound_thinking(view, planned, now))
+    after = view.apply(edits) if len(edits) != len(draft.edits) else draft.view
     return Plan(
         before=view,
         after=after,
@@ -279,6 +284,23 @@ def _costs_more(before: View, after: View, made: Sequence[Edit], start: Situatio
     if calls < expected:
         return ""
     return f"a rewrite now pays after {calls:.0f} calls, and {expected:.0f} are expected"
+
+
+def _uncovered(view: View, edits: Sequence[Edit]) -> list[Edit]:
+    """Without those that another of the same plan hides: a result that was cleared and then folded needs no stub.
+
+    What such a one had saved is then the saving of the one that hides it.
+    """
+    spans = [(view.index[edit.after or edit.first], view.index[edit.after or edit.last]) for edit in edits]
+    wide = [n for n, (lo, hi) in enumerate(spans) if lo < hi]
+    saved = [edit.saved for edit in edits]
+    gone: set[int] = set()
+    for n, (lo, hi) in enumerate(spans):
+        over = [m for m in wide if m != n and spans[m][0] <= lo and hi <= spans[m][1] and spans[m] != (lo, hi)]
+        if over:
+            gone.add(n)
+            saved[over[-1]] += edits[n].saved
+    return [replace(edit, saved=saved[n]) if n in wide else edit for n, edit in enumerate(edits) if n not in gone]
 
 
 def _unseen(view: View, edit: Edit) -> str:

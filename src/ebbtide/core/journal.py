@@ -91,22 +91,23 @@ def _plan(state: State, record: Mapping[str, object]) -> State:
     batch = Batch(id=_str(record, "id"), edits=edits, at=_float(record, "at"), turn=_int(record, "turn"), record=record)
     taken = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
     saved = sum(edit.saved for edit in edits)
+    folded, stalled = _after_fold(state, record, edits)
     return replace(
         state,
         batches=(*state.batches, batch),
         edits=(*state.edits, *edits),
         taken={**state.taken, **taken} if taken else state.taken,
-        **_after_fold(state, record, edits),
+        folded=folded,
+        stalled=stalled,
         counters=_add(state.counters, compact_count=1, tokens_saved=saved),
     )
 
 
-def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit]) -> dict[str, int | None]:
+def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit]) -> tuple[int | None, int]:
     if not any(edit.by in FOLDS for edit in edits):
-        return {}
+        return state.folded, state.stalled
     before, after = _int(record, "tokens_before"), _int(record, "tokens_after")
-    stalled = state.stalled + 1 if before - after < before // 20 else 0
-    return {"folded": after, "stalled": stalled}
+    return after, state.stalled + 1 if before - after < before // 20 else 0
 
 
 def _answer(state: State, record: Mapping[str, object]) -> State:

@@ -32,6 +32,8 @@ class View:
     """From the id of an entry that an edit put there to that edit."""
     dormant: frozenset[str] = frozenset()
     """Ids that edits not holding now wait for."""
+    grew: tuple[tuple[Item, ...], int] = field(default=((), 0), repr=False, compare=False)
+    """The entries of the view that this one grew from, and how many of them, from the first on, it has too."""
 
     @staticmethod
     def of(items: Iterable[Item], edits: Iterable[Edit] = ()) -> View:
@@ -60,23 +62,28 @@ class View:
         Clients move cache marks: the last messages come back with other bytes and the same content.
         """
         tail, new = self.items[kept:], items[kept:]
-        if not self._only_grows(tail, new):
+        # A reader makes an item once, in its place: where the last one kept is ours, all before it are.
+        ours = not kept or self.items[kept - 1] is items[kept - 1]
+        if not ours or not self._only_grows(tail, new):
             return View.of(items, self.edits)
+        stays = len(self.entries) - len(tail)
         plain = self.entries is self.items
         return View(
             items=items,
             edits=self.edits,
-            entries=items if plain else self.entries[: len(self.entries) - len(tail)] + new,
+            entries=items if plain else self.entries[:stays] + new,
             tokens=self.tokens - _sum(tail) + _sum(new),
             owner=self.owner,
             dormant=self.dormant,
+            grew=(self.entries, stays),
         )
 
     def _only_grows(self, tail: tuple[Item, ...], new: tuple[Item, ...]) -> bool:
-        if tail and self.entries[len(self.entries) - len(tail) :] != tail:
-            return False
-        if [item.id for item in tail] != [item.id for item in new[: len(tail)]]:
-            return False
+        if tail:
+            if self.entries[len(self.entries) - len(tail) :] != tail:
+                return False
+            if [item.id for item in tail] != [item.id for item in new[: len(tail)]]:
+                return False
         return not self.dormant or not any(item.id in self.dormant for item in new[len(tail) :])
 
     def apply(self, edits: Iterable[Edit]) -> View:
@@ -303,8 +310,10 @@ def _fold(
     owner: dict[str, Edit] = {}
 
     def put(edit: Edit, covered: Sequence[Item]) -> None:
+        carried = {item.id for item in edit.put if item.id}
+        kept = {one.id: one for one in covered if one.id in carried} if carried else {}
         for k, item in enumerate(edit.put):
-            entry = _homed(edit, k, item, covered)
+            entry = _homed(edit, k, item, covered, kept.get(item.id))
             owner[entry.id] = edit
             entries.append(entry)
 
@@ -322,11 +331,14 @@ def _fold(
     return tuple(entries), owner
 
 
-def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item]) -> Item:
-    """Give a stand-in its id and its message. All on one side stand in one: neighbours of one role are refused."""
-    ends = [one for one in (covered[0], covered[-1]) if _side(one) == _side(item)] if covered else []
-    message = ends[0].message if ends else _NOWHERE[_side(item)]
-    kept = next((one for one in covered if one.id == item.id), None) if item.id else None
+def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item | None) -> Item:
+    """Give a stand-in its id and its message. All on one side stand in one: neighbours of one role are refused.
+
+    `kept` is the original, where the edit carries one along.
+    """
+    side = _side(kept or item)
+    ends = [one for one in (covered[0], covered[-1]) if _side(one) == side] if covered else []
+    message = ends[0].message if ends else _NOWHERE[side]
     if kept is not None:
         alone = len(edit.put) == 1 or kept.message == message or kept.role != "user" or kept.kind == "opaque"
         return kept if alone else replace(kept, message=message)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ebbtide.core.engine import Plan, Situation
 from ebbtide.core.types import Composition, Edit
 from ebbtide.core.view import View
+from ebbtide.drive.folding import journaled as folding_to
 from ebbtide.drive.report import Report
 from ebbtide.store import Record
 from ebbtide.wire.reading import stand_in_marks
@@ -41,6 +42,7 @@ def journaled(situation: Situation) -> Record:
         "prices": [situation.prices.read, situation.prices.write],
         "directory": situation.shelf.directory if situation.shelf else None,
         "bound": situation.bound,
+        "folding": folding_to(situation.folding),
         "now": situation.now,
         "overhead": situation.budget.overhead,
         "max_output": situation.budget.max_output,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from ebbtide.core.cache import anchor, prices_for, warm_messages
 from ebbtide.core.chain import shared
-from ebbtide.core.engine import Budget, Situation
+from ebbtide.core.engine import Budget, Folding, Pass, Situation
 from ebbtide.core.gauge import Gauge, Readings
 from ebbtide.core.journal import State
 from ebbtide.core.shelf import Shelf
@@ -18,6 +19,28 @@ from ebbtide.policy import Policy
 from ebbtide.wire.reading import Request
 
 _TTL = 300.0
+
+
+class Stages(TypedDict):
+    """What runs, and when."""
+
+    arrival: Sequence[Pass]
+    always: Sequence[Pass]
+    pressure: Sequence[Pass]
+    last_resort: Sequence[Pass]
+
+
+def steps_of(policy: Policy, trigger: Trigger) -> Stages:
+    """A person who asks for a fold gets a fold; else all that the policy has, gentlest first."""
+    if trigger == "manual":
+        return Stages(arrival=(), always=(), pressure=policy.folds, last_resort=())
+    folds = policy.folds if policy.overflow in ("summarize", "auto-compact") else ()
+    return Stages(
+        arrival=policy.arrival,
+        always=policy.always,
+        pressure=(*policy.pressure, *folds),
+        last_resort=policy.last_resort if policy.overflow != "error" else (),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +58,9 @@ class Moment:
     """The view that the last request carried."""
     now: float
 
-    def situation(self, *, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None) -> Situation:
+    def situation(
+        self, *, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None, folding: Folding
+    ) -> Situation:
         newest = self.state.sent[-1] if self.state.sent else None
         readings = self.readings()
         tokens = gauge(readings)
@@ -57,6 +82,7 @@ class Moment:
             shelf=shelf,
             bound=self.request.bound,
             cleared=self.state.cleared,
+            folding=folding,
             now=self.now,
         )
 

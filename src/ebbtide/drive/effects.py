@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from ebbtide.core.errors import StoreError
-from ebbtide.core.types import Ask, Blob
+from ebbtide.core.types import Blob
+from ebbtide.drive.consulting import Advisers, Consult, Heard
 from ebbtide.store import Log, Position, Reading, Record
 
 T = TypeVar("T")
@@ -40,9 +41,9 @@ class Release(NamedTuple):
     """Nothing to commit."""
 
 
-Effect = Load | Save | Append | Release | Ask
-Answer = Reading | Position | str | None
-Steps = Generator[Effect, Answer, T]
+Effect = Load | Save | Append | Release | Consult
+Outcome = Reading | Position | Heard | str | None
+Steps = Generator[Effect, Outcome, T]
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class Performer:
     log: Log
     held: Held = field(default_factory=Held)
 
-    def __call__(self, effect: Effect) -> Answer:
+    def __call__(self, effect: Effect) -> Outcome:
         match effect:
             case Load():
                 return self._load(effect.position)
@@ -86,7 +87,7 @@ class Performer:
             case Release():
                 self.held.close()
                 return None
-            case Ask():
+            case Consult():
                 return None
 
     def _load(self, position: Position | None) -> Reading | None:
@@ -113,43 +114,49 @@ class Performer:
         return ""
 
 
+_NOBODY = Advisers()
+
+
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
     value: T
 
 
-def _until_ask(steps: Steps[T], perform: Performer, answer: Answer) -> Done[T] | Ask:
-    """Perform disk effects until a model is needed, or all is done. The lock is taken and given back in one thread."""
+def _until_asked(steps: Steps[T], perform: Performer, outcome: Outcome) -> Done[T] | Consult:
+    """Disk effects, until somebody must be asked or all is done. One thread takes the lock and gives it back."""
     while True:
         try:
-            effect = steps.send(answer)
+            effect = steps.send(outcome)
         except StopIteration as done:
             return Done(done.value)
-        if isinstance(effect, Ask):
+        if isinstance(effect, Consult):
             return effect
-        answer = perform(effect)
+        outcome = perform(effect)
 
 
-def drive(steps: Steps[T], log: Log) -> T:
-    """Perform effects one after the other. Nobody answers asks yet: a pass that asks gets none."""
-    perform = Performer(log)
+def drive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY) -> T:
+    """Perform effects one after the other."""
+    perform, outcome = Performer(log), None
     with perform.held:
-        while not isinstance(reached := _until_ask(steps, perform, None), Done):
-            pass
+        while not isinstance(reached := _until_asked(steps, perform, outcome), Done):
+            outcome = advisers.ask(reached)
         return reached.value
 
 
-async def adrive(steps: Steps[T], log: Log) -> T:
+async def adrive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY) -> T:
     """The same, with disk work off the event loop."""
     # A fifth of the time that `import ebbtide` may take, for those who never await.
     import asyncio  # noqa: PLC0415
 
-    perform = Performer(log)
+    perform, outcome = Performer(log), None
 
-    def advance() -> Done[T] | Ask:
+    def advance(outcome: Outcome) -> Done[T] | Consult:
         with perform.held:
-            return _until_ask(steps, perform, None)
+            return _until_asked(steps, perform, outcome)
 
-    while not isinstance(reached := await asyncio.to_thread(advance), Done):
-        pass
+    try:
+        while not isinstance(reached := await asyncio.to_thread(advance, outcome), Done):
+            outcome = await advisers.aask(reached)
+    finally:
+        steps.close()
     return reached.value

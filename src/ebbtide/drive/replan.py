@@ -16,6 +16,8 @@ from ebbtide.core.journal import State, edit_to, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.view import View
 from ebbtide.drive.accounts import own_marks
+from ebbtide.drive.deciding import steps_of
+from ebbtide.drive.folding import folding_from
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
@@ -42,7 +44,8 @@ def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) 
             messages[str(record["uuid"])] = record.get("wire") or record.get("message")
         if record.get("type") == "ebb" and record.get("kind") == "plan":
             made += 1
-            turn = next((one for one in records[n:] if one.get("kind") == "turn"), None)
+            # A fold that a person asked for was made between two requests: it says itself what it was made for.
+            turn = record if "add" in record else next((one for one in records[n:] if one.get("kind") == "turn"), None)
             why = _compare(record, turn, state, messages, policies)
             if why:
                 differences.append(Difference(plan=str(record.get("id")), reason=why))
@@ -80,15 +83,7 @@ def _compare(
     request = _request(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
     situation = _situation(record, state, policy, int(str(record.get("window", 0))))
-    again = plan(
-        view,
-        policy.pressure,
-        situation.budget,
-        situation,
-        arrival=policy.arrival,
-        always=policy.always,
-        last_resort=policy.last_resort if policy.overflow != "error" else (),
-    )
+    again = plan(view, budget=situation.budget, situation=situation, **steps_of(policy, situation.trigger))
     if [edit.id for edit in again.edits] != _listed(record, "planned"):
         return "other edits were planned"
     recorded = {str(one["id"]): json.dumps(one, sort_keys=True) for one in _listed(record, "edits")}
@@ -127,6 +122,7 @@ def _situation(record: Record, state: State, policy: Policy, window: int) -> Sit
         shelf=Shelf(directory=directory, taken=state.taken) if directory is not None else None,
         bound=bool(was.get("bound")),
         cleared=state.cleared,
+        folding=folding_from(was.get("folding") or {}, state),
         now=float(was.get("now", 0.0)),
     )
 

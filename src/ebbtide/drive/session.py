@@ -10,21 +10,23 @@ import logging
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ebbtide.core.chain import shared
 from ebbtide.core.content import forgotten_files
-from ebbtide.core.engine import Budget, Plan, Situation, plan
+from ebbtide.core.engine import Budget, Folding, Plan, Situation, plan
 from ebbtide.core.errors import Blocked, WontFit
 from ebbtide.core.gauge import Gauge
 from ebbtide.core.journal import State, ebb, edit_to, fold
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import Edit, Trigger, Usage
+from ebbtide.core.types import Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.accounts import blob_pairs, composition, journaled, noted, notes_of, own_marks, price, too_large
-from ebbtide.drive.deciding import Moment
-from ebbtide.drive.effects import Answer, Append, Effect, Load, Release, Save, Steps
+from ebbtide.drive.consulting import Heard
+from ebbtide.drive.deciding import Moment, steps_of
+from ebbtide.drive.effects import Append, Effect, Load, Outcome, Release, Save, Steps
 from ebbtide.drive.events import told_of
+from ebbtide.drive.folding import Manual, folding_of, judged, question_for
 from ebbtide.drive.messages import Transcript
 from ebbtide.drive.projection import Projection, marked, project
 from ebbtide.drive.report import Event, Listener, Report
@@ -33,8 +35,12 @@ from ebbtide.store import Log, Position, Reading, Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
+from ebbtide.workspace import compact_instructions
 
 _log = logging.getLogger("ebbtide")
+_ROUNDS = 4
+"""Times that one request may wait for answers: the whole, its parts, and what others did in between."""
+Body = Mapping[str, Any] | bytes | str
 _TTL = 300.0
 """What a provider keeps a prefix for where nobody asked for longer, seconds."""
 
@@ -50,6 +56,16 @@ class Prepared:
     model: str = ""
     estimated: int = 0
     """Tokens as the estimator counts them, no ratio applied: what the usage will be held against."""
+
+
+class Decided(NamedTuple):
+    """What a plan was made of, and the plan; None where none could be made."""
+
+    request: Request
+    view: View
+    situation: Situation
+    made: Plan | None
+    may_edit: bool
 
 
 @dataclass(slots=True)
@@ -68,6 +84,16 @@ class Session:
     mark_always: bool = False
     exact: Gauge | None = None
     """A gauge to use instead of the policy's: `fit` promises by the upper bound."""
+    asks: bool = False
+    """Whether somebody can be asked for a summary."""
+    asked_model: str = ""
+    """The model that is asked, where it is not the conversation's own."""
+    live: bool = False
+    """Whether files and notes can be read as they are now."""
+    recall_tool: str = ""
+    """The tool by which the model finds what left."""
+    waiting: bool = False
+    """Whether somebody is being asked in the background."""
     state: State = field(default_factory=State)
     _position: Position | None = None
     _reader: Reader = field(init=False)
@@ -78,6 +104,8 @@ class Session:
     _ours: set[str] = field(default_factory=set)
     _failed: bool = False
     _last_budget: Budget | None = None
+    _told_by: str | None = None
+    _told: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours)
@@ -86,27 +114,16 @@ class Session:
     # --- preparing -----------------------------------------------------------------------------------------------
 
     def preparing(
-        self, body: Mapping[str, Any] | bytes | str, *, now: float, trigger: Trigger = "auto", target: int | None = None
+        self, body: Body, *, now: float, trigger: Trigger = "auto", target: int | None = None
     ) -> Steps[Prepared]:
         """Read, replay, plan, persist, commit, write. Yields effects; the edge performs them."""
         request = self._reader.read(body, at=now)
         if request.passthrough:
             report = Report(window=self.window, notes=(f"passed through: {request.passthrough}",))
             return Prepared(body=body, report=report, turn=0, model=request.model)
-        loaded = yield Load(self._position)
-        may_edit = isinstance(loaded, Reading)
-        if isinstance(loaded, Reading):
-            request = self._absorb(loaded, body, request, now)
-        view = self._folded(request)
-        last, self._projection = self._projection, None
-        self._projection = project(request, view, last)
-        moment = Moment(
-            policy=self.policy, budget=self._budget(request), state=self.state, request=request, view=view,
-            projection=self._projection, before=self._view, now=now,
-        )  # fmt: skip
-        gauge = self.exact or self.policy.gauge
-        situation = moment.situation(gauge=gauge, trigger=trigger, target=target, shelf=self._shelf())
-        made = self._plan(view, situation) if may_edit else None
+        decided = yield from self._decide(body, request, now=now, trigger=trigger, target=target)
+        request, view, situation, made, may_edit = decided
+        assert self._projection is not None, "what is decided was projected"
         edits, failures = (yield from self._persist(made.edits)) if made else ((), ())
         projection, warm = self._projection, situation.warm
         if made and edits:
@@ -133,6 +150,75 @@ class Session:
         return Prepared(
             body=out, report=report, turn=self.state.turns, model=request.model, estimated=self._estimate(request, view)
         )
+
+    def _decide(
+        self, body: Body, request: Request, *, now: float, trigger: Trigger, target: int | None = None,
+        manual: Manual | None = None,
+    ) -> Generator[Effect, Outcome, Decided]:  # fmt: skip
+        """Plan, and where the plan asks, ask with the lock given back and plan again with what is known then."""
+        for left in range(_ROUNDS, -1, -1):
+            loaded = yield Load(self._position)
+            if isinstance(loaded, Reading):
+                request = self._absorb(loaded, body, request, now)
+            view = self._folded(request)
+            last, self._projection = self._projection, None
+            self._projection = project(request, view, last)
+            moment = Moment(
+                policy=self.policy, budget=self._budget(request), state=self.state, request=request, view=view,
+                projection=self._projection, before=self._view, now=now,
+            )  # fmt: skip
+            situation = moment.situation(
+                gauge=self.exact or self.policy.gauge, trigger=trigger, target=target, shelf=self._shelf(),
+                folding=self._folding(request, manual, asks=self.asks and left > 0),
+            )  # fmt: skip
+            made = self._plan(view, situation) if isinstance(loaded, Reading) else None
+            if made is None or not made.asks:
+                break
+            yield Release()
+            yield from self._ask(made.asks, request, view, now)
+        return Decided(request, view, situation, made, isinstance(loaded, Reading))
+
+    def _ask(self, asks: Sequence[Ask], request: Request, view: View, now: float) -> Generator[Effect, Outcome, None]:
+        """Every question of a plan, and what came of it into the log, whether or not the fold comes about."""
+        assert self._projection is not None, "what asks was projected"
+        edits, records = self.state.edits, list[Record]()
+        for ask in asks:
+            question = question_for(ask, request, self._projection.tree, self.asked_model)
+            self._event("fold_asks", way=ask.way, first=ask.first, last=ask.last)
+            heard = (yield question) if question else Heard(failed="the request cannot be asked about")
+            if not isinstance(heard, Heard):
+                heard = Heard(failed="nobody answers")
+            records.append(judged(ask, heard, view, request.wire, self.policy.estimator.text, now))
+            if failed := records[-1].get("failed"):
+                self._event("fold_failed", way=ask.way, reason=failed)
+        yield from self._settle(records, now)
+        if self.state.edits is not edits:
+            self._ours |= own_marks(request.wire, self.state.edits)
+            self._reader.forget()
+
+    def _folding(self, request: Request, manual: Manual | None, *, asks: bool) -> Folding:
+        return folding_of(
+            self.state,
+            asks=asks,
+            live=self.live,
+            manual=manual,
+            instructions=self._instructions(request),
+            transcript=self._log_path(),
+            tool=self.recall_tool,
+            waiting=self.waiting,
+        )
+
+    def _instructions(self, request: Request) -> tuple[str, ...]:
+        """What the operator's prompt says about summaries, looked for once."""
+        if self._told_by != request.system:
+            system, _ = request.wire.surroundings(request.body.tree)
+            found = compact_instructions(system if isinstance(system, str) else _words(system))
+            self._told_by, self._told = request.system, (found,) if found else ()
+        return self._told
+
+    def _log_path(self) -> str:
+        path = self.log.path("x") if self.kept else ""
+        return path.removesuffix("/tool-results/x") + ".jsonl" if path.endswith("/tool-results/x") else ""
 
     def _absorb(self, loaded: Reading, body: Any, request: Request, now: float) -> Request:
         """Take in what this process has not seen: at first all, later what others appended."""
@@ -183,17 +269,8 @@ class Session:
         return self.policy.estimator.total(view.tokens + sum(request.overhead), messages)
 
     def _plan(self, view: View, situation: Situation) -> Plan | None:
-        policy = self.policy
         try:
-            return plan(
-                view,
-                policy.pressure,
-                situation.budget,
-                situation,
-                arrival=policy.arrival,
-                always=policy.always,
-                last_resort=policy.last_resort if policy.overflow != "error" else (),
-            )
+            return plan(view, budget=situation.budget, situation=situation, **steps_of(self.policy, situation.trigger))
         except Exception:  # noqa: BLE001 - ours broke: recorded edits are replayed and nothing new is planned
             if not self._failed:
                 _log.exception("planning failed; recorded edits are replayed")
@@ -201,7 +278,7 @@ class Session:
             self._event("fallback", reason="planning failed")
             return None
 
-    def _persist(self, edits: Sequence[Edit]) -> Generator[Effect, Answer, tuple[tuple[Edit, ...], tuple[str, ...]]]:
+    def _persist(self, edits: Sequence[Edit]) -> Generator[Effect, Outcome, tuple[tuple[Edit, ...], tuple[str, ...]]]:
         """Content first. An edit whose content could not be made durable is not made."""
         kept: list[Edit] = []
         failures: list[str] = []
@@ -300,7 +377,7 @@ class Session:
             messages=len(request.messages),
         )
 
-    def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Answer, list[str]]:
+    def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Outcome, list[str]]:
         """Append the turn. What could not be written is kept and goes with the next."""
         self.state = fold(self.state, records)
         if not may_edit:
@@ -388,14 +465,19 @@ class Session:
             "openai_responses" if "output" in response else "openai_chat" if "choices" in response else "anthropic"
         ]
 
-    def _catch_up(self) -> Generator[Effect, Answer, None]:
+    def _catch_up(self) -> Generator[Effect, Outcome, None]:
         loaded = yield Load(self._position)
         if isinstance(loaded, Reading):
             self._position = loaded.position
             self.state = fold(self.state, loaded.records)
             self._transcript.absorb(loaded.records)
 
-    def _settle(self, records: list[Record], now: float, *, locked: bool = False) -> Generator[Effect, Answer, None]:
+    def _settle(self, records: list[Record], now: float, *, locked: bool = False) -> Generator[Effect, Outcome, None]:
         if not locked:
             yield from self._catch_up()
         yield from self._commit(records, now, True)
+
+
+def _words(system: Any) -> str:
+    parts = [part for part in system if isinstance(part, Mapping)] if isinstance(system, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts)

@@ -17,6 +17,7 @@ from ebbtide.passes.prune_results import prune_results
 from ebbtide.passes.shorten_text import shorten_text
 from ebbtide.passes.snip_results import snip_results
 from ebbtide.passes.strip_thinking import strip_thinking
+from ebbtide.passes.summarize import summarize
 from ebbtide.passes.truncate_results import truncate_results
 
 ARRIVAL: tuple[Pass, ...] = (offload_results, offload_input, limit_output, truncate_results)
@@ -33,6 +34,7 @@ PASSES: tuple[Pass, ...] = (
     drop_calls,
     budget_results,
     shorten_text,
+    summarize,
     evict,
     evict_messages,
 )
@@ -55,5 +57,6 @@ __all__ = [
     "shorten_text",
     "snip_results",
     "strip_thinking",
+    "summarize",
     "truncate_results",
 ]

@@ -18,6 +18,7 @@ from ebbtide.passes import (
     shorten_text,
     snip_results,
     strip_thinking,
+    summarize,
 )
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import beside_reply, shares
@@ -64,5 +65,7 @@ default = Policy(
         strip_thinking,
         shorten_text,
     ),
+    folds=(summarize,),
+    overflow="auto-compact",
     last_resort=oldest_leave(),
 )

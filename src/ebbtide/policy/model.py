@@ -58,6 +58,8 @@ class Policy:
     """On every request; each decides for itself."""
     pressure: tuple[Pass, ...] = ()
     """Over a level, gentlest first, down to low water."""
+    folds: tuple[Pass, ...] = ()
+    """Old turns into a summary: after the gentler ones, where `overflow` says so, and when a person asks."""
     last_resort: tuple[Pass, ...] = ()
     """When the request must come down to the hard level and nothing else did it."""
     marks: Strategy | None = ranked

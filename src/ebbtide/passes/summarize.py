@@ -1,0 +1,152 @@
+"""Old turns fold into one stand-in: what a model or the ledger says of them, and the user's own words as they were.
+
+The fold covers the originals from the beginning up to a safe cut; the newest turns stay. It asks where somebody can
+answer: the same question of the same run is asked once, so a plan that waited for an answer comes out the same. Where
+the answer is of no use it asks with less, and where that fails too the ledger's facts are the summary: no fold hangs on
+a model. A later fold covers the same originals again and hands the earlier summary on, never summarises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ebbtide.core.engine import Situation
+from ebbtide.core.types import Ask, Edit
+from ebbtide.core.view import View
+from ebbtide.summary.fold import Run, Work, estimated, is_fold
+from ebbtide.summary.shape import Shape
+from ebbtide.summary.shapes import OWN
+
+REGROWN = 0.20
+"""Share of the window by which the context grows before it folds by itself again: a fold costs the cached prefix."""
+
+
+def summarize(
+    view: View,
+    situation: Situation,
+    *,
+    keep_messages: int = 1,  # newest, at least
+    keep_turns: int = 4,  # newest, at most
+    keep_tokens: int = 8_000,  # of the tail, at most
+    min_messages: int = 4,
+    min_savings: int = 2_000,
+    ledger_tokens: int = 10_000,
+    max_tokens: int = 4_000,  # of the summary
+    shape: Shape = OWN,
+) -> Iterator[Edit | Ask]:
+    """Fold all but a tail of the newest turns."""
+    start = _start(view, situation, shape)
+    answered = _asked_about(view, situation, start)
+    if not _is_due(view, situation, min_messages, ready=answered is not None):
+        return
+    keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
+    stop = answered if answered is not None else _stop(view, situation, keep)
+    if stop is None or stop <= start or _new(view, start, stop) == 0:
+        return
+    run = Run(start=start, stop=stop)
+    work = Work(
+        by="summarize", view=view, situation=situation, shape=shape, run=run, facts=ledger_tokens, cap=max_tokens
+    )
+    asked = list(work.open_asks())
+    if asked:
+        yield from asked
+        return
+    edit = work.edit()
+    if edit.saved >= (min_savings if situation.trigger == "auto" else 1):
+        yield edit
+
+
+def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool) -> bool:
+    """R053, R159: too little to fold, or folded so lately that another would only cost the cache (R157)."""
+    if len({entry.message for entry in view.entries}) < min_messages:
+        return False
+    if situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard"):
+        return True
+    folding = situation.folding
+    if folding.stalled or folding.waiting or not _is_time(situation, ready):
+        return False
+    return folding.after is None or situation.tokens - folding.after >= REGROWN * situation.budget.window
+
+
+def _is_time(situation: Situation, ready: bool) -> bool:
+    """Over high water; or over the soft level, where the cache is cold or an answer is there already."""
+    levels, tokens = situation.budget.levels, situation.tokens
+    if levels.reached(tokens, "auto"):
+        return True
+    cold = situation.idle is not None and situation.warm == 0
+    return levels.reached(tokens, "soft") and (cold or ready)
+
+
+# --- which run --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tail:
+    """How much of the newest stays."""
+
+    messages: int
+    turns: int
+    tokens: int
+
+
+def _start(view: View, situation: Situation, shape: Shape) -> int:
+    """After the operator's first words, or where a person said; after the last summary, where summaries stay apart."""
+    if situation.folding.first:
+        places = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.first]
+        return max((cut for cut in view.cuts if places and cut <= places[0]), default=0)
+    if shape.merge != "fold":
+        folded = [n for n, entry in enumerate(view.entries) if is_fold(view, entry)]
+        return folded[-1] + 1 if folded else _behind_operator(view)
+    return _behind_operator(view)
+
+
+def _behind_operator(view: View) -> int:
+    return next((n for n, entry in enumerate(view.entries) if entry.role != "system"), len(view.entries))
+
+
+def _new(view: View, start: int, stop: int) -> int:
+    """Tokens in the run that no fold stands for yet."""
+    return sum(entry.tokens for entry in view.entries[start:stop] if not is_fold(view, entry))
+
+
+def _stop(view: View, situation: Situation, keep: _Tail) -> int | None:
+    """The cut that leaves the longest tail within what may stay, and at least what must."""
+    if situation.folding.last:
+        at = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.last]
+        return max((cut for cut in view.cuts if at and cut <= at[0] + 1), default=None)
+    latest = _latest(view, keep.messages)
+    most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
+    cuts = [cut for cut in view.cuts if 0 < cut <= latest]
+    fitting = [cut for cut in cuts if _fits(view, cut, keep.turns, most)]
+    return min(fitting) if fitting else max(cuts, default=None)
+
+
+def _latest(view: View, messages: int) -> int:
+    """Before the newest messages, and before what the model has not seen."""
+    end, left = len(view.entries), messages
+    while end > 0 and left > 0:
+        newest = view.entries[end - 1].message
+        while end > 0 and view.entries[end - 1].message == newest:
+            end -= 1
+        left -= 1
+    unseen = next((n for n, entry in enumerate(view.entries) if entry.id in view.unseen), end)
+    return min(end, unseen)
+
+
+def _fits(view: View, cut: int, turns: int, tokens: int) -> bool:
+    begun = sum(1 for turn in view.turns if turn >= cut)
+    return begun <= turns and sum(entry.tokens for entry in view.entries[cut:]) <= tokens
+
+
+def _asked_about(view: View, situation: Situation, start: int) -> int | None:
+    """Where a run ends that was asked about and is not folded yet, for its answer is paid for; None if overtaken."""
+    if situation.trigger == "manual" or not situation.folding.answers:
+        return None
+    ends = {entry.id: n + 1 for n, entry in enumerate(view.entries) if entry.id in view.index}
+    known = (ends.get(answer.last, 0) for answer in reversed(list(situation.folding.answers.values())))
+    stop = next((stop for stop in known if stop > start), None)
+    if stop is None or stop not in view.cuts or stop > _latest(view, 1):
+        return None
+    tail = sum(entry.tokens for entry in view.entries[stop:])
+    return stop if tail <= estimated(situation, situation.budget.levels.low) else None

@@ -1,0 +1,301 @@
+"""One fold in the making: what it asks, and what it writes down. Pure; the passes decide which run it is about.
+
+The ladder never ends without a fold: a whole answer, answers to its parts, what an earlier fold said, and the ledger's
+facts, which need nobody.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ebbtide.core.engine import Situation
+from ebbtide.core.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
+from ebbtide.core.journal import FOLDS
+from ebbtide.core.leaving import Leaving
+from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item
+from ebbtide.core.view import View
+from ebbtide.ledger import Ledger, ledger_of, render
+from ebbtide.ledger.lines import one_line
+from ebbtide.summary.prompt import chunks, transcript_of
+from ebbtide.summary.sections import merge
+from ebbtide.summary.shape import Fold, Question, Shape
+from ebbtide.summary.words import carried
+
+SMALLER = frozenset(("overflow", "cut", "too long"))
+"""Failures that a smaller question may cure."""
+CHUNK = 24_000
+"""Tokens of quoted history in a smaller question: it fits the smallest windows that are sold, with its answer."""
+WORDS = 0.5
+"""Share of the window that the user's words may take as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Entries that fold: from, and up to."""
+
+    start: int
+    stop: int
+
+
+def is_fold(view: View, entry: Item) -> bool:
+    owner = view.owner.get(entry.id)
+    return owner is not None and owner.by in FOLDS
+
+
+def estimated(situation: Situation, level: int) -> int:
+    """A level of the gauge, in estimated tokens of the view."""
+    return max(0, round(level / (situation.scale or 1.0)) - situation.budget.overhead)
+
+
+@dataclass(kw_only=True)
+class Work:
+    """One fold of one pass."""
+
+    by: str
+    view: View
+    situation: Situation
+    shape: Shape
+    run: Run
+    facts: int
+    cap: int
+
+    def open_asks(self) -> Iterator[Ask]:
+        """What somebody must answer before the fold can be written."""
+        answers = self.situation.folding.answers
+        if self.situation.folding.live and self._live_ask.key not in answers:
+            yield self._live_ask
+        yield from (ask for ask in self._ladder() if ask.key not in answers)
+
+    def edit(self) -> Edit:
+        written = self._written()
+        leaving = Leaving(by=self.by, view=self.view, situation=self.situation)
+        path, blobs = leaving.keep("history", transcript_of(self._unfolded))
+        front, operator = self._front, tuple(item for item in self._covered if item.role == "system")
+        words, more = self._words(leaving)
+        live = tuple(self._live())
+        first, last = self._turns()
+        fold = Fold(
+            summary=written.text,
+            analysis=written.analysis,
+            digest=self._digest,
+            front=front,
+            words=words,
+            live=live,
+            operator=operator,
+            first_turn=first,
+            last_turn=last,
+            users=len({item.message for item in self._covered if item.role == "user"}),
+            assistants=len({item.message for item in self._covered if item.role == "assistant"}),
+            automatic=self.situation.trigger != "manual",
+            transcript=self.situation.folding.transcript,
+            history=path,
+            tool=self.situation.folding.tool,
+            next_is_user=self._next_is_user(),
+            count=self.situation.count,
+        )
+        put = self.shape.write(fold)
+        gone = sum(entry.tokens for entry in self._entries)
+        by = "a model's summary" if written.text and not written.failed else "the ledger's facts"
+        return Edit(
+            by=self.by,
+            first=self._span[0],
+            last=self._span[1],
+            put=put,
+            reason=f"old turns folded into {by}",
+            saved=gone - sum(item.tokens for item in put),
+            blobs=(*blobs, *more),
+        )
+
+    # Asking.
+
+    def _ladder(self) -> Iterator[Ask]:
+        """The whole run first; where that was too much, its parts."""
+        folding = self.situation.folding
+        if folding.summary or not folding.asks:
+            return
+        whole = self._ask(self.shape.way)
+        yield whole
+        answer = folding.answers.get(whole.key)
+        if answer is not None and answer.failed in SMALLER:
+            yield from self._parts
+
+    def _ask(self, way: str, quoted: str = "") -> Ask:
+        folding = self.situation.folding
+        prompt = self.shape.ask(
+            Question(
+                cap=self._summary_cap,
+                focus=folding.focus,
+                instructions=folding.instructions,
+                prior=self._prior,
+                tokens=sum(entry.tokens for entry in self._entries),
+            )
+        )
+        if way == "transcript" and not quoted:
+            quoted = "\n\n".join(chunks(self._unfolded, tokens=1 << 40, count=self.situation.count))
+        first, last = self._span
+        return Ask(
+            by=self.by,
+            first=first,
+            last=last,
+            prompt=prompt,
+            max_tokens=self._summary_cap,
+            way="transcript" if quoted else "prefix",
+            quoted=quoted,
+        )
+
+    @cached_property
+    def _parts(self) -> list[Ask]:
+        tokens = min(CHUNK, self.situation.budget.window // 3)
+        quoted = chunks(self._unfolded, tokens=tokens, count=self.situation.count)
+        return [self._ask("transcript", one) for one in quoted]
+
+    def _written(self) -> Answer:
+        """The best there is: a person's words, a whole answer, the answers to its parts, what an earlier fold had."""
+        folding = self.situation.folding
+        none = Answer(key="", first="", last="", text=self._prior, failed="nobody was asked")
+        if folding.summary:
+            return replace(none, text=folding.summary, failed="")
+        if not folding.asks and not folding.answers:
+            return none
+        whole = folding.answers.get(self._ask(self.shape.way).key)
+        if whole is None:
+            return none
+        if not whole.failed:
+            return replace(whole, text=self._merged([whole.text]))
+        found = [folding.answers.get(ask.key) for ask in self._parts] if whole.failed in SMALLER else []
+        good = [one.text for one in found if one is not None and not one.failed]
+        return replace(none, text=self._merged(good), failed="") if good else none
+
+    def _merged(self, texts: Sequence[str]) -> str:
+        """The earlier summary and what came after it, none of it said anew."""
+        told = self._prior
+        for text in texts:
+            told = merge(told, text, cap=2 * self._summary_cap, count=self.situation.count)
+        return told
+
+    # What there is to show.
+
+    @cached_property
+    def _entries(self) -> Sequence[Item]:
+        return self.view.entries[self.run.start : self.run.stop]
+
+    @cached_property
+    def _span(self) -> tuple[str, str]:
+        span = self.view.cover(self.run.start, self.run.stop)
+        assert span is not None, "a run with something new has originals under it"
+        return span
+
+    @cached_property
+    def _covered(self) -> Sequence[Item]:
+        """The originals that leave."""
+        index = self.view.index
+        return self.view.items[index[self._span[0]] : index[self._span[1]] + 1]
+
+    @cached_property
+    def _unfolded(self) -> Sequence[Item]:
+        """Of these, what no earlier fold has written down already."""
+        index, earlier = self.view.index, [e for e in self.view.owner.values() if e.by in FOLDS]
+        done = max((index[edit.last] for edit in earlier if edit.last in index), default=-1)
+        return [item for item in self._covered if index[item.id] > done]
+
+    @cached_property
+    def _prior(self) -> str:
+        if self.shape.merge != "fold":
+            return ""
+        texts = [
+            e.text for e in self._entries if is_fold(self.view, e) and e.id not in self.view.index and e.tier == QUOTED
+        ]
+        return next((told for text in texts if (told := self.shape.prior(text))), "")
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        return ledger_of(self._covered)
+
+    @cached_property
+    def _room(self) -> int:
+        """Estimated tokens that the fold may take, so that the request comes down to low water."""
+        tail = sum(entry.tokens for entry in self.view.entries[self.run.stop :])
+        front = sum(item.tokens for item in self._front)
+        return max(0, estimated(self.situation, self.situation.budget.levels.low) - tail - front)
+
+    @cached_property
+    def _summary_cap(self) -> int:
+        # A third: the ledger's facts and the user's words have the rest. Below 100 nothing is said.
+        return max(100, min(self.cap, self._room // 3))
+
+    @cached_property
+    def _digest(self) -> str:
+        near = "\n".join(entry.text[-4_000:] for entry in self.view.entries[self.run.stop :][-12:])
+        cap = max(150, min(self.facts, self._room // 3))
+        brought = "\n".join(
+            f"sub-agent {name}: {one_line(result, 600)}" for name, result in self.situation.folding.children
+        )
+        facts = render(self._ledger, cap=cap, count=self.situation.count, near=near)
+        return f"{facts}\n\nWhat sub-agents brought:\n{brought}" if brought else facts
+
+    @cached_property
+    def _front(self) -> tuple[Item, ...]:
+        """What the harness said before the assistant first spoke, unless it fills a quarter of the window."""
+        found: list[Item] = []
+        for item in self._covered:
+            if item.role == "assistant":
+                break
+            if item.role == "user" and item.kind == "text" and item.tier == HARNESS and item.source != OURS:
+                found.append(item)
+        whole = sum(item.tokens for item in found) <= self.situation.budget.window // 4
+        return tuple(found) if whole else ()
+
+    def _words(self, leaving: Leaving) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
+        said = [item for item in self._covered if _speaks(item)]
+        if not said or not self.shape.words:
+            return (), ()
+        shortened = {
+            edit.first: edit.put[0]
+            for edit in self.view.held
+            if edit.first == edit.last and len(edit.put) == 1 and edit.put[0].kind == "text"
+        }
+        shown = [replace(shortened[one.id], id="") if one.id in shortened else one for one in said]
+        hard = estimated(self.situation, self.situation.budget.levels.hard)
+        tail = sum(entry.tokens for entry in self.view.entries[self.run.stop :])
+        rest = sum(item.tokens for item in self._front) + self.situation.count(self._digest) + self._summary_cap
+        limit = max(100, min(round(self.situation.budget.window * WORDS), hard - tail - rest))
+        return carried(said, shown, limit=limit, count=self.situation.count, keep=leaving.keep)
+
+    @cached_property
+    def _live_ask(self) -> Ask:
+        first, last = self._span
+        paths = [one.path for one in reversed(self._ledger.reads)]
+        return Ask(by=self.by, first=first, last=last, prompt=json.dumps(paths, ensure_ascii=False), way="live")
+
+    def _live(self) -> Iterator[Item]:
+        """Files and notes as they are now: a file's text is data, a note comes from the harness."""
+        answer = self.situation.folding.answers.get(self._live_ask.key) if self.situation.folding.live else None
+        for told in json.loads(answer.text or "[]") if answer else ():
+            source, text = str(told.get("source", "")), str(told.get("text", ""))
+            framed = frame(TAG_BY_SOURCE.get(source, GENERIC_TAG), text)
+            tier = QUOTED if source == "file" else HARNESS
+            tokens = self.situation.count(framed)
+            yield Item(id="", message=-1, role="user", kind="text", text=framed, tokens=tokens, tier=tier, source=OURS)
+
+    def _turns(self) -> tuple[int, int]:
+        """Numbers of the turns in the run, the first of the conversation being 1."""
+        turn, numbers = 0, list[int]()
+        lo, hi = (self.view.index[id] for id in self._span)
+        before = None
+        for n, item in enumerate(self.view.items[: hi + 1]):
+            turn += _speaks(item) and not (before is not None and _speaks(before))
+            before = item
+            if n >= lo:
+                numbers.append(turn)
+        return max(1, numbers[0]), max(1, numbers[-1])
+
+    def _next_is_user(self) -> bool:
+        after = self.view.entries[self.run.stop : self.run.stop + 1]
+        return bool(after) and after[0].role in ("user", "tool")
+
+
+def _speaks(item: Item) -> bool:
+    return item.role == "user" and item.kind == "text" and item.tier <= USER and item.source != OURS

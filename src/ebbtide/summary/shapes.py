@@ -1,0 +1,122 @@
+"""Forms of a fold: our own, and one that is filled from a seed's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ebbtide.core.types import Item, Way
+from ebbtide.summary.frame import fold_text, unfold, way_back
+from ebbtide.summary.prompt import question
+from ebbtide.summary.shape import Fold, Merge, Question, Shape
+from ebbtide.summary.styles import DEFAULT, REGION_SHARE, REGION_SPARE, Style
+
+ACK = "Understood. I have the report and your messages, and go on from there."
+"""Between the fold and what the user said next: two of the user's messages in a row are refused by some providers."""
+
+
+def asking(style: Style) -> Callable[[Question], str]:
+    """A question in this style."""
+
+    def ask(about: Question) -> str:
+        cap = min(about.cap, style.max_tokens) if style.max_tokens else about.cap
+        return question(style, cap=cap, focus=about.focus, compact_instructions=about.instructions, prior=about.prior)
+
+    return ask
+
+
+def a_fifth(style: Style) -> Callable[[Question], str]:
+    """R169: the target is a share of what is asked about."""
+
+    def ask(about: Question) -> str:
+        target = max(1, about.tokens // REGION_SHARE)
+        return question(style, cap=target, focus=about.focus, compact_instructions=about.instructions)
+
+    return ask
+
+
+def fifth_of(about: Question) -> int:
+    """Tokens that such an answer may have at most."""
+    return max(1, about.tokens // REGION_SHARE) + REGION_SPARE
+
+
+def _own(fold: Fold) -> tuple[Item, ...]:
+    turns = f"turns {fold.first_turn} to {fold.last_turn}" if fold.last_turn > fold.first_turn else "one turn"
+    text = fold_text(
+        summary=fold.summary,
+        digest=fold.digest,
+        way_back=way_back(transcript=fold.transcript, history=fold.history, tool=fold.tool, handles=True),
+        automatic=fold.automatic,
+        turns=turns,
+        words_follow=bool(fold.words),
+    )
+    answer = (fold.note(ACK, role="assistant"),) if fold.next_is_user else ()
+    return (*fold.front, fold.note(text), *fold.live, *fold.words, *fold.operator, *answer)
+
+
+def _summary_in(text: str) -> str:
+    found = unfold(text)
+    return found[0] if found else ""
+
+
+OWN = Shape(ask=asking(DEFAULT), write=_own, prior=_summary_in)
+
+
+def templated(
+    style: Style,
+    *,
+    user: str = "",
+    assistant: str = "",
+    ack: str = "",
+    analysed: str = "{summary}",
+    counted: str = "",
+    hint: str = "",
+    continuation: str = "",
+    way: Way = "prefix",
+    merge: Merge = "fold",
+    ask: Callable[[Question], str] | None = None,
+) -> Shape:
+    """A seed's own form: its texts around the summary, its roles, and nothing of ours beside them.
+
+    `user` is what the user's side says and `assistant` what the assistant's does; `ack` answers the former. Without a
+    model `counted` is the summary, or the ledger's facts where the seed has nothing to say.
+    """
+    write = partial(
+        _filled,
+        user=user,
+        assistant=assistant,
+        ack=ack,
+        analysed=analysed,
+        counted=counted,
+        hint=hint,
+        continuation=continuation,
+    )
+    return Shape(ask=ask or asking(style), write=write, way=way, merge=merge, words=False, ledger=False)
+
+
+def _filled(
+    fold: Fold,
+    *,
+    user: str,
+    assistant: str,
+    ack: str,
+    analysed: str,
+    counted: str,
+    hint: str,
+    continuation: str,
+) -> tuple[Item, ...]:
+    alone = counted.format(users=fold.users, assistants=fold.assistants) if counted else fold.digest
+    told = analysed.format(analysis=fold.analysis, summary=fold.summary) if fold.analysis else fold.summary or alone
+    numbers = {"first": fold.first_turn, "last": fold.last_turn}
+    put: list[Item] = []
+    if user:
+        restored = [item.text for item in fold.live]
+        parts = [user.format(summary=told, **numbers), *restored]
+        parts += [hint.format(path=fold.transcript)] if hint and fold.transcript else []
+        parts += [continuation] if continuation and fold.automatic else []
+        put.append(fold.note("\n\n".join(parts)))
+    if assistant:
+        put.append(fold.note(assistant.format(summary=told, **numbers), role="assistant"))
+    if ack:
+        put.append(fold.note(ack, role="assistant"))
+    return (*put, *fold.operator)

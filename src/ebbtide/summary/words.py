@@ -1,0 +1,73 @@
+"""The user's own messages in a fold: verbatim while together they fit, then a line and a handle, then a range.
+
+None is ever dropped: what is not shown whole stands in a file, under the number and the handle that its line has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ebbtide.core.leaving import describe
+from ebbtide.core.preview import essence
+from ebbtide.core.stub import render
+from ebbtide.core.types import OURS, USER, Blob, Item
+
+Keep = Callable[[str, str], tuple[str, tuple[Blob, ...]]]
+"""From a name and a text to the path that a stub may name, and what must be durable first."""
+
+_LISTED = 0.2
+"""Share of the space that lines of older messages may take: most of it is for words as they were said."""
+_LINE = 100
+"""Characters of a message that its line shows."""
+
+
+def handle(item: Item) -> str:
+    """The short form of an item's id, by which it can be read again."""
+    return item.id.split("-")[1][:8] if item.id.count("-") >= 2 else item.id[:8]
+
+
+def carried(
+    said: Sequence[Item], shown: Sequence[Item], *, limit: int, count: Callable[[str], int], keep: Keep
+) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
+    """`said` are originals, oldest first; `shown` the same as the request has them, perhaps shortened on arrival."""
+    if sum(one.tokens for one in shown) <= limit:
+        return tuple(shown), ()
+    room, n = round(limit * (1 - _LISTED)), len(shown)
+    while n > 0 and sum(one.tokens for one in shown[n - 1 :]) <= room:
+        n -= 1
+    listed, blobs = _listing(said[: min(n, len(said) - 1)], round(limit * _LISTED), count, keep)
+    if n < len(shown):
+        return (*listed, *shown[n:]), blobs
+    # The live request alone is too long: its head, its tail and a handle.
+    short, more = _shortened(said[-1], room, count, keep)
+    return (*listed, short), (*blobs, *more)
+
+
+def _listing(
+    said: Sequence[Item], room: int, count: Callable[[str], int], keep: Keep
+) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
+    if not said:
+        return (), ()
+    whole = "\n\n".join(f"## {n} {handle(one)}\n{one.text}" for n, one in enumerate(said, 1))
+    path, blobs = keep("user-messages", whole)
+    tokens = sum(one.tokens for one in said)
+    stub = describe(whole, kind="input", about=f"messages 1 to {len(said)}", tokens=tokens, path=path)
+    lines: list[str] = []
+    left = room - count(render(stub))
+    for n, one in reversed(list(enumerate(said, 1))):
+        line = f"{n} {handle(one)}: {' '.join(one.text.split())[:_LINE]}"
+        left -= count(line) + 1
+        if left < 0:
+            break
+        lines.insert(0, line)
+    text = "\n".join([render(stub), *lines])
+    item = Item(id="", message=-1, role="user", kind="text", text=text, tokens=count(text), tier=USER, source=OURS)
+    return (item,), blobs
+
+
+def _shortened(one: Item, room: int, count: Callable[[str], int], keep: Keep) -> tuple[Item, tuple[Blob, ...]]:
+    path, blobs = keep("user-message", one.text)
+    stub = describe(one.text, kind="input", tokens=one.tokens, path=path)
+    text = render(replace(stub, preview=essence(max(60, room - 100))(one.text, count)))
+    return replace(one, id="", message=-1, text=text, tokens=count(text), source=OURS, raw=None), blobs
