@@ -522,3 +522,18 @@ SEEN: list[tuple[str, int | None, Any, int | None, int | None]] = [
     ),
     ("LiteLLM, nothing kept", 400, "litellm.ContextWindowExceededError: bad request", None, None),
 ]  # fmt: skip
+
+TERSE: list[tuple[Any, int | None, int | None]] = [
+    # The same people, saying less: body, used, limit.
+    ("Input tokens exceed the configured limit of 192000 tokens.", None, 192000),
+    ("too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs.", None, None),
+    ("too many tokens: total number of tokens in the prompt cannot exceed 4081", None, 4081),
+    ("The prompt is too long: 380813", 380813, None),
+    ("Prompt tokens (9000) exceeds context size (8192)", 9000, 8192),
+    ("The number of tokens to keep from the initial prompt is greater than the context length", None, None),
+    ("Your request exceeded model token limit: 128000", None, 128000),
+    ({"error": {"type": "invalid_request", "message": "Prompt is too long"}}, None, None),
+    ({"error": {"type": "exceed_context_size_error", "message": "no", "n_prompt_tokens": 9, "n_ctx": 8}}, 9, 8),
+    ({"error": {"code": "model_context_window_exceeded"}}, None, None),
+    ({"error": {"code": "tokens_limit_reached"}}, None, None),
+]

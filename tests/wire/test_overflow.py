@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.wire.overflow import PROVIDERS, Overflow, overflow, overflow_in
-from wire.refusals import OPENAI, SEEN, anthropic, openai
+from ebbtide.wire.overflow import PROVIDERS, ROWS, Overflow, overflow, overflow_in
+from wire.refusals import OPENAI, SEEN, TERSE, anthropic, openai
 
 
 @pytest.mark.parametrize(("who", "status", "body", "used", "limit"), SEEN, ids=[one[0] for one in SEEN])
@@ -34,6 +34,24 @@ def test_text_bytes_and_objects_read_alike(
         assert overflow(status, text) == overflow(status, body)
 
 
+@pytest.mark.parametrize(("body", "used", "limit"), TERSE)
+def test_a_refusal_that_says_less_is_one_all_the_same(body: Any, used: int | None, limit: int | None) -> None:
+    found = overflow(400, body)
+
+    assert found is not None
+    assert (found.used, found.limit, found.unit) == (used, limit, "tokens")
+
+
+def test_every_wording_is_needed() -> None:
+    """A row that no example needs would be a row that nobody has seen."""
+    bodies = [body for _, _, body, *_ in SEEN] + [body for body, *_ in TERSE] + [body for _, body, *_ in OTHER_UNITS]
+    texts = [body.decode() if isinstance(body, bytes) else body for body in bodies]
+    plain = [" ".join((one if isinstance(one, str) else json.dumps(one)).split()) for one in texts]
+    needed = {next((at for at, (*_, row) in enumerate(ROWS) if row.search(text)), None) for text in plain}
+
+    assert [ROWS[at][2].pattern for at in range(len(ROWS)) if at not in needed] == []
+
+
 def test_at_least_25_providers_and_servers_are_known() -> None:
     found = [overflow(status, json.dumps(body) if isinstance(body, list) else body) for _, status, body, *_ in SEEN]
     said = {one.provider for one in found if one is not None}
@@ -55,6 +73,17 @@ def test_a_provider_that_tells_only_the_excess_gives_that() -> None:
 
     assert found == Overflow(used=None, limit=None, over=65590, provider="ollama")
 
+
+OTHER_UNITS: list[tuple[int, Any, int | None, int | None, str]] = [
+        (413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}},
+         None, None, "bytes"),
+        (413, "<html><body>413 Request Entity Too Large nginx</body></html>", None, None, "bytes"),
+        (413, "", None, None, "bytes"),
+        (400, "Sent message larger than max (50000056 vs. 20971520)", 50000056, 20971520, "bytes"),
+        (400, {"message": "too many total text bytes: 30000000 > 25000000"}, None, None, "bytes"),
+        (400, {"message": "Malformed input request: expected maxLength: 50000, actual: 67000, please reformat"},
+         67000, 50000, "characters"),
+    ]  # fmt: skip
 
 NOT_A_SIZE: list[tuple[str, int | None, Any]] = [
     (
@@ -133,19 +162,7 @@ def test_an_answer_that_speaks_of_overflow_is_none(body: Any) -> None:
     assert overflow(200, body) is None
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "used", "limit", "unit"),
-    [
-        (413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}},
-         None, None, "bytes"),
-        (413, "<html><body>413 Request Entity Too Large nginx</body></html>", None, None, "bytes"),
-        (413, "", None, None, "bytes"),
-        (400, "Sent message larger than max (50000056 vs. 20971520)", 50000056, 20971520, "bytes"),
-        (400, {"message": "too many total text bytes: 30000000 > 25000000"}, None, None, "bytes"),
-        (400, {"message": "Malformed input request: expected maxLength: 50000, actual: 67000, please reformat"},
-         67000, 50000, "characters"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("status", "body", "used", "limit", "unit"), OTHER_UNITS)
 def test_a_size_in_another_unit_teaches_no_window(
     status: int, body: Any, used: int | None, limit: int | None, unit: str
 ) -> None:

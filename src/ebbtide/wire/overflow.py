@@ -175,11 +175,11 @@ def _compiled(wording: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>\\d[\\d,]{0,14})", wording), re.IGNORECASE)
 
 
-_ROWS: tuple[tuple[str, Unit, re.Pattern[str]], ...] = (
+ROWS: tuple[tuple[str, Unit, re.Pattern[str]], ...] = (
     *((provider, "tokens", _compiled(wording)) for provider, wording in _TABLE),
     *((provider, unit, _compiled(wording)) for provider, unit, wording in _OTHER_UNITS),
 )
-PROVIDERS = frozenset(provider for provider, _, _ in _ROWS)
+PROVIDERS = frozenset(provider for provider, _, _ in ROWS)
 
 
 def overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> Overflow | None:
@@ -192,7 +192,7 @@ def overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> Overf
         return None
     if status is not None and 200 <= status < 300 and not _is_error(body):
         return None
-    for provider, unit, wording in _ROWS:
+    for provider, unit, wording in ROWS:
         if found := wording.search(words):
             return _numbered(provider, unit, found, _counted(body))
     return Overflow(used=None, limit=None, provider="http", unit="bytes") if status == 413 else None
