@@ -1,0 +1,484 @@
+"""A question at the end of a conversation leaves all before it as it was, is valid, and its answer is read for what it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.wire import WIRES
+from ebbtide.wire.asking import ROOM_TO_THINK, Reply, answer_of, same_prefix, summary_element, transcript
+from ebbtide.wire.validity import violations
+from upstream import signing
+from upstream.caching import Cache
+from upstream.check import refusals, warnings
+from upstream.talks import bodies, sessions
+
+PROMPT = "Summarise the conversation. Answer in words, call no tool."
+CAP = 2_000
+Body = dict[str, Any]
+
+USER: Body = {"role": "user", "content": "Go."}
+CALL: Body = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {}}]}
+RESULT: Body = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}]}
+TOOLS = [{"name": "Read", "input_schema": {"type": "object"}}]
+
+
+def asked(name: str, body: Body, prompt: str = PROMPT, cap: int = CAP) -> Body:
+    made = same_prefix(WIRES[name], body, prompt, cap)
+    assert made is not None
+    return made
+
+
+def claude(*messages: Body, **more: Any) -> Body:
+    return {"model": "claude-sonnet-4-5", "max_tokens": 8192, "tools": TOOLS, "messages": list(messages), **more}
+
+
+def gpt(*messages: Body, **more: Any) -> Body:
+    return {"model": "gpt-4o", "messages": list(messages), **more}
+
+
+def words_at_the_end(name: str, body: Body) -> tuple[str, str]:
+    """Who speaks last, and what."""
+    last = body[WIRES[name].key][-1]
+    content = last["content"]
+    return last["role"], content if isinstance(content, str) else content[-1]["text"]
+
+
+# --- for any conversation ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WIRES)
+@given(data=st.data())
+def test_a_question_put_to_any_valid_request_is_valid(name: str, data: st.DataObject) -> None:
+    """By our validator, by the one that was written without it, and by the signatures of thinking."""
+    body = data.draw(bodies(name))
+
+    made = asked(name, body)
+
+    assert violations(name, made) == []  # type: ignore[arg-type]
+    assert refusals(name, made, betas=()) == []
+    assert warnings(name, made) == []
+    assert signing.refusals(name, made) == []
+
+
+@pytest.mark.parametrize("name", WIRES)
+@given(data=st.data())
+def test_it_ends_in_the_users_text(name: str, data: st.DataObject) -> None:
+    """R278: never in a result."""
+    role, text = words_at_the_end(name, asked(name, data.draw(bodies(name))))
+
+    assert role == "user"
+    assert text.endswith(PROMPT)
+
+
+@pytest.mark.parametrize("name", WIRES)
+@given(data=st.data())
+def test_all_before_it_stays_as_it_was(name: str, data: st.DataObject) -> None:
+    body = data.draw(bodies(name))
+    before = json.dumps(body)
+    key = WIRES[name].key
+
+    made = asked(name, body)
+
+    assert json.dumps(body) == before, "the request is not touched"
+    assert {k: v for k, v in made.items() if k != key and "max" not in k} == {
+        k: v for k, v in body.items() if k != key and "max" not in k
+    }
+    kept = min(len(body[key]), len(made[key]) - 1)
+    # Of the last two, one may be operator text, which the user may not follow (A3), and one takes the question in.
+    assert kept >= len(body[key]) - 2
+    assert all(new is old for new, old in zip(made[key][:kept], body[key], strict=False))
+
+
+@given(sessions("anthropic"))
+def test_the_call_reads_what_the_last_request_left_in_the_cache(session: list[Body]) -> None:
+    """By the simulated provider's bill: nearly all that the last request wrote or read is read again."""
+    cache = Cache(lambda: 0.0)
+    bills = [cache.bill("anthropic", body) for body in session]
+    warm = bills[-1].read + bills[-1].written
+
+    bill = cache.bill("anthropic", asked("anthropic", session[-1]))
+
+    assert bill.read >= warm
+
+
+@pytest.mark.parametrize("name", WIRES)
+@given(data=st.data())
+def test_an_open_call_at_the_end_is_left_out(name: str, data: st.DataObject) -> None:
+    """A session asked for its summary between a call and its result: nothing is invented in the result's place."""
+    body = data.draw(bodies(name))
+    key, wire = WIRES[name].key, WIRES[name]
+    answers = [at for at, one in enumerate(body[key]) if any(b.kind == "result" for b in wire.blocks(one, key))]
+    if not answers:
+        return
+    cut = data.draw(st.sampled_from(answers))
+
+    made = same_prefix(wire, {**body, key: body[key][:cut]}, PROMPT, CAP)
+
+    assert made is not None
+    assert violations(name, made) == []  # type: ignore[arg-type]
+    assert refusals(name, made, betas=()) == []
+    assert "No result" not in json.dumps(made[key][-3:])
+
+
+# --- where the user may speak -----------------------------------------------------------------------------------------
+
+
+def test_anthropic_takes_the_question_into_the_last_user_message() -> None:
+    """After the results (A19), and as a block beside what was a bare string."""
+    beside_results = asked("anthropic", claude(USER, CALL, RESULT))["messages"][-1]["content"]
+    beside_words = asked("anthropic", claude(USER))["messages"][-1]["content"]
+
+    assert beside_results[0] is RESULT["content"][0]
+    assert [block["type"] for block in beside_results] == ["tool_result", "text"]
+    assert beside_words[0] == {"type": "text", "text": "Go."}
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param([CALL], id="open call (A16)"),
+        pytest.param([{"role": "assistant", "content": ""}], id="nothing said (A8)"),
+        pytest.param(
+            [{"role": "assistant", "content": [{"type": "server_tool_use", "id": "s1", "name": "w", "input": {}}]}],
+            id="paused turn (A30)",
+        ),
+        pytest.param([{"role": "system", "content": "Plan mode."}], id="operator text (A3)"),
+        pytest.param(
+            [
+                {"role": "assistant", "content": [
+                    {"type": "server_tool_use", "id": "s1", "name": "code_execution", "input": {}},
+                    {"type": "tool_use", "id": "t1", "name": "Read", "input": {},
+                     "caller": {"type": "code_execution_20250825", "tool_id": "s1"}}]},
+                RESULT,
+            ],
+            id="code that waits (A27)",
+        ),
+    ],
+)  # fmt: skip
+def test_anthropic_is_cut_back_to_where_the_user_may_speak(tail: list[Body]) -> None:
+    made = asked("anthropic", claude(USER, *tail, model="claude-opus-4-8"))
+
+    assert [message["role"] for message in made["messages"]] == ["user"]
+    assert violations("anthropic", made) == []
+
+
+def test_a_finished_answer_stays_and_the_question_follows() -> None:
+    said = {"role": "assistant", "content": "Done."}
+
+    for name in ("anthropic", "openai_chat"):
+        made = asked(name, {**claude(USER, said), "tools": []})
+        assert made["messages"][:2] == [USER, said]
+        assert made["messages"][2]["role"] == "user"
+
+
+def test_chat_joins_the_last_user_message_and_follows_results() -> None:
+    """Templates of open models refuse two user messages in a row."""
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}, {"id": "b"}]}
+    results = [{"role": "tool", "tool_call_id": one, "content": "ok"} for one in "ab"]
+    parts = {"role": "user", "content": [{"type": "text", "text": "Go."}]}
+
+    assert asked("openai_chat", gpt(USER))["messages"] == [{"role": "user", "content": f"Go.\n\n{PROMPT}"}]
+    assert asked("openai_chat", gpt(parts))["messages"][-1]["content"][1] == {"type": "text", "text": PROMPT}
+    assert asked("openai_chat", gpt(USER, call, *results))["messages"][-1] == {"role": "user", "content": PROMPT}
+    # One answer is missing: the calls leave with the one there is.
+    assert len(asked("openai_chat", gpt(USER, call, results[0]))["messages"]) == 1
+    legacy = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+    assert len(asked("openai_chat", gpt(USER, legacy))["messages"]) == 1
+    assert (
+        len(asked("openai_chat", gpt(USER, legacy, {"role": "function", "name": "f", "content": "1"}))["messages"]) == 4
+    )
+
+
+def test_responses_leaves_out_an_open_call_with_its_reasoning() -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    calls = [{"type": "function_call", "call_id": c, "name": "f", "arguments": "{}"} for c in "ab"]
+    done = {"type": "function_call_output", "call_id": "a", "output": "ok"}
+    request = {"model": "gpt-5", "input": [USER, reasoning, *calls, done]}
+
+    assert asked("openai_responses", request)["input"] == [USER, {"role": "user", "content": PROMPT}]
+    assert asked("openai_responses", {"model": "gpt-5", "input": [USER, reasoning]})["input"][0] is USER
+    assert asked("openai_responses", {"model": "gpt-5", "input": [USER, reasoning]})["input"][1]["role"] == "user"
+
+
+def test_a_bare_string_is_one_user_message() -> None:
+    made = asked("openai_responses", {"model": "gpt-5", "input": "Go."})
+
+    assert made["input"] == [USER, {"role": "user", "content": PROMPT}]
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("openai_responses", {"model": "m", "input": [USER], "previous_response_id": "resp_1"}),
+        ("openai_responses", {"model": "m", "input": [USER], "conversation": "conv_1"}),
+        ("openai_responses", {"model": "m", "prompt": {"id": "pmpt_1"}}),
+        ("anthropic", claude()),
+        ("openai_chat", gpt({"role": "assistant", "tool_calls": [{"id": "a"}]})),
+    ],
+)
+def test_where_no_question_can_be_put_there_is_none(name: str, body: Body) -> None:
+    assert same_prefix(WIRES[name], body, PROMPT, CAP) is None
+
+
+# --- marks ------------------------------------------------------------------------------------------------------------
+
+
+def marked(count: int) -> Body:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    system = [{"type": "text", "text": f"part {at}", **(mark if at < count - 1 else {})} for at in range(4)]
+    last = {"role": "user", "content": [{"type": "text", "text": "Go.", **mark}]}
+    return claude(last, system=system)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_the_question_carries_a_mark_of_its_own_unless_four_are_set(count: int) -> None:
+    """R164, R225, A45; the client's own are never dropped for ours."""
+    made = asked("anthropic", marked(count))
+
+    assert ("cache_control" in made["messages"][-1]["content"][-1]) == (count < 4)
+    assert json.dumps(made).count("cache_control") == min(4, count + 1)
+    assert violations("anthropic", made) == []
+
+
+def test_an_automatic_mark_is_not_doubled() -> None:
+    made = asked("anthropic", claude(USER, cache_control={"type": "ephemeral", "ttl": "1h"}))
+
+    assert "cache_control" not in made["messages"][-1]["content"][-1]
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "field", "limit"),
+    [
+        ("anthropic", claude(USER), "max_tokens", CAP),
+        ("openai_chat", gpt(USER), "max_tokens", CAP),
+        ("openai_chat", gpt(USER, max_completion_tokens=9), "max_completion_tokens", CAP),
+        ("openai_chat", gpt(USER, max_tokens=90_000), "max_tokens", CAP),
+        ("openai_chat", gpt(USER, model="o3"), "max_completion_tokens", CAP + ROOM_TO_THINK),
+        ("openai_chat", gpt(USER, model="gpt-5", reasoning_effort="none"), "max_completion_tokens", CAP),
+        ("openai_responses", {"model": "gpt-4.1", "input": "Go."}, "max_output_tokens", CAP),
+        (
+            "openai_responses",
+            {"model": "gpt-5", "input": "Go.", "reasoning": {"effort": "low"}, "max_output_tokens": 9_000},
+            "max_output_tokens",
+            9_000,
+        ),
+        # Thought counts as output (A42), and the client's own limit is known to fit.
+        ("anthropic", claude(USER, thinking={"type": "enabled", "budget_tokens": 4096}), "max_tokens", 4096 + CAP),
+        ("anthropic", claude(USER, thinking={"type": "enabled", "budget_tokens": 8000}), "max_tokens", 8192),
+        (
+            "anthropic",
+            claude(USER, thinking={"type": "adaptive"}, max_tokens=64_000),
+            "max_tokens",
+            CAP + ROOM_TO_THINK,
+        ),
+        ("anthropic", claude(USER, thinking={"type": "disabled"}), "max_tokens", CAP),
+    ],
+)
+def test_the_cap_stands_in_the_requests_own_field_with_room_for_thought(
+    name: str, body: Body, field: str, limit: int
+) -> None:
+    made = asked(name, body)
+
+    assert {key: value for key, value in made.items() if key.startswith("max_")} == {field: limit}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "any"},
+        {"type": "tool", "name": "Read"},
+        "required",
+        {"type": "function", "function": {"name": "f"}},
+        {"type": "allowed_tools", "mode": "required", "tools": []},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}},
+    ],
+)
+def test_a_choice_that_forces_a_call_goes(choice: Any) -> None:
+    assert "tool_choice" not in asked("openai_chat", gpt(USER, tool_choice=choice))
+
+
+@pytest.mark.parametrize(
+    "choice",
+    ["auto", "none", {"type": "auto", "disable_parallel_tool_use": True}, {"type": "allowed_tools", "mode": "auto"}],
+)
+def test_any_other_choice_stays_for_it_is_part_of_what_is_cached(choice: Any) -> None:
+    assert asked("anthropic", claude(USER, tool_choice=choice))["tool_choice"] == choice
+
+
+def test_nothing_forces_a_format_or_streams() -> None:
+    schema = {"type": "json_schema", "schema": {}}
+    chat = asked("openai_chat", gpt(USER, response_format=schema, stream=True, stream_options={}, n=2, stop=["\n"]))
+    text = asked("openai_responses", {"model": "m", "input": "Go.", "text": {"format": schema, "verbosity": "low"}})
+    bare = asked("openai_responses", {"model": "m", "input": "Go.", "text": {"format": schema}, "background": True})
+    beta = asked("anthropic", claude(USER, output_config={"format": schema, "effort": "low"}, output_format=schema))
+
+    assert set(chat) == {"model", "messages", "max_tokens"}
+    assert text["text"] == {"verbosity": "low"}
+    assert set(bare) == {"model", "input", "max_output_tokens"}
+    assert beta["output_config"] == {"effort": "low"}
+    assert "output_format" not in beta
+
+
+def test_plain_text_as_a_format_stays() -> None:
+    made = asked("openai_chat", gpt(USER, response_format={"type": "text"}))
+
+    assert made["response_format"] == {"type": "text"}
+
+
+# --- a fresh request --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_a_transcript_is_one_user_message_with_the_question_after_what_is_quoted(name: str) -> None:
+    """R171: no tools, no system prompt."""
+    made = transcript(WIRES[name], model="small", prompt=PROMPT, quoted="<history>x</history>", max_tokens=CAP)
+
+    assert made[WIRES[name].key] == [{"role": "user", "content": f"<history>x</history>\n\n{PROMPT}"}]
+    assert sum(value == CAP for value in made.values()) == 1
+    assert len(made) == 3
+    assert violations(name, made) == []  # type: ignore[arg-type]
+    assert refusals(name, made, betas=()) == []
+
+
+def test_a_model_that_thinks_unasked_gets_room_for_it() -> None:
+    made = transcript(WIRES["openai_chat"], model="gpt-5-mini", prompt=PROMPT, quoted="x", max_tokens=CAP)
+
+    assert made["max_completion_tokens"] == CAP + ROOM_TO_THINK
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+def message(*content: Body, stop: str | None = "end_turn") -> Body:
+    return {
+        "type": "message",
+        "content": list(content),
+        "stop_reason": stop,
+        "usage": {"input_tokens": 7, "output_tokens": 2},
+    }
+
+
+def choice(finish: str | None = "stop", **said: Any) -> Body:
+    usage = {"prompt_tokens": 7, "completion_tokens": 2}
+    return {"choices": [{"message": {"role": "assistant", **said}, "finish_reason": finish}], "usage": usage}
+
+
+def response(*output: Body, status: str = "completed", why: str = "") -> Body:
+    usage = {"input_tokens": 7, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 0}}
+    return {
+        "output": list(output),
+        "status": status,
+        "incomplete_details": {"reason": why} if why else None,
+        "usage": usage,
+    }
+
+
+def spoken(text: str, kind: str = "output_text") -> Body:
+    return {"type": "message", "content": [{"type": kind, "text": text, "refusal": text}]}
+
+
+TEXT: Body = {"type": "text", "text": "all"}
+ANSWERS: list[tuple[str, Body, str, str]] = [
+    ("anthropic", message({"type": "thinking", "thinking": "hm"}, TEXT, TEXT), "allall", "end"),
+    ("anthropic", message(TEXT, stop="stop_sequence"), "all", "end"),
+    ("anthropic", message(TEXT, stop="max_tokens"), "all", "length"),
+    ("anthropic", message(TEXT, stop="model_context_window_exceeded"), "all", "length"),
+    ("anthropic", message(TEXT, stop="refusal"), "all", "refusal"),
+    ("anthropic", message(TEXT, {"type": "tool_use"}, stop="tool_use"), "all", "tool"),
+    ("anthropic", message(TEXT, {"type": "tool_use"}, stop="end_turn"), "all", "tool"),
+    ("anthropic", message(TEXT, {"type": "server_tool_use"}, stop="end_turn"), "all", "tool"),
+    ("anthropic", message(TEXT, stop="pause_turn"), "all", "other"),
+    ("anthropic", message(TEXT, stop=None), "all", "other"),
+    ("openai_chat", choice(content="all", reasoning_content="hm"), "all", "end"),
+    ("openai_chat", choice(content=[{"type": "thinking", "thinking": []}, TEXT]), "all", "end"),
+    ("openai_chat", choice(content="<think>hm <summary>no</summary></think>\n\nall"), "all", "end"),
+    ("openai_chat", choice("length", content="<think>hm"), "", "length"),
+    ("openai_chat", choice("EOS", content="all"), "all", "end"),
+    ("openai_chat", choice("length", content="all"), "all", "length"),
+    ("openai_chat", choice("content_filter", content=None), "", "refusal"),
+    ("openai_chat", choice(content=None, refusal="I can't."), "", "refusal"),
+    ("openai_chat", choice("tool_calls", content=None, tool_calls=[{"id": "a"}]), "", "tool"),
+    ("openai_chat", choice("stop", content="all", tool_calls=[{"id": "a"}]), "all", "tool"),
+    ("openai_chat", choice("function_call", content=None, function_call={"name": "f"}), "", "tool"),
+    ("openai_chat", choice(None, content="all"), "all", "other"),
+    ("openai_responses", response({"type": "reasoning", "summary": []}, spoken("all")), "all", "end"),
+    ("openai_responses", response(spoken("all"), status="incomplete", why="max_output_tokens"), "all", "length"),
+    ("openai_responses", response(spoken("all"), status="incomplete", why="content_filter"), "all", "refusal"),
+    ("openai_responses", response(spoken("no", "refusal")), "", "refusal"),
+    ("openai_responses", response(spoken("all"), {"type": "function_call"}), "all", "tool"),
+    ("openai_responses", response(spoken("all"), {"type": "web_search_call"}), "all", "tool"),
+    ("openai_responses", response(spoken("all"), status="failed"), "all", "other"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "answer", "text", "stopped"), ANSWERS)
+def test_an_answer_is_read_for_its_words_and_how_it_ended(name: str, answer: Body, text: str, stopped: str) -> None:
+    found = answer_of(WIRES[name], answer)
+
+    assert (found.text, found.stopped) == (text, stopped)
+    assert found.usage is not None
+    assert (found.usage.prompt, found.usage.output) == (7, 2)
+
+
+@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize(
+    "answer", [{}, {"error": "x"}, {"choices": None, "content": 3, "output": [None, {"content": 1}]}]
+)
+def test_what_is_no_answer_ends_in_nothing(name: str, answer: Body) -> None:
+    assert answer_of(WIRES[name], answer) == Reply(text="", stopped="other", usage=None)
+
+
+# --- the summary in it ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "analysis", "summary"),
+    [
+        ("<analysis>\na\n</analysis>\n\n<summary>\ns\n</summary>", "a", "s"),
+        ("Sure!\n<summary>s</summary>\n\nAnd now I'll fix the bug.", "", "s"),
+        ("just words", "", "just words"),
+        ("<analysis>a</analysis>\njust words", "a", "just words"),
+        ("<analysis>never closed\n<summary>s</summary>", "never closed", "s"),
+        ("<analysis>never closed, and cut", "never closed, and cut", ""),
+        ("<summary>cut in the mid", "", "cut in the mid"),
+        ("<summary></summary><summary>second</summary><summary>third</summary>", "", "second"),
+        ("<summary> </summary>", "", ""),
+        ("<details><summary>Log</summary></details>", "", "Log"),
+        (
+            "<summary>see <summary>Title</summary> in page.html</summary> bye",
+            "",
+            "see <summary>Title</summary> in page.html",
+        ),
+        ("<summary>the `<summary>` tag is missing</summary> bye", "", "the `<summary>` tag is missing"),
+        ("<analysis>I'll use <summary> tags.</analysis><summary>s</summary>", "I'll use <summary> tags.", "s"),
+        ("<analysis>I'll use <summary> tags.</analysis> words", "I'll use <summary> tags.", "words"),
+        ("<analysis>a <summary>inside</summary></analysis>", "a", "inside"),
+        ("<summary>s: <analysis>kept</analysis></summary>", "", "s: <analysis>kept</analysis>"),
+        ("<SUMMARY >s</Summary>", "", "s"),
+        ("", "", ""),
+    ],
+)
+def test_only_the_summary_element_is_used(text: str, analysis: str, summary: str) -> None:
+    """R176."""
+    assert summary_element(text) == (analysis, summary)
+
+
+@given(st.lists(st.sampled_from(["<summary>", "</summary>", "<analysis>", "</analysis>", " ", "a", "<"])).map("".join))
+def test_any_mix_of_tags_is_read_and_nothing_is_made_up(text: str) -> None:
+    analysis, summary = summary_element(text)
+
+    assert analysis in text
+    assert summary in text or analysis, "what stood around an analysis is joined, and nothing else is"
+
+
+def test_hostile_tags_cost_no_more_than_their_length() -> None:
+    for seed in ("<summary>", "</summary>", "<analysis>", "<summary", "<summary></summary>", "<analysis><summary>"):
+        summary_element(seed * 50_000)
