@@ -1,0 +1,252 @@
+"""After a fold the model gets back what it was working on, as it is now and not as it was read then.
+
+Names come from tool calls and are hostile: a file counts only where it really lies, under the root, and nothing is read
+that a person would not want in a prompt. What is refused is reported, and never stops a fold. All here is data; who
+frames it and how much it is trusted is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import os
+import re
+import stat
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+
+Count = Callable[[str], int]
+"""Tokens of a text."""
+Report = Callable[[str, str], None]
+"""Told the source that was skipped, and why."""
+Source = Callable[[], str | Sequence[tuple[str, str]]]
+"""What something says right now: one text, or several, each under a name of its own."""
+
+FILES, TOKENS_EACH, TOKENS_TOTAL = 5, 5_000, 50_000  # R184
+DENIED = (
+    # Secrets: what nobody pastes into a chat.
+    *(".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
+    *(
+        "id_rsa*",
+        "id_dsa*",
+        "id_ecdsa*",
+        "id_ed25519*",
+        ".netrc",
+        "_netrc",
+        ".npmrc",
+        ".pypirc",
+        ".pgpass",
+        ".htpasswd",
+    ),
+    *(".git-credentials", "credentials", "credentials.json", ".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/"),
+    # Other people's files, and machines'.
+    *(".git/", ".hg/", ".svn/", "node_modules/", ".venv/", "venv/", "__pycache__/"),
+)
+"""Matched without regard to case. With a slash inside: the path below the root. Without: any part of it; with one at
+the end, only its directories."""
+# A token of text rarely has more than 8 bytes; a file of blanks may have more, and is then shortened a little early.
+_BYTES_A_TOKEN = 64
+
+_log = logging.getLogger(__name__)
+
+
+def _note(source: str, reason: str) -> None:
+    _log.info("not restored: %s: %s", source, reason)
+
+
+# -------------------------------------------------------------------------------------------------------- files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """A file as it is now, or as much of its beginning as may be told: whole lines, if the first is not too long."""
+
+    path: str
+    """Below the root, with slashes."""
+    text: str
+    tokens: int
+    truncated: bool
+    last: int
+    """The last line of the text; the first is 1."""
+    lines: int | None
+    """Lines of the whole file; None if it was too long to be read to its end."""
+
+    @property
+    def title(self) -> str:
+        """The path and what part of the file this is."""
+        if not self.truncated:
+            return f"{self.path} ({self.last} line{'s' * (self.last != 1)}, whole)"
+        if not self.text.endswith("\n"):
+            return f"{self.path} (the beginning of line 1; the rest is left out)"
+        whole = "" if self.lines is None else f" of {self.lines}"
+        return f"{self.path} (lines 1-{self.last}{whole}; the rest is left out)"
+
+
+def restore(
+    reads: Sequence[str],
+    *,
+    root: Path,
+    count: Count,
+    deny: Sequence[str] = DENIED,
+    files: int = FILES,
+    tokens_each: int = TOKENS_EACH,
+    tokens_total: int = TOKENS_TOTAL,
+    report: Report = _note,
+) -> tuple[Restored, ...]:
+    """The files that were read last, as they are now (R184, R185). `reads` are paths as tools were given them, newest
+    first and with repeats; a relative one is below the root. One that is refused makes room for the next."""
+    found: list[Restored] = []
+    seen: set[str] = set()
+    left = tokens_total
+    for path in reads:
+        cap = min(tokens_each, left)
+        if len(found) >= files or cap <= 0:
+            break
+        try:
+            real, below = _really(path, root, deny)
+            if real in seen:
+                continue
+            seen.add(real)
+            data, more = _read(real, cap * _BYTES_A_TOKEN)
+            one = _shortened(below, _decoded(data, more), cap, count, more)
+        except (OSError, ValueError) as error:
+            report(path, str(error))
+            continue
+        found.append(one)
+        left -= one.tokens
+        if one.truncated and cap < tokens_each:
+            break  # What is left would hold a scrap of the next.
+    return tuple(found)
+
+
+def skills(
+    folder: Path,
+    active: Sequence[str],
+    *,
+    count: Count,
+    tokens_each: int = TOKENS_EACH,
+    tokens_total: int = TOKENS_TOTAL,
+    report: Report = _note,
+) -> tuple[Restored, ...]:
+    """The skills that were in use (R185): a directory each, with a SKILL.md in it."""
+    return restore(
+        [os.path.join(name, "SKILL.md") for name in active],
+        root=folder,
+        count=count,
+        files=len(active),
+        tokens_each=tokens_each,
+        tokens_total=tokens_total,
+        report=report,
+    )
+
+
+def _really(path: str, root: Path, deny: Sequence[str]) -> tuple[str, str]:
+    """Where a file lies once all links are followed, whole and below the root."""
+    asked, home = os.path.abspath(os.path.join(root, path)), os.path.realpath(root)
+    real = os.path.realpath(asked, strict=True)
+    below = _below(real, home)
+    if not below:
+        raise PermissionError("lies outside the project")
+    # Both names count: what is denied may be a link to a harmless name, or be behind one.
+    names = (below, _below(asked, home), _below(asked, os.path.abspath(root)))
+    if any(_matches(pattern, name) for pattern in deny for name in names):
+        raise PermissionError("denied")
+    return real, below
+
+
+def _below(path: str, root: str) -> str:
+    """With slashes; empty if it does not lie there."""
+    inside = PurePath(path).is_relative_to(root) and path != root
+    return PurePath(path).relative_to(root).as_posix() if inside else ""
+
+
+def _matches(pattern: str, path: str) -> bool:
+    pattern, path = pattern.casefold(), path.casefold()
+    if "/" in pattern.rstrip("/"):
+        # A directory stands for all that is in it.
+        return fnmatchcase(path, pattern.rstrip("/")) or fnmatchcase(path, pattern.rstrip("/") + "/*")
+    parts = path.split("/")[:-1] if pattern.endswith("/") else path.split("/")
+    return any(fnmatchcase(part, pattern.rstrip("/")) for part in parts)
+
+
+def _read(real: str, limit: int) -> tuple[bytes, bool]:
+    """At most so many bytes, and whether there are more. A pipe or a device is not even opened."""
+    if not stat.S_ISREG(os.stat(real).st_mode):
+        raise OSError("not a regular file")
+    # Nor followed or waited for, should it have been swapped since.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(real, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("not a regular file")
+        data = file.read(limit + 1)
+    return data[:limit], len(data) > limit
+
+
+def _decoded(data: bytes, more: bool) -> str:
+    if b"\0" in data:
+        raise ValueError("binary")
+    # Where reading stopped, a character may have been cut in two.
+    text = codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=not more)
+    if not text.strip():
+        raise ValueError("empty")
+    return text
+
+
+def _shortened(path: str, text: str, cap: int, count: Count, more: bool) -> Restored:
+    """As many whole lines from the beginning as the cap allows; of a longer first line, its beginning."""
+    # Lines as editors number them: `splitlines` also ends one at a form feed.
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    if more and len(lines) > 1:
+        lines.pop()  # Cut by reading.
+    kept = _most(len(lines), cap, lambda n: count("".join(lines[:n])))
+    told = "".join(lines[:kept]) or lines[0][: _most(len(lines[0]), cap, lambda n: count(lines[0][:n]))]
+    if not told.strip():
+        raise ValueError("no room")
+    return Restored(
+        path=path,
+        text=told,
+        tokens=count(told),
+        truncated=more or kept < len(lines),
+        last=max(1, kept),
+        lines=None if more else len(lines),
+    )
+
+
+def _most(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
+    """The largest number up to the limit whose tokens stay within the cap."""
+    return bisect_right(range(1, limit + 1), cap, key=tokens)
+
+
+# --------------------------------------------------------------------------------------------------------- live
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """What a source says now: instructions, a skill, the plan, the mode, the to-dos."""
+
+    name: str
+    text: str
+    tokens: int
+    note: str = ""
+    """Why there is nothing to say, where a source failed."""
+
+
+def live(sources: Mapping[str, Source], *, count: Count) -> tuple[Live, ...]:
+    """All sources in their order. A silent one is left out, a broken one is a note.
+
+    Instruction files come from `workspace.instructions`, bound to where the session works: it gives several texts, and
+    each keeps its own name. Nothing is shortened here: half a rule may say the opposite.
+    """
+    told: list[Live] = []
+    for name, source in sources.items():
+        try:
+            said = source()
+            texts = [(name, said)] if isinstance(said, str) else [(f"{name}: {one}", text) for one, text in said]
+            told += [Live(name=one, text=text, tokens=count(text)) for one, text in texts if text.strip()]
+        except Exception as error:  # noqa: BLE001  # Fail open: one source less, and the fold says which.
+            _log.warning("a live source failed: %s", name, exc_info=True)
+            told.append(Live(name=name, text="", tokens=0, note=f"{type(error).__name__}: {error}"))
+    return tuple(told)
