@@ -17,7 +17,7 @@ from typing import Literal
 
 from ebbtide.summary.claims import Source, claims
 from ebbtide.summary.letters import harmless, plain, visible
-from ebbtide.summary.orders import disguised, told
+from ebbtide.summary.orders import disguised, paragraphs, told
 from ebbtide.summary.sections import is_heading, shorten
 
 Count = Callable[[str], int]
@@ -196,7 +196,6 @@ def _struck(text: str, source: Source, trusted: Sequence[str]) -> tuple[str, tup
     for n, line in enumerate(text.split("\n")):
         start, at = at, at + len(line) + 1
         reason = next((why for lo, hi, why in spoken if lo < start + len(line) and hi > start), None)
-        reason = reason or _wrapped(line, trusted)
         if reason:
             dropped.append(Dropped(text=line, reason=reason))
             kept += [""] if n and not kept[-1:] else []
@@ -211,20 +210,16 @@ def _struck(text: str, source: Source, trusted: Sequence[str]) -> tuple[str, tup
 
 
 def _spoken(text: str, trusted: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Where the text orders or allows; not where it repeats an order of the user's."""
-    return [
-        (one.start, one.end, one.fault)
-        for one in told(text)
-        if one.fault == "approval" or not _said(text[one.start : one.end], trusted)
-    ]
-
-
-def _wrapped(line: str, trusted: Sequence[str]) -> str | None:
-    return None if _said(line, trusted) else disguised(line)
+    """Where the text orders or allows, openly or in disguise; not where it repeats an order of the user's."""
+    openly = [(one.start, one.end, one.fault) for one in told(text)]
+    points = [(start, end, disguised(text[start:end])) for start, end in paragraphs(text)]
+    found = [*openly, *((start, end, fault) for start, end, fault in points if fault)]
+    return [one for one in found if one[2] == "approval" or not _said(text[one[0] : one[1]], trusted)]
 
 
 def _said(words: str, trusted: Sequence[str]) -> bool:
-    wanted = _words(words)
+    """Whether the user said the whole of it: `please run` is anybody's, what is to be run is not."""
+    wanted = _words(words).strip("\"'“”‘’`*_:;,)( ")
     return bool(wanted) and any(wanted in one for one in trusted)
 
 

@@ -23,17 +23,17 @@ _PATTERNS = tuple(
         r"\b[a-z][a-z0-9+.-]*://[^\s<>\"'`）)\]}，。；、]+",
         # From a root, a home or a dot; with two slashes or more; or with one and an extension.
         r"(?<![\w/.~-])(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)+/?",
-        r"(?<![\w/.~:-])[\w.@+-]+(?:/[\w.@+-]+){2,}/?",
-        rf"(?<![\w/.~:-])[\w.@+-]+/[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b",
-        rf"(?<![\w/.~:-])[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b(?![/(])",
-        r"\b[A-Za-z]:\\[\w.\\ @+-]+[\w]",
+        r"(?<![\w/.~:\\-])[\w.@+-]+(?:/[\w.@+-]+){2,}/?",
+        rf"(?<![\w/.~:\\-])[\w.@+-]+/[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b",
+        rf"(?<![\w/.~:\\-])[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b(?![/(])",
+        r"\b[A-Za-z]:\\[\w.\\@+-]+\w",
         r"\b[A-Za-z0-9]*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]+)+\b",
         r"(?<![\w.])_{1,2}[A-Za-z]\w+",
         r"\b[a-z]+[a-z0-9]*(?:[A-Z][a-z0-9]+)+[A-Z]?\b",
         r"\b(?:[A-Z][a-z0-9]+){2,}\b",
         r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b",
         r"(?<![\w.,])\d[\d,_]*(?:\.\d+)?(?![\w])",
-        r"(?<=`)[^`\s]{3,}(?=`)",
+        r"(?<=`)[\w.-]{3,}(?=`|\()",
     )
 )  # fmt: skip
 _BRANDS = frozenset(
@@ -63,7 +63,7 @@ def claims(text: str) -> Iterator[str]:
     seen: set[str] = set()
     for pattern in _PATTERNS:
         for found in pattern.findall(text):
-            name = re.sub(r"(?::\d+)+(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", found).strip(_EDGE[:5] + _EDGE[5:])
+            name = re.sub(r"(?::\d+)+(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", found).strip(_EDGE)
             if name not in seen and _tells(name):
                 seen.add(name)
                 yield name
@@ -76,6 +76,7 @@ def _tells(name: str) -> bool:
     return len(name) >= 3 and name.lower() not in _BRANDS
 
 
+_IS_FILE = re.compile(rf"\.{_EXTENSION}$")
 _ESCAPES = re.compile(r"\\([\\/_*`\[\]\"])")
 
 
@@ -100,6 +101,9 @@ class Source:
 
     def names(self, claim: str) -> bool:
         wanted = _looked_up(claim).removeprefix("./").rstrip("/")
-        if wanted in self.text:
+        if wanted in self.text or re.sub("[,_]", "", wanted) in self.figures:
             return True
-        return re.sub("[,_]", "", wanted) in self.figures
+        # `Session.id` is fair where both were seen; `session.py` is a file that was seen or not.
+        parts = wanted.split(".")
+        dotted = len(parts) > 1 and "/" not in wanted and not _IS_FILE.search(wanted) and all(parts)
+        return dotted and not wanted[0].isdigit() and all(part in self.text for part in parts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 
 from ebbtide.core.framing import OUR_TAGS, neutral, tag_names
 
@@ -62,38 +61,34 @@ def visible(text: str) -> str:
     Joiners stay between letters of scripts that need them. Every kind of line end becomes the one we know.
     """
     text = unicodedata.normalize("NFC", _LINE_ENDS.sub("\n", text))
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_seen(text))
+    # What could be composed with a letter was, by NFC. A mark that is left on a Latin letter only hides it.
+    return "".join(char for at, char in enumerate(text) if not _is_hidden(text, at) and not _is_piled_up(text, at))
 
 
-def _seen(text: str) -> Iterator[str]:
-    before = ""
-    for at, char in enumerate(text):
-        kept = char.isprintable() and char.isascii()
-        if not kept:
-            kept = char in "\n\t" or not _unseen(text, at, char, before)
-        if kept:
-            yield char
-            before = char
-
-
-def _unseen(text: str, at: int, char: str, before: str) -> bool:
+def _is_hidden(text: str, at: int) -> bool:
+    char = text[at]
+    if char in "\n\t" or char.isprintable() and char.isascii():
+        return False
     if char in _JOINERS:
-        after = text[at + 1 : at + 2]
-        return not before or before.isascii() or not after or after.isascii()
+        around = text[max(0, at - 1) : at] + text[at + 1 : at + 2]
+        return len(around) < 2 or any(one.isascii() or one in _JOINERS for one in around)
     if char in _BLANK_LETTERS or "\U000e0100" <= char <= "\U000e01ef":
         return True
-    kind = unicodedata.category(char)
-    # What could be composed with a letter was, by NFC. A mark that is left on a Latin letter only hides it.
-    return kind in _HIDDEN or (kind in ("Mn", "Me") and before.isascii())
+    return unicodedata.category(char) in _HIDDEN
+
+
+def _is_piled_up(text: str, at: int) -> bool:
+    if text[at] < "\u0300" or unicodedata.category(text[at]) not in ("Mn", "Me"):
+        return False
+    before = next((one for one in reversed(text[max(0, at - 8) : at]) if not unicodedata.combining(one)), "")
+    return before.isascii()
 
 
 # ---------------------------------------------------------------------------------------------- what reads as structure
 
 _ROLE = r"human|user|assistant|system|developer|model|ai|用户|使用者|助手|助理|系统|人类|开发者"
 _MARKS = re.compile(
-    rf"^[ \t>*_\#|]*(?:{_ROLE})[ \t*_]*(?P<role>:)"
+    rf"^[ \t>*_\#|•+-]*(?:{_ROLE})[ \t*_]*(?P<role>:)"
     r"|(?P<stub>[\[(])[ \t]*ebb[ \t]*:"
     r"|(?P<token><)[ \t]*\|"
     r"|(?P<inst>\[)[ \t]*/?[ \t]*(?:inst|sys|system_prompt|available_tools|tool_calls?|tool_results)[ \t]*\]"
@@ -105,12 +100,18 @@ _PUT = {"role": " -", "stub": "{", "token": "[", "inst": "{", "sys": "["}
 
 def _dangers(text: str) -> list[tuple[int, int, str]]:
     """Spans that make structure, and what to put there, in order; none overlaps another."""
-    found = [
-        (match.start(name), match.end(name), _PUT[name])
-        for match in _MARKS.finditer(plain(text))
+    if text.isascii() and text.isprintable():
+        hidden, read, places = set[int](), text, range(len(text))
+    else:
+        hidden = {at for at in range(len(text)) if text[at] not in "\r\x85\u2028\u2029" and _is_hidden(text, at)}
+        seen = [at for at in range(len(text)) if at not in hidden and not _is_piled_up(text, at)]
+        read, places = "".join("\n" if _LINE_ENDS.match(text[at]) else plain(text[at]) for at in seen), seen
+    found = {
+        (places[match.start(name)], places[match.start(name)] + 1, _PUT[name])
+        for match in _MARKS.finditer(read)
         if (name := match.lastgroup) is not None
-    ]
-    return sorted({*found, *_tags(text)})
+    }
+    return sorted({*found, *((at, at + 1, "") for at in hidden), *_tags(text)})
 
 
 def _tags(text: str) -> list[tuple[int, int, str]]:
@@ -130,7 +131,7 @@ def _tags(text: str) -> list[tuple[int, int, str]]:
 
 def harmless(text: str) -> str:
     """The text with nothing in it that reads as a frame, a stub of ours or another speaker."""
-    return _replaced(text, [(start, end, put) for start, end, put in _dangers(text)])
+    return _replaced(text, _dangers(text))
 
 
 _MARK = "\u27e6"  # a bracket of mathematics, rare in any source

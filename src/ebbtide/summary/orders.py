@@ -12,6 +12,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 from urllib.parse import unquote
 
@@ -21,14 +22,10 @@ from ebbtide.summary.phrases import APPROVALS, LISTS, ORDERS
 Fault = Literal["approval", "order"]
 
 _BLANK = r"""[\s*_`~>"'“”‘’|#]+"""
-_WRAPPED = r"\n(?![ \t]*(?:\n|[-*+#•]|\d{1,3}[.)]))"  # A line may go on in the next one, not in the next point.
+_WRAPPED = r"\n(?![^\S\n]*(?:\n|#|[-*+•]\s|\d{1,3}[.)]\s))"
+"""A sentence may go on in the next line, not in the next point."""
 _FEW, _MORE = rf"\b(?:[^.!?。！？\n]|{_WRAPPED}){{0,40}}?\b", rf"\b(?:[^.!?。！？\n]|{_WRAPPED}){{0,90}}?"
 _SIGNS, _MORE_SIGNS = rf"(?:[^。！？\n不没未]|{_WRAPPED}){{0,14}}?", rf"(?:[^。！？\n]|{_WRAPPED}){{0,40}}?"
-
-
-def _compiled(phrases: Sequence[str]) -> re.Pattern[str]:
-    """The notation of `phrases` as one pattern. Every gap is bounded, so time grows with the text and no faster."""
-    return re.compile("|".join(map(_pattern, phrases)), re.IGNORECASE)
 
 
 def _pattern(phrase: str) -> str:
@@ -49,37 +46,63 @@ class Told:
     fault: Fault
 
 
-_KINDS: tuple[tuple[Fault, re.Pattern[str]], ...] = (("approval", _compiled(APPROVALS)), ("order", _compiled(ORDERS)))
+@cache
+def _patterns() -> tuple[tuple[Fault, re.Pattern[str]], ...]:
+    """Made when first asked for: it takes longer than all that a program without a summariser does at its start.
+
+    One for each phrase: a short match must not hide a long one. Every gap is bounded, so time grows with the text alone.
+    """
+    kinds: tuple[tuple[Fault, Sequence[str]], ...] = (("approval", APPROVALS), ("order", ORDERS))
+    return tuple((fault, re.compile(_pattern(one), re.IGNORECASE)) for fault, phrases in kinds for one in phrases)
+
+
+_REST = re.compile(rf"(?:[^.!?。！？\n]|{_WRAPPED})*")
+_EMPHASIS = re.compile(r"(?<!\w)_|_(?!\w)|[*`]")
 
 
 def told(text: str) -> Iterator[Told]:
-    """Every place where the text, read as a person would, orders or allows. The text should be `visible` already."""
-    read = plain(text)
-    for fault, pattern in _KINDS:
+    """Every place where the text, read as a person would, orders or allows, up to the end of the sentence.
+
+    The text should be `visible` already.
+    """
+    read = _EMPHASIS.sub(" ", plain(text))
+    for fault, pattern in _patterns():
         for found in pattern.finditer(read):
-            yield Told(start=found.start(), end=found.end(), fault=fault)
+            rest = _REST.match(read, found.end())
+            yield Told(start=found.start(), end=rest.end() if rest else found.end(), fault=fault)
 
 
 _SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*·]){4,}\w(?!\w)")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 
 
-def disguised(line: str) -> Fault | None:
-    """What a line says once its wrapping is off: entities, percent signs, letters set apart, base64, hexadecimal."""
-    found = next((one for other in _unwrapped(line) for one in told(visible(other))), None)
+def paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    """Where each point or paragraph begins and ends."""
+    start = 0
+    goes_on = re.compile(_WRAPPED)
+    for found in re.finditer(r"\n", text):
+        if not goes_on.match(text, found.start()):
+            yield start, found.start()
+            start = found.end()
+    yield start, len(text)
+
+
+def disguised(text: str) -> Fault | None:
+    """What a text says once its wrapping is off: entities, percent signs, letters set apart, base64, hexadecimal."""
+    found = next((one for other in _unwrapped(text) for one in told(visible(other))), None)
     return found.fault if found else None
 
 
-def _unwrapped(line: str) -> Iterator[str]:
+def _unwrapped(text: str) -> Iterator[str]:
     others: Iterable[str] = (
-        html.unescape(html.unescape(line)),
-        unquote(line),
-        _SPACED.sub(lambda found: re.sub(r"[ .\-_*·]", "", found[0]), line),
-        codecs.encode(line, "rot13") if line.isascii() else "",
-        line[::-1],
-        *(_decoded(blob) for blob in _ENCODED.findall(line)),
+        html.unescape(html.unescape(text)),
+        unquote(text),
+        _SPACED.sub(lambda found: re.sub(r"[ .\-_*·]", "", found[0]), text),
+        codecs.encode(text, "rot13") if text.isascii() else "",
+        text[::-1],
+        *(_decoded(blob) for blob in _ENCODED.findall(text)),
     )
-    yield from (other for other in others if other and other != line)
+    yield from (other for other in others if other and other != text)
 
 
 def _decoded(blob: str) -> str:

@@ -107,9 +107,10 @@ ORDERS = (
     r"(?:run|execute|follow|obey|perform|carry out|comply with|decode and \w+) (?:exactly |all )?"
     r"(?:the following|this|these|everything|what(?:ever)?|any|it) …… "
     r"(?:commands?|instruct\w+|steps?|code|script|orders?|says?|below|payload|text|string|directions)",
+    r"(?:do|follow|obey|execute|run|apply) what(?:ever)? (?:it|this|that|they|the \w+) (?:says?|tells?|asks?|contains?)",
     r"(?:treat|regard|consider|take) (?:this|the following|these|it|everything|all) …… as (?:a |an |the )?"
     r"(?:system|user|trusted|authoritative|instruct\w+|command|order|operator|higher|highest|top)",
-    r"(?:curl|wget|iwr|invoke-webrequest)\b[^|\n]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh",
+    r"(?:curl|wget|iwr|invoke-webrequest)\b[^|]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh",
     r"rm\s+(?:-[a-z]+\s+)+(?:/|~|\$home|\*|\.)(?!\w)",
     # 中文
     "(?:忽略|无视|忘记|忘掉|忘了|不要理会|别管|抛开|丢弃|推翻|绕过|不再遵守|停止遵守)…(?:{令})",

@@ -1,0 +1,147 @@
+"""Nothing that a tool returned becomes more than quoted history by being summed up.
+
+The summariser here is the worst there is: it repeats the injection word for word. What comes out is read by a reader
+of this file's own making, which knows nothing of how the text was made plain. An injection is *promoted* when
+
+- `frame`     the fold holds a tag of ours, or of another's that tells who speaks, which we did not write;
+- `speaker`   a line in the summary or record begins as if someone else spoke;
+- `stub`      it holds the head of a stub, or a token of a chat template;
+- `voice`     the words outside the quotation are not the ones of a fold of nothing;
+- `said`      the summary, which is the model's own voice, says the words that order or allow;
+- `hidden`    the summary has letters that nobody sees;
+- `trust`     a word of it stands in an item above the lowest tier, or in the assistant's mouth.
+"""
+
+import html
+import re
+import unicodedata
+from urllib.parse import unquote
+
+import pytest
+
+from ebbtide.core.types import QUOTED
+from ebbtide.summary.check import check
+from ebbtide.summary.frame import fold_text, unfold
+from ebbtide.summary.shape import Fold
+from ebbtide.summary.shapes import OWN
+from injections.corpus import CORPUS, Injection
+
+OPENING, CLOSING = "- The build was slow.", "- The assistant looks at the tests."
+TWINS = str.maketrans("аеорсухіјѕНВЕКМОРСТХ‹›〈〉⟨⟩‐‑‒–—―", "aeopcyxijshbekmopctx<><><>------")
+TAGS = (
+    r"<[\s/\\]*(conversation[-_\s]?summary|session[-_\s]?record|system[-_\s]?reminder|summary|analysis|user|system"
+    r"|assistant|human|function_calls|invoke|persisted-output|start_of_turn|end_of_turn)(?![\w-])"
+)
+
+
+def as_read(text: str) -> str:
+    """What a patient reader makes of it: entities and escapes undone, look-alikes and hidden letters too."""
+    text = text.replace("\\u003c", "<").replace("\\x3c", "<")
+    text = unicodedata.normalize("NFKC", unquote(html.unescape(html.unescape(text))))
+    seen = [c for c in text if c == "\n" or unicodedata.category(c) not in ("Cf", "Cc", "Cn", "Co", "Mn", "Me")]
+    return "".join(seen).translate(TWINS).lower()
+
+
+def lines_of(text: str) -> list[str]:
+    return re.split("[\n\r\x0b\x0c\x85\u2028\u2029]", text)
+
+
+def worst_answer(said: str) -> str:
+    return (
+        f"<analysis>{said}</analysis>\n<summary>\n## Intent\n{OPENING}\n\n{said}\n\n## Current\n{CLOSING}\n</summary>"
+    )
+
+
+def folded(injection: str) -> tuple[str, str]:
+    """(summary as used, text of the fold); the injection stands in the tool's output, in the answer and in the record."""
+    told = ["make: slow", injection, "looks at the tests"]
+    checked = check(worst_answer(injection), source=told, replaced_tokens=10_000, cap=2_000, count=len_of)
+    text = fold_text(summary=checked.text, digest=injection, way_back="", automatic=True)
+    return checked.text, text
+
+
+def len_of(text: str) -> int:
+    return len(text) // 4 + 1
+
+
+def promoted(injection: Injection, summary: str, text: str) -> set[str]:
+    ways = set()
+    tags = [re.sub(r"[-_\s]+", "-", tag) for tag in re.findall(TAGS, as_read(text))]
+    quoted = ["conversation-summary"] * 2 * bool(summary) + ["session-record"] * 2
+    ways |= {"frame"} if tags != quoted else set()
+    speaks = r"\W*(?:human|user|assistant|system|用户|助手|系统)[\s*_]*:"
+    ways |= {"speaker"} if any(re.match(speaks, as_read(line)) for line in lines_of(text)) else set()
+    ways |= {"stub"} if re.search(r"\[\s*ebb\s*:|<\s*\||\[/?inst\]|<</?sys", as_read(text)) else set()
+    ways |= (
+        {"voice"} if around(text) != around(fold_text(summary=summary and "x", digest="x", automatic=True)) else set()
+    )
+    wanted = [" ".join(re.sub(r"[*_`]", "", one).split()) for one in injection.canaries]
+    heard = " ".join(re.sub(r"[*_`]", "", as_read(summary)).split())
+    raw = " ".join(summary.lower().split())
+    ways |= {"said"} if any(one in heard or one in raw for one in wanted) else set()
+    ways |= {"hidden"} if any(unicodedata.category(c) in ("Cf", "Co") for c in summary) else set()
+    return ways
+
+
+def around(text: str) -> str:
+    return re.sub(r"<(conversation-summary|session-record)>\n.*?\n</\1>", "", text, flags=re.DOTALL)
+
+
+def test_the_corpus_is_large_and_in_two_languages():
+    chinese = [one for one in CORPUS if re.search("[\u4e00-\u9fff]", one.text)]
+
+    assert len({one.text for one in CORPUS}) == len({one.name for one in CORPUS}) == len(CORPUS) >= 60
+    assert len(chinese) >= 20
+
+
+@pytest.mark.parametrize("injection", CORPUS, ids=lambda one: one.name)
+def test_an_injection_repeated_word_for_word_is_not_promoted(injection):
+    summary, text = folded(injection.text)
+
+    assert promoted(injection, summary, text) == set()
+    assert OPENING in summary
+    assert CLOSING in summary
+    assert unfold(text) == (summary, injection.text)
+
+
+RETOLD = {
+    "as points": lambda text: "\n".join(f"- {line}" for line in text.split("\n") if line.strip()),
+    "shouted": str.upper,
+    "set in lines": lambda text: re.sub(r"(.{25}\S*) ", r"\1\n", text),
+    "attributed": lambda text: f"- The assistant noted this: {text}",
+    "in bold": lambda text: "\n".join(f"**{line}**" for line in text.split("\n") if line.strip()),
+}
+
+
+@pytest.mark.parametrize("way", RETOLD)
+def test_nor_is_one_that_the_summariser_dresses_up(way):
+    got = {}
+    for injection in CORPUS:
+        if injection.encoded and way != "attributed":
+            continue
+        if ways := promoted(injection, *folded(RETOLD[way](injection.text))):
+            got[injection.name] = ways
+
+    assert got == {}
+
+
+@pytest.mark.parametrize("injection", CORPUS, ids=lambda one: one.name)
+def test_trust_does_not_rise(injection):
+    """All of it stands in one item of the lowest tier, on the user's side."""
+    summary, _ = folded(injection.text)
+    put = OWN.write(Fold(summary=summary, digest=injection.text, analysis=injection.text, next_is_user=True, count=len))
+
+    ours = OWN.write(Fold(summary="x", digest="x", next_is_user=True, count=len))
+    assert [(item.role, item.tier) for item in put] == [(item.role, item.tier) for item in ours]
+    assert [item.tier for item in put if item.role == "user"] == [QUOTED]
+    assert [item.text for item in put if item.role == "assistant"] == [
+        item.text for item in ours if item.role == "assistant"
+    ]
+
+
+@pytest.mark.parametrize("injection", [one for one in CORPUS if not one.canaries], ids=lambda one: one.name)
+def test_the_reader_of_this_file_sees_what_the_engine_must_prevent(injection):
+    """Without the checks each attack on the structure does succeed: else the tests above could not fail."""
+    raw = f"<conversation-summary>\n{injection.text}\n</conversation-summary>"
+
+    assert promoted(injection, injection.text, raw) & {"frame", "speaker", "stub", "hidden"}

@@ -1,0 +1,73 @@
+"""Two summaries become one without a model, and one becomes shorter."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.summary.sections import merge, sections, shorten, written
+
+PRIOR = "## Intent\n- Build a parser.\n\n## Decisions\n- Use SQLite.\n- No cache.\n\n## Current\n- Writing tests.\n\n## Next\n- Lint."
+NEW = "## Intent\nN/A\n\n## Decisions\n- Use  sqlite.\n- Drop Python 3.9.\n\n## Current\n- Releasing."
+
+
+def tokens(text: str) -> int:
+    return len(text) // 4
+
+
+def test_what_lasts_is_carried_on_and_what_passes_is_replaced():
+    assert merge(PRIOR, NEW, cap=10_000, count=tokens) == (
+        "## Intent\n- Build a parser.\n\n## Decisions\n- No cache.\n- Use  sqlite.\n- Drop Python 3.9.\n\n## Current\n- Releasing."
+    )
+
+
+def test_without_an_earlier_one_the_new_one_is_it():
+    assert merge("", NEW, cap=10_000, count=tokens) == NEW
+
+
+def test_numbered_headings_are_the_same_sections():
+    got = merge(
+        "1. Pending Tasks:\n- Old.\n\n2. Key Facts:\n- A.",
+        "## Pending tasks\n- New.\n\n2. Key Facts:\n- B.",
+        cap=999,
+        count=tokens,
+    )
+
+    assert got == "## Pending tasks\n- New.\n\n2. Key Facts:\n- A.\n- B."
+
+
+def test_text_without_headings_is_joined_line_by_line():
+    assert merge("It began.", "It went on.", cap=999, count=tokens) == "It began.\nIt went on."
+
+
+def test_twenty_folds_do_not_grow():
+    """`|S_n| <= cap`, however often; the newest is always there."""
+    told = ""
+    for n in range(50):
+        told = merge(
+            told, f"## Decisions\n- Decision {n}, about {'this ' * 20}.\n\n## Next\n- Step {n}.", cap=400, count=tokens
+        )
+        assert tokens(told) <= 400
+        assert f"- Step {n}." in told
+        assert f"- Decision {n}," in told
+
+
+def test_a_heading_inside_code_is_no_heading():
+    (only,) = sections("## Files\n```\n# not one\n```")
+
+    assert only.lines == ("```", "# not one", "```")
+
+
+line = st.sampled_from(["## A", "## B", "## Next", "- one", "- two two two", "", "N/A", "prose here."])
+
+
+@given(st.lists(line, max_size=30).map("\n".join), st.lists(line, max_size=30).map("\n".join), st.integers(5, 60))
+def test_nothing_is_reworded_and_the_cap_holds(prior, new, cap):
+    got = merge(prior, new, cap=cap, count=tokens)
+
+    assert set(got.split("\n")) <= {*prior.split("\n"), *new.split("\n"), ""}
+    assert tokens(got) <= cap
+
+
+@given(st.lists(line, max_size=30).map("\n".join))
+def test_sections_are_the_text(text):
+    assert [one for one in written(sections(text)).split("\n") if one] == [one for one in text.split("\n") if one]
+    assert shorten(text, cap=10_000, count=tokens) == text
