@@ -82,6 +82,8 @@ class Folding:
     """The gauge after the newest fold; None before the first."""
     stalled: bool = False
     """The last folds made no room."""
+    forbidden: bool = False
+    """Somebody said no to a fold this time. Not journaled: a plan without one comes out the same."""
     waiting: bool = False
     """A model is being asked in the background: only the hard level folds without it."""
     transcript: str = ""

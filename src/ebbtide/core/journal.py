@@ -69,6 +69,8 @@ class State:
     """From a model to the window that its provider turned out to have."""
     children: Mapping[str, str | None] = field(default_factory=dict)
     """From a sub-agent's session to what it brought; None while it works."""
+    recall: str = ""
+    """How the model gets at what left, fixed at the first request: `path`, `tool` or `off`."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Compactions, tokens saved, skips, and the totals of usage (R020, R028, R248)."""
 
@@ -111,7 +113,9 @@ def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit
 
 
 def _answer(state: State, record: Mapping[str, object]) -> State:
-    way: Way = "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
+    way: Way = (
+        "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
+    )
     names = ("key", "first", "last", "text", "analysis", "failed")
     answer = Answer(way=way, **{name: _str(record, name) for name in names})
     newest = dict(list(state.answers.items())[-(ANSWERS - 1) :])
@@ -125,7 +129,15 @@ def _answer(state: State, record: Mapping[str, object]) -> State:
 
 
 def _limit(state: State, record: Mapping[str, object]) -> State:
-    return replace(state, limits={**state.limits, _str(record, "model"): _int(record, "window")})
+    """A provider said how large its window is, and perhaps how it counted what it refused."""
+    model, estimated, used = _str(record, "model"), _int(record, "estimated"), _int(record, "used")
+    known = state.calibration.observe(model, estimated, used) if estimated > 0 and used > 0 else state.calibration
+    return replace(state, limits={**state.limits, model: _int(record, "window")}, calibration=known)
+
+
+def _recall(state: State, record: Mapping[str, object]) -> State:
+    """The first word stands: a tool that comes later would cost the whole cached prefix."""
+    return state if state.recall else replace(state, recall=_str(record, "way"))
 
 
 def _child(state: State, record: Mapping[str, object]) -> State:
@@ -238,6 +250,7 @@ _STEPS = {
     "answer": _answer,
     "limit": _limit,
     "child": _child,
+    "recall": _recall,
 }
 
 

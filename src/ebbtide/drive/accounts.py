@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ebbtide.core.engine import Plan, Situation
+from ebbtide.core.journal import ebb, edit_to
 from ebbtide.core.types import Composition, Edit
 from ebbtide.core.view import View
 from ebbtide.drive.folding import journaled as folding_to
@@ -49,7 +50,30 @@ def journaled(situation: Situation) -> Record:
     }
 
 
-def blob_pairs(edit: Record) -> list[object]:
+def plan_record(
+    made: Plan, edits: Sequence[Edit], situation: Situation, turn: int, policy: str, messages: int
+) -> Record:
+    """A plan as it is journaled: what it went by, and what came of it."""
+    told = [edit_to(edit) for edit in edits]
+    return ebb(
+        "plan",
+        id=f"p{turn}",
+        at=situation.now,
+        turn=turn,
+        policy=policy,
+        window=situation.budget.window,
+        situation=journaled(situation),
+        level=made.level,
+        tokens_before=made.tokens_before,
+        tokens_after=made.tokens_after,
+        edits=told,
+        blobs=[pair for edit in told for pair in _blob_pairs(edit)],
+        planned=[edit.id for edit in made.edits],
+        messages=messages,
+    )
+
+
+def _blob_pairs(edit: Record) -> list[object]:
     blobs = edit["blobs"]
     return blobs if isinstance(blobs, list) else []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -86,6 +86,26 @@ class Advisers:
         assert self.summarizer is not None, "nobody is asked where there is nobody"
         response = self.summarizer(question.body)
         return _awaited(response) if inspect.isawaitable(response) else response
+
+
+class Ahead:
+    """Questions that are asked while the conversation goes on; answered or timed out, they are done."""
+
+    def __init__(self, advisers: Advisers, questions: Sequence[Consult]) -> None:
+        self.heard: list[tuple[Ask, Heard]] = []
+
+        def ask() -> None:
+            self.heard.extend([(question.ask, advisers.ask(question)) for question in questions])
+
+        self._worker = threading.Thread(target=ask, daemon=True, name="ebb-ahead")
+        self._worker.start()
+
+    @property
+    def done(self) -> bool:
+        return not self._worker.is_alive()
+
+    def wait(self, seconds: float | None = None) -> None:
+        self._worker.join(seconds)
 
 
 def _paths(ask: Ask) -> list[str]:

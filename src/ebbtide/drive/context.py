@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from ebbtide.core.cache import Health, health
-from ebbtide.core.errors import BadRequest
+from ebbtide.core.errors import BadRequest, WontFit
 from ebbtide.core.gauge import Readings, upper_bound
+from ebbtide.core.journal import ebb
+from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
-from ebbtide.drive.effects import adrive, drive
+from ebbtide.drive.asking import Asking
+from ebbtide.drive.compaction import Compaction, Hooks
+from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
+from ebbtide.drive.effects import Steps, adrive, drive
+from ebbtide.drive.folding import Manual
+from ebbtide.drive.recalling import Hit, Page, Recall
 from ebbtide.drive.report import Listener, Report
-from ebbtide.drive.session import Prepared, Session
+from ebbtide.drive.restoring import live as now_told
+from ebbtide.drive.restoring import restore
+from ebbtide.drive.session import Compacted, Prepared, Session
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.models import window_of
-from ebbtide.store import Log, PrivateLog, Store, open_store
+from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
+from ebbtide.wire.overflow import overflow_in
 from ebbtide.wire.reading import Reader
 from ebbtide.wire.shape import Wire
 
@@ -60,11 +72,21 @@ class Context:
         durable: bool = True,
         wire: str | None = None,
         marks: bool = False,
+        summarizer: Summarizer | None = None,
+        summarizer_model: str = "",
+        summarizer_timeout: float = TIMEOUT,
+        background: bool = False,
+        workspace: str | os.PathLike[str] | None = None,
+        live: Mapping[str, Callable[[], str]] | None = None,
+        recall: Literal["path", "tool", "off"] = "path",
+        hooks: Hooks | None = None,
         on_event: Listener | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
-        self._log = _log(store, session, project=project, durable=durable, now=clock())
+        self._background = background and summarizer is not None
+        self._store, self._project = _opened(store, durable), project
+        self._log = _log(self._store, session, project=project, now=clock())
         self._session = Session(
             policy=preset(policy, model=model),
             window=window or window_of(model),
@@ -74,7 +96,19 @@ class Context:
             wire=_wire(wire),
             listen=on_event,
             mark_always=marks,
+            asking=Asking(
+                able=summarizer is not None,
+                model=summarizer_model,
+                live=workspace is not None or bool(live),
+                recall=recall,
+                hooks=hooks or Hooks(),
+            ),
         )
+        sources = _sources(workspace, live or {}, self._session.policy.estimator.text)
+        self._advisers = Advisers(summarizer=summarizer, live=sources, timeout=summarizer_timeout)
+        self._recall = Recall(log=self._log, store=self._store, project=project)
+        self._parent: Context | None = None
+        self._ahead: Ahead | None = None
         self._last: Prepared | None = None
 
     @property
@@ -83,10 +117,86 @@ class Context:
 
     def prepare(self, request: Body) -> Ready:
         """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
-        return self._ready(drive(self._session.preparing(request, now=self._clock()), self._log))
+        if self._ahead is not None and self._ahead.done:
+            drive(self._answered(), self._log)
+        return self._ready(drive(self._session.preparing(request, now=self._clock()), self._log, self._advisers))
 
     async def aprepare(self, request: Body) -> Ready:
-        return self._ready(await adrive(self._session.preparing(request, now=self._clock()), self._log))
+        if self._ahead is not None and self._ahead.done:
+            await adrive(self._answered(), self._log)
+        steps = self._session.preparing(request, now=self._clock())
+        return self._ready(await adrive(steps, self._log, self._advisers))
+
+    def compact(
+        self,
+        request: Body | None = None,
+        focus: str = "",
+        *,
+        first: str = "",
+        last: str = "",
+        summary: str = "",
+        apply: bool = True,
+    ) -> Compaction:
+        """Fold the old turns now, as `/compact` does; of the last prepared request where none is given.
+
+        `first` and `last` are ids of items to fold from and up to. With `apply=False` nothing is changed: look at the
+        result, and `apply()` it, with a summary of your own if you like. Undo is `undo()`.
+        """
+        manual = Manual(focus=focus, summary=summary, first=first, last=last)
+        made = drive(self._compacting(request, manual, apply), self._log, self._advisers)
+        return self._compaction(made, request, manual, apply)
+
+    async def acompact(
+        self,
+        request: Body | None = None,
+        focus: str = "",
+        *,
+        first: str = "",
+        last: str = "",
+        summary: str = "",
+        apply: bool = True,
+    ) -> Compaction:
+        manual = Manual(focus=focus, summary=summary, first=first, last=last)
+        made = await adrive(self._compacting(request, manual, apply), self._log, self._advisers)
+        return self._compaction(made, request, manual, apply)
+
+    def overflowed(self, error: BaseException) -> Ready:
+        """The provider refused the last request for its size: its real window is learned, and the request folded anew.
+
+        Anything else is raised again, and so is a second refusal, as `WontFit`.
+        """
+        ready = self._last
+        found = overflow_in(error)
+        if found is None or ready is None:
+            raise error
+        if ready.retried:
+            told = f"the provider refused {ready.report.tokens_after:,} tokens after folding: {error}"
+            raise WontFit(told, tokens=ready.report.tokens_after, limit=found.limit or 0) from error
+        steps = self._session.overflowing(found, ready, now=self._clock())
+        return self._ready(drive(steps, self._log, self._advisers))
+
+    def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
+        """Where this was said, read or printed, best first: in this session, or in all of its project."""
+        return self._recall.search(query, limit=limit, across=across)
+
+    def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
+        """The exact text behind a handle that this session recorded, a page at a time."""
+        return self._recall.read(handle, start, end)
+
+    def child(self, name: str, **options: Any) -> Context:
+        """A sub-agent's context: its own window and log, linked to this one. Its `finish` brings the result here."""
+        session = f"{self._log.session}.{name}"
+        made = Context(store=self._store, session=session, project=self._project, clock=self._clock, **options)
+        made._parent = self
+        self._note(ebb("child", session=session, at=self._clock()))
+        made._note(ebb("parent", session=self._log.session, at=self._clock()))
+        return made
+
+    def finish(self, result: str) -> None:
+        """What a sub-agent brought, once: it stays in its parent's folds."""
+        if self._parent is None:
+            raise BadRequest("finish() is for a sub-agent: see child()")
+        self._parent._note(ebb("child", session=self._log.session, result=result, at=self._clock()))
 
     def record(self, response: object) -> None:
         """What came back for the last request: into the log, and its usage anchors the counter."""
@@ -117,8 +227,41 @@ class Context:
     def _catch_up(self) -> None:
         drive(self._session.catching_up(), self._log)
 
+    def _note(self, record: Record) -> None:
+        drive(self._session.noting(record, now=self._clock()), self._log)
+
+    def _compacting(self, request: Body | None, manual: Manual, apply: bool) -> Steps[Compacted]:
+        return self._session.compacting(request, now=self._clock(), manual=manual, apply=apply)
+
+    def _compaction(self, made: Compacted, request: Body | None, manual: Manual, applied: bool) -> Compaction:
+        def again(summary: str) -> Compaction:
+            asked = replace(manual, summary=summary or manual.summary)
+            return self._compaction(
+                drive(self._compacting(request, asked, True), self._log, self._advisers), request, asked, True
+            )
+
+        plan = made.plan
+        return Compaction(
+            edits=made.edits,
+            tokens_before=plan.tokens_before if plan else 0,
+            tokens_after=plan.tokens_after if plan else 0,
+            applied=applied and bool(made.edits),
+            notes=made.notes,
+            again=again,
+        )
+
+    def _answered(self) -> Steps[None]:
+        ahead, self._ahead = self._ahead, None
+        assert ahead is not None, "asked only when it is done"
+        return self._session.answering(ahead.heard, now=self._clock())
+
     def _ready(self, prepared: Prepared) -> Ready:
         self._last = prepared
+        if self._background and self._ahead is None:
+            questions = self._session.questions_ahead()
+            if questions:
+                self._session.asking.waiting = True
+                self._ahead = Ahead(self._advisers, questions)
         return Ready(prepared.body, prepared.report, self, prepared)
 
     def _record(self, response: object, prepared: Prepared) -> None:
@@ -126,6 +269,23 @@ class Context:
         wire = self._session.wire_of(told)
         steps = self._session.recording(wire.reply(told), wire.usage(told), prepared, now=self._clock())
         drive(steps, self._log)
+
+
+def _sources(
+    workspace: str | os.PathLike[str] | None, live: Mapping[str, Callable[[], str]], count: Callable[[str], int]
+) -> LiveSource | None:
+    """Files read lately, and what the caller has to say, as they are when a fold asks."""
+    if workspace is None and not live:
+        return None
+
+    def told(paths: list[str]) -> str:
+        files = restore(paths, root=Path(workspace), count=count) if workspace is not None else ()
+        notes = now_told(live, count=count)
+        found = [{"source": note.name, "text": note.text or note.note} for note in notes]
+        found += [{"source": "file", "text": f"{one.title}\n{one.text}"} for one in files]
+        return json.dumps(found, ensure_ascii=False)
+
+    return told
 
 
 def fit(
@@ -167,11 +327,15 @@ def _promised(body: Body, window: int, wire: Wire | None) -> bool:
     return bool(request.passthrough) or upper_bound(readings) <= window
 
 
-def _log(store: str | os.PathLike[str] | Store | None, session: str, *, project: str, durable: bool, now: float) -> Log:
+def _opened(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:
+    return open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
+
+
+def _log(store: Store | None, session: str, *, project: str, now: float) -> Log:
+    """Nobody else can reach a session that has no store: its records need not be copied."""
     if store is None:
         return PrivateLog(session, project=project, now=now)
-    opened: Store = open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
-    return opened.open(session, project=project, now=now)
+    return store.open(session, project=project, now=now)
 
 
 def _wire(name: str | None) -> Wire | None:

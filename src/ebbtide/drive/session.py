@@ -14,28 +14,29 @@ from typing import Any, NamedTuple
 
 from ebbtide.core.chain import shared
 from ebbtide.core.content import forgotten_files
-from ebbtide.core.engine import Budget, Folding, Plan, Situation, plan
-from ebbtide.core.errors import Blocked, WontFit
+from ebbtide.core.engine import Budget, Plan, Situation, plan
+from ebbtide.core.errors import BadRequest, Blocked, WontFit
 from ebbtide.core.gauge import Gauge
-from ebbtide.core.journal import State, ebb, edit_to, fold
+from ebbtide.core.journal import State, ebb, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.accounts import blob_pairs, composition, journaled, noted, notes_of, own_marks, price, too_large
-from ebbtide.drive.consulting import Heard
+from ebbtide.drive.accounts import composition, noted, notes_of, own_marks, plan_record, price, too_large
+from ebbtide.drive.asking import Asking, Decided, folds
+from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Moment, steps_of
 from ebbtide.drive.effects import Append, Effect, Load, Outcome, Release, Save, Steps
 from ebbtide.drive.events import told_of
-from ebbtide.drive.folding import Manual, folding_of, judged, question_for
+from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
 from ebbtide.drive.projection import Projection, marked, project
 from ebbtide.drive.report import Event, Listener, Report
 from ebbtide.policy import Policy
 from ebbtide.store import Log, Position, Reading, Record
 from ebbtide.wire import WIRES
+from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
-from ebbtide.workspace import compact_instructions
 
 _log = logging.getLogger("ebbtide")
 _ROUNDS = 4
@@ -56,16 +57,16 @@ class Prepared:
     model: str = ""
     estimated: int = 0
     """Tokens as the estimator counts them, no ratio applied: what the usage will be held against."""
+    retried: bool = False
+    """Written anew after the provider refused it for its size."""
 
 
-class Decided(NamedTuple):
-    """What a plan was made of, and the plan; None where none could be made."""
+class Compacted(NamedTuple):
+    """The plan of a fold that was asked for, and which of its edits were made or would be."""
 
-    request: Request
-    view: View
-    situation: Situation
-    made: Plan | None
-    may_edit: bool
+    plan: Plan | None
+    edits: tuple[Edit, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -84,16 +85,7 @@ class Session:
     mark_always: bool = False
     exact: Gauge | None = None
     """A gauge to use instead of the policy's: `fit` promises by the upper bound."""
-    asks: bool = False
-    """Whether somebody can be asked for a summary."""
-    asked_model: str = ""
-    """The model that is asked, where it is not the conversation's own."""
-    live: bool = False
-    """Whether files and notes can be read as they are now."""
-    recall_tool: str = ""
-    """The tool by which the model finds what left."""
-    waiting: bool = False
-    """Whether somebody is being asked in the background."""
+    asking: Asking = field(default_factory=Asking)
     state: State = field(default_factory=State)
     _position: Position | None = None
     _reader: Reader = field(init=False)
@@ -104,12 +96,12 @@ class Session:
     _ours: set[str] = field(default_factory=set)
     _failed: bool = False
     _last_budget: Budget | None = None
-    _told_by: str | None = None
-    _told: tuple[str, ...] = ()
+    _last: tuple[Body, Decided] | None = None
 
     def __post_init__(self) -> None:
         self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours)
         self._transcript = Transcript(session=self.log.session, project=self.project)
+        self.asking.tell = self._event
 
     # --- preparing -----------------------------------------------------------------------------------------------
 
@@ -123,6 +115,7 @@ class Session:
             return Prepared(body=body, report=report, turn=0, model=request.model)
         decided = yield from self._decide(body, request, now=now, trigger=trigger, target=target)
         request, view, situation, made, may_edit = decided
+        self._last = (body, decided)
         assert self._projection is not None, "what is decided was projected"
         edits, failures = (yield from self._persist(made.edits)) if made else ((), ())
         projection, warm = self._projection, situation.warm
@@ -156,6 +149,7 @@ class Session:
         manual: Manual | None = None,
     ) -> Generator[Effect, Outcome, Decided]:  # fmt: skip
         """Plan, and where the plan asks, ask with the lock given back and plan again with what is known then."""
+        told = False
         for left in range(_ROUNDS, -1, -1):
             loaded = yield Load(self._position)
             if isinstance(loaded, Reading):
@@ -169,9 +163,17 @@ class Session:
             )  # fmt: skip
             situation = moment.situation(
                 gauge=self.exact or self.policy.gauge, trigger=trigger, target=target, shelf=self._shelf(),
-                folding=self._folding(request, manual, asks=self.asks and left > 0),
+                folding=self.asking.folding(self.state, request, manual, self._log_path(), last=left == 0),
             )  # fmt: skip
             made = self._plan(view, situation) if isinstance(loaded, Reading) else None
+            if made is not None and folds(made) and not told:
+                told = True
+                manual, allowed = self.asking.before(made, situation, manual)
+                if not allowed:
+                    made = self._plan(view, replace(situation, folding=replace(situation.folding, forbidden=True)))
+                elif manual is not None and manual.focus != situation.folding.focus:
+                    yield Release()
+                    continue
             if made is None or not made.asks:
                 break
             yield Release()
@@ -181,40 +183,14 @@ class Session:
     def _ask(self, asks: Sequence[Ask], request: Request, view: View, now: float) -> Generator[Effect, Outcome, None]:
         """Every question of a plan, and what came of it into the log, whether or not the fold comes about."""
         assert self._projection is not None, "what asks was projected"
-        edits, records = self.state.edits, list[Record]()
-        for ask in asks:
-            question = question_for(ask, request, self._projection.tree, self.asked_model)
-            self._event("fold_asks", way=ask.way, first=ask.first, last=ask.last)
-            heard = (yield question) if question else Heard(failed="the request cannot be asked about")
-            if not isinstance(heard, Heard):
-                heard = Heard(failed="nobody answers")
-            records.append(judged(ask, heard, view, request.wire, self.policy.estimator.text, now))
-            if failed := records[-1].get("failed"):
-                self._event("fold_failed", way=ask.way, reason=failed)
+        edits = self.state.edits
+        records = yield from self.asking.consult(
+            asks, request, self._projection.tree, view, self.policy.estimator.text, now
+        )
         yield from self._settle(records, now)
         if self.state.edits is not edits:
             self._ours |= own_marks(request.wire, self.state.edits)
             self._reader.forget()
-
-    def _folding(self, request: Request, manual: Manual | None, *, asks: bool) -> Folding:
-        return folding_of(
-            self.state,
-            asks=asks,
-            live=self.live,
-            manual=manual,
-            instructions=self._instructions(request),
-            transcript=self._log_path(),
-            tool=self.recall_tool,
-            waiting=self.waiting,
-        )
-
-    def _instructions(self, request: Request) -> tuple[str, ...]:
-        """What the operator's prompt says about summaries, looked for once."""
-        if self._told_by != request.system:
-            system, _ = request.wire.surroundings(request.body.tree)
-            found = compact_instructions(system if isinstance(system, str) else _words(system))
-            self._told_by, self._told = request.system, (found,) if found else ()
-        return self._told
 
     def _log_path(self) -> str:
         path = self.log.path("x") if self.kept else ""
@@ -250,10 +226,11 @@ class Session:
     def _budget(self, request: Request) -> Budget:
         """The same object while nothing that it follows from changes."""
         output, overhead = request.max_output or self.policy.output_reserved, sum(request.overhead)
+        window = min(self.window, self.state.limits.get(request.model, self.window))
         last = self._last_budget
-        if last is None or (last.window, last.max_output, last.overhead) != (self.window, output, overhead):
-            levels = self.policy.levels(self.window, output)
-            last = Budget(window=self.window, max_output=output, levels=levels, overhead=overhead)
+        if last is None or (last.window, last.max_output, last.overhead) != (window, output, overhead):
+            levels = self.policy.levels(window, output)
+            last = Budget(window=window, max_output=output, levels=levels, overhead=overhead)
             self._last_budget = last
         return last
 
@@ -346,7 +323,9 @@ class Session:
         path = self._transcript.path
         base = shared(self.state.messages, path)
         if made and edits:
-            records.append(self._plan_record(made, edits, situation, request, now))
+            records.append(self._plan_record(made, edits, situation, request))
+        if not self.state.recall and self.kept:
+            records.append(ebb("recall", way=self.asking.recall, at=now))
         alike = shared(self.state.sent[-1].prefix if self.state.sent else (), out.chain)
         turn = ebb(
             "turn", at=now, base=base, add=list(path[base:]), wire=request.wire.name, model=request.model,
@@ -356,26 +335,8 @@ class Session:
         )  # fmt: skip
         return [*records, turn]
 
-    def _plan_record(
-        self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request, now: float
-    ) -> Record:
-        told = [edit_to(edit) for edit in edits]
-        return ebb(
-            "plan",
-            id=f"p{self.state.turns + 1}",
-            at=now,
-            turn=self.state.turns + 1,
-            policy=self.policy.name,
-            window=self.window,
-            situation=journaled(situation),
-            level=made.level,
-            tokens_before=made.tokens_before,
-            tokens_after=made.tokens_after,
-            edits=told,
-            blobs=[pair for edit in told for pair in blob_pairs(edit)],
-            planned=[edit.id for edit in made.edits],
-            messages=len(request.messages),
-        )
+    def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request) -> Record:
+        return plan_record(made, edits, situation, self.state.turns + 1, self.policy.name, len(request.messages))
 
     def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Outcome, list[str]]:
         """Append the turn. What could not be written is kept and goes with the next."""
@@ -396,6 +357,7 @@ class Session:
             wire = self._reader.last_wire
             if wire is not None:
                 self._ours |= own_marks(wire, edits)
+            self.asking.after(made, edits)
         if self.listen is None:
             return
         for event in told_of(self.log.session, made, edits, notes, out.repairs):
@@ -424,6 +386,73 @@ class Session:
                     output=usage.output,
                 )
             )
+        yield from self._settle(records, now)
+        budget = self._last_budget
+        if usage is not None and budget is not None and budget.levels.reached(usage.total, "auto"):
+            # R057, R235: known already, though it is the next request that acts.
+            self._event("fold_due", tokens=usage.total, at=budget.levels.auto)
+
+    # --- when a person or the provider asks for it ---------------------------------------------------------------
+
+    def compacting(self, body: Body | None, *, now: float, manual: Manual, apply: bool) -> Steps[Compacted]:
+        """Fold now, or find out what a fold would do. Nothing goes out: the next request has the edits."""
+        if body is None and self._last is None:
+            raise BadRequest("there is no request to compact yet: give one, or prepare one first")
+        asked = self._last[0] if body is None and self._last is not None else body
+        assert asked is not None, "a body was given, or the last one is there"
+        request = self._reader.read(asked, at=now)
+        decided = yield from self._decide(asked, request, now=now, trigger="manual", manual=manual)
+        request, _, situation, made, may_edit = decided
+        if made is None or not made.edits or not apply:
+            yield Release()
+            why = () if may_edit else ("the lock is held elsewhere",)
+            return Compacted(made, made.edits if made else (), why)
+        edits, failures = yield from self._persist(made.edits)
+        records = self._transcript.advance(request, now)
+        path = self._transcript.path
+        base = shared(self.state.messages, path)
+        place = {"base": base, "add": list(path[base:]), "wire": request.wire.name, "model": request.model}
+        records.append(
+            {
+                **self._plan_record(made, edits, situation, request),
+                **place,
+            }
+        )
+        notes = yield from self._commit(records, now, may_edit)
+        assert self._projection is not None, "what is decided was projected"
+        self._tell(made, edits, notes, self._projection)
+        return Compacted(made, edits, (*failures, *notes))
+
+    def overflowing(self, found: Overflow, ready: Prepared, *, now: float) -> Steps[Prepared]:
+        """The provider refused the last request for its size: learn its window, fold, and write the request anew."""
+        if self._last is None:
+            raise BadRequest("overflow comes after prepare()")
+        # Where no number is given, what was sent is too much by an unknown amount: a tenth less is a beginning.
+        told = found.limit if found.unit == "tokens" and found.limit else ready.report.tokens_after * 9 // 10
+        record = ebb(
+            "limit", model=ready.model, window=told, used=found.used or 0, estimated=ready.estimated, at=now
+        )  # fmt: skip
+        yield from self._settle([record], now)
+        prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
+        return replace(prepared, retried=True)
+
+    def noting(self, record: Record, *, now: float) -> Steps[None]:
+        """A record of the session's own, as of a sub-agent."""
+        yield from self._settle([record], now)
+
+    def questions_ahead(self) -> list[Consult]:
+        """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
+        if self._last is None or self._projection is None or self._last[1].made is None:
+            return []
+        return self.asking.ahead(self.policy.folds, self._last[1], self._projection.tree)
+
+    def answering(self, heard: Sequence[tuple[Ask, Heard]], *, now: float) -> Steps[None]:
+        """Answers that came in the background, into the log: the next plan finds them. Overtaken ones do no harm."""
+        self.asking.waiting = False
+        if self._last is None:
+            return
+        request, view = self._last[1].request, self._last[1].view
+        records = [judged(ask, one, view, request.wire, self.policy.estimator.text, now) for ask, one in heard]
         yield from self._settle(records, now)
 
     def undoing(self, *, now: float, batch: str = "") -> Steps[tuple[Edit, ...]]:
@@ -476,8 +505,3 @@ class Session:
         if not locked:
             yield from self._catch_up()
         yield from self._commit(records, now, True)
-
-
-def _words(system: Any) -> str:
-    parts = [part for part in system if isinstance(part, Mapping)] if isinstance(system, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts)

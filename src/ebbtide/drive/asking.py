@@ -1,0 +1,146 @@
+"""Who is asked about a fold, and what is said around one. A hook that breaks, breaks nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from ebbtide.core.engine import Folding, Pass, Plan, Situation
+from ebbtide.core.journal import FOLDS, State
+from ebbtide.core.recall import RECALL_TOOLS
+from ebbtide.core.types import Ask, Edit
+from ebbtide.core.view import View
+from ebbtide.drive.compaction import Hooks
+from ebbtide.drive.consulting import Consult, Heard
+from ebbtide.drive.effects import Effect, Outcome
+from ebbtide.drive.folding import Manual, folding_of, judged, question_for
+from ebbtide.store import Record
+from ebbtide.wire.reading import Request
+from ebbtide.workspace import compact_instructions
+
+_log = logging.getLogger("ebbtide")
+
+
+class Decided(NamedTuple):
+    """What a plan was made of, and the plan; None where none could be made."""
+
+    request: Request
+    view: View
+    situation: Situation
+    made: Plan | None
+    may_edit: bool
+
+
+def folds(made: Plan) -> bool:
+    """Whether a plan folds, or would if it were answered."""
+    return bool(made.asks) or any(edit.by in FOLDS for edit in made.edits)
+
+
+def _nobody(kind: str, **fields: object) -> None:
+    """Nobody listens."""
+
+
+@dataclass(slots=True)
+class Asking:
+    """What a session knows about its advisers; asking them is the edge's work."""
+
+    able: bool = False
+    """Whether somebody can be asked for a summary."""
+    model: str = ""
+    """The model that is asked, where it is not the conversation's own."""
+    live: bool = False
+    """Whether files and notes can be read as they are now."""
+    recall: str = "path"
+    """How the model gets at what left; a session keeps the way of its first request."""
+    waiting: bool = False
+    """Whether somebody is being asked in the background."""
+    hooks: Hooks = field(default_factory=Hooks)
+    tell: Callable[..., None] = _nobody
+    _told_by: str | None = None
+    _told: tuple[str, ...] = ()
+
+    def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
+        """What the passes may know. In the last round nobody is asked any more."""
+        way = state.recall or self.recall
+        return folding_of(
+            state,
+            asks=self.able and not self.waiting and not last,
+            live=self.live and not last,
+            manual=manual,
+            instructions=self._instructions(request),
+            transcript=transcript if way == "path" else "",
+            tool=RECALL_TOOLS[0] if way == "tool" else "",
+            waiting=self.waiting,
+        )
+
+    def _instructions(self, request: Request) -> tuple[str, ...]:
+        """What the operator's prompt says about summaries, looked for once."""
+        if self._told_by != request.system:
+            system, _ = request.wire.surroundings(request.body.tree)
+            found = compact_instructions(system if isinstance(system, str) else _words(system))
+            self._told_by, self._told = request.system, (found,) if found else ()
+        return self._told
+
+    def before(self, made: Plan, situation: Situation, manual: Manual | None) -> tuple[Manual | None, bool]:
+        """What is to be heeded in the fold, and whether it may be made."""
+        fields = {"trigger": situation.trigger, "tokens": situation.tokens, "asks": bool(made.asks)}
+        self.tell("fold_begins", **fields)
+        said = self._hook(self.hooks.before, fields)
+        if isinstance(said, str) and said.strip():
+            asked = manual or Manual()
+            manual = replace(asked, focus="\n".join(filter(None, (asked.focus, said.strip()))))
+        return manual, said is not False
+
+    def consult(
+        self, asks: Sequence[Ask], request: Request, tree: Mapping[str, Any], view: View,
+        count: Callable[[str], int], now: float,
+    ) -> Generator[Effect, Outcome, list[Record]]:  # fmt: skip
+        """Every question, and its answer as a record."""
+        records: list[Record] = []
+        for ask in asks:
+            question = question_for(ask, request, tree, self.model)
+            self.tell("fold_asks", way=ask.way, first=ask.first, last=ask.last)
+            heard = (yield question) if question else Heard(failed="the request cannot be asked about")
+            if not isinstance(heard, Heard):
+                heard = Heard(failed="nobody answers")
+            records.append(judged(ask, heard, view, request.wire, count, now))
+            if failed := records[-1].get("failed"):
+                fields = {"way": ask.way, "reason": failed}
+                self.tell("fold_failed", **fields)
+                self._hook(self.hooks.failed, fields)
+        return records
+
+    def ahead(self, propose: Sequence[Pass], decided: Decided, tree: Mapping[str, Any]) -> list[Consult]:
+        """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
+        request, view, situation, made, _ = decided
+        if made is None or made.edits or not self.able or self.waiting:
+            return []
+        if not situation.budget.levels.reached(made.tokens_after, "soft"):
+            return []
+        forced = replace(situation, trigger="overflow", folding=replace(situation.folding, asks=True))
+        asks = [step for one in propose for step in one(view, forced) if isinstance(step, Ask)]
+        found = [question_for(ask, request, tree, self.model) for ask in asks]
+        return [question for question in found if question is not None]
+
+    def after(self, made: Plan, edits: Sequence[Edit]) -> None:
+        done = [edit for edit in edits if edit.by in FOLDS]
+        if done:
+            fields = {"tokens_before": made.tokens_before, "tokens_after": made.tokens_after, "by": done[-1].reason}
+            self.tell("folded", **fields)
+            self._hook(self.hooks.after, fields)
+
+    def _hook(self, hook: Callable[[Mapping[str, object]], object] | None, fields: Mapping[str, object]) -> object:
+        if hook is None:
+            return None
+        try:
+            return hook(fields)
+        except Exception:  # noqa: BLE001 - a listener that breaks must not break the session
+            _log.exception("a hook failed")
+            return None
+
+
+def _words(system: Any) -> str:
+    parts = [part for part in system if isinstance(part, Mapping)] if isinstance(system, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts)
