@@ -89,7 +89,7 @@ def our_output_fed_back_is_a_no_op(trial: Trial) -> None:
     request = trial.back
     view = View.of(request.items)
     arrived = [entry for entry in trial.plan.after.entries if trial.place(entry) >= trial.new]
-    again = planned(trial.chosen, request, view, len(view.entries) - len(arrived))
+    again = planned(trial.chosen, request, view, len(view.entries) - len(arrived), trial.plan.edits)
     # An open loop whose bound thinking had to go (A63) may be cut anew, and operator text that moved may be evicted.
     if not trial.reopened and "A3" not in trial.repaired:
         assert [(edit.by, edit.reason) for edit in again.edits] == []

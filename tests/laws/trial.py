@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ebbtide.core.engine import Budget, Levels, Pass, Plan, Situation, plan
 from ebbtide.core.preview import essence
 from ebbtide.core.shelf import Shelf
+from ebbtide.core.shelf import digest as blob_digest
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
@@ -116,8 +117,10 @@ def read(wire: str, body: Body, edits: tuple[Edit, ...] = ()) -> Request:
     return Reader(DEFAULT, wire=found, ours=own_marks(found, edits)).read(body)
 
 
-def situated(request: Request, view: View, new: int = 0) -> Situation:
-    """As full as can be: every level is reached, so that a pass holds nothing back."""
+def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> Situation:
+    """As full as can be: every level is reached, so that a pass holds nothing back. On the shelf is what left before:
+    a name in use makes the next one longer, and a note may then not be worth it."""
+    taken = {blob.name.lower(): blob_digest(blob.text) for edit in known for blob in edit.blobs}
     tokens = view.tokens + sum(request.overhead)
     levels = Levels(warning=1, soft=1, auto=1, hard=1, blocking=1, low=1)
     # 16,384: notes stand for an eighth of the window, so that a run of exchanges makes more than one.
@@ -130,13 +133,13 @@ def situated(request: Request, view: View, new: int = 0) -> Situation:
         trigger="manual",
         target=1,
         count=DEFAULT.text,
-        shelf=Shelf(directory=SHELF),
+        shelf=Shelf(directory=SHELF, taken=taken),
         bound=request.bound,
     )
 
 
-def planned(chosen: tuple[str, ...], request: Request, view: View, new: int = 0) -> Plan:
-    now = situated(request, view, new)
+def planned(chosen: tuple[str, ...], request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> Plan:
+    now = situated(request, view, new, known)
     arrival = [EAGER[name] for name in chosen if name in ARRIVING]
     return plan(view, [EAGER[name] for name in chosen if name not in ARRIVING], now.budget, now, arrival=arrival)
 
