@@ -241,7 +241,7 @@ def plan(
         draft.take(propose, down_to=budget.levels.hard, arriving=False)
     planned = _uncovered(view, draft.edits)
     edits = (*planned, *_unbound_thinking(view, planned, now))
-    after = view.apply(edits) if len(edits) != len(draft.edits) else draft.view
+    after = draft.view if edits == tuple(draft.edits) else view.apply(edits)
     return Plan(
         before=view,
         after=after,
@@ -263,10 +263,12 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     if not forced and not levels.reached(start.tokens, "warning" if cold else "soft"):
         return ""
     trial = _Draft(draft.view, draft.situation, [*draft.edits], [*draft.asks], [*draft.refused])
+    # A person who asks for it wants it done, whatever there is room for.
+    low = levels.low if start.trigger != "manual" else -1
     for propose in pressure:
-        if trial.situation.tokens <= levels.low:
+        if trial.situation.tokens <= low:
             break
-        trial.take(propose, down_to=levels.low, arriving=False)
+        trial.take(propose, down_to=low, arriving=False)
     made = trial.edits[len(draft.edits) :]
     why = "" if forced or not made or start.warm == 0 else _costs_more(draft.view, trial.view, made, start)
     draft.refused = trial.refused

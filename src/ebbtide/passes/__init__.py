@@ -10,6 +10,7 @@ from ebbtide.passes.clear_results import clear_results
 from ebbtide.passes.clear_to_target import clear_to_target
 from ebbtide.passes.drop_calls import drop_calls
 from ebbtide.passes.evict import evict, evict_messages
+from ebbtide.passes.fold_regions import fold_regions
 from ebbtide.passes.limit_output import limit_output
 from ebbtide.passes.offload_input import offload_input
 from ebbtide.passes.offload_results import offload_results
@@ -34,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     drop_calls,
     budget_results,
     shorten_text,
+    fold_regions,
     summarize,
     evict,
     evict_messages,
@@ -50,6 +52,7 @@ __all__ = [
     "drop_calls",
     "evict",
     "evict_messages",
+    "fold_regions",
     "limit_output",
     "offload_input",
     "offload_results",

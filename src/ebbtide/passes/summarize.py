@@ -53,7 +53,9 @@ def summarize(
         yield from asked
         return
     edit = work.edit()
-    if edit.saved >= (min_savings if situation.trigger == "auto" else 1):
+    # In a small window a number made for large ones would never be reached.
+    least = min(min_savings, situation.budget.window // 8) if situation.trigger == "auto" else 1
+    if edit.saved >= least:
         yield edit
 
 

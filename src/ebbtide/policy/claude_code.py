@@ -20,10 +20,12 @@ from ebbtide.core.stub import claude_code_cleared, claude_code_persisted
 from ebbtide.core.tokens import CLAUDE_CODE
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
-from ebbtide.passes import clear_to_target, offload_results
+from ebbtide.passes import clear_to_target, offload_results, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, at_least_half, beside_reply
 from ebbtide.policy.model import Policy, Templates
+from ebbtide.summary.shapes import templated
+from ebbtide.summary.styles import CLAUDE_CODE as CLAUDE_CODE_STYLE
 
 OUTPUT_RESERVED = 32_000
 AUTO_BUFFER, WARNING_BUFFER, BLOCKING_BUFFER = 13_000, 20_000, 3_000
@@ -65,6 +67,32 @@ def clear_again(view: View, situation: Situation) -> Iterator[Edit]:
             yield leaving.result(entry, claude_code_cleared, "cleared before the session was resumed", form=as_received)
 
 
+TEXTS = Templates(
+    summary_user=(
+        "This session is being continued from a previous conversation that ran out of context. "
+        "The summary below covers the earlier portion of the conversation.\n\n{summary}"
+    ),
+    summary_analysed="Analysis:\n{analysis}\n\nSummary:\n{summary}",
+    transcript_hint=(
+        "If you need specific details from before compaction (like exact code snippets, error messages, "
+        "or content you generated), read the full transcript at: {path}"
+    ),
+    continuation=(
+        "Please continue the conversation from where we left it off without asking the user any further "
+        "questions. Continue with the last task that you were asked to work on."
+    ),
+)
+
+shape = templated(
+    CLAUDE_CODE_STYLE,
+    user=TEXTS.summary_user,
+    analysed=TEXTS.summary_analysed,
+    hint=TEXTS.transcript_hint,
+    continuation=TEXTS.continuation,
+)
+"""R163, R174, R179: all that went before in one message of the user's side, the analysis kept (D9)."""
+
+
 claude_code = Policy(
     name="claude-code",
     levels=levels(),
@@ -85,27 +113,15 @@ claude_code = Policy(
     last_resort=oldest_leave(),
     marks=static_plus_last,
     blocks=True,
-    templates=Templates(
-        summary_user=(
-            "This session is being continued from a previous conversation that ran out of context. "
-            "The summary below covers the earlier portion of the conversation.\n\n{summary}"
-        ),
-        summary_analysed="Analysis:\n{analysis}\n\nSummary:\n{summary}",
-        transcript_hint=(
-            "If you need specific details from before compaction (like exact code snippets, error messages, "
-            "or content you generated), read the full transcript at: {path}"
-        ),
-        continuation=(
-            "Please continue the conversation from where we left it off without asking the user any further "
-            "questions. Continue with the last task that you were asked to work on."
-        ),
-    ),
+    overflow="auto-compact",
+    folds=(partial(summarize, keep_messages=1, keep_turns=0, keep_tokens=0, shape=shape),),
+    templates=TEXTS,
 )
 
 
 def without_auto_compact(policy: Policy) -> Policy:
     """R064: nothing is folded or dropped by itself; the blocking level is what is left."""
-    return replace(policy, pressure=(), last_resort=())
+    return replace(policy, pressure=(), folds=(), last_resort=())
 
 
 def without_microcompact(policy: Policy) -> Policy:

@@ -12,10 +12,12 @@ from ebbtide.core.gauge import estimated_messages
 from ebbtide.core.preview import first_chars
 from ebbtide.core.stub import learn_cleared, learn_persisted
 from ebbtide.core.tokens import LEARN_V5
-from ebbtide.passes import clear_results, offload_results
+from ebbtide.passes import clear_results, offload_results, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import beside_reply, single
 from ebbtide.policy.model import Policy, Templates
+from ebbtide.summary.shapes import templated
+from ebbtide.summary.styles import LEARN_V5 as STYLE
 
 BUFFER = 13_000
 """Tokens for system prompt and tools, which its gauge leaves out (R052)."""
@@ -26,6 +28,13 @@ MOST_OUTPUT = 20_000
 def threshold(window: int, output: int) -> float:
     """R052: 170,616 for a window of 200,000 and replies of 16,384."""
     return window - min(output, MOST_OUTPUT) - BUFFER
+
+
+TEXTS = Templates(
+    summary_user="[Conversation compressed]\n{summary}",
+    summary_ack="Understood. Continuing with compressed context.",
+)
+shape = templated(STYLE, user=TEXTS.summary_user, ack=TEXTS.summary_ack)
 
 
 learn_v5 = Policy(
@@ -47,8 +56,7 @@ learn_v5 = Policy(
         ),
     ),
     last_resort=oldest_leave(),
-    templates=Templates(
-        summary_user="[Conversation compressed]\n{summary}",
-        summary_ack="Understood. Continuing with compressed context.",
-    ),
+    overflow="auto-compact",
+    folds=(partial(summarize, keep_messages=5, keep_turns=0, keep_tokens=0, min_savings=20_000, shape=shape),),
+    templates=TEXTS,
 )

@@ -15,13 +15,15 @@ from ebbtide.core.marks import static_plus_last
 from ebbtide.core.preview import head_lines
 from ebbtide.core.stub import mini_claude_cleared, mini_claude_persisted, mini_claude_snipped
 from ebbtide.core.tokens import MINI_CLAUDE
-from ebbtide.passes import budget_results, clear_results, offload_results, snip_results, truncate_results
+from ebbtide.passes import budget_results, clear_results, offload_results, snip_results, summarize, truncate_results
 from ebbtide.passes.snip_results import same_file
-from ebbtide.passes.when import above, idle_for, when
+from ebbtide.passes.when import above, end_of_loop, idle_for, when
 from ebbtide.policy.combine import SHORTENED, InStep, Reopened
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import at_least_half, single
 from ebbtide.policy.model import Policy, Templates
+from ebbtide.summary.shapes import templated
+from ebbtide.summary.styles import MINI_CLAUDE as STYLE
 
 RESERVED = 20_000
 """Tokens set aside for the next input and its reply (R046)."""
@@ -29,6 +31,13 @@ RESERVED = 20_000
 
 def effective(window: int, _output: int = 0) -> int:
     return at_least_half(window, window - RESERVED)
+
+
+TEXTS = Templates(
+    summary_user="[Previous conversation summary]\n{summary}",
+    summary_ack="Understood. I have the context from our previous conversation. How can I continue helping?",
+)
+shape = templated(STYLE, user=TEXTS.summary_user, ack=TEXTS.summary_ack)
 
 
 mini_claude = Policy(
@@ -74,8 +83,11 @@ mini_claude = Policy(
     ),
     last_resort=oldest_leave(),
     marks=static_plus_last,
-    templates=Templates(
-        summary_user="[Previous conversation summary]\n{summary}",
-        summary_ack="Understood. I have the context from our previous conversation. How can I continue helping?",
+    overflow="auto-compact",
+    folds=(
+        when(
+            end_of_loop, partial(summarize, keep_messages=1, keep_turns=1, keep_tokens=0, max_tokens=2_048, shape=shape)
+        ),
     ),
+    templates=TEXTS,
 )

@@ -6,14 +6,18 @@ one of the two that stay. Departs: what is pruned is kept on disk all the same, 
 
 from __future__ import annotations
 
+from functools import partial
+
 from ebbtide.core.gauge import billed_context
 from ebbtide.core.marks import first2_last2
 from ebbtide.core.tokens import OPENCODE
-from ebbtide.passes import prune_results
+from ebbtide.passes import prune_results, summarize
 from ebbtide.passes.when import end_of_loop, when
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, beside_reply, single
 from ebbtide.policy.model import Policy, Templates
+from ebbtide.summary.shapes import templated
+from ebbtide.summary.styles import OPENCODE as STYLE
 
 OUTPUT_RESERVED = 32_000
 """Tokens, R056."""
@@ -28,6 +32,19 @@ def levels(input_limit: int = 0) -> LevelRule:
     return single(threshold)
 
 
+ASKED = "What was done up to here?"
+"""The message that the summary answers (D8)."""
+
+TEXTS = Templates(
+    summary_assistant="{summary}",
+    interjection=(
+        "<system-reminder>\nThe user sent the following message:\n{text}\n\n"
+        "Please address this message and continue with your tasks.\n</system-reminder>"
+    ),
+)
+shape = templated(STYLE, user=ASKED, assistant=TEXTS.summary_assistant)
+
+
 opencode = Policy(
     name="opencode",
     levels=levels(),
@@ -38,11 +55,7 @@ opencode = Policy(
     always=(when(end_of_loop, prune_results),),
     last_resort=oldest_leave(),
     marks=first2_last2,
-    templates=Templates(
-        summary_assistant="{summary}",
-        interjection=(
-            "<system-reminder>\nThe user sent the following message:\n{text}\n\n"
-            "Please address this message and continue with your tasks.\n</system-reminder>"
-        ),
-    ),
+    overflow="auto-compact",
+    folds=(partial(summarize, keep_messages=1, keep_turns=0, keep_tokens=0, shape=shape),),
+    templates=TEXTS,
 )

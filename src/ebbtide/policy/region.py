@@ -13,7 +13,7 @@ from ebbtide.core.engine import Levels
 from ebbtide.core.gauge import estimated
 from ebbtide.core.stub import region_evicted, region_input
 from ebbtide.core.tokens import REGION
-from ebbtide.passes import limit_output, offload_input
+from ebbtide.passes import fold_regions, limit_output, offload_input
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import beside_reply
 from ebbtide.policy.model import Policy, Templates
@@ -32,6 +32,8 @@ region = Policy(
     estimator=REGION,
     gauge=estimated,
     arrival=(partial(offload_input, stub=region_input), limit_output),
+    folds=(fold_regions,),
+    overflow="auto-compact",
     last_resort=oldest_leave(region_evicted),
     templates=Templates(
         summary_block="[compacted summary of turns {first}-{last}]\n{summary}",

@@ -14,10 +14,12 @@ from functools import cache, partial
 from ebbtide.core.engine import Levels
 from ebbtide.core.gauge import estimated_with_tools
 from ebbtide.core.tokens import sage as counting_for
-from ebbtide.passes import evict_messages
+from ebbtide.passes import evict_messages, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, beside_reply
 from ebbtide.policy.model import Overflow, Policy, Templates
+from ebbtide.summary.shapes import templated
+from ebbtide.summary.styles import SAGE as STYLE
 
 TARGET = 0.5
 """Share of the window to come down to (R175)."""
@@ -73,6 +75,16 @@ def levels(ratio: float) -> LevelRule:
     return rule
 
 
+TEXTS = Templates(
+    summary_assistant="[Previous conversation summary]\n\n{summary}\n\n[End of summary]",
+    summary_counted="Previous conversation with {users} user messages and {assistants} assistant responses.",
+)
+shape = templated(
+    STYLE, assistant=TEXTS.summary_assistant, counted=TEXTS.summary_counted, way="transcript", merge="accumulate"
+)
+"""R171-R172, R181-R182, R206: only what came after the last boundary is summarised, and boundaries stand in a row."""
+
+
 @cache
 def for_provider(provider: str, model: str = "") -> Policy:
     """R011, R013: levels, counting and what stays, for one provider and model."""
@@ -87,10 +99,8 @@ def for_provider(provider: str, model: str = "") -> Policy:
         pressure=(partial(evict_messages, keep=config.keep),),
         last_resort=oldest_leave(),
         overflow=config.overflow,
-        templates=Templates(
-            summary_assistant="[Previous conversation summary]\n\n{summary}\n\n[End of summary]",
-            summary_counted="Previous conversation with {users} user messages and {assistants} assistant responses.",
-        ),
+        folds=(partial(summarize, keep_messages=config.keep, keep_turns=0, keep_tokens=0, shape=shape),),
+        templates=TEXTS,
     )
 
 

@@ -60,7 +60,16 @@ class Work:
     shape: Shape
     run: Run
     facts: int
+    """Tokens that the ledger's facts may have."""
     cap: int
+    """Tokens that the summary may have."""
+    fixed: bool = False
+    """Whether these hold whatever room there is: the run is one of many."""
+
+    @property
+    def tokens(self) -> int:
+        """What leaves, as it is now."""
+        return sum(entry.tokens for entry in self._entries)
 
     def open_asks(self) -> Iterator[Ask]:
         """What somebody must answer before the fold can be written."""
@@ -97,7 +106,6 @@ class Work:
             count=self.situation.count,
         )
         put = self.shape.write(fold)
-        gone = sum(entry.tokens for entry in self._entries)
         by = "a model's summary" if written.text and not written.failed else "the ledger's facts"
         return Edit(
             by=self.by,
@@ -105,7 +113,7 @@ class Work:
             last=self._span[1],
             put=put,
             reason=f"old turns folded into {by}",
-            saved=gone - sum(item.tokens for item in put),
+            saved=self.tokens - sum(item.tokens for item in put),
             blobs=(*blobs, *more),
         )
 
@@ -130,7 +138,7 @@ class Work:
                 focus=folding.focus,
                 instructions=folding.instructions,
                 prior=self._prior,
-                tokens=sum(entry.tokens for entry in self._entries),
+                tokens=self.tokens,
             )
         )
         if way == "transcript" and not quoted:
@@ -224,12 +232,12 @@ class Work:
     @cached_property
     def _summary_cap(self) -> int:
         # A third: the ledger's facts and the user's words have the rest. Below 100 nothing is said.
-        return max(100, min(self.cap, self._room // 3))
+        return self.cap if self.fixed else max(100, min(self.cap, self._room // 3))
 
     @cached_property
     def _digest(self) -> str:
         near = "\n".join(entry.text[-4_000:] for entry in self.view.entries[self.run.stop :][-12:])
-        cap = max(150, min(self.facts, self._room // 3))
+        cap = self.facts if self.fixed else max(150, min(self.facts, self._room // 3))
         brought = "\n".join(
             f"sub-agent {name}: {one_line(result, 600)}" for name, result in self.situation.folding.children
         )

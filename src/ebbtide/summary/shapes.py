@@ -9,7 +9,7 @@ from ebbtide.core.types import Item, Way
 from ebbtide.summary.frame import fold_text, unfold, way_back
 from ebbtide.summary.prompt import question
 from ebbtide.summary.shape import Fold, Merge, Question, Shape
-from ebbtide.summary.styles import DEFAULT, REGION_SHARE, REGION_SPARE, Style
+from ebbtide.summary.styles import DEFAULT, REGION, REGION_SHARE, Style
 
 ACK = "Understood. I have the report and your messages, and go on from there."
 """Between the fold and what the user said next: two of the user's messages in a row are refused by some providers."""
@@ -33,11 +33,6 @@ def a_fifth(style: Style) -> Callable[[Question], str]:
         return question(style, cap=target, focus=about.focus, compact_instructions=about.instructions)
 
     return ask
-
-
-def fifth_of(about: Question) -> int:
-    """Tokens that such an answer may have at most."""
-    return max(1, about.tokens // REGION_SHARE) + REGION_SPARE
 
 
 def _own(fold: Fold) -> tuple[Item, ...]:
@@ -91,7 +86,12 @@ def templated(
         hint=hint,
         continuation=continuation,
     )
-    return Shape(ask=ask or asking(style), write=write, way=way, merge=merge, words=False, ledger=False)
+    return Shape(ask=ask or asking(style), write=write, way=way, merge=merge, words=False, ledger=False, prior=_nothing)
+
+
+def _nothing(_: str) -> str:
+    """A seed asks about its own summary again, or lets it stand: there is nothing to hand on."""
+    return ""
 
 
 def _filled(
@@ -120,3 +120,8 @@ def _filled(
     if ack:
         put.append(fold.note(ack, role="assistant"))
     return (*put, *fold.operator)
+
+
+def in_place(text: str) -> Shape:
+    """A block where the run stood, never touched again (R194, R196)."""
+    return templated(REGION, user=text, way="transcript", merge="pin", ask=a_fifth(REGION))
