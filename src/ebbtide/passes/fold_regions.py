@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import newest
+from ebbtide.core.leaving import Leaving, newest
 from ebbtide.core.types import HARNESS, Ask, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.summary.fold import Run, Work
@@ -35,8 +35,9 @@ def fold_regions(
         return
     # In a small window the seed's number would leave nothing to fold.
     end = min(newest(view, keep_turns), _behind(view, min(keep_tokens, situation.budget.window // 4)))
-    works = [_work(view, situation, shape, run) for run in _regions(view, end)]
-    chosen = [work for work in works if work.tokens >= min_tokens and not view.refuses(work.edit())]
+    leaving = Leaving(by="fold_regions", view=view, situation=situation)
+    works = [_work(leaving, shape, run) for run in _regions(view, end)]
+    chosen = [work for work in works if work.tokens >= min_tokens and not view.refuses(work.edit)]
     chosen.sort(key=lambda work: -work.tokens)
     needed, saved = situation.need, 0
     asked = list[Ask]()
@@ -45,15 +46,12 @@ def fold_regions(
             break
         asked += work.open_asks()
         saved += round((work.tokens - work.tokens // REGION_SHARE) * situation.scale)
-    yield from asked or (work.edit() for work in chosen)
+    yield from asked or (work.edit for work in chosen)
 
 
-def _work(view: View, situation: Situation, shape: Shape, run: Run) -> Work:
-    fifth = sum(entry.tokens for entry in view.entries[run.start : run.stop]) // REGION_SHARE
-    return Work(
-        by="fold_regions", view=view, situation=situation, shape=shape, run=run, facts=fifth,
-        cap=fifth + REGION_SPARE, fixed=True,
-    )  # fmt: skip
+def _work(leaving: Leaving, shape: Shape, run: Run) -> Work:
+    fifth = sum(entry.tokens for entry in leaving.view.entries[run.start : run.stop]) // REGION_SHARE
+    return Work(leaving=leaving, shape=shape, run=run, facts=fifth, cap=fifth + REGION_SPARE, fixed=True)
 
 
 def _behind(view: View, tokens: int) -> int:

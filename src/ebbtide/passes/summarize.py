@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ebbtide.core.engine import Situation
+from ebbtide.core.leaving import Leaving
 from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View
 from ebbtide.summary.fold import Run, Work, estimated, is_fold
@@ -46,13 +47,17 @@ def summarize(
         return
     run = Run(start=start, stop=stop)
     work = Work(
-        by="summarize", view=view, situation=situation, shape=shape, run=run, facts=ledger_tokens, cap=max_tokens
+        leaving=Leaving(by="summarize", view=view, situation=situation),
+        shape=shape,
+        run=run,
+        facts=ledger_tokens,
+        cap=max_tokens,
     )
     asked = list(work.open_asks())
     if asked:
         yield from asked
         return
-    edit = work.edit()
+    edit = work.edit
     # In a small window a number made for large ones would never be reached.
     least = min(min_savings, situation.budget.window // 8) if situation.trigger == "auto" else 1
     if edit.saved >= least:

@@ -54,9 +54,8 @@ def estimated(situation: Situation, level: int) -> int:
 class Work:
     """One fold of one pass."""
 
-    by: str
-    view: View
-    situation: Situation
+    leaving: Leaving
+    """Of the pass: what folds in one plan shares no name on the shelf."""
     shape: Shape
     run: Run
     facts: int
@@ -71,6 +70,18 @@ class Work:
         """What leaves, as it is now."""
         return sum(entry.tokens for entry in self._entries)
 
+    @property
+    def by(self) -> str:
+        return self.leaving.by
+
+    @property
+    def view(self) -> View:
+        return self.leaving.view
+
+    @property
+    def situation(self) -> Situation:
+        return self.leaving.situation
+
     def open_asks(self) -> Iterator[Ask]:
         """What somebody must answer before the fold can be written."""
         answers = self.situation.folding.answers
@@ -78,12 +89,13 @@ class Work:
             yield self._live_ask
         yield from (ask for ask in self._ladder() if ask.key not in answers)
 
+    @cached_property
     def edit(self) -> Edit:
+        """The fold, with the answers there are."""
         written = self._written()
-        leaving = Leaving(by=self.by, view=self.view, situation=self.situation)
-        path, blobs = leaving.keep("history", transcript_of(self._unfolded))
+        path, blobs = self.leaving.keep("history", transcript_of(self._unfolded))
         front, operator = self._front, tuple(item for item in self._covered if item.role == "system")
-        words, more = self._words(leaving)
+        words, more = self._words()
         live = tuple(self._live())
         first, last = self._turns()
         fold = Fold(
@@ -256,7 +268,7 @@ class Work:
         whole = sum(item.tokens for item in found) <= self.situation.budget.window // 4
         return tuple(found) if whole else ()
 
-    def _words(self, leaving: Leaving) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
+    def _words(self) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
         said = [item for item in self._covered if _speaks(item)]
         if not said or not self.shape.words:
             return (), ()
@@ -270,7 +282,7 @@ class Work:
         tail = sum(entry.tokens for entry in self.view.entries[self.run.stop :])
         rest = sum(item.tokens for item in self._front) + self.situation.count(self._digest) + self._summary_cap
         limit = max(100, min(round(self.situation.budget.window * WORDS), hard - tail - rest))
-        return carried(said, shown, limit=limit, count=self.situation.count, keep=leaving.keep)
+        return carried(said, shown, limit=limit, count=self.situation.count, keep=self.leaving.keep)
 
     @cached_property
     def _live_ask(self) -> Ask:
