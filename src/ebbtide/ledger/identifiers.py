@@ -12,7 +12,7 @@ from ebbtide.ledger.facts import Seen
 
 IDENTIFIER = re.compile(r"(?<!\\)[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """Names of seven letters and more, paths, hashes, numbers of four digits and more. Not the letter of an escape."""
-_PLAIN = re.compile(r"(?:[A-Z]?[a-z]+(?:-[a-z]+)*|[A-Z]+)[-./]*")
+_PLAIN = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[-./]*")
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+|[^A-Za-z\d]")
 _BASE, _SPREAD, _SPOKEN, _SPOKEN_MORE, _SAID = -2.7, 0.42, 2.1, 0.15, 0.5
 _AGE, _AGE_OF_USE = 0.31, 0.30

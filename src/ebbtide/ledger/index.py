@@ -8,12 +8,15 @@ from typing import TypeAlias
 
 from ebbtide.ledger.facts import Ledger, Seen
 from ebbtide.ledger.identifiers import is_word, need, price
+from ebbtide.ledger.lines import one_line
 from ebbtide.ledger.paths import base_name
 
 Names: TypeAlias = Sequence[tuple[str, Seen]]
 
 _SHORTEST = 4
 """Characters: a number of four digits is a name; what trimming leaves of others may be none."""
+_WIDTH = 200
+"""Of a label."""
 _WORTH_A_HANDLE = 4
 """Names from one item, below which a handle costs more than they do."""
 
@@ -36,6 +39,17 @@ def ranked_names(ledger: Ledger, known: Set[str]) -> list[tuple[str, Seen]]:
     return [(name, seen) for _, name, seen in rated]
 
 
+def ranked_words(ledger: Ledger, known: Set[str]) -> list[str]:
+    """Plain words that the assistant or the user wrote and that stand nowhere else: what recall can be asked with."""
+    rated: dict[str, float] = {}
+    said = {word.casefold() for word in known}
+    for name, seen in ledger.seen.items():
+        word = name.rstrip("./-")
+        if (seen.spoken or seen.said) and is_word(name) and name not in known and word.casefold() not in said:
+            rated[word] = max(rated.get(word, 0.0), need(name, seen, ledger.tokens))
+    return sorted(rated, key=lambda word: (-rated[word], word))
+
+
 def index_lines(ledger: Ledger, names: Names) -> list[str]:
     """A line for each file or item, best first; names that stand alone come together at the end."""
     groups: dict[str, list[str]] = {}
@@ -47,7 +61,7 @@ def index_lines(ledger: Ledger, names: Names) -> list[str]:
         if place.startswith("#") and len(found) < _WORTH_A_HANDLE:
             alone += found
             continue
-        label = base_name(place) if bases[base_name(place)] == 1 else place
+        label = one_line(base_name(place) if bases[base_name(place)] == 1 else place, _WIDTH)
         lines.append(f"{label}: {' '.join(found)}")
     return lines + ([f"elsewhere: {' '.join(alone)}"] if alone else [])
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ebbtide.ledger.lines import one_line
+
+_WIDTH = 400
+"""A path is a line like any other fact."""
 _TAIL = re.compile(r"[^/\\]*$")
 
 
@@ -22,5 +26,6 @@ def by_directory(named: Iterable[tuple[str, str]]) -> list[str]:
     """A line `dir/: name, name` for each directory, out of (path, what to say beside its name), in order of coming."""
     groups: dict[str, list[str]] = {}
     for path, beside in named:
+        path = one_line(path, _WIDTH)
         groups.setdefault(directory(path), []).append(f"{base_name(path)} {beside}".rstrip())
     return [f"{place}: {', '.join(names)}" for place, names in groups.items()]

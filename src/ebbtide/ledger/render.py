@@ -13,7 +13,7 @@ from typing import TypeVar
 from ebbtide.core.framing import OUR_TAGS, neutral
 from ebbtide.ledger.facts import Command, FileFact, Ledger, Lines, Trouble
 from ebbtide.ledger.identifiers import names_in
-from ebbtide.ledger.index import Names, index_lines, ranked_names
+from ebbtide.ledger.index import Names, index_lines, ranked_names, ranked_words
 from ebbtide.ledger.lines import one_line
 from ebbtide.ledger.notes import chosen_notes, note_lines
 from ebbtide.ledger.paths import base_name, by_directory
@@ -26,6 +26,9 @@ Count = Callable[[str], int]
 
 _NOTES = 0.55
 """Of what the facts leave, to the assistant's words; the rest is the index. Measured: `benchmarks/retention.py`."""
+
+_WORDS = 0.1
+"""Of the cap, to the words that tell what recall can be asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,10 @@ def render(ledger: Ledger, *, cap: int, count: Count, near: str = "", leave_out:
         page.add("What the assistant said, in its words:", lambda n: note_lines(kept[:n]), len(kept), room=room)
         known.update(names_in(page.text))
     if "index" not in leave_out:
-        names = ranked_names(ledger, known)
-        page.add("Names seen, by where:", _indexed(ledger, names), len(names), room=page.room)
+        names, spoken = ranked_names(ledger, known), ranked_words(ledger, known)
+        rest = int(page.room * (1 - _WORDS))
+        page.add("Names seen, by where:", _indexed(ledger, names), len(names), room=rest)
+        page.add("Words used:", lambda n: [" ".join(spoken[:n])], len(spoken), room=min(page.room, int(cap * _WORDS)))
     return page.close()
 
 
@@ -112,7 +117,7 @@ def _sections(ledger: Ledger) -> Iterator[_Section]:
     files = files_by_need(ledger.files.values(), now)
     touched = [fact for fact in files if fact.touched]
     merely_read = [fact for fact in files if not fact.touched]
-    yield _section("changed", "Files changed:", 0.3, touched, lambda some: by_directory(map(_changed, some)))
+    yield _section("changed", "Files changed:", 0.5, touched, lambda some: by_directory(map(_changed, some)))
     yield _section("state", "State of the work:", 0.15, _state(ledger), list)
     stated = list(reversed({fact.text: fact for fact in ledger.stated}.values()))
     yield _section("stated", "The user said:", 0.12, stated, lambda some: [f"- {one.text}" for one in reversed(some)])

@@ -40,9 +40,12 @@ def shell_acts(command: str, cwd: str = "") -> tuple[Act, ...]:
         acts += _heredoc(doc, cwd)
     rest.append(command[end:])
     line = "\n".join(rest)
-    if len(line) <= _LONGEST:
+    if "*** Begin Patch" in line:
+        acts += patch_acts(line, cwd)
+    elif len(line) <= _LONGEST:
         acts += _line_acts(line, cwd)
-    return tuple(dict.fromkeys(acts))
+    # A heredoc is met twice: with its text, and as the redirection it came in by.
+    return tuple({(act.verb, act.path): act for act in reversed(acts)}.values())[::-1]
 
 
 def patch_acts(patch: str, cwd: str = "") -> tuple[Act, ...]:

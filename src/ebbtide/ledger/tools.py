@@ -102,7 +102,8 @@ def _short(value: object) -> bool:
 
 
 def _is_editor(given: Mapping[str, object]) -> bool:
-    return given.get("command") in _EDITOR_VERBS and any(key in given for key in ("path", "file_path"))
+    command = given.get("command")
+    return isinstance(command, str) and command in _EDITOR_VERBS and any(key in given for key in ("path", "file_path"))
 
 
 def _file_acts(call: Item, given: Mapping[str, object], cwd: str) -> tuple[Act, ...]:
