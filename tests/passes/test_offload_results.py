@@ -143,3 +143,16 @@ def test_learn_v5():
     whole, preview = shown(let(propose, view, now))
     assert whole == filler(40_000)
     assert preview == f"Output too large. Saved to: /kept/c2.txt\nPreview:\n{filler(500)}..."
+
+
+@pytest.mark.parametrize(
+    ("call", "stays"),
+    [
+        ("call:ebb_read", True),
+        ('call:read {"file_path": "/kept/toolu_1.txt"}', True),
+        ('call:read {"file_path": "/src/toolu_1.txt"}', False),
+    ],
+)
+def test_what_was_read_back_from_the_shelf_is_not_offloaded_again(call, stays):
+    """Else the model would ask for it again, without end."""
+    assert offloaded(partial(offload_results, limit=1_000, unit="tokens"), call, "result:3000") == [not stays]

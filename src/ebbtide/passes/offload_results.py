@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from ebbtide.core.content import listed, tool_of
+from ebbtide.core.content import file_of, listed, tool_of
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Form, Leaving, readable
 from ebbtide.core.preview import Preview, essence
+from ebbtide.core.recall import RECALL_TOOLS
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
@@ -41,8 +42,22 @@ def offload_results(
             # Counted when it was read, framing included. Counting again would double the price of a first read.
             continue
         measured = _measure(entry, unit, form, situation)
-        if measured > most:
+        if measured > most and not _recalled(view, entry, situation):
             yield leaving.result(entry, stub, f"{measured} {unit}, over {most}", preview=preview, form=form)
+
+
+def _recalled(view: View, entry: Item, situation: Situation) -> bool:
+    """Read back from where it was put: offloaded again it would be asked for again, without end.
+
+    A quarter of the window at once is too much all the same.
+    """
+    if entry.tokens > situation.budget.window // 4:
+        return False
+    call = view.calls.get(entry.call_id)
+    if tool_of(view, entry) in RECALL_TOOLS:
+        return True
+    shelf = situation.shelf.directory if situation.shelf else ""
+    return call is not None and bool(shelf) and file_of(call).startswith(f"{shelf}/")
 
 
 def _measure(entry: Item, unit: Unit, form: Form, situation: Situation) -> int:

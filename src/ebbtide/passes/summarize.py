@@ -46,13 +46,8 @@ def summarize(
     if stop is None or stop <= start or _new(view, start, stop) == 0:
         return
     run = Run(start=start, stop=stop)
-    work = Work(
-        leaving=Leaving(by="summarize", view=view, situation=situation),
-        shape=shape,
-        run=run,
-        facts=ledger_tokens,
-        cap=max_tokens,
-    )
+    leaving = Leaving(by="summarize", view=view, situation=situation)
+    work = Work(leaving=leaving, shape=shape, run=run, facts=ledger_tokens, cap=max_tokens)
     asked = list(work.open_asks())
     if asked:
         yield from asked
