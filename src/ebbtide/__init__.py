@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ebbtide.assembly import Conversation
     from ebbtide.core.errors import BadConfig, BadEdit, BadRequest, Blocked, EbbtideError, StoreError, WontFit
     from ebbtide.core.types import Edit, Item, Usage
-    from ebbtide.drive import Context, Event, Ready, Report, fit
+    from ebbtide.drive import Compaction, Context, Event, Hit, Hooks, Page, Ready, Report, fit
     from ebbtide.formats import Recording, load
     from ebbtide.policy import PRESETS, Policy, preset
 
@@ -24,12 +24,16 @@ __all__ = [
     "BadEdit",
     "BadRequest",
     "Blocked",
+    "Compaction",
     "Context",
     "Conversation",
     "EbbtideError",
     "Edit",
     "Event",
+    "Hit",
+    "Hooks",
     "Item",
+    "Page",
     "Policy",
     "Ready",
     "Recording",
@@ -48,7 +52,7 @@ _HOMES = {
         *("BadConfig", "BadEdit", "BadRequest", "Blocked", "EbbtideError", "StoreError", "WontFit"),
     ),
     "ebbtide.core.types": ("Edit", "Item", "Usage"),
-    "ebbtide.drive": ("Context", "Event", "Ready", "Report", "fit"),
+    "ebbtide.drive": ("Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"),
     "ebbtide.formats": ("Recording", "load"),
     "ebbtide.policy": ("PRESETS", "Policy", "preset"),
 }

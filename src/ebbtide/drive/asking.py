@@ -33,6 +33,14 @@ class Decided(NamedTuple):
     may_edit: bool
 
 
+class Compacted(NamedTuple):
+    """The plan of a fold that was asked for, and which of its edits were made or would be."""
+
+    plan: Plan | None
+    edits: tuple[Edit, ...]
+    notes: tuple[str, ...]
+
+
 def folds(made: Plan) -> bool:
     """Whether a plan folds, or would if it were answered."""
     return bool(made.asks) or any(edit.by in FOLDS for edit in made.edits)

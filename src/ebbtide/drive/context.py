@@ -17,16 +17,16 @@ from ebbtide.core.journal import ebb
 from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
-from ebbtide.drive.asking import Asking
+from ebbtide.drive.asking import Asking, Compacted
 from ebbtide.drive.compaction import Compaction, Hooks
 from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
 from ebbtide.drive.effects import Steps, adrive, drive
 from ebbtide.drive.folding import Manual
 from ebbtide.drive.recalling import Hit, Page, Recall
-from ebbtide.drive.report import Listener, Report
+from ebbtide.drive.report import Listener, Prepared, Report
 from ebbtide.drive.restoring import live as now_told
 from ebbtide.drive.restoring import restore
-from ebbtide.drive.session import Compacted, Prepared, Session
+from ebbtide.drive.session import Session
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.models import window_of
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store

@@ -57,20 +57,27 @@ class Projection:
 
     def add(self, request: Request, groups: Sequence[Sequence[Item]], written: Sequence[Sequence[Any]]) -> None:
         """Messages, one for each group of entries."""
-        at, links = len(self.entries), []
+        at, links = len(self.entries), list[str]()
         link = self.chain[-1] if self.chain else ""
+        tokens, marks = self.tokens_in(len(self.tokens)), self.marks_in(len(self.marked))
+        breakpoints = request.wire.breakpoints
         for group, messages in zip(groups, written, strict=True):
-            # An entry's id says all of its content, so the ids of a message chain instead of its bytes.
-            told = "\0".join([link, *(entry.id for entry in group)])
-            link = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
-            links.append(link)
             self.starts.append(at)
-            self.tokens.append(self.tokens_in(len(self.tokens)) + sum([entry.tokens for entry in group]))
-            marks = sum([request.wire.breakpoints(message) for message in messages])
-            self.marked.append(self.marks_in(len(self.marked)) + marks)
-            self.calls.update([entry.call_id for entry in group if entry.kind == "call"])
             at += len(group)
-        self.written.extend([message for messages in written for message in messages])
+            # An entry's id says all of its content, so the ids of a message chain instead of its bytes.
+            told = [link]
+            for entry in group:
+                told.append(entry.id)
+                tokens += entry.tokens
+                if entry.kind == "call":
+                    self.calls.add(entry.call_id)
+            link = hashlib.blake2b("\0".join(told).encode(), digest_size=8).hexdigest()
+            links.append(link)
+            for message in messages:
+                marks += breakpoints(message)
+            self.tokens.append(tokens)
+            self.marked.append(marks)
+            self.written += messages
         self.chain = self.chain.grown(len(self.chain), links)
 
     def tokens_in(self, messages: int) -> int:
@@ -92,24 +99,30 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     """
     made = last if last is not None and last.edits is view.edits and last.reusable else Projection()
     made.reusable = False  # until all of this has gone well
-    made.cut(_alike(made.entries, view.entries))
+    made.cut(_alike(made.entries, view))
     around = (request.model, request.system, request.tools)
     accepted = len(made.written) if made.around == around else 0
     groups = [group for _, group in grouped(view.entries[len(made.entries) :])]
     written = [write_group(request, view, group) for group in groups]
     known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
-    whole = [*made.written, *(message for messages in written for message in messages)] if view.edited else None
-    tree = request.body.tree if whole is None else {**request.body.tree, request.wire.key: whole}
+    tree: Mapping[str, Any] = request.body.tree
+    if view.edited:
+        whole = [*made.written, *(message for messages in written for message in messages)]
+        tree = {**tree, request.wire.key: whole}
     wire: Any = request.wire.name
     made.tree, made.repairs = harden(wire, tree, since=accepted, taken=known, marked=marks)
     made.add(request, groups, written)
     made.edits, made.around, made.entries = view.edits, around, view.entries
-    made.reusable = not made.repairs and all(len(messages) == 1 for messages in written)
+    made.reusable = not made.repairs and set(map(len, written)) <= {1}
     return made
 
 
-def _alike(before: Sequence[Item], now: Sequence[Item]) -> int:
+def _alike(before: tuple[Item, ...], view: View) -> int:
     """How many leading entries are the same objects, where they differ only near the end; else none."""
+    grown, n = view.grew
+    if grown is before:
+        return n
+    now = view.entries
     most = min(len(before), len(now))
     n = next((n for n in range(most, max(0, most - _NEAR), -1) if before[n - 1] is now[n - 1]), 0)
     return n if before[:n] == now[:n] else 0

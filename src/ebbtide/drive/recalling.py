@@ -176,7 +176,7 @@ class Recall:
 
     def _hit(self, index: Index, log: Reader, found: Found, query: Query) -> Hit:
         entry = found.entry
-        shown = excerpt(entry.text, query)
+        shown = excerpt(entry.text, query, found.terms)
         return Hit(
             handle=entry.handle if entry.kind == "blob" else self._short(index, log.session, entry.handle),
             session=found.session,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from ebbtide.core.types import Composition, Edit
 
@@ -87,3 +88,18 @@ class Report:
         ]
         told |= {"warm": self.warm, "cost": self.cost, "cost_untouched": self.cost_untouched}
         return {**told, "context_left": self.context_left, "saved": self.saved}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A request, ready to go out."""
+
+    body: Any
+    report: Report
+    turn: int
+    """Which request of the session it is; 0 where nothing was recorded."""
+    model: str = ""
+    estimated: int = 0
+    """Tokens as the estimator counts them, no ratio applied: what the usage will be held against."""
+    retried: bool = False
+    """Written anew after the provider refused it for its size."""

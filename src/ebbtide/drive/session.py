@@ -10,7 +10,7 @@ import logging
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ebbtide.core.chain import shared
 from ebbtide.core.content import forgotten_files
@@ -22,7 +22,7 @@ from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.accounts import composition, noted, notes_of, own_marks, plan_record, price, too_large
-from ebbtide.drive.asking import Asking, Decided, folds
+from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Moment, steps_of
 from ebbtide.drive.effects import Append, Effect, Load, Outcome, Release, Save, Steps
@@ -30,7 +30,7 @@ from ebbtide.drive.events import told_of
 from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
 from ebbtide.drive.projection import Projection, marked, project
-from ebbtide.drive.report import Event, Listener, Report
+from ebbtide.drive.report import Event, Listener, Prepared, Report
 from ebbtide.policy import Policy
 from ebbtide.store import Log, Position, Reading, Record
 from ebbtide.wire import WIRES
@@ -44,29 +44,6 @@ _ROUNDS = 4
 Body = Mapping[str, Any] | bytes | str
 _TTL = 300.0
 """What a provider keeps a prefix for where nobody asked for longer, seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A request, ready to go out."""
-
-    body: Any
-    report: Report
-    turn: int
-    """Which request of the session it is; 0 where nothing was recorded."""
-    model: str = ""
-    estimated: int = 0
-    """Tokens as the estimator counts them, no ratio applied: what the usage will be held against."""
-    retried: bool = False
-    """Written anew after the provider refused it for its size."""
-
-
-class Compacted(NamedTuple):
-    """The plan of a fold that was asked for, and which of its edits were made or would be."""
-
-    plan: Plan | None
-    edits: tuple[Edit, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(slots=True)

@@ -96,7 +96,9 @@ def _start(view: View, situation: Situation, shape: Shape) -> int:
     """After the operator's first words, or where a person said; after the last summary, where summaries stay apart."""
     if situation.folding.first:
         places = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.first]
-        return max((cut for cut in view.cuts if places and cut <= places[0]), default=0)
+        # What stands before a fold must not be on its side.
+        cuts = [cut for cut in view.cuts if cut and view.entries[cut - 1].role == "assistant"]
+        return max((cut for cut in cuts if places and cut <= places[0]), default=_behind_operator(view))
     if shape.merge != "fold":
         folded = [n for n, entry in enumerate(view.entries) if is_fold(view, entry)]
         return folded[-1] + 1 if folded else _behind_operator(view)
@@ -120,6 +122,8 @@ def _stop(view: View, situation: Situation, keep: _Tail) -> int | None:
     latest = _latest(view, keep.messages)
     most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
     cuts = [cut for cut in view.cuts if 0 < cut <= latest]
+    if situation.folding.first:
+        return max(cuts, default=None)
     fitting = [cut for cut in cuts if _fits(view, cut, keep.turns, most)]
     return min(fitting) if fitting else max(cuts, default=None)
 
