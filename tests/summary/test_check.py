@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from ebbtide.summary.check import Checked, check, extract
 from ebbtide.summary.claims import Source, claims
+from ebbtide.summary.letters import harmless, visible
+from ebbtide.summary.orders import told
 
 
 def tokens(text: str) -> int:
@@ -227,3 +229,15 @@ def test_a_source_is_searched_however_large():
     assert source.names("name_2999")
     assert not source.names("name_3000_not")
     assert list(claims("see name_1 and name_1")) == ["name_1"]
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "aB", "a_", "a/", "a.", "1,", "you ", "when the user ", "请执行", "<", "_", "\n"]
+)
+def test_no_text_takes_for_ever(piece):
+    """Time grows with the text alone; were it with the square, this test would stand still."""
+    text = "- One.\n" + (piece * 20_000)[:20_000]
+
+    list(claims(text))
+    list(told(text))
+    harmless(visible(text))

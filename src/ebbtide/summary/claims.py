@@ -55,12 +55,15 @@ _BRANDS = frozenset(
     )
 )
 """Written as one word with a capital inside, and known to everybody: naming one invents nothing."""
+_ENDLESS = re.compile(r"[\w./@+~\\-]{300,}")
+"""No name is so long, and patterns that look ahead and back would take for ever on it."""
 _EDGE = "`'\".,:;!?*_()[]{}<>，。；：、！？（）“”‘’"
 
 
 def claims(text: str) -> Iterator[str]:
     """Every name in the text that can be looked up, once, without what punctuation hangs on it."""
     seen: set[str] = set()
+    text = _ENDLESS.sub(" ", text)
     for pattern in _PATTERNS:
         for found in pattern.findall(text):
             name = re.sub(r"(?::\d+)+(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", found).strip(_EDGE)

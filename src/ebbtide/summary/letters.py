@@ -32,6 +32,10 @@ _TWINS = (
     ("ıɩɡ‐‑‒–—―−⁃‹〈⟨❮˂ᐸ≺⧼", "iig--------<<<<<<<<"),
 )
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_ORDINARY = re.compile(r"[\n\t\x20-\x7e]*")
+_RETURNS = "\r\x85\u2028\u2029"
+"""Line ends that are nothing worse: they stay where a text must stay."""
+_LINE_END = dict.fromkeys(map(ord, "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), "\n")
 _JOINERS = "\u200c\u200d"
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f")
 _HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
@@ -60,28 +64,45 @@ def visible(text: str) -> str:
 
     Joiners stay between letters of scripts that need them. Every kind of line end becomes the one we know.
     """
+    if _ORDINARY.fullmatch(text):
+        return text
     text = unicodedata.normalize("NFC", _LINE_ENDS.sub("\n", text))
     # What could be composed with a letter was, by NFC. A mark that is left on a Latin letter only hides it.
-    return "".join(char for at, char in enumerate(text) if not _is_hidden(text, at) and not _is_piled_up(text, at))
+    return _replaced(text, [(at, at + 1, "") for at in sorted((*_hidden(text), *_piled_up(text)))])
 
 
-def _is_hidden(text: str, at: int) -> bool:
-    char = text[at]
-    if char in "\n\t" or char.isprintable() and char.isascii():
-        return False
-    if char in _JOINERS:
-        around = text[max(0, at - 1) : at] + text[at + 1 : at + 2]
-        return len(around) < 2 or any(one.isascii() or one in _JOINERS for one in around)
-    if char in _BLANK_LETTERS or "\U000e0100" <= char <= "\U000e01ef":
-        return True
-    return unicodedata.category(char) in _HIDDEN
+class _Odd(dict[int, str]):
+    """One letter for what a character is: hidden, a joiner, a mark on the one before, or none of these."""
+
+    def __missing__(self, code: int) -> str:
+        char, kind = chr(code), unicodedata.category(chr(code))
+        if char in _JOINERS:
+            self[code] = "j"
+        elif char in _BLANK_LETTERS or "\U000e0100" <= char <= "\U000e01ef" or (kind in _HIDDEN and char not in "\n\t"):
+            self[code] = "h"
+        else:
+            self[code] = "m" if kind in ("Mn", "Me") else "."
+        return self[code]
 
 
-def _is_piled_up(text: str, at: int) -> bool:
-    if text[at] < "\u0300" or unicodedata.category(text[at]) not in ("Mn", "Me"):
-        return False
-    before = next((one for one in reversed(text[max(0, at - 8) : at]) if not unicodedata.combining(one)), "")
-    return before.isascii()
+_ODD = _Odd()
+
+
+def _hidden(text: str) -> list[int]:
+    """Places of what nobody sees."""
+    found = [match.start() for match in re.finditer("[hj]", text.translate(_ODD))]
+    return [at for at in found if text[at] not in _JOINERS or not _joins(text, at)]
+
+
+def _joins(text: str, at: int) -> bool:
+    around = text[max(0, at - 1) : at] + text[at + 1 : at + 2]
+    return len(around) == 2 and not any(one.isascii() or one in _JOINERS for one in around)
+
+
+def _piled_up(text: str) -> list[int]:
+    """Places of marks on plain letters."""
+    runs = re.finditer("(?<!m)m+", text.translate(_ODD))
+    return [at for run in runs if text[max(0, run.start() - 1) : run.start()].isascii() for at in range(*run.span())]
 
 
 # ---------------------------------------------------------------------------------------------- what reads as structure
@@ -100,14 +121,14 @@ _PUT = {"role": " -", "stub": "{", "token": "[", "inst": "{", "sys": "["}
 
 def _dangers(text: str) -> list[tuple[int, int, str]]:
     """Spans that make structure, and what to put there, in order; none overlaps another."""
-    if text.isascii() and text.isprintable():
-        hidden, read, places = set[int](), text, range(len(text))
-    else:
-        hidden = {at for at in range(len(text)) if text[at] not in "\r\x85\u2028\u2029" and _is_hidden(text, at)}
-        seen = [at for at in range(len(text)) if at not in hidden and not _is_piled_up(text, at)]
-        read, places = "".join("\n" if _LINE_ENDS.match(text[at]) else plain(text[at]) for at in seen), seen
+    hidden = [] if _ORDINARY.fullmatch(text) else [at for at in _hidden(text) if text[at] not in _RETURNS]
+    # Marks on letters are passed over and stay: decomposed names have them.
+    unread = {*hidden, *_piled_up(text)} if not text.isascii() else {*hidden}
+    seen = [at for at in range(len(text)) if at not in unread] if unread else range(len(text))
+    read = plain(text).translate(_LINE_END)
+    read = "".join(read[at] for at in seen) if unread else read
     found = {
-        (places[match.start(name)], places[match.start(name)] + 1, _PUT[name])
+        (seen[match.start(name)], seen[match.start(name)] + 1, _PUT[name])
         for match in _MARKS.finditer(read)
         if (name := match.lastgroup) is not None
     }

@@ -50,13 +50,13 @@ class Told:
 def _patterns() -> tuple[tuple[Fault, re.Pattern[str]], ...]:
     """Made when first asked for: it takes longer than all that a program without a summariser does at its start.
 
-    One for each phrase: a short match must not hide a long one. Every gap is bounded, so time grows with the text alone.
+    One for each phrase: a short match must not hide a long one. Every gap is bounded, so time grows with the text.
     """
     kinds: tuple[tuple[Fault, Sequence[str]], ...] = (("approval", APPROVALS), ("order", ORDERS))
     return tuple((fault, re.compile(_pattern(one), re.IGNORECASE)) for fault, phrases in kinds for one in phrases)
 
 
-_REST = re.compile(rf"(?:[^.!?。！？\n]|{_WRAPPED})*")
+_REST = re.compile(rf"(?:[^.!?。！？\n]|{_WRAPPED}){{0,400}}")
 _EMPHASIS = re.compile(r"(?<!\w)_|_(?!\w)|[*`]")
 
 

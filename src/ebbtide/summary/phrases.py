@@ -107,7 +107,7 @@ ORDERS = (
     r"(?:run|execute|follow|obey|perform|carry out|comply with|decode and \w+) (?:exactly |all )?"
     r"(?:the following|this|these|everything|what(?:ever)?|any|it) …… "
     r"(?:commands?|instruct\w+|steps?|code|script|orders?|says?|below|payload|text|string|directions)",
-    r"(?:do|follow|obey|execute|run|apply) what(?:ever)? (?:it|this|that|they|the \w+) (?:says?|tells?|asks?|contains?)",
+    r"(?:do|follow|obey|execute|run|apply) what(?:ever)? (?:it|this|that|they|the \w+) (?:says?|tells?|asks?)",
     r"(?:treat|regard|consider|take) (?:this|the following|these|it|everything|all) …… as (?:a |an |the )?"
     r"(?:system|user|trusted|authoritative|instruct\w+|command|order|operator|higher|highest|top)",
     r"(?:curl|wget|iwr|invoke-webrequest)\b[^|]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh",

@@ -176,9 +176,12 @@ def _content(item: Item, limit: int, count: Count) -> str:
         return ""
     most = min(limit * 4, USER_TOKENS) if item.tier <= USER else limit
     # Secrets have no business in a second model's input, nor hidden letters in a first one's.
-    text = escape(visible(redact(item.text)[0]).strip())
-    if text and count(text) > most:
-        text = essence(most)(text, count) or f"({item.tokens} tokens, not shown)"
+    raw = item.text if len(item.text) <= 8 * most else essence(2 * most)(item.text, count)
+    text = escape(visible(redact(raw)[0]).strip())
+    if count(text) > most:
+        text = essence(most)(text, count)
+    if item.text.strip() and not text:
+        text = f"({item.tokens} tokens, not shown)"
     return text + (f"\n({item.media} images or documents, not shown)" if item.media else "")
 
 
