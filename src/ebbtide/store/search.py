@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.store.files import NEW, Files
 from ebbtide.store.lines import Position
+from ebbtide.store.search_stages import search
 from ebbtide.store.search_tables import (
     VERSION,
     Fill,
@@ -24,7 +25,6 @@ from ebbtide.store.search_tables import (
     made,
     make_tables,
     scope_of,
-    search,
     session_at,
 )
 from ebbtide.store.search_words import Query

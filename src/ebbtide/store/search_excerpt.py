@@ -10,7 +10,7 @@ from ebbtide.store.search_words import Query, Term
 
 _BEFORE, _LENGTH = 80, 280
 """Characters before the match on its line, and in all: some three lines of a terminal."""
-_TERMS = 24  # looked for one by one; a longer query is a sentence, whose first words will do
+_TERMS = 12  # looked for one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,9 @@ class Excerpt:
     """What matched, as places in the snippet."""
 
 
-def excerpt(text: str, query: Query) -> Excerpt:
-    terms = [*query.terms[:_TERMS], *query.loose[:_TERMS]]
+def excerpt(text: str, query: Query, terms: Sequence[Term]) -> Excerpt:
+    """`terms` are what was looked for, the most telling first."""
+    terms = terms[:_TERMS]
     at = _place(text, query, terms)
     line_start = text.rfind("\n", 0, at) + 1
     start = max(line_start, at - _BEFORE)
@@ -36,24 +37,22 @@ def excerpt(text: str, query: Query) -> Excerpt:
 
 
 def _place(text: str, query: Query, terms: Sequence[Term]) -> int:
-    """The query as it stands, else its longest word as it is written, else as it may be spelt; 0 where none is."""
+    """The query as it stands, else a term as it is written, else as it may be spelt; 0 where none is."""
     # Words of one or two letters stand everywhere.
-    telling = [term for term in terms if len(term.written) > 2 or not term.written.isascii()] or list(terms)
-    longest = sorted(telling, key=lambda term: -len(term.written))
-    for written in (query.text, *(term.written for term in longest)):
+    telling = [term for term in terms if len(term.written) > 2 or not term.written.isascii()] or terms
+    for written in (query.text, *(term.written for term in telling)):
         if (at := text.find(written)) >= 0:
             return at
-    for term in longest:
-        if found := re.search(term.pattern, text, re.IGNORECASE) or re.search(
-            re.escape(term.written), text, re.IGNORECASE
-        ):
-            return found.start()
-    return 0
+    low = text.lower()
+    # A few characters change their length when lowered; then places would not agree.
+    for written in [term.written.lower() for term in telling] if len(low) == len(text) else ():
+        if (at := low.find(written)) >= 0:
+            return at
+    found = (re.search(term.pattern, text, re.IGNORECASE) for term in telling)
+    return next((match.start() for match in found if match), 0)
 
 
 def _spans(snippet: str, query: Query, terms: Sequence[Term]) -> tuple[tuple[int, int], ...]:
     wanted = [re.escape(query.text), *(term.pattern for term in terms), *(re.escape(term.written) for term in terms)]
-    wanted = sorted(dict.fromkeys(one for one in wanted if one), key=len, reverse=True)
-    if not wanted:
-        return ()
+    wanted = sorted(dict.fromkeys(one for one in wanted if len(one) <= _LENGTH), key=len, reverse=True)
     return tuple(found.span() for found in re.finditer("|".join(wanted), snippet, re.IGNORECASE) if found[0])

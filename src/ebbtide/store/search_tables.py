@@ -1,27 +1,21 @@
-"""The tables of the index: what goes in, and what comes out for a query.
+"""The tables of the index, and what goes into them.
 
-Words are looked for first, side by side as the query has them; then the query as a part of longer words, by
-trigrams; then any of its words, the rarest ones. Both full-text tables hold no text of their own, so they cannot forget
-a part: where a log was exchanged under us, all is built anew.
+Both full-text tables hold no text of their own, so they cannot forget a part: where a log was exchanged under us, all
+is built anew.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ebbtide.store.lines import Position
-from ebbtide.store.search_rank import Candidate, ranked
-from ebbtide.store.search_words import Query, Term, grams_of, words_of
+from ebbtide.store.search_words import Term, words_of
 
 VERSION = 1
 """Of tables and words. An index of another one is built anew."""
-_CANDIDATES = 40  # of each stage, whose texts are looked at: eight for each of the five that are shown
-_STRICT_TERMS = 24  # a query of more words is a sentence, and no other text holds all of it
-_GRAMS = 48  # enough to leave few texts, in which the whole is then looked for
-_LOOSE_TERMS = 24  # the rarest words of a long query say what it is about; more of them only cost time
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{400,}")
 """Pictures, signatures and packed files: nobody looks for a part of one, and they would fill the index."""
 
@@ -34,7 +28,7 @@ CREATE TABLE entry (id INTEGER PRIMARY KEY, session INTEGER, handle TEXT, place 
     kind TEXT, name TEXT, path TEXT, call_id TEXT, blob TEXT, digest TEXT, text BLOB, UNIQUE (session, handle));
 CREATE INDEX by_call ON entry (session, call_id) WHERE kind = 'call';
 CREATE INDEX by_digest ON entry (session, digest);
-CREATE VIRTUAL TABLE words USING fts5(scope, head, body, content='', tokenize='ascii');
+CREATE VIRTUAL TABLE words USING fts5(scope, head, about, body, content='', tokenize='ascii');
 CREATE VIRTUAL TABLE grams USING fts5(body, content='', detail=none, tokenize='trigram');
 """
 
@@ -56,7 +50,7 @@ class Entry:
     """The file that a call names, or that the call of a result did."""
     call_id: str = ""
     about: str = ""
-    """What else finds it: of a result, the call's arguments."""
+    """What else finds it: the arguments of the call that it answers."""
     blob: str = ""
     """The name under which the same text is kept as a file."""
 
@@ -76,7 +70,9 @@ class Found:
     session: str
     entry: Entry
     stage: int
-    """0: as the query has it; 1: as a part of words; 2: some of its words."""
+    """0: as the query has it; 1: the call that it answers does; 2: within longer words; 3: some of its words."""
+    terms: tuple[Term, ...]
+    """What was looked for in this stage, the most telling first."""
     copies: int
     """How many entries have this very text."""
 
@@ -99,10 +95,10 @@ class Known:
 
     def call(self, call_id: str) -> Entry | None:
         row = self._db.execute(
-            _SELECT + "WHERE e.session = ? AND call_id = ? AND kind = 'call' ORDER BY e.id DESC",
+            SELECT + "WHERE e.session = ? AND call_id = ? AND kind = 'call' ORDER BY e.id DESC",
             (self._session, call_id),
         ).fetchone()
-        return _entry(row[1:]) if row else None
+        return entry_of(row[1:]) if row else None
 
     def number(self, uuid: str) -> int | None:
         """Of a message."""
@@ -112,7 +108,7 @@ class Known:
         return int(row[0]) if row else None
 
 
-_SELECT = (
+SELECT = (
     "SELECT s.name, handle, text, digest, message, role, kind, e.name, path, call_id, blob "
     "FROM entry e JOIN session s ON s.id = e.session "
 )
@@ -196,21 +192,19 @@ def _insert_one(db: sqlite3.Connection, session: int, scope: str, entry: Entry) 
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (session, last + 1, *_values(entry)),
     )
-    head, body = words_of(f"{entry.name} {entry.path} {entry.about}"), _ENCODED.sub(" ", entry.text)
-    db.execute(
-        "INSERT INTO words (rowid, scope, head, body) VALUES (?, ?, ?, ?)",
-        (made.lastrowid, scope, head, words_of(body)),
-    )
-    db.execute("INSERT INTO grams (rowid, body) VALUES (?, ?)", (made.lastrowid, _plain(body)))
+    body = _ENCODED.sub(" ", entry.text)
+    columns = (scope, *map(words_of, (f"{entry.name} {entry.path}", entry.about, body)))
+    db.execute("INSERT INTO words (rowid, scope, head, about, body) VALUES (?, ?, ?, ?, ?)", (made.lastrowid, *columns))
+    db.execute("INSERT INTO grams (rowid, body) VALUES (?, ?)", (made.lastrowid, plain(body)))
 
 
 def _values(entry: Entry) -> tuple[object, ...]:
     texts = (entry.role, entry.kind, entry.name, entry.path, entry.call_id, entry.blob)
     text = entry.text.encode("utf-8", "surrogatepass")
-    return entry.handle, text, entry.digest, entry.message, *map(_plain, texts)
+    return entry.handle, text, entry.digest, entry.message, *map(plain, texts)
 
 
-def _entry(row: Sequence[object]) -> Entry:
+def entry_of(row: Sequence[object]) -> Entry:
     handle, text, digest, message, role, kind, name, path, call_id, blob = row
     assert isinstance(text, bytes)
     return Entry(
@@ -227,98 +221,6 @@ def _entry(row: Sequence[object]) -> Entry:
     )
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Without halves of surrogate pairs, which SQLite's UTF-8 cannot hold, and without NUL, which ends a text."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
-
-
-# --- searching ---------------------------------------------------------------------------------------------------
-
-
-def search(db: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> list[Found]:
-    seen: dict[int, Candidate] = {}
-    found: list[list[Candidate]] = []
-    for stage in (_side_by_side, _as_parts, _any_of):
-        fresh = [one for one in stage(db, query, scope) if one.id not in seen]
-        seen |= {one.id: one for one in fresh}
-        found = ranked(seen.values(), query)
-        if len(found) >= limit:
-            break
-    return [_told(db, group[0], len(group)) for group in found[:limit]]
-
-
-def _told(db: sqlite3.Connection, one: Candidate, copies: int) -> Found:
-    row = db.execute(_SELECT + "WHERE e.id = ?", (one.id,)).fetchone()
-    return Found(session=str(row[0]), entry=_entry(row[1:]), stage=one.stage, copies=copies)
-
-
-def _side_by_side(db: sqlite3.Connection, query: Query, scope: Scope) -> list[Candidate]:
-    if len(query.terms) > _STRICT_TERMS:
-        return []
-    return _matching(db, " AND ".join(map(_phrase, query.terms)), scope, 0)
-
-
-def _any_of(db: sqlite3.Connection, query: Query, scope: Scope) -> list[Candidate]:
-    rare = sorted((df, n, term) for n, term in enumerate(query.loose) if (df := _documents(db, term)))
-    chosen = [term for _, _, term in rare[:_LOOSE_TERMS]]
-    return _matching(db, " OR ".join(map(_phrase, chosen)), scope, 2) if chosen else []
-
-
-def _as_parts(db: sqlite3.Connection, query: Query, scope: Scope) -> list[Candidate]:
-    """Texts that hold every term as it is written, within longer words or cut off anywhere."""
-    wanted = [term.written.lower() for term in query.terms]
-    if len(wanted) > _STRICT_TERMS or any(len(written) < 3 for written in wanted):
-        return []
-    grams = list(dict.fromkeys(gram for written in wanted for gram in grams_of(written)))
-    grams = grams[:: 1 + len(grams) // _GRAMS]
-    rows = db.execute(
-        "SELECT e.id, e.place, e.kind, e.digest, e.text FROM grams JOIN entry e ON e.id = grams.rowid "
-        "JOIN session s ON s.id = e.session WHERE grams MATCH ? AND (s.id = ? OR s.project = ?) ORDER BY e.id DESC",
-        (" AND ".join(map(_quoted, grams)), scope.session, scope.project),
-    )
-    found: list[Candidate] = []
-    for row in rows:
-        text = row[4].decode("utf-8", "surrogatepass")
-        low = text.lower()
-        if all(written in low for written in wanted):
-            # No measure of how much it is about the query: the shorter the text, the more.
-            found.append(_candidate(row[:4], text, 1 / (1 + len(text) / 1000), 1))
-        if len(found) == _CANDIDATES:
-            break
-    return found
-
-
-def _matching(db: sqlite3.Connection, wanted: str, scope: Scope, stage: int) -> list[Candidate]:
-    rows = db.execute(
-        "SELECT e.id, e.place, e.kind, e.digest, e.text, rank FROM (SELECT rowid AS id, "
-        # What a text is about counts half as much again as what stands in it.
-        "bm25(words, 0.0, 1.5, 1.0) AS rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?) w "
-        "JOIN entry e ON e.id = w.id",
-        (f"scope : {scope.word} AND {{head body}} : ({wanted})", _CANDIDATES),
-    )
-    return [_candidate(row[:4], row[4].decode("utf-8", "surrogatepass"), -row[5], stage) for row in rows]
-
-
-def _candidate(row: Sequence[object], text: str, score: float, stage: int) -> Candidate:
-    id, place, kind, digest = row
-    return Candidate(
-        id=int(str(id)), place=int(str(place)), kind=str(kind), digest=str(digest), text=text, score=score, stage=stage
-    )
-
-
-def _documents(db: sqlite3.Connection, term: Term) -> int:
-    """How many texts have its rarest word; 0 where one of its words is in none."""
-    counts: Iterable[int] = (
-        int(row[0]) if row else 0
-        for word in term.words
-        for row in [db.execute("SELECT doc FROM vocabulary WHERE term = ?", (word,)).fetchone()]
-    )
-    return min(counts)
-
-
-def _phrase(term: Term) -> str:
-    return _quoted(" ".join(term.words)) + (" *" if term.partial else "")
-
-
-def _quoted(text: str) -> str:
-    return '"' + _plain(text).replace('"', '""') + '"'
