@@ -36,6 +36,7 @@ from ebbtide.passes import (
     drop_calls,
     evict,
     evict_messages,
+    fold_regions,
     limit_output,
     offload_input,
     offload_results,
@@ -43,6 +44,7 @@ from ebbtide.passes import (
     shorten_text,
     snip_results,
     strip_thinking,
+    summarize,
     truncate_results,
 )
 from ebbtide.wire import WIRES
@@ -74,6 +76,8 @@ EAGER: Mapping[str, Pass] = {
     "drop_calls": partial(drop_calls, min_tokens=20, keep_results=1),
     "budget_results": partial(budget_results, tight=(0.7, 400)),
     "shorten_text": partial(shorten_text, min_tokens=3, lines=1, keep_turns=1),
+    "fold_regions": partial(fold_regions, keep_turns=1, keep_tokens=0, min_tokens=20),
+    "summarize": partial(summarize, keep_turns=1, keep_tokens=400, min_messages=2, ledger_tokens=150),
     "evict": partial(evict, keep=2),
     "evict_messages": partial(evict_messages, keep=2),
 }
@@ -106,6 +110,10 @@ class Told(dict[str, Any]):
     def __repr__(self) -> str:
         messages = self.get("messages", self.get("input", ()))
         return f"<{self.get('model')}, {len(messages)} messages, {digest(self)[:12]}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Hypothesis prints by this name, and a dict in full without it."""
+        printer.text(repr(self))
 
 
 def conversations(wire: str) -> st.SearchStrategy[Told]:

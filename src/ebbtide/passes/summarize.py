@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving
-from ebbtide.core.types import Ask, Edit
+from ebbtide.core.types import USER, Ask, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.summary.fold import Run, Work, estimated, is_fold
 from ebbtide.summary.shape import Shape
@@ -42,8 +42,8 @@ def summarize(
     if not _is_due(view, situation, min_messages, ready=answered is not None):
         return
     keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
-    stop = answered if answered is not None else _stop(view, situation, keep)
-    if stop is None or stop <= start or _new(view, start, stop) == 0:
+    stop = answered if answered is not None else _stop(view, situation, keep, shape)
+    if stop is None or stop <= start or _new(view, start, stop, shape) == 0:
         return
     run = Run(start=start, stop=stop)
     leaving = Leaving(by="summarize", view=view, situation=situation)
@@ -109,19 +109,30 @@ def _behind_operator(view: View) -> int:
     return next((n for n, entry in enumerate(view.entries) if entry.role != "system"), len(view.entries))
 
 
-def _new(view: View, start: int, stop: int) -> int:
-    """Tokens in the run that no fold stands for yet."""
-    return sum(entry.tokens for entry in view.entries[start:stop] if not is_fold(view, entry))
+def _new(view: View, start: int, stop: int, shape: Shape) -> int:
+    """Tokens in the run that a fold would take and none stands for yet."""
+    run = view.entries[start:stop]
+    return sum(entry.tokens for entry in run if not (is_fold(view, entry) or _is_carried(entry, shape)))
 
 
-def _stop(view: View, situation: Situation, keep: _Tail) -> int | None:
-    """The cut that leaves the longest tail within what may stay, and at least what must."""
+def _is_carried(entry: Item, shape: Shape) -> bool:
+    """Whether a fold hands this on as it is."""
+    return entry.role == "system" or (shape.words and entry.role == "user" and entry.tier <= USER)
+
+
+def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | None:
+    """The cut that leaves the longest tail within what may stay, and at least what must.
+
+    A run ends with something that leaves: where a client feeds our output back, a fold whose ends were both still there
+    would be made a second time.
+    """
+    ends = [cut for cut in view.cuts if cut > 0 and not _is_carried(view.entries[cut - 1], shape)]
     if situation.folding.last:
         at = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.last]
-        return max((cut for cut in view.cuts if at and cut <= at[0] + 1), default=None)
+        return max((cut for cut in ends if at and cut <= at[0] + 1), default=None)
     latest = _latest(view, keep.messages)
     most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
-    cuts = [cut for cut in view.cuts if 0 < cut <= latest]
+    cuts = [cut for cut in ends if cut <= latest]
     if situation.folding.first:
         return max(cuts, default=None)
     fitting = [cut for cut in cuts if _fits(view, cut, keep.turns, most)]

@@ -41,8 +41,11 @@ class Run:
 
 
 def is_fold(view: View, entry: Item) -> bool:
+    """Whether a fold left this here, in this view or in one that the client feeds back."""
     owner = view.owner.get(entry.id)
-    return owner is not None and owner.by in FOLDS
+    if owner is not None:
+        return owner.by in FOLDS
+    return entry.source == OURS and entry.kind == "text"
 
 
 def estimated(situation: Situation, level: int) -> int:
@@ -154,7 +157,7 @@ class Work:
             )
         )
         if way == "transcript" and not quoted:
-            quoted = "\n\n".join(chunks(self._unfolded, tokens=1 << 40, count=self.situation.count))
+            quoted = "\n\n".join(chunks(self._told, tokens=1 << 40, count=self.situation.count))
         first, last = self._span
         return Ask(
             by=self.by,
@@ -169,7 +172,7 @@ class Work:
     @cached_property
     def _parts(self) -> list[Ask]:
         tokens = min(CHUNK, self.situation.budget.window // 3)
-        quoted = chunks(self._unfolded, tokens=tokens, count=self.situation.count)
+        quoted = chunks(self._told, tokens=tokens, count=self.situation.count)
         return [self._ask("transcript", one) for one in quoted]
 
     def _written(self) -> Answer:
@@ -221,13 +224,16 @@ class Work:
         done = max((index[edit.last] for edit in earlier if edit.last in index), default=-1)
         return [item for item in self._covered if index[item.id] > done]
 
+    @property
+    def _told(self) -> Sequence[Item]:
+        """What a question quotes: a summary that a client feeds back is handed on, not summarised again."""
+        return [item for item in self._unfolded if not (item.source == OURS and self.shape.prior(item.text))]
+
     @cached_property
     def _prior(self) -> str:
         if self.shape.merge != "fold":
             return ""
-        texts = [
-            e.text for e in self._entries if is_fold(self.view, e) and e.id not in self.view.index and e.tier == QUOTED
-        ]
+        texts = [e.text for e in self._entries if is_fold(self.view, e) and e.source == OURS]
         return next((told for text in texts if (told := self.shape.prior(text))), "")
 
     @cached_property
