@@ -204,3 +204,21 @@ def test_the_cover_of_a_stand_in_is_all_it_stands_for():
     fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("s", role="user", kind="text"),))
 
     assert View.of(ITEMS, [fold]).cover(1, 3) == (ITEMS[1].id, ITEMS[5].id)
+
+
+def test_a_view_does_not_grow_from_items_that_were_never_its_own():
+    view = View.of(talk("user:one", "say:a", "user:two"))
+    other = talk("user:one", "say:quite another thing, and longer", "user:two", "say:b")
+    tail = (*other[:2], *(replace(item, message=k) for k, item in enumerate(view.items[2:], 2)), *other[3:])
+
+    assert view.regrow(2, tail) == View.of(tail)
+
+
+def test_a_grown_view_says_how_much_it_has_of_the_one_before():
+    view = View.of(ITEMS, [rewrite(result(0))])
+    grown = view.extend(talk("user:more"))
+    before, shared = grown.grew
+
+    assert before is view.entries
+    assert shared == len(view.entries)
+    assert all(one is other for one, other in zip(before[:shared], grown.entries[:shared], strict=True))

@@ -219,3 +219,28 @@ def test_a_wrong_shape_is_refused_with_its_path(messages, path):
         read({"system": "x", "messages": messages})
 
     assert refused.value.path == path
+
+
+def test_a_request_that_could_not_be_read_leaves_no_trace_in_later_ids():
+    talk = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "hm"}]
+    reader = Reader(DEFAULT)
+    reader.read({"model": "m", "messages": talk[:1]})
+    with pytest.raises(BadRequest):
+        reader.read({"model": "m", "messages": [*talk, {"role": "nobody", "content": "hm"}]})
+
+    after = reader.read({"model": "m", "messages": talk})
+
+    assert [item.id for item in after.items] == [
+        item.id for item in Reader(DEFAULT).read({"model": "m", "messages": talk}).items
+    ]
+    assert after.firsts == [0, 1]
+
+
+def test_a_mark_that_moves_changes_no_id_of_what_is_said_twice():
+    said = [{"role": role, "content": [{"type": "text", "text": "again"}]} for role in ("user", "assistant") * 3]
+    reader, fresh = Reader(DEFAULT), Reader(DEFAULT)
+    for n in range(1, len(said) + 1):
+        marked = {**said[n - 1], "content": [{**said[n - 1]["content"][0], "cache_control": {"type": "ephemeral"}}]}
+        last = reader.read({"model": "m", "messages": [*said[: n - 1], marked]})
+
+    assert [item.id for item in last.items] == [item.id for item in fresh.read({"model": "m", "messages": said}).items]

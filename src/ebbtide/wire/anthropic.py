@@ -38,21 +38,25 @@ def blocks(message: Any, path: str) -> list[Block]:
         return [text_block(role, content, content, locked=role == "system")]
     if not isinstance(content, list) or not content:
         return [Block(role, "opaque", "", content, canonical_json(content))]
-    return [_block(role, one, f"{path}.content.{i}") for i, one in enumerate(content)]
+    found: list[Block] = []
+    for i, one in enumerate(content):
+        if isinstance(one, dict):
+            found.append(_block(role, one))
+        elif isinstance(one, str):
+            found.append(text_block(role, one, one))
+        else:
+            raise BadRequest("a block must be an object", path=f"{path}.content.{i}")
+    return found
 
 
-def _block(role: Role, block: Any, path: str) -> Block:
-    if isinstance(block, str):
-        return text_block(role, block, block)
-    if not isinstance(block, dict):
-        raise BadRequest("a block must be an object", path=path)
+def _block(role: Role, block: dict[str, Any]) -> Block:
     kind = block.get("type")
     if kind == "text":
         return text_block(role, as_text(block.get("text")), block, locked=role == "system")
     if kind == "tool_use":
-        args = dumps(block.get("input"))
-        told = canonical_json([block.get("id"), block.get("name"), block.get("input")])
-        return Block("assistant", "call", args, block, told, as_text(block.get("name")), as_text(block.get("id")))
+        identity, called, given = block.get("id"), block.get("name"), block.get("input")
+        told = canonical_json([identity, called, given])
+        return Block("assistant", "call", dumps(given), block, told, as_text(called), as_text(identity))
     if kind == "tool_result":
         return _result(block)
     if kind in ("thinking", "redacted_thinking"):
@@ -72,19 +76,29 @@ def _block(role: Role, block: Any, path: str) -> Block:
 
 def _result(block: Mapping[str, Any]) -> Block:
     content = block.get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": as_text(content)}]
-    texts = [as_text(part.get("text")) if isinstance(part, dict) else as_text(part) for part in parts if _is_text(part)]
-    images = [_pixels(part) for part in parts if _is_image(part)]
-    others = [part for part in parts if not _is_text(part) and not _is_image(part)]
-    text = "\n".join(texts + [as_text(part) for part in others])
-    plain = not images and not others and len(texts) == 1
-    told = text if plain else canonical_json(content)
+    images: tuple[tuple[int, int] | None, ...] = ()
+    if isinstance(content, list):
+        text, told, images = _parts(content)
+    else:
+        text = told = as_text(content)
     flag = "error" if block.get("is_error") else "ok"
     call_id = as_text(block.get("tool_use_id"))
     return Block(
         "tool", "result", text, block, f"{call_id}\0{flag}\0{told}",
-        call_id=call_id, source="tool", media=len(images), pixels=tuple(images),
+        call_id=call_id, source="tool", media=len(images), pixels=images,
     )  # fmt: skip
+
+
+def _parts(content: list[Any]) -> tuple[str, str, tuple[tuple[int, int] | None, ...]]:
+    """The text of a result in parts, what its id is made of, and the size of its images."""
+    texts = [
+        as_text(part.get("text")) if isinstance(part, dict) else as_text(part) for part in content if _is_text(part)
+    ]
+    images = tuple(_pixels(part) for part in content if _is_image(part))
+    others = [part for part in content if not _is_text(part) and not _is_image(part)]
+    text = "\n".join(texts + [as_text(part) for part in others])
+    plain = not images and not others and len(texts) == 1
+    return text, text if plain else canonical_json(content), images
 
 
 def _is_text(part: Any) -> bool:
@@ -172,8 +186,11 @@ def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, 
 
 
 def breakpoints(message: Any) -> int:
-    content = message.get("content")
-    return sum(1 for block in content if "cache_control" in block) if isinstance(content, list) else 0
+    content, found = message.get("content"), 0
+    if isinstance(content, list):
+        for block in content:
+            found += "cache_control" in block
+    return found
 
 
 def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:

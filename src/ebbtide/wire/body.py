@@ -29,6 +29,8 @@ class Body:
     tree: dict[str, Any]
     key: str
     """`messages` or `input`."""
+    messages: list[Any]
+    """What stands under that key."""
     same: int
     """How many leading messages are unchanged since the body read before."""
     emit: Callable[[Tree], Any]
@@ -37,15 +39,10 @@ class Body:
     """The client's own messages, to recognise them next time."""
     text: _Text | None = field(default=None, repr=False)
 
-    @property
-    def messages(self) -> list[Any]:
-        found: list[Any] = self.tree[self.key]
-        return found
-
 
 def read_body(request: Mapping[str, Any] | bytes | bytearray | str, previous: Body | None = None) -> Body:
     """Read a request. What the previous one already held is recognised, not read again."""
-    if isinstance(request, Mapping):
+    if isinstance(request, (dict, Mapping)):
         return _read_mapping(request, previous)
     return _read_text(request, previous)
 
@@ -75,12 +72,12 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
         known, before = _common(previous.given, given), previous.messages
         origin = previous.emit.origin if isinstance(previous.emit, _Restore) else {}
     new = given[known:]
-    plain = [_plain(message, origin) for message in new]
+    plain = [message if _is_plain(message) else _plain(message, origin) for message in new]
     # Where nothing had to be made plain, the one copy of the client's list serves as both.
     messages = given if not origin and all(map(is_, plain, new)) else [*before[:known], *plain]
     tree = {**request, key: messages}
     emit = _Restore(request, key, messages, given, origin)
-    return Body(tree=tree, key=key, same=known, emit=emit, given=given)
+    return Body(tree, key, messages, known, emit, given)
 
 
 _NEAR = 4
@@ -94,6 +91,19 @@ def _common(before: list[Any], now: list[Any]) -> int:
         if (before if n == len(before) else before[:n]) == (now if n == len(now) else now[:n]):
             return n
     return next(i for i in range(most) if before[i] is not now[i] and before[i] != now[i])
+
+
+_ATOMS = frozenset((str, int, float, bool, type(None)))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `_plain` would find nothing to do, told by exact types; most messages are dicts, lists and strings."""
+    if type(value) is not dict and type(value) is not list:
+        return type(value) in _ATOMS
+    for part in value.values() if type(value) is dict else value:
+        if type(part) not in _ATOMS and not _is_plain(part):
+            return False
+    return True
 
 
 def _plain(value: Any, origin: dict[int, tuple[Any, Any]]) -> Any:
@@ -216,7 +226,7 @@ def _read_text(request: bytes | bytearray | str, previous: Body | None) -> Body:
     if not isinstance(given, list):
         raise BadRequest("must be a list of messages", path=key)
     emit = _Splice(doc, tree, dict(tree), key, list(given), raw)
-    return Body(tree=tree, key=key, same=same, emit=emit, given=given, text=doc)
+    return Body(tree, key, given, same, emit, given, doc)
 
 
 def _decode(raw: bytes) -> str:

@@ -6,10 +6,9 @@ message in place is not supported: an agent that does so must give a new object.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens import Estimator
@@ -47,11 +46,21 @@ class Request:
         return self.body.messages
 
     def original(self, message: int) -> Any:
-        return self.messages[message] if 0 <= message < len(self.messages) else None
+        messages = self.body.messages
+        return messages[message] if 0 <= message < len(messages) else None
 
     def blocks_in(self, message: int) -> int:
         after = self.firsts[message + 1] if message + 1 < len(self.firsts) else len(self.items)
         return after - self.firsts[message]
+
+
+class _Around(NamedTuple):
+    """System prompt and tools, and what is known of them."""
+
+    given: tuple[Any, Any]
+    system: str
+    tools: str
+    overhead: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -66,9 +75,10 @@ class Reader:
     pinned: Collection[str] = frozenset()
     """Ids of items that a person wants to stay."""
     _last: Request | None = None
-    _seen: Counter[str] = field(default_factory=Counter)
+    _seen: dict[str, int] = field(default_factory=dict)
+    """How often each content occurs in the last request."""
     _names: dict[str, str] = field(default_factory=dict)
-    _around: tuple[Any, Any] = (None, None)
+    _around: _Around | None = None
 
     def read(self, request: Mapping[str, Any] | bytes | bytearray | str, *, at: float | None = None) -> Request:
         last = self._last
@@ -78,8 +88,8 @@ class Reader:
             raise BadRequest(f"`{wire.key}` is missing", path=wire.key)
         if last is not None and last.wire is not wire:
             last, body.same = None, 0
+        around = self._surroundings(wire, body.tree)
         items, firsts, same = self._items(wire, body, last, at)
-        system, tools, overhead = self._surroundings(wire, body.tree, last)
         self._last = Request(
             wire=wire,
             body=body,
@@ -88,9 +98,9 @@ class Reader:
             firsts=firsts,
             model=str(body.tree.get("model") or ""),
             max_output=wire.max_output(body.tree),
-            system=system,
-            tools=tools,
-            overhead=overhead,
+            system=around.system,
+            tools=around.tools,
+            overhead=around.overhead,
             passthrough=wire.kept_by_server(body.tree),
             bound=wire.bound(body.tree),
         )
@@ -106,40 +116,49 @@ class Reader:
 
     def ids(self, wire: Wire, message: Any) -> list[str]:
         """The ids a message would get if it came next, without reading it in."""
-        seen = Counter[str]()
+        seen: dict[str, int] = {}
         found = []
         for block in wire.blocks(message, wire.key):
             mark = fingerprint(block.role, block.kind, block.canonical)
-            found.append(f"{mark}-{self._seen[mark] + seen[mark]}")
-            seen[mark] += 1
+            occurrence = seen.get(mark) or self._seen.get(mark, 0)
+            found.append(f"{mark}-{occurrence}")
+            seen[mark] = occurrence + 1
         return found
 
     def _items(
         self, wire: Wire, body: Body, last: Request | None, at: float | None
     ) -> tuple[tuple[Item, ...], list[int], int]:
-        kept: tuple[Item, ...] = ()
-        firsts: list[int] = []
-        if last is not None and body.same == len(last.messages):
-            kept, firsts = last.items, last.firsts
-        else:
-            if last is not None and body.same:
-                kept, firsts = last.items[: last.firsts[body.same]], list(last.firsts[: body.same])
-            self._seen = Counter(item.id.rpartition("-")[0] for item in kept)
+        messages, blocks = body.messages, wire.blocks
+        # All of the new messages first: one that is no message must not leave half of a request counted.
+        read = [blocks(messages[n], f"{wire.key}.{n}") for n in range(body.same, len(messages))]
+        kept, firsts = self._kept(last, body.same)
         new: list[Item] = []
-        messages = body.messages
-        for n in range(body.same, len(messages)):
+        for n, found in enumerate(read, body.same):
             firsts.append(len(kept) + len(new))
-            for block in wire.blocks(messages[n], f"{wire.key}.{n}"):
+            for block in found:
                 new.append(self._item(block, n, at))
         return kept + tuple(new), firsts, len(kept)
 
+    def _kept(self, last: Request | None, same: int) -> tuple[tuple[Item, ...], list[int]]:
+        """The items of the first messages of the last request, which this one has too, and where each begins."""
+        if last is None or not same:
+            self._seen = {}
+            return (), []
+        if same == len(last.messages):
+            return last.items, last.firsts
+        first = last.firsts[same]
+        for item in last.items[first:]:
+            self._seen[item.id.rpartition("-")[0]] -= 1
+        return last.items[:first], last.firsts[:same]
+
     def _item(self, block: Block, message: int, at: float | None) -> Item:
         mark = fingerprint(block.role, block.kind, block.canonical)
-        occurrence = self._seen[mark]
+        call_id = block.call_id
+        occurrence = self._seen.get(mark, 0)
         self._seen[mark] = occurrence + 1
         if block.kind == "call":
-            self._names[block.call_id] = block.name
-        id = f"{mark}-{occurrence}"
+            self._names[call_id] = block.name
+        id, ours = f"{mark}-{occurrence}", mark in self.ours
         return Item(
             id=id,
             message=message,
@@ -147,11 +166,11 @@ class Reader:
             kind=block.kind,
             text=block.text,
             tokens=self._tokens(block),
-            name=block.name or self._names.get(block.call_id, "") if block.call_id else "",
-            call_id=block.call_id,
+            name=block.name or self._names.get(call_id, "") if call_id else "",
+            call_id=call_id,
             # A note of ours comes back on the user's side, and is not the user's words for it.
-            tier=max(block.tier, HARNESS) if mark in self.ours else block.tier,
-            source=OURS if mark in self.ours else block.source,
+            tier=max(block.tier, HARNESS) if ours else block.tier,
+            source=OURS if ours else block.source,
             media=block.media,
             at=at,
             pinned=id in self.pinned,
@@ -169,18 +188,17 @@ class Reader:
             tokens += self.estimator.document(block.pages)
         return tokens
 
-    def _surroundings(
-        self, wire: Wire, tree: Mapping[str, Any], last: Request | None
-    ) -> tuple[str, str, tuple[int, int]]:
-        around = wire.surroundings(tree)
-        if last is not None and around == self._around:
-            return last.system, last.tools, last.overhead
-        self._around = around
-        system, tools = around
+    def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
+        system, tools = wire.surroundings(tree)
+        around = self._around
+        if around is not None and (system, tools) == around.given:
+            return around
         words = system if isinstance(system, str) else canonical_json(system) if system else ""
         schemas = tools if isinstance(tools, list) else []
         counted = sum(self.estimator.tool(canonical_json(tool)) for tool in schemas)
-        return digest(system), digest(tools), (self.estimator.text(words), counted)
+        overhead = self.estimator.text(words), counted
+        self._around = _Around((system, tools), digest(system), digest(tools), overhead)
+        return self._around
 
 
 def write(request: Request, view: View) -> list[Any]:
@@ -192,10 +210,13 @@ def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any
     """Entries that stand together in one message."""
     message = group[0].message
     original = request.original(message)
-    touched = any(entry.id in view.owner for entry in group) if view.owner else False
-    if original is not None and not touched and len(group) == request.blocks_in(message):
+    if original is not None and len(group) == request.blocks_in(message) and not _touched(view, group):
         return [original]
     return request.wire.compose(original, group)
+
+
+def _touched(view: View, group: Sequence[Item]) -> bool:
+    return bool(view.owner) and any(entry.id in view.owner for entry in group)
 
 
 def stand_in_marks(wire: Wire, messages: Sequence[Any]) -> set[str]:

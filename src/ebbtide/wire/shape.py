@@ -5,11 +5,11 @@ Everything that all wires share is here: the identity of a block, trust by who c
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Protocol
 
 from ebbtide.core.marks import Place
@@ -125,23 +125,26 @@ def _bare(value: Any) -> Any:
 def fingerprint(role: str, kind: str, canonical: str) -> str:
     """The content part of an item's id."""
     told = f"{role}\0{kind}\0{canonical}".encode("utf-8", "surrogatepass")
-    return f"{SCHEME}-{hashlib.blake2b(told, digest_size=10).hexdigest()}"
+    return f"{SCHEME}-{blake2b(told, digest_size=10).hexdigest()}"
 
 
 def digest(value: Any) -> str:
     """Hash of a part that has no place in ids: system prompt, tools, a message that went out."""
     told = canonical_json(value).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(told, digest_size=8).hexdigest()
+    return blake2b(told, digest_size=8).hexdigest()
+
+
+_TRUST: Mapping[Role, tuple[int, str]] = {
+    "system": (SYSTEM, "system"),
+    "assistant": (QUOTED, "assistant"),
+    "tool": (QUOTED, "tool"),
+}
 
 
 def trust(role: Role, text: str) -> tuple[int, str]:
     """Tier and source of a text by who could have written it."""
-    if role == "system":
-        return SYSTEM, "system"
-    if role == "assistant":
-        return QUOTED, "assistant"
-    if role == "tool":
-        return QUOTED, "tool"
+    if role != "user":
+        return _TRUST[role]
     tag = _INJECTED.match(text)
     if tag and (source := _INJECTED_TAGS.get(tag[1])):
         return HARNESS, source
@@ -169,17 +172,18 @@ def is_original(entry: Item) -> bool:
     return entry.id.startswith(f"{SCHEME}-")
 
 
+_SIDES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "user"}
+
+
 def grouped(entries: Sequence[Item]) -> Iterator[tuple[int, list[Item]]]:
     """Entries that stand in one message, in order."""
     group: list[Item] = []
+    message, side = 0, ""
     for entry in entries:
-        if group and (group[-1].message != entry.message or _side(group[-1]) != _side(entry)):
-            yield group[0].message, group
-            group = []
+        if entry.message != message or _SIDES[entry.role] != side:
+            if group:
+                yield message, group
+            group, message, side = [], entry.message, _SIDES[entry.role]
         group.append(entry)
     if group:
-        yield group[0].message, group
-
-
-def _side(entry: Item) -> str:
-    return "user" if entry.role == "tool" else entry.role
+        yield message, group

@@ -9,7 +9,7 @@ times what a quarter of its length says. The weights are those of a robust fit o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,6 +34,8 @@ def _table(classes: Mapping[str, bytes]) -> bytes:
     return bytes(table)
 
 
+_SLICES, _SLICE = 16, 1 << 8
+"""Longer texts are judged by slices from end to end, so that 100 MB cost what 4 KB do."""
 _LETTER, _CAPITAL, _DIGIT, _MARK, _NEWLINE, _OTHER = 1, 2, 4, 8, 16, 32
 _KIND = bytearray(256)
 """Each byte's class, a bit each; a capital has two, so that it continues a word and begins a run of capitals."""
@@ -54,25 +56,32 @@ _SCRIPT = _table(
         "e": bytes(range(0xF0, 0x100)),  # emoji
     }
 )
-_SLICES, _SLICE = 16, 1 << 8
-"""Longer texts are judged by slices from end to end, so that 100 MB cost what 4 KB do."""
 _NOT_CJK = bytes(set(range(256)) - set(range(0xE3, 0xEE)))
 
 
-def _ascii_weight(raw: bytes) -> float:
+def _lane(bits: int) -> int:
+    """These bits in each byte of the longest text that is looked at whole."""
+    return int.from_bytes(bytes((bits,)) * (4 * _SLICES * _SLICE + 2), "little")
+
+
+_LETTERS, _CAPITALS, _ALL_DIGITS, _MARKS = _lane(_LETTER), _lane(_CAPITAL), _lane(_DIGIT), _lane(_MARK)
+_DIGITS_OR_LINES = _lane(_DIGIT | _NEWLINE)
+
+
+def _ascii_weight(raw: bytes) -> int:
+    """In hundredths."""
     kinds = raw.translate(_KIND)
     # A class begins where its bit is set and the byte before lacks it: all places at once, as one large number.
     whole = int.from_bytes(kinds, "little")
-    begins = (whole & ~(whole << 8)).to_bytes(len(kinds) + 1, "little").count
+    begins = whole & ~(whole << 8)
     return (
-        0.46 * (begins(_LETTER) + begins(_LETTER | _CAPITAL))
-        + 0.70 * begins(_CAPITAL)  # inside a word
-        + 0.20 * kinds.count(_LETTER | _CAPITAL)
-        + 1.03 * begins(_MARK)
-        + 1.37 * begins(_DIGIT)
-        + 0.18 * kinds.count(_DIGIT)
-        + 1.37 * begins(_NEWLINE)
-        + 1.10 * kinds.count(_OTHER)  # a control character is a token in o200k and in Claude 2's vocabulary
+        46 * (begins & _LETTERS).bit_count()
+        + 70 * (begins & _CAPITALS & ~(begins << 1)).bit_count()  # inside a word
+        + 20 * (whole & _CAPITALS).bit_count()
+        + 103 * (begins & _MARKS).bit_count()
+        + 137 * (begins & _DIGITS_OR_LINES).bit_count()
+        + 18 * (whole & _ALL_DIGITS).bit_count()
+        + 110 * (kinds.count(_OTHER) if _OTHER in kinds else 0)  # a token in o200k and in Claude 2's vocabulary
     )
 
 
@@ -105,18 +114,16 @@ def _classes(text: str) -> float:
 def _weight(text: str) -> float:
     # The leading space makes the first character the beginning of its run. Lone surrogates are data like any other.
     raw = b" " + text.encode("utf-8", "surrogatepass")
-    weight = 0.1 * len(text) + _ascii_weight(raw)
+    weight = (10 * len(text) + _ascii_weight(raw)) / 100
     return weight if text.isascii() else weight + _script_weight(raw)
 
 
-def _units(text: str, unit: Unit) -> float:
-    if unit == "classes":
-        return _classes(text)
-    if unit == "utf8":
-        return len(text.encode("utf-8", "surrogatepass"))
-    if unit == "utf16":
-        return len(text.encode("utf-16-le", "surrogatepass")) // 2
-    return len(text)
+_UNITS: Mapping[Unit, Callable[[str], float]] = {
+    "classes": _classes,
+    "chars": len,
+    "utf8": lambda text: len(text.encode("utf-8", "surrogatepass")),
+    "utf16": lambda text: len(text.encode("utf-16-le", "surrogatepass")) // 2,
+}
 
 
 def _cjk(text: str) -> int:
@@ -159,10 +166,11 @@ class Estimator:
     def measure(self, text: str) -> float:
         """Tokens before rounding. Adds up: the measure of a whole is that of its parts, each given the character before
         it, so that a stream may be measured piece by piece and rounded once."""
+        units = _UNITS[self.unit](text)
         if self.cjk is None:
-            return _units(text, self.unit) / self.per_token
+            return units / self.per_token
         wide = _cjk(text)
-        return (_units(text, self.unit) - wide) / self.per_token + wide * self.cjk
+        return (units - wide) / self.per_token + wide * self.cjk
 
     def rounded(self, tokens: float) -> int:
         # Thousands of added parts drift in the last digits, and ceil would make a token of that.
@@ -176,8 +184,8 @@ class Estimator:
 
     def block(self, kind: Kind, text: str) -> int:
         """A whole block: its text and what the provider puts around a block of its kind."""
-        framing = {"call": self.per_call, "result": self.per_result}.get(kind, 0)
-        return self.text(text) + framing
+        tokens = self.rounded(self.measure(text)) if text else 0
+        return tokens + self.per_call if kind == "call" else tokens + self.per_result if kind == "result" else tokens
 
     def thinking(self, text: str, signature: str) -> int:
         """Clients often keep no more than a summary of the text, or nothing; all of it re-enters the prompt.

@@ -61,9 +61,10 @@ def harden(
     rules = _WIRES[wire]
     accepted = max(0, min(since, len(items)))
     start = rules.seam(items, accepted)
-    again = [id for item in items[start:accepted] for id in rules.call_ids(item)]
-    used = taken - frozenset(again) if again else taken
-    known = marked if start == accepted else None
+    used, known = taken, marked
+    if start < accepted:
+        again = {id for item in items[start:accepted] for id in rules.call_ids(item)}
+        used, known = taken - again if again else taken, None
     if not rules.check(body, start, used, known):
         return body, ()
     fixed, done = rules.repair(body, start, used)
@@ -77,7 +78,7 @@ def _unreadable(wire: WireName, body: Mapping[str, Any]) -> Finding | None:
     """The list of messages must be one. Responses also takes a bare string, or nothing beside a stored prompt."""
     if wire not in _WIRES:
         raise BadRequest(f"unknown wire {wire!r}")
-    if not isinstance(body, Mapping):
+    if not isinstance(body, (dict, Mapping)):
         return Finding(SHAPE, "", "a request is a JSON object")
     value = body.get(_LISTS[wire])
     if isinstance(value, list) or (wire == "openai_responses" and (value is None or isinstance(value, str))):

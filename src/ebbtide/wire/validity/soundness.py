@@ -16,11 +16,18 @@ DEPTH = 256
 
 
 def is_sound(value: Json, depth: int = DEPTH) -> bool:
-    """True for what is plainly fine: called on every request, so it builds nothing."""
+    """True for what is plainly fine: called on every request, so it builds nothing, and calls itself for the rare."""
     if isinstance(value, str):
         return value.isascii() or _encodes(value)
     if isinstance(value, dict):
-        return depth > 0 and all(is_sound(key) and is_sound(part, depth - 1) for key, part in value.items())
+        if depth <= 0:
+            return False
+        for key, part in value.items():
+            if not (type(key) is str and key.isascii()) and not is_sound(key):
+                return False
+            if not (type(part) is str and part.isascii()) and not is_sound(part, depth - 1):
+                return False
+        return True
     if isinstance(value, list | tuple):
         return depth > 0 and all(is_sound(part, depth - 1) for part in value)
     return not isinstance(value, float) or math.isfinite(value)
