@@ -307,7 +307,14 @@ def test_a_choice_that_forces_a_call_goes(choice: Any) -> None:
 
 @pytest.mark.parametrize(
     "choice",
-    ["auto", "none", {"type": "auto", "disable_parallel_tool_use": True}, {"type": "allowed_tools", "mode": "auto"}],
+    [
+        None,
+        "auto",
+        "none",
+        {"type": "none"},
+        {"type": "auto", "disable_parallel_tool_use": True},
+        {"type": "allowed_tools", "mode": "auto"},
+    ],
 )
 def test_any_other_choice_stays_for_it_is_part_of_what_is_cached(choice: Any) -> None:
     assert asked("anthropic", claude(USER, tool_choice=choice))["tool_choice"] == choice

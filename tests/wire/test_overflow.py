@@ -142,6 +142,8 @@ def test_what_is_about_something_else_is_no_overflow(who: str, status: int | Non
     [
         {"detail": [{"type": "missing", "msg": "Field required", "input": {"messages": "prompt is too long"}}]},
         {"error": {"message": "bad tool schema", "input": "context_length_exceeded"}},
+        {"error": {"message": "no", "metadata": {"raw": '{"detail": "no", "input": "context_length_exceeded"}'}}},
+        {"error": {"message": "cannot parse: " + "x" * 20_000 + " context_length_exceeded"}},
         {"error": {"message": "bad request"}, "messages": [{"content": "exceeds the available context size"}]},
     ],
 )
