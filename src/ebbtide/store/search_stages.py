@@ -19,7 +19,7 @@ _LITERAL = 10  # more of them that have the query letter by letter, if the words
 _LOOKED_AT = 2_000  # texts, for those: a word in more of them finds itself among the first
 _STRICT_TERMS = 24  # a query of more words is a sentence, and no other text holds all of it
 _GRAMS = 48  # enough to leave few texts, in which the whole is then looked for
-_LOOSE_TERMS = 24  # the rarest words of a long query say what it is about; more of them only cost time
+_LOOSE_TERMS = 32  # the rarest words of a long query say what it is about; more of them only cost time
 _ANY = 3
 """The last stage."""
 Places = list[tuple[int, float]]

@@ -16,17 +16,16 @@ from importlib.util import find_spec
 
 from ebbtide import __version__
 from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError, WontFit
-from ebbtide.fronts.cli import context, diff, explain, export, fit, gc, sessions, show, undo, verify, why
+from ebbtide.fronts.cli import context, diff, explain, export, fit, gc, recall, sessions, show, undo, verify, why
 from ebbtide.fronts.cli.screen import say
 
 DONE, OURS, THEIRS, TOO_LARGE = 0, 1, 2, 3
 INTERRUPTED, NO_READER = 130, 141
 """128 and the signal's number, as shells count."""
 
-_COMMANDS = (fit, context, explain, why, sessions, show, diff, undo, verify, gc, export)
+_COMMANDS = (fit, context, explain, why, recall, sessions, show, diff, undo, verify, gc, export)
 _ELSEWHERE = {
     "replay": "replay recorded sessions under several policies, and compare the bills",
-    "recall": "search what was taken out",
     "proxy": "an HTTP proxy before the provider",
     "run": "start an agent behind a proxy of its own",
     "chat": "the terminal agent",
@@ -42,6 +41,7 @@ Start here:
   ebb fit FILE              the same request, made to fit
   ebb explain FILE          what would leave, why, and what that saves
   ebb sessions              what is stored; then show, diff, why, undo
+  ebb recall TEXT           search all that was recorded, and read it back
 
 Files may be request bodies (Anthropic, OpenAI Chat, OpenAI Responses) or sessions recorded by
 Claude Code, Codex, pi, OpenCode, SWE-agent or a chat log. No file at hand? Add --example.

@@ -1,0 +1,1 @@
+"""Recall as an MCP server, over stdio. Needs the extra `mcp`; importing this does not."""
