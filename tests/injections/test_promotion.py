@@ -7,7 +7,7 @@ of this file's own making, which knows nothing of how the text was made plain. A
 - `speaker`   a line in the summary or record begins as if someone else spoke;
 - `stub`      it holds the head of a stub, or a token of a chat template;
 - `voice`     the words outside the quotation are not the ones of a fold of nothing;
-- `said`      the summary, which is the model's own voice, says the words that order or allow;
+- `said`      the summary says the words that order or allow in its own voice: not as a marked quotation from output;
 - `hidden`    the summary has letters that nobody sees;
 - `trust`     a word of it stands in an item above the lowest tier, or in the assistant's mouth.
 """
@@ -55,7 +55,9 @@ def worst_answer(said: str) -> str:
 def folded(injection: str) -> tuple[str, str]:
     """(summary as used, text of the fold); the injection stands in the tool's output, in the answer and in the record."""
     told = ["make: slow", injection, "looks at the tests"]
-    checked = check(worst_answer(injection), source=told, replaced_tokens=10_000, cap=2_000, count=len_of)
+    checked = check(
+        worst_answer(injection), source=told, outputs=[injection], replaced_tokens=10_000, cap=2_000, count=len_of
+    )
     text = fold_text(summary=checked.text, digest=injection, way_back="", automatic=True)
     return checked.text, text
 
@@ -76,8 +78,9 @@ def promoted(injection: Injection, summary: str, text: str) -> set[str]:
         {"voice"} if around(text) != around(fold_text(summary=summary and "x", digest="x", automatic=True)) else set()
     )
     wanted = [" ".join(re.sub(r"[*_`]", "", one).split()) for one in injection.canaries]
-    heard = " ".join(re.sub(r"[*_`]", "", as_read(summary)).split())
-    raw = " ".join(summary.lower().split())
+    voice = re.sub(r"“[^”]*” \(quoted from output\)", "", summary)
+    heard = " ".join(re.sub(r"[*_`]", "", as_read(voice)).split())
+    raw = " ".join(voice.lower().split())
     ways |= {"said"} if any(one in heard or one in raw for one in wanted) else set()
     ways |= {"hidden"} if any(unicodedata.category(c) in ("Cf", "Co") for c in summary) else set()
     return ways

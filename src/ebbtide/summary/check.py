@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ebbtide.summary.claims import Source, claims
+from ebbtide.summary.copied import quoted
 from ebbtide.summary.letters import harmless, plain, visible
 from ebbtide.summary.orders import disguised, paragraphs, told
 from ebbtide.summary.sections import is_heading, shorten
@@ -62,12 +63,14 @@ def check(
     stopped: str = "",
     source: Source | Sequence[str],
     trusted: Sequence[str] = (),
+    outputs: Sequence[str] = (),
     replaced_tokens: int,
     cap: int,
     count: Count,
     must: Sequence[str] = (),
 ) -> Checked:
-    """`source` is what was summarised, the earlier summary included; `trusted` the user's own messages.
+    """`source` is what was summarised, the earlier summary included; `trusted` the user's own messages; `outputs` what
+    tools returned, of which a copy is marked as a quotation.
 
     An order stays if the user gave it in these words. Nothing makes an approval stay: the user's words stand beside
     the summary, and whether they still allow anything is not for a summary to say.
@@ -79,7 +82,7 @@ def check(
     text = visible(found or "").strip()
     asked = source if isinstance(source, Source) else Source.of(source)
     text, dropped, statements = _struck(text, asked, [_words(one) for one in trusted])
-    text = harmless(text)
+    text = harmless(quoted(text, outputs, trusted))
     faults = tuple(_faults(text, dropped, statements, replaced_tokens, cap, count))
     if not faults and count(text) > cap:
         text, cut = _trimmed(text, cap, count)

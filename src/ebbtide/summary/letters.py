@@ -109,7 +109,7 @@ def _piled_up(text: str) -> list[int]:
 
 _ROLE = r"human|user|assistant|system|developer|model|ai|用户|使用者|助手|助理|系统|人类|开发者"
 _MARKS = re.compile(
-    rf"^[ \t>*_\#|•+-]*(?:{_ROLE})[ \t*_]*(?P<role>:)"
+    rf"^[ \t>*_\#|•+\"'“‘「-]*(?:{_ROLE})[ \t*_]*(?P<role>:)"
     r"|(?P<stub>[\[(])[ \t]*ebb[ \t]*:"
     r"|(?P<token><)[ \t]*\|"
     r"|(?P<inst>\[)[ \t]*/?[ \t]*(?:inst|sys|system_prompt|available_tools|tool_calls?|tool_results)[ \t]*\]"
