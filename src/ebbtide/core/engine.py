@@ -19,6 +19,7 @@ from ebbtide.core.view import View
 
 LEVELS = ("calm", "warning", "soft", "auto", "hard", "blocking")
 """From nothing to do, to refuse. The presets map their own levels onto these."""
+_FALLING = LEVELS[:0:-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,11 @@ class Levels:
 
     def at(self, tokens: int) -> str:
         """The highest level reached."""
-        return next((name for name in reversed(LEVELS[1:]) if self.reached(tokens, name)), LEVELS[0])
+        least = tokens if self.inclusive else tokens - 1
+        for name in _FALLING:
+            if least >= getattr(self, name):
+                return name
+        return LEVELS[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,8 @@ class Situation:
 
     def less(self, freed: int) -> Situation:
         """After so many estimated tokens left the view."""
+        if not freed:
+            return self
         tokens = max(0, self.tokens - round(freed * self.scale))
         share = tokens / self.tokens if self.tokens else 0.0
         return replace(self, tokens=tokens, utilisation=self.utilisation * share)
@@ -215,6 +222,10 @@ class _Draft:
         # What snip and clear freed is counted before anything heavier is considered (R043).
         rate = self.situation.scale_new / self.situation.scale if arriving else 1.0
         self.situation = self.situation.less(round(freed * rate))
+        if self.situation.scale_new == 0 and any(edit.first != edit.last for edit in taken):
+            # A bill says nothing about what a fold left of it (R044).
+            rest = after.tokens + self.situation.budget.overhead
+            self.situation = replace(self.situation, tokens=min(self.situation.tokens, rest))
 
 
 def plan(
@@ -297,6 +308,8 @@ def _uncovered(view: View, edits: Sequence[Edit]) -> list[Edit]:
     """
     spans = [(view.index[edit.after or edit.first], view.index[edit.after or edit.last]) for edit in edits]
     wide = [n for n, (lo, hi) in enumerate(spans) if lo < hi]
+    if not wide:
+        return list(edits)
     saved = [edit.saved for edit in edits]
     gone: set[int] = set()
     for n, (lo, hi) in enumerate(spans):

@@ -110,8 +110,8 @@ class Session:
         stood = request.wire.marks(tree) if marks or projection.marks_in(len(projection.marked)) else ((), _TTL)
         records = self._records(request, situation, projection, made, edits, now, stood)
         notes += yield from self._commit(records, now, may_edit)
-        # From here on the edits are those of the log: what is recorded is recognised by identity.
-        self._view = replace(view, edits=self.state.edits) if edits else view
+        # From here on the edits are those of the log: what is recorded is recognised by identity, and blobs let go.
+        self._view = View.of(view.items, self.state.edits) if edits else view
         projection.edits = self.state.edits
         self._projection = projection
         self._tell(made, edits, notes, projection)

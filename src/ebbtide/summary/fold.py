@@ -97,7 +97,7 @@ class Work:
         """The fold, with the answers there are."""
         written = self._written()
         path, blobs = self.leaving.keep("history", transcript_of(self._unfolded))
-        front, operator = self._front, tuple(item for item in self._covered if item.role == "system")
+        front, operator = self._front, self._held
         words, more = self._words()
         live = tuple(self._live())
         first, last = self._turns()
@@ -219,10 +219,12 @@ class Work:
 
     @cached_property
     def _unfolded(self) -> Sequence[Item]:
-        """Of these, what no earlier fold has written down already."""
-        index, earlier = self.view.index, [e for e in self.view.owner.values() if e.by in FOLDS]
-        done = max((index[edit.last] for edit in earlier if edit.last in index), default=-1)
-        return [item for item in self._covered if index[item.id] > done]
+        """Of these, what no recorded fold has written down already. One of the same plan goes, and its blobs with it."""
+        index, view = self.view.index, self.view
+        folds = {id(edit): edit for edit in view.owner.values() if edit.by in FOLDS}
+        kept = [edit for edit in folds.values() if not any(blob.text for blob in edit.blobs)]
+        done = {n for edit in kept for n in range(index[edit.first], index[edit.last] + 1)}
+        return [item for item in self._covered if index[item.id] not in done]
 
     @property
     def _told(self) -> Sequence[Item]:
@@ -274,9 +276,21 @@ class Work:
         whole = sum(item.tokens for item in found) <= self.situation.budget.window // 4
         return tuple(found) if whole else ()
 
+    @property
+    def _held(self) -> tuple[Item, ...]:
+        """What stays whatever folds: the operator's words, and what is pinned or locked, a call with its result.
+
+        Those on the user's side come first: they stand in the message that the fold begins.
+        """
+        fixed = [item for item in self._covered if item.role == "system" or item.pinned or item.locked]
+        pairs = {item.call_id for item in fixed if item.call_id}
+        ids = {item.id for item in fixed} - {item.id for item in self._front}
+        held = [item for item in self._covered if item.id in ids or (item.call_id and item.call_id in pairs)]
+        return (*(one for one in held if one.role == "user"), *(one for one in held if one.role != "user"))
+
     def _words(self) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
-        said = [item for item in self._covered if _speaks(item)]
-        if not said or not self.shape.words:
+        said = [item for item in self._covered if _speaks(item) and not item.pinned]
+        if not said:
             return (), ()
         shortened = {
             edit.first: edit.put[0]

@@ -29,7 +29,7 @@ class Fold:
     live: tuple[Item, ...] = ()
     """Files and notes as they are now."""
     operator: tuple[Item, ...] = ()
-    """The operator's messages inside the run: they stay."""
+    """The operator's messages inside the run, and what is pinned: they stay."""
     first_turn: int = 1
     last_turn: int = 1
     users: int = 0
@@ -79,5 +79,3 @@ class Shape:
     """From the item that an earlier fold left to the summary in it."""
     words: bool = True
     """Whether the user's messages are carried as they are."""
-    ledger: bool = True
-    """Whether the ledger's facts are shown beside a model's summary; without a model they are the summary."""

@@ -15,6 +15,10 @@ ACK = "Understood. I have the report and your messages, and go on from there."
 """Between the fold and what the user said next: two of the user's messages in a row are refused by some providers."""
 
 
+NO_SUMMARY = "No summary available."
+"""R161, R255."""
+
+
 def asking(style: Style) -> Callable[[Question], str]:
     """A question in this style."""
 
@@ -86,7 +90,7 @@ def templated(
         hint=hint,
         continuation=continuation,
     )
-    return Shape(ask=ask or asking(style), write=write, way=way, merge=merge, words=False, ledger=False, prior=_nothing)
+    return Shape(ask=ask or asking(style), write=write, way=way, merge=merge, words=False, prior=_nothing)
 
 
 def _nothing(_: str) -> str:
@@ -105,7 +109,7 @@ def _filled(
     hint: str,
     continuation: str,
 ) -> tuple[Item, ...]:
-    alone = counted.format(users=fold.users, assistants=fold.assistants) if counted else fold.digest
+    alone = counted.format(users=fold.users, assistants=fold.assistants) if counted else _unwritten(fold)
     told = analysed.format(analysis=fold.analysis, summary=fold.summary) if fold.analysis else fold.summary or alone
     numbers = {"first": fold.first_turn, "last": fold.last_turn}
     put: list[Item] = []
@@ -120,6 +124,13 @@ def _filled(
     if ack:
         put.append(fold.note(ack, role="assistant"))
     return (*put, *fold.operator)
+
+
+def _unwritten(fold: Fold) -> str:
+    """What stands for a summary that nobody wrote: the user's words and the ledger's facts."""
+    words = "\n".join(f"- {item.text}" for item in fold.words)
+    parts = ([f"The user's messages:\n{words}"] if words else []) + ([fold.digest] if fold.digest else [])
+    return "\n\n".join(parts) or NO_SUMMARY
 
 
 def in_place(text: str) -> Shape:
