@@ -1,0 +1,381 @@
+"""What was recorded is found: by name, by a part of it, in any script. The index is only a copy, and never in the way."""
+
+import os
+import sqlite3
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.core.shelf import digest
+from ebbtide.store.lines import Position
+from ebbtide.store.search import Index, Unusable
+from ebbtide.store.search_excerpt import excerpt
+from ebbtide.store.search_tables import Batch, Entry
+from ebbtide.store.search_words import grams_of, read_query, words_of
+
+
+def entry(n, text, **more):
+    return Entry(handle=f"e1-{n:020x}", text=text, digest=digest(text), message=n, role="tool", kind="result", **more)
+
+
+def at(lines):
+    return Position(offset=lines * 10, lines=lines)
+
+
+def filled(*texts, index=None, session="s", project=""):
+    """An index of these texts, in memory unless one is given."""
+    index = index or Index()
+    entries = [text if isinstance(text, Entry) else entry(n, text) for n, text in enumerate(texts)]
+    index.add(project, session, lambda start, _: Batch(entries=entries, position=at(len(entries))))
+    return index
+
+
+def found(index, query, *, session="s", project="", limit=5):
+    return [hit.entry.text for hit in index.search(read_query(query), project=project, session=session, limit=limit)]
+
+
+NOISE = [f"line {n} of a build log about widgets and gadgets" for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("def parse_http_header(line):", "parse_http_header"),
+        ("def parse_http_header(line):", "http"),
+        ("def parse_http_header(line):", "parseHttpHeader"),
+        ("client.parseHTTPHeader(x)", "parse_http_header"),
+        ("client.parseHTTPHeader(x)", "parsehttpheader"),
+        ("client.parseHTTPHeader(x)", "Header"),
+        ("open src/net/http/client.py:12", "src/net/http/client.py"),
+        ("open src/net/http/client.py:12", "http/client.py"),
+        ("open src/net/http/client.py:12", "client"),
+        ("open src/net/http/client.py:12", "lient.p"),
+        ("commit 9f8e7d6c5b4a39281706f5e4d3c2b1a098765432", "9f8e7d6"),
+        ("commit 9f8e7d6c5b4a39281706f5e4d3c2b1a098765432", "c2b1a098"),
+        ("exit status 137 after 48213 ms", "48213"),
+        ("exit status 137 after 48213 ms", "137"),
+        ("a.b.c-d_e::f", "b.c-d_e::f"),
+        ("连接被服务器拒绝", "拒绝"),
+        ("连接被服务器拒绝", "连接"),
+        ("连接被服务器拒绝", "服务器"),
+        ("连接被服务器拒绝", "绝"),
+        ("用户user_id为空", "用户user_id"),
+        ("エラーが発生しました", "発生"),
+        ("오류가 발생했습니다", "발생"),
+        ("Größe der Übertragung", "übertragung"),
+        ("say \"AND\" NOT near", '"AND" NOT'),
+        ("\ud800 lone half of a pair", "lone"),
+    ],
+)  # fmt: skip
+def test_a_name_is_found_whole_in_part_and_in_another_spelling(text, query):
+    assert text in found(filled(*NOISE, text), query)[:1]
+
+
+def test_a_word_of_two_chinese_characters_is_not_found_where_they_only_meet_across_a_break():
+    assert found(filled("连接", "天连。接地"), "连接") == ["连接"]
+
+
+@given(st.text(alphabet="abcXYZ_./-09é中文", min_size=3, max_size=30), st.data())
+def test_any_three_characters_of_a_text_that_are_a_part_of_a_name_find_it(text, data):
+    start = data.draw(st.integers(0, len(text) - 3))
+    part = text[start : start + data.draw(st.integers(3, len(text)))]
+    index = filled(text)
+    if not (part[0].isalnum() and part[-1].isalnum()):  # signs at the edges are no part of what is asked for
+        return
+
+    assert found(index, part) == [text]
+
+
+@given(st.text(max_size=80))
+def test_no_query_is_an_error(query):
+    filled("some text").search(read_query(query), project="", session="s", limit=5)
+
+
+@pytest.mark.parametrize(
+    "query", ['"', "AND", "a AND", "NEAR(a b)", "body:x", "^a*", "(", "a\0b", "x" * 9000, "w " * 999]
+)
+def test_signs_of_the_query_language_are_only_text(query):
+    filled("some text").search(read_query(query), project="", session="s", limit=5)
+
+
+def test_a_name_as_it_is_written_comes_before_its_other_spellings():
+    texts = [
+        "BaseCommit of base commit",
+        "base_commit base_commit base_commit",
+        "the baseCommit here, in a longer text",
+    ]
+
+    assert found(filled(*texts), "baseCommit")[0] == texts[2]
+
+
+def test_a_name_comes_before_longer_names_that_hold_it():
+    texts = ["reader", "unreadable reader_of readers reader2 and so on and on", "reading"]
+
+    assert found(filled(*texts), "reader")[0] == "reader"
+
+
+def test_case_and_signs_are_found_among_many_that_lack_them():
+    """The words alone are everywhere: the one text that has the query letter by letter must still come first."""
+    texts = [f"we removed {n} things, removed them" for n in range(60)]
+
+    assert found(filled(*texts, "x " * 300 + "Removed."), "Removed.")[0].endswith("Removed.")
+
+
+def test_of_equals_the_newer_comes_first():
+    assert found(filled("alpha beta one", "alpha beta two"), "alpha") == ["alpha beta two", "alpha beta one"]
+
+
+def test_the_more_specific_comes_first():
+    long = "config " + "many other words about nothing at all " * 40
+
+    assert found(filled("config of the parser", long), "config")[0] == "config of the parser"
+
+
+def test_equal_texts_are_one_hit_that_counts_them_and_names_the_newest():
+    hits = filled("same text", "other", "same text").search(read_query("same"), project="", session="s", limit=5)
+
+    assert [(hit.entry.message, hit.copies) for hit in hits] == [(2, 2)]
+
+
+def test_a_result_is_found_by_the_file_and_the_command_that_it_answers():
+    read = entry(101, "no such words", name="Read", path="src/gauge.py")
+    ran = entry(102, "3 passed", name="Bash", about='{"command": "pytest tests/gauge"}')
+
+    index = filled(*NOISE, read, ran)
+
+    assert found(index, "src/gauge.py") == ["no such words"]
+    assert found(index, "pytest gauge")[0] == "3 passed"
+
+
+def test_what_says_it_comes_before_what_only_answers_a_call_that_does():
+    answers = [entry(100 + n, f"answer {n}", name="Bash", about="workdir of the call") for n in range(30)]
+
+    assert found(filled(*answers, "where workdir is explained"), "workdir")[0] == "where workdir is explained"
+
+
+def test_a_sentence_finds_the_text_that_shares_its_rare_words():
+    question = "请问 why does the connection to postgres time out when the pool is exhausted"
+    common = [f"why does the {n} to time out when it is" for n in range(40)]
+
+    assert found(filled(*common, "a pool, exhausted"), question)[0] == "a pool, exhausted"
+
+
+def test_a_chinese_sentence_finds_a_text_that_shares_words_with_it():
+    assert found(filled("数据库连接超时", "天气很好"), "为什么数据库总是超时")[0] == "数据库连接超时"
+
+
+def test_a_session_finds_only_its_own_and_a_project_all_of_its_sessions():
+    index = filled("alpha one", session="a", project="p")
+    filled("alpha two", index=index, session="b", project="p")
+    filled("alpha three", index=index, session="a", project="q")
+
+    assert found(index, "alpha", session="a", project="p") == ["alpha one"]
+    assert sorted(found(index, "alpha", session="", project="p")) == ["alpha one", "alpha two"]
+    assert found(index, "lph", session="b", project="p") == ["alpha two"]
+    assert found(index, "alpha", session="c", project="p") == []
+
+
+def test_the_limit_is_kept():
+    assert len(found(filled(*NOISE), "widgets", limit=7)) == 7
+
+
+def test_encoded_pictures_are_not_indexed_but_what_stands_around_them_is():
+    index = filled("before " + "iVBORw0KGgo" * 200 + " after")
+
+    assert found(index, "after")
+    assert not found(index, "iVBORw0KGgo")
+
+
+# --- the file ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "index.sqlite"
+
+
+def test_what_was_added_is_there_for_another_process(path):
+    filled("alpha", index=Index(str(path)))
+
+    assert found(Index(str(path)), "alpha") == ["alpha"]
+
+
+def test_only_what_is_new_is_asked_for_and_a_batch_counts_once(path):
+    asked = []
+
+    def fill(start, _):
+        asked.append(start)
+        return Batch(entries=[entry(len(asked), f"alpha {len(asked)}")], position=at(len(asked)))
+
+    Index(str(path)).add("", "s", fill)
+    Index(str(path)).add("", "s", fill)
+
+    assert asked == [Position(), at(1)]
+    assert Index(str(path)).position("", "s") == at(2)
+
+
+def test_a_batch_that_fails_leaves_nothing(path):
+    index = Index(str(path))
+
+    def fill(start, _):
+        raise RuntimeError("half-way")
+
+    with pytest.raises(RuntimeError):
+        index.add("", "s", fill)
+
+    assert index.position("", "s") == Position()
+
+
+def test_an_item_that_is_recorded_again_moves_to_its_newest_place():
+    index = filled(entry(1, "alpha one"), entry(2, "alpha two"))
+    index.add("", "s", lambda start, _: Batch(entries=[entry(1, "alpha one")], position=at(3)))
+
+    assert found(index, "alpha") == ["alpha one", "alpha two"]
+
+
+def test_a_stored_result_gives_its_name_to_the_item_with_its_text():
+    blob = Entry(handle="t1.txt", text="alpha", digest=digest("alpha"), kind="blob", blob="t1.txt")
+
+    hits = filled(entry(1, "alpha"), blob).search(read_query("alpha"), project="", session="s", limit=5)
+
+    assert [(hit.entry.handle, hit.entry.blob, hit.copies) for hit in hits] == [(f"e1-{1:020x}", "t1.txt", 1)]
+
+
+def test_only_its_owner_can_read_it_whatever_the_umask(path):
+    before = os.umask(0)
+    try:
+        filled("alpha", index=Index(str(path)))
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_deleted_while_open_it_begins_anew(path):
+    index = filled("alpha", index=Index(str(path)))
+
+    path.unlink()
+
+    assert index.position("", "s") == Position()
+    assert found(filled("beta", index=index), "beta") == ["beta"]
+    assert path.exists()
+
+
+def test_what_a_deleted_index_left_behind_is_not_played_into_the_new_one(path):
+    filled("alpha", index=Index(str(path)))
+    journal = path.with_name("index.sqlite-journal")
+    journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\xff" * 2000)
+    path.unlink()
+
+    assert found(filled("beta", index=Index(str(path))), "beta") == ["beta"]
+    assert not journal.exists()
+
+
+def damaged(path, how):
+    data = path.read_bytes()
+    if how == "not a database":
+        path.write_bytes(b"no database at all" * 100)
+    elif how == "cut short":
+        path.write_bytes(data[: len(data) // 2])
+    elif how == "overwritten":
+        path.write_bytes(data[:4096] + b"\x5a" * (len(data) - 4096))
+    elif how == "another version":
+        with sqlite3.connect(path) as db:
+            db.execute("PRAGMA user_version = 99")
+    elif how == "another program's":
+        path.unlink()
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TABLE entry (x)")
+
+
+def used(index):
+    found(index, "alpha")
+    index.add("", "s", lambda start, known: Batch(entries=[entry(n, f"x {n}") for n in range(99)], position=start))
+
+
+@pytest.mark.parametrize("how", ["not a database", "cut short", "overwritten", "another version", "another program's"])
+def test_a_damaged_file_is_replaced_at_the_second_try(path, how):
+    index = filled(*NOISE, *(f"alpha {n}" for n in range(200)), index=Index(str(path)))
+    index.close()
+    damaged(path, how)
+    index = Index(str(path))
+
+    with pytest.raises(Unusable):
+        used(index)
+
+    assert found(filled("alpha", index=index), "alpha") == ["alpha"]
+
+
+def test_a_locked_file_is_told_and_stays_as_it_is(path):
+    filled("alpha", index=Index(str(path)))
+    holder = sqlite3.connect(path)
+    holder.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.raises(Unusable, match="locked"):
+            found(Index(str(path)), "alpha")
+    finally:
+        holder.rollback()
+        holder.close()
+
+    assert found(Index(str(path)), "alpha") == ["alpha"]
+
+
+def test_a_link_in_its_place_is_not_followed(path, tmp_path):
+    target = tmp_path / "precious"
+    target.write_text("keep me")
+    path.symlink_to(target)
+
+    with pytest.raises(Unusable):
+        filled("alpha", index=Index(str(path)))
+
+    assert target.read_text() == "keep me"
+    assert path.is_symlink()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    with pytest.raises(Unusable):
+        filled("alpha", index=Index(str(tmp_path / "missing" / "index.sqlite")))
+
+
+# --- words and excerpts ------------------------------------------------------------------------------------------
+
+
+def test_words_are_the_small_words_of_names_and_pairs_of_characters():
+    assert words_of("parseHTTPHeader snake_case x86_64 连接被") == "parse http header snake case x86 64 连接 接被 被"
+
+
+def test_grams_are_every_three_neighbours_once():
+    assert grams_of("ABABA") == ("aba", "bab")
+
+
+def test_an_excerpt_begins_on_the_line_of_the_match_and_marks_it():
+    query = read_query("parse_header")
+
+    shown = excerpt("first\nsecond\n    x = parseHeader(y)\nlast", query, query.terms)
+
+    assert (shown.line, shown.snippet) == (3, "    x = parseHeader(y)\nlast")
+    assert [shown.snippet[a:b] for a, b in shown.spans] == ["parseHeader"]
+
+
+@given(st.text(max_size=600), st.text(min_size=1, max_size=20))
+def test_an_excerpt_is_a_bounded_piece_of_the_text_and_its_marks_lie_in_it(text, asked):
+    query = read_query(asked)
+
+    shown = excerpt(text, query, query.terms)
+
+    assert shown.snippet == text[shown.start : shown.start + len(shown.snippet)]
+    assert len(shown.snippet) <= 280
+    assert shown.line == text.count("\n", 0, shown.start) + 1
+    ends = [0, *(place for span in shown.spans for place in span), len(shown.snippet)]
+    assert ends == sorted(ends)
+
+
+def test_a_match_far_into_a_long_line_is_still_shown():
+    query = read_query("needle")
+
+    shown = excerpt("x" * 5000 + " needle " + "y" * 5000, query, query.terms)
+
+    assert "needle" in shown.snippet
+    assert len(shown.snippet) <= 280
