@@ -176,8 +176,11 @@ def since(log: Reader, position: Position) -> Reading | None:
         if not begun:
             raise
         return None
-    exchanged = begun and any(one.kind == "gap" and one.offset == position.offset for one in reading.damage)
-    return None if exchanged else reading
+    here = [one.kind for one in reading.damage if one.offset == position.offset] if begun else []
+    if here == ["torn"]:
+        # A write that was cut short, unless we stand in the middle of another log's line.
+        return reading if log.read().position == position else None
+    return None if here else reading
 
 
 def _whole(raw: object) -> str:
