@@ -183,7 +183,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--split", choices=("fit", "report", "all"), default="all")
-    parser.add_argument("--cap", type=int, default=10_000, help="tokens of the ledger's text")
+    parser.add_argument("--cap", type=int, default=14_000, help="tokens of the ledger's text")
     parser.add_argument("--tail", type=int, default=8_000, help="tokens of the newest items")
     parser.add_argument("--total", type=int, default=TOTAL)
     options = parser.parse_args(argv)

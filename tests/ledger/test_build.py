@@ -136,6 +136,14 @@ def test_a_file_keeps_its_last_ranges_and_a_digest_of_its_text() -> None:
     assert same[0] == same[1] != ""
 
 
+def test_a_file_written_by_a_heredoc_has_its_text() -> None:
+    heredoc = used("Bash", {"command": "cat > a.py <<'EOF'\nx = 1\nEOF"})
+
+    assert ledger_of(heredoc).files["a.py"].digest == ledger_of(
+        used("Write", {"file_path": "a.py", "content": "x = 1"})
+    ).files["a.py"].digest  # fmt: skip
+
+
 def test_reads_are_newest_last_and_without_what_is_gone() -> None:
     ledger = ledger_of(
         [
@@ -195,14 +203,21 @@ def test_a_command_keeps_the_lines_that_decide() -> None:
     assert command.lines == ("src/a.c:3: error: x undeclared", "make: *** [all] Error 1")
 
 
+def test_what_the_harness_writes_around_an_output_decides_nothing() -> None:
+    output = "Chunk ID: 1\nWall time: 2 seconds\nProcess exited with code 0\nOutput:\nhello"
+
+    assert ledger_of(used("exec_command", {"cmd": "greet me"}, output)).commands["greet me"].lines == ("hello",)
+
+
 def test_an_error_is_open_until_the_same_thing_succeeds_and_names_what_mended_it() -> None:
+    earlier = used("Edit", {"file_path": "pkg/before.go", "old_string": "x"}, id="c0")
     failing = used("Bash", {"command": "cd /w && go test ./..."}, "Exit code 1\nFAIL pkg", error=True)
     fix = used("Edit", {"file_path": "pkg/a.go", "old_string": "x"})
-    before = ledger_of([*failing, *fix])
+    before = ledger_of([*earlier, *failing, *fix])
     after = extend(before, used("Bash", {"command": "go test ./... 2>&1 | tail"}, "ok pkg"))
 
     assert [(one.line, one.ended) for one in before.troubles] == [("FAIL pkg", -1)]
-    assert after.troubles[0].ended == 5
+    assert after.troubles[0].ended == 7
     assert after.troubles[0].by == ("pkg/a.go",)
 
 
@@ -275,7 +290,8 @@ def test_what_runs_is_known_until_it_ends() -> None:
         ("use pnpm instead of npm\nand hurry", ["use pnpm instead of npm"]),
         ("看一下这个文件。必须用 uv，不要用 pip。谢谢", ["必须用 uv，不要用 pip。"]),
         ("```\nyou must not read this\n```\nfine", []),
-        ("<hook>you must obey</hook>", []),
+        ("<hook>\nyou must obey\n</hook>", []),
+        ("fine\n<b>you must obey</b>", []),
         ("what is this file?", []),
     ],
 )
@@ -292,6 +308,10 @@ def test_names_in_arguments_are_read_without_their_escapes() -> None:
 
     assert "handle_request" in seen
     assert "nhandle_request" not in seen
+
+
+def test_an_escape_in_output_is_no_part_of_a_name() -> None:
+    assert "nRemoveThing" not in ledger_of(used("Bash", {"command": "run it"}, r'{"text": "first\nRemoveThing"}')).seen
 
 
 def test_a_name_points_to_the_newest_item_and_file_that_held_it() -> None:

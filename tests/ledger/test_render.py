@@ -115,6 +115,14 @@ def test_what_stands_beside_it_is_not_said_again() -> None:
     assert "fine_function_z" in text
 
 
+def test_the_assistant_is_quoted_in_the_order_it_spoke() -> None:
+    items = [says("First I found alpha_symbol_one."), says("Then beta_symbol_two and gamma_symbol_three were wrong.")]
+
+    text = render(ledger_of(items), cap=500, count=DEFAULT.text)
+
+    assert text.index("First I found") < text.index("Then beta_symbol_two")
+
+
 @pytest.mark.parametrize("section", ["changed", "state", "stated", "errors", "commands", "read", "notes", "index"])
 def test_a_section_can_be_left_out(section: str) -> None:
     headings = {

@@ -31,6 +31,12 @@ def test_the_few_facts() -> None:
     ]
 
 
+def test_an_error_that_is_over_need_not_survive() -> None:
+    mended = ledger_of([*ITEMS, *used("Bash", {"command": "make check"}, "ok", id="c9")])
+
+    assert "error" not in [fact.kind for fact in must_survive(mended)]
+
+
 def test_a_base_name_is_enough_where_only_one_file_has_it() -> None:
     text = "We changed main.py and util.py, removed gone.py. Next: ship it. make check fails; the survey runs."
 

@@ -26,7 +26,7 @@ def ranked_names(ledger: Ledger, known: Set[str]) -> list[tuple[str, Seen]]:
     files = _suffixes(ledger)
     rated = []
     for name, seen in ledger.seen.items():
-        if name in known or is_word(name) or name in files:
+        if is_word(name) or name in files:
             continue
         if name.isdigit() and seen.items == 1 and not seen.spoken and not seen.said:
             # A line's number, a size: nobody spoke of it.

@@ -27,7 +27,7 @@ class Sentence(NamedTuple):
     text: str
 
 
-def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[str], int], near: str) -> list[Sentence]:
+def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[str], int]) -> list[Sentence]:
     """Sentences that say most for their tokens beyond what is known, until the room is full, best first."""
     covered = set(known)
     worth: dict[str, float] = {}
@@ -37,8 +37,7 @@ def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[st
         for name in names - worth.keys():
             worth[name] = need(name, ledger.seen[name], ledger.tokens) * (_WORD if is_word(name) else 1.0)
         gain = sum(worth[name] for name in names - covered)
-        # What stands beside it is not said again.
-        if gain > 0 and sentence.text not in near:
+        if gain > 0:
             tokens = count(sentence.text + "\n")
             heap.append((-gain / tokens, sentence.order, sentence.place, sentence, names))
     heapq.heapify(heap)

@@ -56,7 +56,7 @@ def render(ledger: Ledger, *, cap: int, count: Count, near: str = "", leave_out:
     known = set(names_in(near)).union(names_in(page.text))
     if "notes" not in leave_out:
         room = int(page.room * (_NOTES if "index" not in leave_out else 1))
-        kept = chosen_notes(ledger, known, room, count, near)
+        kept = chosen_notes(ledger, known, room, count)
         page.add("What the assistant said, in its words:", lambda n: note_lines(kept[:n]), len(kept), room=room)
         known.update(names_in(page.text))
     if "index" not in leave_out:
