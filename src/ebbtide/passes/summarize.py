@@ -43,7 +43,7 @@ def summarize(
         return
     keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
     stop = answered if answered is not None else _stop(view, situation, keep, shape)
-    if stop is None or stop <= start or _new(view, start, stop, shape) == 0:
+    if stop is None or stop <= start or _new(view, start, stop) == 0:
         return
     run = Run(start=start, stop=stop)
     leaving = Leaving(by="summarize", view=view, situation=situation)
@@ -109,15 +109,16 @@ def _behind_operator(view: View) -> int:
     return next((n for n, entry in enumerate(view.entries) if entry.role != "system"), len(view.entries))
 
 
-def _new(view: View, start: int, stop: int, shape: Shape) -> int:
-    """Tokens in the run that a fold would take and none stands for yet."""
-    run = view.entries[start:stop]
-    return sum(entry.tokens for entry in run if not (is_fold(view, entry) or _is_carried(entry, shape)))
+def _new(view: View, start: int, stop: int) -> int:
+    """Tokens in the run that a fold would take and none stands for yet: words alone are no reason for one."""
+    run = (entry for entry in view.entries[start:stop] if not is_fold(view, entry))
+    return sum(entry.tokens for entry in run if entry.role in ("assistant", "tool") or entry.kind != "text")
 
 
 def _is_carried(entry: Item, shape: Shape) -> bool:
     """Whether a fold hands this on as it is."""
-    return entry.role == "system" or (shape.words and entry.role == "user" and entry.tier <= USER)
+    words = shape.words and (entry.role, entry.kind) == ("user", "text") and entry.tier <= USER
+    return words or entry.role == "system" or entry.pinned or entry.locked
 
 
 def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | None:

@@ -74,6 +74,11 @@ class Work:
         return sum(entry.tokens for entry in self._entries)
 
     @property
+    def answer(self) -> Answer | None:
+        """What was said of the whole run, if somebody was asked."""
+        return self.situation.folding.answers.get(self._ask(self.shape.way).key)
+
+    @property
     def by(self) -> str:
         return self.leaving.by
 
@@ -183,7 +188,7 @@ class Work:
             return replace(none, text=folding.summary, failed="")
         if not folding.asks and not folding.answers:
             return none
-        whole = folding.answers.get(self._ask(self.shape.way).key)
+        whole = self.answer
         if whole is None:
             return none
         if not whole.failed:
