@@ -224,7 +224,7 @@ class Work:
 
     @cached_property
     def _unfolded(self) -> Sequence[Item]:
-        """Of these, what no recorded fold has written down already. One of the same plan goes, and its blobs with it."""
+        """Of these, what no recorded fold wrote down already. One of the same plan goes, and its blobs with it."""
         index, view = self.view.index, self.view
         folds = {id(edit): edit for edit in view.owner.values() if edit.by in FOLDS}
         kept = [edit for edit in folds.values() if not any(blob.text for blob in edit.blobs)]
