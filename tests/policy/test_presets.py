@@ -106,7 +106,7 @@ def test_what_cannot_fit_is_refused_with_what_it_is_made_of_and_what_would_help(
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("last", ["result", "words"])
 def test_where_the_newest_messages_are_too_large_they_give_way_too(name, last):
-    """The last resort: an old result first, then what the assistant said. The user's words stay."""
+    """A fold, or the last resort: an old result first, then what the assistant said. The user's words stay."""
     large = "ab " * 6_000
     middle = [*step(0, "other", large), said("ok")] if last == "result" else [said(large)]
     messages = [user("begin"), *middle, user("next")]
@@ -118,7 +118,8 @@ def test_where_the_newest_messages_are_too_large_they_give_way_too(name, last):
     assert (large in out) is False
     assert "begin" in out
     assert "next" in out
-    assert ('"t0"' in out) is (last == "result"), "the call stays, so the model knows what it did"
+    if not any(edit.by == "summarize" for edit in ready.report.edits):
+        assert ('"t0"' in out) is (last == "result"), "the call stays, so the model knows what it did"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -153,7 +154,7 @@ def test_every_plan_can_be_made_again_from_the_log(name):
 def test_what_left_is_on_disk_whole(name, tmp_path):
     messages = [*session(18, 300), said("ok"), user("next")]
     ctx = context(name, window=40_000, store=tmp_path, session="s")
-    billed(ctx, messages, input=50_000)
+    billed(ctx, messages, input=39_000)
     ready = ctx.prepare(body([*messages, said("ok"), user("more")]))
 
     out = json.dumps(ready.body)

@@ -59,11 +59,15 @@ def history(tokens):
     return [*(m for turn in turns for m in turn), user("next")]
 
 
-def test_above_hard_the_oldest_leave_with_the_seeds_note_and_the_user_stays():
+def broken(_request):
+    raise RuntimeError("the compactor is down")
+
+
+def test_where_the_compactor_fails_the_oldest_leave_with_the_seeds_note_and_the_user_stays():
     """R189, R192, R252: oldest first, so the newest turns are whole."""
     messages = history(181_000)
 
-    ready = context("region").prepare(body(messages))
+    ready = context("region", summarizer=broken).prepare(body(messages))
 
     out = str(ready.body["messages"])
     assert NOTE in out
@@ -72,11 +76,39 @@ def test_above_hard_the_oldest_leave_with_the_seeds_note_and_the_user_stays():
     assert {f"t{n}" for n in (7, 8, 9)} <= results(ready).keys()
 
 
-def test_between_soft_and_hard_nothing_is_lost_without_a_summary():
-    ready = context("region").prepare(body(history(170_000)))
+def test_between_soft_and_hard_nothing_is_lost_where_the_compactor_fails():
+    ready = context("region", summarizer=broken).prepare(body(history(170_000)))
 
     assert ready.report.level == "auto"
     assert ready.report.edits == ()
+
+
+def test_the_largest_regions_fold_where_they_stand_until_it_is_half_full():
+    """R189-R194, R199: words stay, the newest four turns and 20,000 tokens stay, summaries are never folded again."""
+    sizes = [10_000, 40_000, 20_000, 30_000, 12_000, 11_000]
+    turns = ([user(f"do {n}"), *step(n, "Read", "ab" * (2 * size)), said(f"did {n}")] for n, size in enumerate(sizes))
+    later = ([user(f"and {n}"), *step(10 + n, "Read", "ab" * 14_000), said(f"ok {n}")] for n in range(4))
+    messages = [m for turn in (*turns, *later) for m in turn] + [user("next")]
+    asked = []
+
+    def summarizer(request):
+        asked.append(request)
+        return "The file has ab."
+
+    ctx = context("region", summarizer=summarizer)
+    ready = ctx.prepare(body(messages))
+
+    out = str(ready.body["messages"])
+    folded = [edit for edit in ready.report.edits if edit.by == "fold_regions"]
+    assert [text.text for edit in folded for text in edit.put] == [
+        "[compacted summary of turns 2-2]\nThe file has ab.",
+        "[compacted summary of turns 4-4]\nThe file has ab.",
+    ]
+    assert ready.report.tokens_after <= 100_000
+    assert [request["max_tokens"] for request in asked] == [8_000 + 200, 6_000 + 200]
+    assert all("tools" not in request and len(request["messages"]) == 1 for request in asked)
+    assert all(f"do {n}" in out and f"did {n}" in out for n in range(6))
+    assert ctx.prepare(body(messages)).report.edits == ()
 
 
 def test_where_nothing_can_be_taken_out_it_says_so():

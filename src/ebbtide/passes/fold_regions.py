@@ -46,7 +46,9 @@ def fold_regions(
             break
         asked += work.open_asks()
         saved += round((work.tokens - work.tokens // REGION_SHARE) * situation.scale)
-    yield from asked or (work.edit for work in chosen)
+    # Where the compactor failed the oldest leave instead, with the seed's note, once the window forces it (R252).
+    down = any(work.answer and work.answer.failed for work in chosen)
+    yield from asked or (work.edit for work in chosen if not down or (work.answer and not work.answer.failed))
 
 
 def _work(leaving: Leaving, shape: Shape, run: Run) -> Work:
