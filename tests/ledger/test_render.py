@@ -123,6 +123,12 @@ def test_the_assistant_is_quoted_in_the_order_it_spoke() -> None:
     assert text.index("First I found") < text.index("Then beta_symbol_two")
 
 
+def test_a_sentence_that_adds_no_name_is_left_out() -> None:
+    items = [says("Look at alpha_symbol_one now."), says("So alpha_symbol_one it is.")]
+
+    assert render(ledger_of(items), cap=500, count=DEFAULT.text).count("alpha_symbol_one") == 1
+
+
 @pytest.mark.parametrize("section", ["changed", "state", "stated", "errors", "commands", "read", "notes", "index"])
 def test_a_section_can_be_left_out(section: str) -> None:
     headings = {

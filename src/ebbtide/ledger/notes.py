@@ -46,9 +46,10 @@ def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[st
         _, order, place, sentence, names = heapq.heappop(heap)
         tokens = count(sentence.text + "\n")
         rate = sum(worth[name] for name in names - covered) / tokens
+        if rate <= 0:
+            continue
         if heap and -rate > heap[0][0]:
-            if rate > 0:
-                heapq.heappush(heap, (-rate, order, place, sentence, names))
+            heapq.heappush(heap, (-rate, order, place, sentence, names))
             continue
         room -= tokens
         covered |= names
