@@ -1,12 +1,14 @@
 """What a fold leaves of what is needed: files changed, files read, and the names the agent goes on to use.
 
-    python benchmarks/retention.py [--data DIR] [--json] [--cap N] [--tail N] [--total N] [--split fit|report|all]
+    python benchmarks/retention.py [--data DIR] [--json] [--fold parts|context] [--split fit|report|all]
+                                   [--cap N] [--tail N] [--total N]
 
-At every recorded compaction point the history is folded without a model: the ledger's text, the user's messages, and a
-tail of the newest items, together within `--total` tokens by the library's own estimate. The same is asked of the
-summary that the client's own compaction left there. A name is visible if it stands in what is left; `dir/: a, b` is
-read as the paths it says. A file is named if its whole path is; for the recorded summaries, which name files as people
-do, if its base name is. Weights and the split were fitted on sessions whose sha256 is even (`fit`).
+At every recorded compaction point the history is folded without a model. `parts`: the ledger's text, the user's
+messages and a tail of the newest items, put together here within `--total` tokens by the library's own estimate, to
+find the best split. `context`: what `Context.compact` leaves, as its users get it. The same is asked of the summary
+that the client's own compaction left there. A name is visible if it stands in what is left; `dir/: a, b` is read as the
+paths it says. A file is named if its whole path is; for the recorded summaries, which name files as people do, if its
+base name is. Weights and the split were fitted on sessions whose sha256 is even (`fit`).
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from retention_points import Point, points, words
@@ -25,12 +28,17 @@ from retention_points import Point, points, words
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import USER, Item
 from ebbtide.core.view import View
+from ebbtide.drive.context import Context
 from ebbtide.ledger import ledger_of, render
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 TARGETS = {"changed": 0.99, "read": 0.90, "names": 0.80}
 TOTAL = 25_000
+WINDOW = 200_000
+"""As the recorded Claude Code sessions had it."""
 _GROUPED = re.compile(r"^(\S+/): (.+)$", re.MULTILINE)
 
 
@@ -92,9 +100,17 @@ def paths_in(text: str) -> str:
     return "\n".join(out)
 
 
-def ours(point: Point, *, cap: int, tail: int, total: int) -> Score:
+def compacted(point: Point) -> str:
+    """What `Context.compact` leaves, as one text."""
+    context = Context(window=WINDOW, wire=point.wire)
+    context.compact(dict(point.request))
+    body = context.prepare(dict(point.request)).body
+    return "\n".join(map(words, Reader(estimator=DEFAULT, wire=WIRES[point.wire]).read(body).items))
+
+
+def ours(point: Point, fold: Callable[[Point], str]) -> Score:
     start = time.perf_counter()
-    left = folded(point, cap=cap, tail=tail, total=total)
+    left = fold(point)
     seconds = time.perf_counter() - start
     said = f"{left}\n{paths_in(left)}"
     kept = {
@@ -166,11 +182,11 @@ def shown(lines: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
         yield " ".join([group.ljust(32), *(cell.removesuffix(".00").rjust(11) for cell in cells)])
 
 
-def measured(data: Path, split: str, *, cap: int, tail: int, total: int) -> list[Score]:
+def measured(data: Path, split: str, fold: Callable[[Point], str]) -> list[Score]:
     scores: list[Score] = []
     for n, point in enumerate(points(data), 1):
         if split in ("all", point.half):
-            scores += [ours(point, cap=cap, tail=tail, total=total), recorded(point)]
+            scores += [ours(point, fold), recorded(point)]
         if sys.stderr.isatty():
             print(f"\r{n} points", end="", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
@@ -182,12 +198,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--fold", choices=("parts", "context"), default="parts")
     parser.add_argument("--split", choices=("fit", "report", "all"), default="all")
     parser.add_argument("--cap", type=int, default=14_000, help="tokens of the ledger's text")
     parser.add_argument("--tail", type=int, default=8_000, help="tokens of the newest items")
     parser.add_argument("--total", type=int, default=TOTAL)
     options = parser.parse_args(argv)
-    scores = measured(options.data, options.split, cap=options.cap, tail=options.tail, total=options.total)
+    parts = partial(folded, cap=options.cap, tail=options.tail, total=options.total)
+    scores = measured(options.data, options.split, parts if options.fold == "parts" else compacted)
     lines = table(scores)
     met = verdicts(lines, options.total)
     if options.json:
