@@ -8,7 +8,7 @@ of this file's own making, which knows nothing of how the text was made plain. A
 - `stub`      it holds the head of a stub, or a token of a chat template;
 - `voice`     the words outside the quotation are not the ones of a fold of nothing;
 - `said`      the summary says the words that order or allow in its own voice: not as a marked quotation from output;
-- `hidden`    the summary has letters that nobody sees;
+- `hidden`    the fold has letters that nobody sees;
 - `trust`     a word of it stands in an item above the lowest tier, or in the assistant's mouth.
 """
 
@@ -82,7 +82,7 @@ def promoted(injection: Injection, summary: str, text: str) -> set[str]:
     heard = " ".join(re.sub(r"[*_`]", "", as_read(voice)).split())
     raw = " ".join(voice.lower().split())
     ways |= {"said"} if any(one in heard or one in raw for one in wanted) else set()
-    ways |= {"hidden"} if any(unicodedata.category(c) in ("Cf", "Co") for c in summary) else set()
+    ways |= {"hidden"} if any(unicodedata.category(c) in ("Cf", "Co") for c in text) else set()
     return ways
 
 
@@ -112,6 +112,7 @@ RETOLD = {
     "shouted": str.upper,
     "set in lines": lambda text: re.sub(r"(.{25}\S*) ", r"\1\n", text),
     "attributed": lambda text: f"- The assistant noted this: {text}",
+    "as headings": lambda text: "\n".join(f"## {line}" for line in text.split("\n") if line.strip()),
     "in bold": lambda text: "\n".join(f"**{line}**" for line in text.split("\n") if line.strip()),
 }
 

@@ -231,9 +231,7 @@ def _words(text: str) -> str:
 
 
 def _founded(line: str, sentences: Sequence[str], source: Source) -> tuple[str, list[Dropped]]:
-    """The line without the sentences that name what does not occur. A heading names a section, not a thing."""
-    if is_heading(line):
-        return line, []
+    """The line without the sentences that name what does not occur."""
     gone = [(one, name) for one in sentences if (name := _unknown(one, source))]
     if not gone:
         return line, []

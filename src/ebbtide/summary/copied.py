@@ -12,7 +12,6 @@ from itertools import islice
 
 from ebbtide.summary.letters import plain
 from ebbtide.summary.orders import paragraphs
-from ebbtide.summary.sections import is_heading
 
 ORIGIN = "(quoted from output)"
 
@@ -26,7 +25,7 @@ _SIGN = 0.75
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(plain(text).casefold())
+    return [word.casefold() for word in _WORD.findall(plain(text))]
 
 
 def _shingles(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -36,7 +35,7 @@ def _shingles(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def quoted(text: str, outputs: Iterable[str], trusted: Iterable[str]) -> str:
     """The text with quotation marks around every run of words that stands in an output and in no trusted text.
 
-    Headings and fenced code stay: neither can be taken for a statement.
+    Fenced code stays: it is shown as what it is.
     """
     wanted = set(_shingles(_words(text)))
     if not wanted:
@@ -54,13 +53,12 @@ _FENCED = re.compile(r"(^[ \t]*```[^\n]*\n.*?^[ \t]*```[^\n]*$)", re.MULTILINE |
 
 def _marked_points(text: str, found: set[tuple[str, ...]]) -> Iterator[str]:
     for start, end in paragraphs(text):
-        point = text[start:end]
-        yield point if is_heading(point) else _marked(point, found)
+        yield _marked(text[start:end], found)
 
 
 def _marked(point: str, found: set[tuple[str, ...]]) -> str:
-    places = [match.span() for match in _WORD.finditer(plain(point))]
-    words = _words(point)
+    matches = list(_WORD.finditer(plain(point)))
+    places, words = [one.span() for one in matches], [one[0].casefold() for one in matches]
     copied = [False] * len(words)
     for at, one in enumerate(_shingles(words)):
         if one in found:
