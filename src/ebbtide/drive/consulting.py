@@ -130,11 +130,11 @@ def _failure(failed: Exception) -> Heard:
 
 
 def told(response: object) -> Mapping[str, Any] | str:
-    """A response as a mapping or as words."""
+    """A response as a mapping or as words; what is neither says nothing."""
     if isinstance(response, str | Mapping):
         return response
     dump = getattr(response, "model_dump", None)
     if dump is None:
-        return str(response)
+        return ""
     plain: Mapping[str, Any] = dump(mode="json", exclude_unset=True, by_alias=True)
     return plain

@@ -385,6 +385,9 @@ class Session:
             why = () if may_edit else ("the lock is held elsewhere",)
             return Compacted(made, made.edits if made else (), why)
         edits, failures = yield from self._persist(made.edits)
+        if not edits:
+            yield Release()
+            return Compacted(made, (), failures)
         records = self._transcript.advance(request, now)
         path = self._transcript.path
         base = shared(self.state.messages, path)
