@@ -36,6 +36,11 @@ def found(index, query, *, session="s", project="", limit=5):
     return [hit.entry.text for hit in index.search(read_query(query), project=project, session=session, limit=limit)]
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "index.sqlite"
+
+
 NOISE = [f"line {n} of a build log about widgets and gadgets" for n in range(40)]
 
 
@@ -61,6 +66,7 @@ NOISE = [f"line {n} of a build log about widgets and gadgets" for n in range(40)
         ("连接被服务器拒绝", "连接"),
         ("连接被服务器拒绝", "服务器"),
         ("连接被服务器拒绝", "绝"),
+        ("连接被服务器拒绝", "务"),
         ("用户user_id为空", "用户user_id"),
         ("エラーが発生しました", "発生"),
         ("오류가 발생했습니다", "발생"),
@@ -111,20 +117,42 @@ def test_a_name_as_it_is_written_comes_before_its_other_spellings():
 
 
 def test_a_name_comes_before_longer_names_that_hold_it():
-    texts = ["reader", "unreadable reader_of readers reader2 and so on and on", "reading"]
+    texts = ["a reader among many other words, said once and in passing", "reader_of reader_in reader_at", "reading"]
 
-    assert found(filled(*texts), "reader")[0] == "reader"
+    assert found(filled(*texts), "reader")[0] == texts[0]
+
+
+def test_each_name_of_a_query_counts_as_it_is_written():
+    texts = ["zeta, and after a good many other words the baseCommit", "zeta base_commit", "base commit zeta"]
+
+    assert found(filled(*texts), "baseCommit zeta")[0] == texts[0]
 
 
 def test_case_and_signs_are_found_among_many_that_lack_them():
     """The words alone are everywhere: the one text that has the query letter by letter must still come first."""
-    texts = [f"we removed {n} things, removed them" for n in range(60)]
+    texts = [f"Removed {n} things, Removed them" for n in range(60)]
 
     assert found(filled(*texts, "x " * 300 + "Removed."), "Removed.")[0].endswith("Removed.")
 
 
 def test_of_equals_the_newer_comes_first():
     assert found(filled("alpha beta one", "alpha beta two"), "alpha") == ["alpha beta two", "alpha beta one"]
+
+
+def test_the_newer_comes_first_also_where_it_says_a_little_less():
+    assert found(filled("alpha beta", *NOISE, "alpha beta gamma"), "alpha")[0] == "alpha beta gamma"
+
+
+def test_of_a_sentence_the_text_that_shares_more_of_it_comes_first():
+    more = "pool and postgres and timeout " + "with words of no account " * 8
+
+    assert found(filled(*NOISE, more, "pool"), "pool postgres timeout unheard_of")[0] == more
+
+
+def test_a_name_counts_where_it_stands_alone_on_both_sides():
+    texts = ["the reader is said here among other words, only once", "sub_reader sub_reader", "reader_x reader_y"]
+
+    assert found(filled(*texts), "reader")[0] == texts[0]
 
 
 def test_the_more_specific_comes_first():
@@ -153,6 +181,17 @@ def test_what_says_it_comes_before_what_only_answers_a_call_that_does():
     answers = [entry(100 + n, f"answer {n}", name="Bash", about="workdir of the call") for n in range(30)]
 
     assert found(filled(*answers, "where workdir is explained"), "workdir")[0] == "where workdir is explained"
+
+
+def test_it_does_so_also_where_the_words_stand_far_apart():
+    answers = [entry(100 + n, f"answer {n}", about="workdir and what is explained") for n in range(60)]
+    far = "explained " + "and so on " * 300 + "workdir"
+
+    assert found(filled(*answers, far), "workdir explained")[0] == far
+
+
+def test_all_threes_of_a_name_without_the_name_are_no_hit():
+    assert found(filled("abca cabc"), "abcabc") == []
 
 
 def test_a_sentence_finds_the_text_that_shares_its_rare_words():
@@ -188,12 +227,58 @@ def test_encoded_pictures_are_not_indexed_but_what_stands_around_them_is():
     assert not found(index, "iVBORw0KGgo")
 
 
+# --- meaning -----------------------------------------------------------------------------------------------------
+
+
+class Synonyms:
+    """A meaning that a test can see through: the first word decides, and all synonyms are one."""
+
+    model = "synonyms"
+
+    def __init__(self):
+        self.made = []
+
+    def vectors(self, texts):
+        self.made += texts
+        return [{"reboot": b"restart"}.get(word := text.split()[0], word.encode()) for text in texts]
+
+    def near(self, query, vectors):
+        (asked,) = self.vectors([query])
+        return [1.0 if vector == asked else -1.0 for vector in vectors]
+
+
+def test_what_shares_no_word_is_found_by_its_meaning_after_what_does():
+    index = filled("restart", "banana", "a reboot", index=Index(meaning=Synonyms()))
+
+    assert found(index, "reboot") == ["a reboot", "restart"]
+    assert found(index, "reboot", limit=1) == ["a reboot"]
+
+
+def test_without_a_meaning_nothing_is_guessed():
+    assert found(filled("restart"), "reboot") == []
+
+
+def test_a_vector_is_made_once_and_again_only_for_another_model(path):
+    first, second, other = Synonyms(), Synonyms(), Synonyms()
+    other.model = "others"
+    filled("restart", index=Index(str(path), first))
+
+    for meaning in (first, second, other):
+        assert found(Index(str(path), meaning), "reboot") == ["restart"]
+
+    assert [meaning.made.count("restart") for meaning in (first, second, other)] == [1, 0, 1]
+
+
+def test_meaning_keeps_to_its_session():
+    index = filled("restart", index=Index(meaning=Synonyms()), session="a")
+    filled("restart", index=index, session="b")
+
+    hits = index.search(read_query("reboot"), project="", session="b", limit=5)
+
+    assert [hit.session for hit in hits] == ["b"]
+
+
 # --- the file ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "index.sqlite"
 
 
 def test_what_was_added_is_there_for_another_process(path):

@@ -19,6 +19,7 @@ from ebbtide.drive.recorded import SHORT, Recorded, said, since
 from ebbtide.store import DirectoryStore, Position, Reader, Store
 from ebbtide.store.search import NAME, Index, Unusable
 from ebbtide.store.search_excerpt import excerpt
+from ebbtide.store.search_meaning import Meaning
 from ebbtide.store.search_tables import Batch, Entry, Found, Known
 from ebbtide.store.search_words import Query, read_query
 from ebbtide.wire.shape import SCHEME
@@ -84,6 +85,8 @@ class Recall:
     log: Reader
     store: Store | None = None
     project: str = ""
+    meaning: Meaning | None = None
+    """Finds what words do not; see `drive.embedding`."""
     _index: Index = field(init=False)
     _spare: Index | None = None
     """In memory, for as long as the file cannot be used."""
@@ -92,7 +95,7 @@ class Recall:
 
     def __post_init__(self) -> None:
         at = os.path.join(self.store.tree.root, NAME) if isinstance(self.store, DirectoryStore) else ""
-        self._index = Index(at)
+        self._index = Index(at, self.meaning)
 
     def search(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
         """The best places first, in this session or in all of its project."""
@@ -168,7 +171,7 @@ class Recall:
             return found
         if not self._index.path:
             self._spare = self._index
-        self._spare = self._spare or Index()
+        self._spare = self._spare or Index(meaning=self.meaning)
         try:
             return look(self._spare)
         except Unusable as failed:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.store.files import NEW, Files
 from ebbtide.store.lines import Position
+from ebbtide.store.search_meaning import Meaning
 from ebbtide.store.search_stages import search
 from ebbtide.store.search_tables import (
     VERSION,
@@ -46,6 +47,8 @@ class Index:
     """In a file of its own, or in memory where `path` is empty."""
 
     path: str = ""
+    meaning: Meaning | None = None
+    """Finds what words do not."""
     files: Files = field(default_factory=Files)
     _db: sqlite3.Connection | None = None
     _inode: tuple[int, int] = (0, 0)
@@ -75,7 +78,7 @@ class Index:
             return []
         with self._using() as db:
             scope = scope_of(db, project, session)
-            return search(db, query, scope, limit) if scope else []
+            return search(db, query, scope, limit, self.meaning) if scope else []
 
     def sharing(self, project: str, session: str, start: str) -> list[str]:
         """Handles that begin so."""

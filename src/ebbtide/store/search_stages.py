@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
+from ebbtide.store.search_meaning import Meaning, nearest
 from ebbtide.store.search_rank import Candidate, ranked
 from ebbtide.store.search_tables import SELECT, Found, Scope, entry_of, plain
 from ebbtide.store.search_words import Query, Term, grams_of
@@ -20,8 +21,8 @@ _LOOKED_AT = 2_000  # texts, for those: a word in more of them finds itself amon
 _STRICT_TERMS = 24  # a query of more words is a sentence, and no other text holds all of it
 _GRAMS = 48  # enough to leave few texts, in which the whole is then looked for
 _LOOSE_TERMS = 32  # the rarest words of a long query say what it is about; more of them only cost time
-_ANY = 3
-"""The last stage."""
+_ANY, _MEANT = 3, 4
+"""The last stages."""
 Places = list[tuple[int, float]]
 """Ids of entries, and how much each is about the query: the higher the more."""
 _ROW = "SELECT e.id, e.place, e.kind, e.digest, e.path, e.text FROM entry e WHERE e.id = ?"
@@ -37,7 +38,10 @@ class _Wanted(NamedTuple):
     """Entries that an earlier stage found."""
 
 
-def search(db: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> list[Found]:
+def search(
+    db: sqlite3.Connection, query: Query, scope: Scope, limit: int, meaning: Meaning | None = None
+) -> list[Found]:
+    """The best first. With `meaning`, what words do not find may be found by what it means."""
     seen: dict[int, Candidate] = {}
     groups: list[list[Candidate]] = []
     for stage, look in enumerate((_side_by_side, _as_asked, _as_parts, _any_of)):
@@ -48,6 +52,10 @@ def search(db: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> li
         groups = ranked(seen.values(), query)
         if len(groups) >= limit:
             break
+    if meaning is not None and len(groups) < limit:
+        near = nearest(db, meaning, query.text, scope)
+        seen |= {id: _candidate(db, id, score, _MEANT, ()) for id, score in near if id not in seen}
+        groups = ranked(seen.values(), query)
     return [_told(db, group, group[0].terms or query.terms) for group in groups[:limit]]
 
 

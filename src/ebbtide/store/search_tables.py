@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ebbtide.store.lines import Position
 from ebbtide.store.search_words import Term, words_of
 
-VERSION = 1
+VERSION = 2
 """Of tables and words. An index of another one is built anew."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{400,}")
 """Pictures, signatures and packed files: nobody looks for a part of one, and they would fill the index."""
@@ -28,6 +28,7 @@ CREATE TABLE entry (id INTEGER PRIMARY KEY, session INTEGER, handle TEXT, place 
     kind TEXT, name TEXT, path TEXT, call_id TEXT, blob TEXT, digest TEXT, text BLOB, UNIQUE (session, handle));
 CREATE INDEX by_call ON entry (session, call_id) WHERE kind = 'call';
 CREATE INDEX by_digest ON entry (session, digest);
+CREATE TABLE vector (id INTEGER PRIMARY KEY, model TEXT, data BLOB);
 CREATE VIRTUAL TABLE words USING fts5(scope, head, about, body, content='', tokenize='ascii');
 CREATE VIRTUAL TABLE grams USING fts5(body, content='', detail=none, tokenize='trigram');
 """
@@ -70,7 +71,8 @@ class Found:
     session: str
     entry: Entry
     stage: int
-    """0: as the query has it; 1: the call that it answers does; 2: within longer words; 3: some of its words."""
+    """0: as the query has it; 1: the call that it answers does; 2: within longer words; 3: some of its words;
+    4: something that means the same."""
     terms: tuple[Term, ...]
     """What was looked for in this stage, the most telling first."""
     copies: int

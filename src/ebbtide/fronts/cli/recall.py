@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.recall import HITS, MOST_HITS, PAGE
 from ebbtide.core.redact import redact
+from ebbtide.drive.embedding import StaticMeaning
 from ebbtide.drive.recalling import Hit, Page, Recall
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
@@ -52,6 +53,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--limit", type=int, default=HITS, metavar="N", help=f"hits, at most {MOST_HITS}; default {HITS}"
     )
+    parser.add_argument("--meaning", action="store_true", help="by meaning, too, where words find little")
     parser.add_argument("--raw", action="store_true", help="do not mask secrets")
     for more in (add_store, add_project, add_json):
         more(parser)
@@ -60,10 +62,12 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if bool(args.query.strip()) == bool(args.read):
         raise BadRequest("give a text to look for, or a handle with --read")
+    meaning = StaticMeaning() if args.meaning else None
     root = settled(args).store
     store = open_store(root)
     info = chosen(store, root, args.session, args.project)
-    recall = Recall(log=store.peek(info.session, project=info.project), store=store, project=info.project)
+    log = store.peek(info.session, project=info.project)
+    recall = Recall(log=log, store=store, project=info.project, meaning=meaning)
     try:
         if args.read:
             _show_page(_page(recall, args), args)

@@ -1,0 +1,79 @@
+"""Static embeddings: a vector for each token, and a text is their mean. No model runs, and nothing is downloaded.
+
+The weights are those inside the wheel of `wordllama` (256 numbers for each of 32,000 tokens, 16 MB). Its files are read
+as they are; its own loader looks for them on the network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ebbtide.core.errors import BadConfig
+
+if TYPE_CHECKING:
+    import numpy
+    import tokenizers
+
+_WEIGHTS = ("weights", "l2_supercat_256.safetensors")
+_TOKENIZER = ("tokenizers", "l2_supercat_tokenizer_config.json")
+_NEAR = 0.25
+"""Two texts that are less alike than this have nothing in common: `restart` and `reboot` have 0.5, `banana` 0.1."""
+
+
+class StaticMeaning:
+    """A `Meaning` for the index. BadConfig names the extra where its packages are missing."""
+
+    model = "wordllama-l2-256"
+
+    def __init__(self) -> None:
+        found = find_spec("wordllama")
+        missing = [name for name in ("numpy", "tokenizers") if find_spec(name) is None]
+        if found is None or not found.origin or missing:
+            raise BadConfig("search by meaning needs the extra 'embeddings': pip install 'ebbtide[embeddings]'")
+        self._root = os.path.dirname(found.origin)
+
+    def vectors(self, texts: Sequence[str]) -> list[bytes]:
+        import numpy  # noqa: PLC0415
+
+        made = []
+        for encoded in self._tokenizer.encode_batch([_plain(text) for text in texts], add_special_tokens=False):
+            vector = self._weights[encoded.ids or [0]].mean(0)
+            made.append((vector / (numpy.linalg.norm(vector) + 1e-9)).astype(numpy.float16).tobytes())
+        return made
+
+    def near(self, query: str, vectors: Sequence[bytes]) -> list[float]:
+        import numpy  # noqa: PLC0415
+
+        (asked,) = self.vectors([query])
+        table = numpy.frombuffer(b"".join(vectors), dtype=numpy.float16).reshape(len(vectors), -1)
+        scores = table.astype(numpy.float32) @ numpy.frombuffer(asked, dtype=numpy.float16).astype(numpy.float32)
+        return [float(score) - _NEAR for score in scores]
+
+    @cached_property
+    def _weights(self) -> numpy.ndarray[tuple[int, int], numpy.dtype[numpy.float32]]:
+        """A safetensors file is a length, a JSON header, and the numbers."""
+        import numpy  # noqa: PLC0415
+
+        with open(os.path.join(self._root, *_WEIGHTS), "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            (tensor,) = [value for name, value in header.items() if name != "__metadata__"]
+            kind = {"F16": numpy.float16, "F32": numpy.float32}[tensor["dtype"]]
+            rows, columns = tensor["shape"]
+            return numpy.frombuffer(file.read(), dtype=kind).reshape(rows, columns).astype(numpy.float32)
+
+    @cached_property
+    def _tokenizer(self) -> tokenizers.Tokenizer:
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
+        made = Tokenizer.from_file(os.path.join(self._root, *_TOKENIZER))
+        made.no_padding()
+        return made
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
