@@ -3,6 +3,9 @@
 import json
 import os
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -479,6 +482,36 @@ def test_a_writer_at_work_does_not_keep_others_from_searching_what_is_new(store,
     finally:
         holder.rollback()
         holder.close()
+
+
+BUSY = """
+import sys
+from drive.test_recalling import record
+from ebbtide.drive.recalling import Recall
+from ebbtide.store import DirectoryStore
+store = DirectoryStore(sys.argv[1])
+log = store.open(sys.argv[2], now=1.0)
+said = []
+for n in range(6):
+    said += [{"role": "user", "content": f"alpha {n} of {sys.argv[2]}"}, {"role": "assistant", "content": f"yes {n}"}]
+    record(log, said)
+    assert len(Recall(log, store).search("alpha", limit=20)) == n + 1
+"""
+
+
+def test_several_processes_share_one_index(store, tmp_path):
+    root = str(Path(__file__).resolve().parents[2])
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([f"{root}/src", f"{root}/tests"])}
+    running = [
+        subprocess.Popen([sys.executable, "-c", BUSY, str(tmp_path), name], env=env, stderr=subprocess.PIPE)
+        for name in ("one", "two", "three")
+    ]
+
+    assert [(process.communicate(timeout=60)[1], process.returncode) for process in running] == [(b"", 0)] * 3
+    recall = Recall(store.peek("one"), store)
+    assert len(recall.search("alpha", limit=50, across=True)) == 18
+    with sqlite3.connect(tmp_path / "index.sqlite") as db:
+        assert db.execute("SELECT count(*) FROM entry").fetchone() == (36,)
 
 
 @pytest.mark.parametrize("words", ["beta", "beta " * 100, "beta\n" * 5])
