@@ -134,12 +134,15 @@ def warm_messages(
 def _reached(
     sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: Sequence[str]
 ) -> tuple[int, Sent | None]:
-    reach: int = 0
+    reach, most = 0, len(prefix)
     source: Sent | None = None
+    explicit = _explicit(key[0])
     for call in reversed(sent[-LOOK:]):
         if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
             continue
-        if min(len(call.prefix), len(prefix)) <= reach or call.prefix[reach] != prefix[reach]:
+        if explicit and _kept_nothing(call):
+            continue
+        if min(len(call.prefix), most) <= reach or call.prefix[reach] != prefix[reach]:
             continue
         kept = _kept(call, prefix)
         if kept > reach:
@@ -154,11 +157,11 @@ def anchor(
 
     After an edit it is an older one, so that a gauge built on it never counts what has left (R043).
     """
-    reach: int = 0
+    reach, most = 0, len(prefix)
     usage: Usage | None = None
     for call in reversed(sent[-LOOK:]):
         length = len(call.prefix)
-        if call.usage is None or not reach < length <= len(prefix) or call.prefix[-1] != prefix[length - 1]:
+        if call.usage is None or not reach < length <= most or call.prefix[-1] != prefix[length - 1]:
             continue
         if (call.model, call.system, call.tools) == (model, system, tools):
             reach, usage = length, call.usage
@@ -235,15 +238,20 @@ def _kept(call: Sent, prefix: Sequence[str]) -> int:
     """How many of the messages shared with a call its provider wrote to the cache."""
     if not _explicit(call.model):
         return _shared(call.prefix, prefix)
-    usage = call.usage
-    if usage is not None and not usage.cache_read + usage.cache_write:
+    if _kept_nothing(call):
         return 0
     if call.marks:
         end = min(len(call.prefix), len(prefix))
         return max((mark + 1 for mark in call.marks if mark < end and call.prefix[mark] == prefix[mark]), default=0)
     # No message was marked: tools or system alone, or the automatic mark, which stands at the very end and leaves
     # next to nothing uncached.
+    usage = call.usage
     return _shared(call.prefix, prefix) if usage is None or usage.input < minimum(call.model) else 0
+
+
+def _kept_nothing(call: Sent) -> bool:
+    usage = call.usage
+    return usage is not None and not usage.cache_read + usage.cache_write
 
 
 def _tokens(sent: Sequence[Sent], source: Sent, kept: Sequence[str]) -> int:

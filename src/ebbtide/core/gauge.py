@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ebbtide.core.tokens import Calibration, Estimator, anchored, anchored_upper, reentering
 from ebbtide.core.types import Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
+class Readings(NamedTuple):
     """What a gauge may go by, for one request. Token figures are the estimator's own, no ratio applied."""
 
     estimator: Estimator
-    calibration: Calibration = field(default_factory=Calibration)
+    calibration: Calibration = Calibration()
     model: str = ""
     view: int = 0
     """All entries."""

@@ -188,12 +188,12 @@ def _turn(state: State, record: Mapping[str, object]) -> State:
         model=_str(record, "model"),
         system=_str(record, "system"),
         tools=_str(record, "tools"),
-        prefix=links.grown(_int(record, "out_base"), [str(link) for link in _list(record, "out_add")]),
+        prefix=links.grown(_int(record, "out_base"), list(map(str, _list(record, "out_add")))),
         tokens=_int(record, "tokens"),
-        marks=tuple(int(str(mark)) for mark in _list(record, "marks")),
+        marks=tuple(map(int, map(str, _list(record, "marks")))),
         ttl=_float(record, "ttl", 300.0),
     )
-    messages = state.messages.grown(_int(record, "base"), [str(one) for one in _list(record, "add")])
+    messages = state.messages.grown(_int(record, "base"), list(map(str, _list(record, "add"))))
     return replace(
         state,
         sent=(*state.sent[-(KEEP - 1) :], sent),
@@ -234,7 +234,7 @@ def _usage(state: State, record: Mapping[str, object]) -> State:
 def _foreign(state: State, record: Mapping[str, object]) -> State:
     """A message record, ours or Claude Code's own. What Claude Code cleared itself is remembered (R149)."""
     told = record.get("microcompactMetadata")
-    if not isinstance(told, Mapping):
+    if told is None or not isinstance(told, Mapping):
         return state
     cleared = {one for one in _list(told, "compactedToolIds") if isinstance(one, str)}
     count = len(cleared) + len(_list(told, "clearedAttachmentUUIDs"))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from ebbtide.core.cache import anchor, prices_for, warm_messages
 from ebbtide.core.chain import shared
@@ -43,8 +42,7 @@ def steps_of(policy: Policy, trigger: Trigger) -> Stages:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(NamedTuple):
     """One request of a session, before anything new is planned for it."""
 
     policy: Policy
@@ -88,8 +86,12 @@ class Moment:
 
     def _warm(self) -> int:
         request, sent = self.request, self.state.sent
-        key = {"model": request.model, "system": request.system, "tools": request.tools}
-        return warm_messages(sent, now=self.now, **key, prefix=self.projection.chain) if sent else 0
+        if not sent:
+            return 0
+        return warm_messages(
+            sent, now=self.now, model=request.model, system=request.system, tools=request.tools,
+            prefix=self.projection.chain,
+        )  # fmt: skip
 
     def _first_new(self) -> int:
         """Place of the first entry that no request has carried."""
@@ -101,11 +103,12 @@ class Moment:
 
     def readings(self) -> Readings:
         """What gauges may go by."""
-        request, view, sent = self.request, self.view, self.state.sent
-        key = {"model": request.model, "system": request.system, "tools": request.tools}
-        reach, usage = anchor(sent, **key, prefix=self.projection.chain) if sent else (0, None)
-        tail = _last(view, len(self.projection.chain) - reach) if usage else ()
-        reply = sum(entry.tokens for entry in _leading(tail))
+        request, view, chain = self.request, self.view, self.projection.chain
+        reach, usage = anchor(
+            self.state.sent, model=request.model, system=request.system, tools=request.tools, prefix=chain
+        )
+        tail = _last(view, len(chain) - reach) if usage else ()
+        reply = _sum(_leading(tail))
         system, tools = request.overhead
         return Readings(
             estimator=self.policy.estimator,
@@ -118,7 +121,7 @@ class Moment:
             last=_last_bill(self.state),
             anchor=usage,
             reply=reply,
-            since=sum(entry.tokens for entry in tail) - reply,
+            since=_sum(tail) - reply,
         )
 
 
@@ -130,7 +133,7 @@ def _scale(gauge: Gauge, readings: Readings, tokens: int) -> float:
     step = min(1000, readings.view)
     if not step:
         return 1.0
-    less = replace(readings, view=readings.view - step, since=readings.since - step)
+    less = readings._replace(view=readings.view - step, since=readings.since - step)
     return (tokens - gauge(less)) / step
 
 
@@ -139,12 +142,15 @@ def _last_bill(state: State) -> Usage | None:
 
     Without this a retry, or a provider that reports no usage, would lose more of the history on every request.
     """
-    back = next((n for n, one in enumerate(reversed(state.sent)) if one.usage), None)
-    if back is None:
-        return None
-    later = [batch for batch in state.batches if batch.turn > state.turns - back and batch.id not in state.undone]
-    folded = any(edit.first != edit.last for batch in later for edit in batch.edits)
-    return None if folded else state.sent[-1 - back].usage
+    for back, one in enumerate(reversed(state.sent)):
+        if one.usage is not None:
+            return None if _folded_since(state, state.turns - back) else one.usage
+    return None
+
+
+def _folded_since(state: State, turn: int) -> bool:
+    later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
+    return any(edit.first != edit.last for batch in later for edit in batch.edits)
 
 
 def _growth(sent: Sequence[Sent], tokens: int) -> int:
@@ -164,6 +170,10 @@ def entries_in_last(view: View, messages: int) -> int:
         if at == 0 or view.entries[at - 1].message != view.entries[at].message:
             messages -= 1
     return len(view.entries) - at
+
+
+def _sum(entries: Sequence[Item]) -> int:
+    return sum([entry.tokens for entry in entries])
 
 
 def _leading(entries: Sequence[Item]) -> list[Item]:

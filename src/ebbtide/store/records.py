@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from ebbtide.core.names import dashed, uuid5
 from ebbtide.store.lines import Record
@@ -52,7 +53,9 @@ def message_record(
     if wire is not None:
         record["wire"] = wire
     record |= extra or {}
-    return {**record, "uuid": record_uuid(record), "timestamp": timestamp(at)}
+    record["uuid"] = record_uuid(record)
+    record["timestamp"] = timestamp(at)
+    return record
 
 
 def summary_record(
@@ -115,6 +118,7 @@ def first_words(content: object) -> str:
     return next((text for text in texts if isinstance(text, str)), "")
 
 
+@lru_cache(maxsize=4)
 def timestamp(at: float) -> str:
-    """ISO 8601 in UTC with milliseconds and `Z`."""
+    """ISO 8601 in UTC with milliseconds and `Z`. All records of a turn have the same."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

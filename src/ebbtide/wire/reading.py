@@ -19,8 +19,7 @@ from ebbtide.wire.body import Body, read_body
 from ebbtide.wire.shape import Block, Wire, canonical_json, digest, fingerprint, grouped
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """A body, read."""
 
     wire: Wire
@@ -184,7 +183,6 @@ class Reader:
         tokens = self.estimator.block(block.kind, block.text)
         if block.media:
             tokens += sum(self.estimator.image(pixels) for pixels in block.pixels)
-        if block.pages:
             tokens += self.estimator.document(block.pages)
         return tokens
 

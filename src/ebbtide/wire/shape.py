@@ -113,12 +113,17 @@ def canonical_json(value: Any) -> str:
     return _ENCODE(_bare(value))
 
 
+_ATOMS = frozenset((str, int, float, bool))
+
+
 def _bare(value: Any) -> Any:
     """Without cache marks and nulls: clients move the one every turn and SDKs add the other."""
     if isinstance(value, dict):
-        return {k: _bare(v) for k, v in value.items() if v is not None and k != "cache_control"}
+        return {
+            k: v if type(v) in _ATOMS else _bare(v) for k, v in value.items() if v is not None and k != "cache_control"
+        }
     if isinstance(value, list):
-        return [_bare(one) for one in value]
+        return [one if type(one) in _ATOMS else _bare(one) for one in value]
     return value
 
 

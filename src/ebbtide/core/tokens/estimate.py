@@ -35,6 +35,7 @@ def _table(classes: Mapping[str, bytes]) -> bytes:
 
 
 _SLICES, _SLICE = 16, 1 << 8
+_WHOLE = _SLICES * _SLICE
 """Longer texts are judged by slices from end to end, so that 100 MB cost what 4 KB do."""
 _LETTER, _CAPITAL, _DIGIT, _MARK, _NEWLINE, _OTHER = 1, 2, 4, 8, 16, 32
 _KIND = bytearray(256)
@@ -61,7 +62,7 @@ _NOT_CJK = bytes(set(range(256)) - set(range(0xE3, 0xEE)))
 
 def _lane(bits: int) -> int:
     """These bits in each byte of the longest text that is looked at whole."""
-    return int.from_bytes(bytes((bits,)) * (4 * _SLICES * _SLICE + 2), "little")
+    return int.from_bytes(bytes((bits,)) * (4 * _WHOLE + 2), "little")
 
 
 _LETTERS, _CAPITALS, _ALL_DIGITS, _MARKS = _lane(_LETTER), _lane(_CAPITAL), _lane(_DIGIT), _lane(_MARK)
@@ -103,7 +104,7 @@ def _script_weight(raw: bytes) -> float:
 
 def _classes(text: str) -> float:
     """Tokens of Claude 4.5 and 4.6, which most recordings are of. Other models are a ratio of it (`calibrate.py`)."""
-    if len(text) <= _SLICES * _SLICE:
+    if len(text) <= _WHOLE:
         return _weight(text)
     step = (len(text) - _SLICE) / (_SLICES - 1)
     starts = [int(step * n) for n in range(_SLICES)]
@@ -175,9 +176,9 @@ class Estimator:
     def rounded(self, tokens: float) -> int:
         # Thousands of added parts drift in the last digits, and ceil would make a token of that.
         exact = round(tokens, 6)
-        if self.rounding == "half_up":
-            return math.floor(exact + 0.5)
-        return math.ceil(exact) if self.rounding == "ceil" else math.floor(exact)
+        if self.rounding == "ceil":
+            return math.ceil(exact)
+        return math.floor(exact + 0.5) if self.rounding == "half_up" else math.floor(exact)
 
     def text(self, text: str) -> int:
         return self.rounded(self.measure(text)) if text else 0
