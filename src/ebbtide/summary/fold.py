@@ -254,10 +254,11 @@ class Work:
         front = sum(item.tokens for item in self._front)
         return max(0, estimated(self.situation, self.situation.budget.levels.low) - tail - front)
 
-    @cached_property
+    @property
     def _summary_cap(self) -> int:
-        # A third: the ledger's facts and the user's words have the rest. Below 100 nothing is said.
-        return self.cap if self.fixed else max(100, min(self.cap, self._room // 3))
+        # Part of the question, so it must not follow the tail: an answer given ahead would not be known again. A
+        # twelfth of the window is a sixth of low water, which the tail, the facts and the user's words share.
+        return self.cap if self.fixed else max(100, min(self.cap, self.situation.budget.window // 12))
 
     @cached_property
     def _digest(self) -> str:
