@@ -135,13 +135,14 @@ class TestCuts:
 
         assert 1 not in View.of(items).seams
 
-    def test_thinking_in_an_open_loop_is_not_parted_from_it(self):
-        items = talk("user:go", "think:hm", "call:read", "result:9", "think:hm", "call:read", "result:9")
-        view = View.of(items)
+    def test_an_open_loop_is_cut_only_before_what_begins_with_thinking(self):
+        """What is left of it must open with thinking (A37)."""
+        step = ("call:read", "result:9")
+        view = View.of(talk("user:go", "think:hm", *step, "think:hm", *step, *step, "think:hm", *step))
 
         assert view.loop == 1
-        assert view.cuts == (0, 1)
-        assert view.seams == (0, 1, 4, 7)
+        assert view.cuts == (0, 1, 4, 9)
+        assert view.seams == (0, 1, 4, 7, 9, 12)
 
     def test_once_the_loop_has_ended_its_thinking_binds_nothing(self):
         items = talk("user:go", "think:hm", "call:read", "result:9", "say:done", "user:next")

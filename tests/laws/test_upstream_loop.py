@@ -127,3 +127,23 @@ def check_cache(wire: str, agent: Agent, upstream: Upstream) -> None:
         # A mark under the model's minimum is ignored, and OpenAI's cache goes in steps of 128 from 1,024 on.
         cached = before.read + before.written if wire == "anthropic" else before.prompt - 128 - 1_024
         assert now.read >= min(cached, before.prompt), f"request {n} read {now.read} of {cached}"
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_a_tool_loop_that_never_ends_is_folded_where_it_may_be_cut(model):
+    """One request of the user and 60 calls, each with thinking: without a cut inside the loop the session would die."""
+    wire, clock = MODELS[model], Clock()
+    counted = iter(range(10**6))
+
+    def script(_: Body) -> list[Part]:
+        n = next(counted)
+        thought: list[Part] = [] if wire == "openai_chat" else [Think(f"thought {n}: look before you leap " * 20)]
+        return [*thought, Say(f"step {n} " * 60), Use("read", {"path": f"src/f{n}.py"})]
+
+    with Upstream(script, window=WINDOW, clock=clock) as upstream:
+        context = Context(model=model, window=WINDOW, marks=True, wire=wire, clock=clock)
+        agent = Agent(model, upstream, context)
+        for n in range(TURNS):
+            agent.turn(7 * n + 1 if n else 0)
+
+    assert any(edit.by == "summarize" for edit in context.edits())

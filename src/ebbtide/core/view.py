@@ -155,9 +155,15 @@ class View:
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
-        """Places where the view may be cut: between atoms, and not where thinking in an open loop would be parted."""
+        """Places where the view may be cut: between atoms, and in an open loop only before what begins with thinking.
+
+        What is left of the loop must open with it (A37), and a loop may run for hours: without these cuts it would die.
+        """
         bound = any(entry.kind == "thinking" for entry in self.entries[self.loop :])
-        return tuple(cut for cut in self.seams if not bound or cut <= self.loop)
+        return tuple(cut for cut in self.seams if not bound or cut <= self.loop or self._opens_with_thinking(cut))
+
+    def _opens_with_thinking(self, cut: int) -> bool:
+        return cut < len(self.entries) and self.entries[cut].kind == "thinking"
 
     @cached_property
     def seams(self) -> tuple[int, ...]:

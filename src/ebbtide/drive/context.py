@@ -17,6 +17,7 @@ from ebbtide.core.journal import ebb
 from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
+from ebbtide.drive.answering import answer
 from ebbtide.drive.asking import Asking, Compacted
 from ebbtide.drive.compaction import Compaction, Hooks
 from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
@@ -33,6 +34,7 @@ from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.overflow import overflow_in
 from ebbtide.wire.reading import Reader
+from ebbtide.wire.recall_tools import recall_tools
 from ebbtide.wire.shape import Wire
 
 Body = Mapping[str, Any] | bytes | str
@@ -182,6 +184,20 @@ class Context:
     def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
         """The exact text behind a handle that this session recorded, a page at a time."""
         return self._recall.read(handle, start, end)
+
+    def recall_tools(self, wire: str = "") -> list[dict[str, Any]]:
+        """The tools with which the model finds and reads what left, for `tools` of every request from the first on.
+
+        Where the session's way is not `tool` there are none: a tool that comes later costs the whole cached prefix.
+        """
+        if (self._session.state.recall or self._session.asking.recall) != "tool":
+            return []
+        known = self._session.wire_of({})
+        return recall_tools(wire or known.name)
+
+    def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
+        """What to return to the model that called one of them: bounded, with its source, quoted as data."""
+        return answer(self._recall, name, arguments)
 
     def child(self, name: str, **options: Any) -> Context:
         """A sub-agent's context: its own window and log, linked to this one. Its `finish` brings the result here."""

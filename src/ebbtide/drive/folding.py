@@ -130,6 +130,7 @@ def judged(ask: Ask, heard: Heard, view: View, wire: Wire, count: Any, now: floa
         stopped=_STOPS.get(reply.stopped, reply.stopped),
         source=[*(item.text for item in run), *(entry.text for entry in view.entries if entry.id in view.owner)],
         trusted=[item.text for item in run if item.role == "user" and item.tier <= USER],
+        outputs=[item.text for item in run if item.kind == "result"],
         replaced_tokens=sum(item.tokens for item in run),
         cap=ask.max_tokens,
         count=count,

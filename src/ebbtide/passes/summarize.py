@@ -21,6 +21,8 @@ from ebbtide.summary.shapes import OWN
 
 REGROWN = 0.20
 """Share of the window by which the context grows before it folds by itself again: a fold costs the cached prefix."""
+LEAST = 100
+"""Tokens that must leave and that no fold stands for yet: what stands for less is longer than that."""
 
 
 def summarize(
@@ -32,7 +34,7 @@ def summarize(
     keep_tokens: int = 8_000,  # of the tail, at most
     min_messages: int = 4,
     min_savings: int = 2_000,
-    ledger_tokens: int = 10_000,
+    ledger_tokens: int = 14_000,  # with a tail of 8,000 the best split of 25,000 (benchmarks/retention.py)
     max_tokens: int = 4_000,  # of the summary
     shape: Shape = OWN,
 ) -> Iterator[Edit | Ask]:
@@ -43,7 +45,7 @@ def summarize(
         return
     keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
     stop = answered if answered is not None else _stop(view, situation, keep, shape)
-    if stop is None or stop <= start or _new(view, start, stop) == 0:
+    if stop is None or stop <= start or _new(view, start, stop) < LEAST:
         return
     run = Run(start=start, stop=stop)
     leaving = Leaving(by="summarize", view=view, situation=situation)

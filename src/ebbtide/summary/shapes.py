@@ -7,6 +7,7 @@ from functools import partial
 
 from ebbtide.core.types import Item, Way
 from ebbtide.summary.frame import fold_text, unfold, way_back
+from ebbtide.summary.letters import harmless
 from ebbtide.summary.prompt import question
 from ebbtide.summary.shape import Fold, Merge, Question, Shape
 from ebbtide.summary.styles import DEFAULT, REGION, REGION_SHARE, Style
@@ -128,8 +129,8 @@ def _filled(
 
 def _unwritten(fold: Fold) -> str:
     """What stands for a summary that nobody wrote: the user's words and the ledger's facts."""
-    words = "\n".join(f"- {item.text}" for item in fold.words)
-    parts = ([f"The user's messages:\n{words}"] if words else []) + ([fold.digest] if fold.digest else [])
+    words = "\n".join(f"- {harmless(item.text)}" for item in fold.words)
+    parts = ([f"The user's messages:\n{words}"] if words else []) + ([harmless(fold.digest)] if fold.digest else [])
     return "\n\n".join(parts) or NO_SUMMARY
 
 
