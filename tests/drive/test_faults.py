@@ -34,6 +34,7 @@ from drive.folds import (
     until,
     walk,
 )
+from drive.sessions import Clock
 from ebbtide.core.errors import StoreError, WontFit
 from ebbtide.drive import Hooks
 from ebbtide.drive.folding import BREAKER
