@@ -144,7 +144,7 @@ def test_the_newer_comes_first_also_where_it_says_a_little_less():
 
 
 def test_of_a_sentence_the_text_that_shares_more_of_it_comes_first():
-    more = "pool and postgres and timeout " + "with words of no account " * 8
+    more = "pool and postgres and timeout " + "with words of no account " * 16
 
     assert found(filled(*NOISE, more, "pool"), "pool postgres timeout unheard_of")[0] == more
 

@@ -21,6 +21,8 @@ _LOOKED_AT = 2_000  # texts, for those: a word in more of them finds itself amon
 _STRICT_TERMS = 24  # a query of more words is a sentence, and no other text holds all of it
 _GRAMS = 48  # enough to leave few texts, in which the whole is then looked for
 _LOOSE_TERMS = 32  # the rarest words of a long query say what it is about; more of them only cost time
+_COMMON, _FEW = 8, 6
+"""A word in more than an eighth of all texts says nothing, unless there are hardly any others."""
 _ANY, _MEANT = 3, 4
 """The last stages."""
 Places = list[tuple[int, float]]
@@ -141,7 +143,10 @@ def _matching(db: sqlite3.Connection, wanted: str) -> Places:
 
 def _rarest(db: sqlite3.Connection, query: Query) -> tuple[Term, ...]:
     known = sorted((found, n, term) for n, term in enumerate(query.loose) if (found := _documents(db, term)))
-    return tuple(term for _, _, term in known[:_LOOSE_TERMS])
+    (entries,) = db.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
+    telling = [term for found, _, term in known if found <= entries // _COMMON]
+    few = [term for _, _, term in known[:_FEW]]
+    return tuple(telling[:_LOOSE_TERMS] if len(telling) >= _FEW else few)
 
 
 def _documents(db: sqlite3.Connection, term: Term) -> int:
