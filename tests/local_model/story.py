@@ -56,7 +56,7 @@ class Turn:
     calls: tuple[Call, ...]
 
 
-def story(calls: int, *, a_turn: int = 3, lines: int = 6, seed: int = 7) -> Iterator[Turn]:
+def story(calls: int, *, a_turn: int = 3, lines: int = 5, seed: int = 7) -> Iterator[Turn]:
     """So many calls in all, so many to each of the user's messages."""
     dice = random.Random(seed)
     for first in range(0, calls, a_turn):

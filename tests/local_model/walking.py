@@ -14,7 +14,13 @@ from local_model.serving import Model, Refused
 from local_model.story import SYSTEM, TOOLS, Turn
 
 Body = Mapping[str, Any]
-REPLY = 24  # tokens of an answer: enough to be the model's own words, and a second's work
+REPLY = 512  # tokens that the client reserves for an answer, as an agent would
+SAID = 12  # tokens that are really waited for: the model's own words, in a quarter of a second
+# So small a model copies the headings it was shown, or never comes to an end. Held to a form, it finishes.
+FORM = r"""
+root ::= "<summary>\n## Intent\n- The user wants" words "## State of work\n- The assistant" words "</summary>"
+words ::= " " [^\n<>]{8,80} "\n"
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +52,8 @@ class Summarizer:
 
     def __call__(self, request: Body) -> Body:
         self.asked.append(request)
-        answer = self.model.chat(request)
+        # The server takes no form where a tool may be called.
+        answer = self.model.chat({**request, "grammar": FORM, "tool_choice": "none"})
         self.answered.append(answer)
         return answer
 
@@ -74,7 +81,7 @@ def _exchange(model: Model, context: Context, history: list[Body], *, calls: lis
     made_by = tuple(edit.by for edit in ready.report.edits)
     told = {"raw": raw, "sent": ready.body, "raw_tokens": tokens, "raw_refusal": refusal, "made_by": made_by}
     try:
-        answer = model.chat(ready.body)
+        answer = model.chat({**ready.body, "max_tokens": SAID})
     except Refused as refused:
         return Step(**told, refusal=refused.error), _scripted({"role": "assistant", "content": ""}, calls)
     message = answer["choices"][0]["message"] = _scripted(answer["choices"][0]["message"], calls)

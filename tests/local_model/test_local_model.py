@@ -1,0 +1,83 @@
+"""A real model, its real HTTP API and its real window: what a session costs and whether it lives is not ours to say.
+
+Fifteen tool calls in a window of 2,048 tokens. The server counts, refuses and caches; the summary is its own work too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from ebbtide import Context
+from local_model.serving import Model
+from local_model.story import Turn, story
+from local_model.walking import Step, Summarizer, walk
+
+# One worker for all of them: the conversation is held once, and the engine wants a core to itself.
+pytestmark = [pytest.mark.xdist_group("local_model"), pytest.mark.timeout(600)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The conversation when it is over."""
+
+    turns: Sequence[Turn]
+    steps: Sequence[Step]
+    summaries: Summarizer
+    context: Context
+
+
+@pytest.fixture(scope="module")
+def held(model: Model) -> Held:
+    turns, summaries = tuple(story(15)), Summarizer(model)
+    context = Context(window=model.window, summarizer=summaries)
+    return Held(turns=turns, steps=tuple(walk(model, context, turns)), summaries=summaries, context=context)
+
+
+def test_sent_raw_the_conversation_overflows(held, model):
+    refused = [step.raw_refusal for step in held.steps if step.raw_tokens >= model.window]
+
+    assert refused
+    assert {error["type"] for error in refused} == {"exceed_context_size_error"}
+    assert all(error["n_prompt_tokens"] >= error["n_ctx"] == model.window for error in refused)
+
+
+def test_through_a_context_it_never_does(held, model):
+    """Each request was answered, and the answer had room."""
+    assert len(held.steps) == sum(len(turn.calls) + 1 for turn in held.turns)
+    assert not [step.refusal for step in held.steps if step.refusal]
+    assert max(step.prompt + step.output for step in held.steps) <= model.window
+
+
+def test_the_summary_is_the_same_servers_work_and_stands_in_what_follows(held):
+    """Really asked, really answered, and used; lines that say what nobody said are struck, so not each need be there."""
+    asked, answered = held.summaries.asked, held.summaries.answered
+    words = [answer["choices"][0]["message"]["content"] for answer in answered]
+    lines = [line for text in words for line in text.splitlines() if line.startswith("- ")]
+    last = str(held.steps[-1].sent["messages"])
+
+    assert 0 < len(answered) == len(asked)
+    assert "summarize" in {name for step in held.steps for name in step.made_by}
+    assert [line for line in lines if line in last]
+
+
+def test_the_question_reads_what_the_server_has_of_the_conversation(held):
+    """Asked behind the same prefix: most of what it is about is not read again."""
+    usage = [answer["usage"] for answer in held.summaries.answered]
+
+    assert all(one["prompt_tokens_details"]["cached_tokens"] > one["prompt_tokens"] / 2 for one in usage)
+
+
+def test_the_users_words_are_all_in_the_last_request(held):
+    texts = [str(message.get("content")) for message in held.steps[-1].sent["messages"]]
+
+    assert not [turn.said for turn in held.turns if not any(turn.said in text for text in texts)]
+
+
+def test_where_nothing_was_edited_the_server_reads_only_what_is_new(held):
+    """The prefix goes out byte for byte as before, and the engine still has it."""
+    pairs = [(before, step) for before, step in zip(held.steps, held.steps[1:], strict=False) if not step.made_by]
+
+    assert pairs
+    # The last few tokens of a prompt, where the answer began, are tokenised anew with what follows.
+    assert not [(before.prompt, step.cached) for before, step in pairs if step.cached < before.prompt - 16]
