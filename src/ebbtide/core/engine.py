@@ -304,20 +304,27 @@ def _costs_more(before: View, after: View, made: Sequence[Edit], start: Situatio
 def _uncovered(view: View, edits: Sequence[Edit]) -> list[Edit]:
     """Without those that another of the same plan hides: a result that was cleared and then folded needs no stub.
 
-    What such a one had saved is then the saving of the one that hides it.
+    What such a one had saved is then the saving of the one that hides it, which also keeps what it still names.
     """
     spans = [(view.index[edit.after or edit.first], view.index[edit.after or edit.last]) for edit in edits]
     wide = [n for n, (lo, hi) in enumerate(spans) if lo < hi]
     if not wide:
         return list(edits)
     saved = [edit.saved for edit in edits]
+    blobs = [list(edit.blobs) for edit in edits]
     gone: set[int] = set()
     for n, (lo, hi) in enumerate(spans):
         over = [m for m in wide if m != n and spans[m][0] <= lo and hi <= spans[m][1] and spans[m] != (lo, hi)]
         if over:
             gone.add(n)
             saved[over[-1]] += edits[n].saved
-    return [replace(edit, saved=saved[n]) if n in wide else edit for n, edit in enumerate(edits) if n not in gone]
+            shown = "".join(item.text for item in edits[over[-1]].put)
+            blobs[over[-1]] += [blob for blob in edits[n].blobs if blob.name in shown and blob not in blobs[over[-1]]]
+    return [
+        replace(edit, saved=saved[n], blobs=tuple(blobs[n])) if n in wide else edit
+        for n, edit in enumerate(edits)
+        if n not in gone
+    ]
 
 
 def _unseen(view: View, edit: Edit) -> str:

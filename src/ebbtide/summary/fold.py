@@ -299,19 +299,16 @@ class Work:
         if not said:
             return (), ()
         shortened = {
-            edit.first: edit
+            edit.first: edit.put[0]
             for edit in self.view.held
             if edit.first == edit.last and len(edit.put) == 1 and edit.put[0].kind == "text"
         }
-        shown = [replace(shortened[one.id].put[0], id="") if one.id in shortened else one for one in said]
-        # Shortened in this very plan: the fold hides that edit, and keeps what its stub names.
-        fresh = [blob for one in said if one.id in shortened for blob in shortened[one.id].blobs if blob.text]
+        shown = [replace(shortened[one.id], id="") if one.id in shortened else one for one in said]
         hard = estimated(self.situation, self.situation.budget.levels.hard)
         tail = sum(entry.tokens for entry in self.view.entries[self.run.stop :])
         rest = sum(item.tokens for item in self._front) + self.situation.count(self._digest) + self._summary_cap
         limit = max(100, min(round(self.situation.budget.window * WORDS), hard - tail - rest))
-        words, blobs = carried(said, shown, limit=limit, count=self.situation.count, keep=self.leaving.keep)
-        return words, (*fresh, *blobs)
+        return carried(said, shown, limit=limit, count=self.situation.count, keep=self.leaving.keep)
 
     @cached_property
     def _live_ask(self) -> Ask:
