@@ -304,13 +304,15 @@ def test_only_what_is_new_is_asked_for_and_a_batch_counts_once(path):
 def test_a_batch_that_fails_leaves_nothing(path):
     index = Index(str(path))
 
-    def fill(start, _):
-        raise RuntimeError("half-way")
+    def half_way():
+        yield entry(1, "alpha")
+        raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        index.add("", "s", fill)
+        index.add("", "s", lambda start, _: Batch(entries=half_way(), position=at(2)))
 
     assert index.position("", "s") == Position()
+    assert found(index, "alpha") == []
 
 
 def test_an_item_that_is_recorded_again_moves_to_its_newest_place():

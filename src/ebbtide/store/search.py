@@ -143,14 +143,11 @@ class Index:
         return db
 
     def _create(self) -> None:
-        """An empty file that only its owner can read; what a deleted one left behind goes first."""
+        """An empty file that only its owner can read. SQLite itself drops a journal that it finds beside one."""
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(self.files.stat(self.path).st_mode):
                 raise OSError(f"{self.path} is not a regular file")
             return
-        for end in _LEFTOVERS[1:]:
-            with suppress(FileNotFoundError):
-                self._unlink(self.path + end)
         with suppress(FileExistsError):
             self.files.close(self.files.open(self.path, NEW))
 
@@ -181,7 +178,7 @@ class Index:
 
 def _set_up(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    # No write-ahead log: one that a deleted index left behind would be played into the new one.
+    # No write-ahead log: if the index is deleted while open, the old file and the new one would share it by name.
     db.execute("PRAGMA journal_mode = DELETE")
     db.execute("PRAGMA synchronous = NORMAL")
     (version,) = db.execute("PRAGMA user_version").fetchone()
