@@ -15,7 +15,8 @@ from pathlib import Path
 
 # The server and the story are the tests' own: what is measured is what is tested, only longer. In place of this
 # directory, where a file has the same name.
-sys.path[0] = str(Path(__file__).resolve().parents[1] / "tests")
+sys.path.pop(0)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from ebbtide import Context
 from local_model.serving import missing, served
