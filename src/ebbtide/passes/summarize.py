@@ -127,19 +127,20 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | 
     """The cut that leaves the longest tail within what may stay, and at least what must.
 
     A run ends with something that leaves: where a client feeds our output back, a fold whose ends were both still there
-    would be made a second time.
+    would be made a second time. What a fold would hand on anyway stays where it is.
     """
-    ends = [cut for cut in view.cuts if cut > 0 and not _is_carried(view.entries[cut - 1], shape)]
+    cuts = [cut for cut in view.cuts if 0 < cut <= _latest(view, keep.messages)]
     if situation.folding.last:
         at = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.last]
-        return max((cut for cut in ends if at and cut <= at[0] + 1), default=None)
-    latest = _latest(view, keep.messages)
-    most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
-    cuts = [cut for cut in ends if cut <= latest]
-    if situation.folding.first:
-        return max(cuts, default=None)
-    fitting = [cut for cut in cuts if _fits(view, cut, keep.turns, most)]
-    return min(fitting) if fitting else max(cuts, default=None)
+        fitting = [max((cut for cut in view.cuts if at and cut <= at[0] + 1), default=0)]
+    elif situation.folding.first:
+        fitting = []
+    else:
+        most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
+        fitting = [cut for cut in cuts if _fits(view, cut, keep.turns, most)]
+    stop = min(fitting) if fitting else max(cuts, default=0)
+    leaving = (cut for cut in view.cuts if 0 < cut <= stop and not _is_carried(view.entries[cut - 1], shape))
+    return max(leaving, default=None)
 
 
 def _latest(view: View, messages: int) -> int:

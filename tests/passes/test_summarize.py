@@ -1,0 +1,335 @@
+"""What folds, when, and what stands for it (R053, R157, R159, R175)."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from ebbtide.core.engine import Folding, plan
+from ebbtide.core.shelf import Shelf
+from ebbtide.core.types import OURS, QUOTED, USER, Answer, Ask, Edit
+from ebbtide.core.view import View
+from ebbtide.passes import clear_results, offload_input, summarize
+from ebbtide.summary.frame import unfold
+from talk import budget, let, situation, talk
+
+SHELF = Shelf(directory="/kept")
+READ = ("call:Read src/a.py", "result:900", "say:300")
+TURNS = tuple(line for n in range(8) for line in (f"user:request {n}", *READ))
+LATER = tuple(line.replace("request", "later") for line in TURNS)
+EAGER = partial(summarize, keep_turns=2, keep_tokens=4_000, min_savings=1)
+OVER = budget(10_000, soft=1, auto=2, hard=100_000, low=5_000)
+
+
+def at(view, *, within=OVER, trigger="auto", folding=None, **changes):
+    return situation(view, within=within, shelf=SHELF, trigger=trigger, folding=folding or Folding(), **changes)
+
+
+def steps(view, propose=EAGER, **changes):
+    return list(propose(view, at(view, **changes)))
+
+
+def fold(view, propose=EAGER, **changes):
+    (edit,) = steps(view, propose, **changes)
+    assert isinstance(edit, Edit)
+    assert view.refuses(edit) == ""
+    return edit
+
+
+def covered(view, edit):
+    return view.items[view.index[edit.first] : view.index[edit.last] + 1]
+
+
+def answered(ask, text="", failed=""):
+    return {ask.key: Answer(key=ask.key, first=ask.first, last=ask.last, way=ask.way, text=text, failed=failed)}
+
+
+class TestWhen:
+    view = View.of(talk(*TURNS, "user:next"))
+
+    def test_below_the_soft_level_never(self):
+        assert steps(self.view, within=budget(1_000_000)) == []
+
+    def test_too_few_messages_are_left_alone(self):
+        short = View.of(talk("user:a", "say:9000", "user:b"))
+
+        assert steps(short) == []
+        assert steps(short, partial(EAGER, min_messages=3))
+
+    @pytest.mark.parametrize(("after", "folds"), [(None, True), (8_000, False), (7_700, True)])
+    def test_not_again_until_a_fifth_of_the_window_came_back(self, after, folds):
+        now = at(self.view, folding=Folding(after=after))
+        now = replace(now, tokens=9_800)
+
+        assert bool(list(EAGER(self.view, now))) is folds
+
+    @pytest.mark.parametrize("held", [{"after": 9_700}, {"stalled": True}, {"waiting": True}])
+    def test_but_the_hard_level_an_overflow_and_a_person_are_not_kept_waiting(self, held):
+        folding = Folding(**held)
+        hard = budget(10_000, soft=1, auto=2, hard=9_000, low=5_000)
+
+        assert list(EAGER(self.view, replace(at(self.view, folding=folding), tokens=9_800))) == []
+        assert list(EAGER(self.view, replace(at(self.view, folding=folding, within=hard), tokens=9_800)))
+        assert steps(self.view, folding=folding, trigger="overflow")
+        assert steps(self.view, folding=folding, trigger="manual")
+
+    def test_somebody_said_no(self):
+        for trigger in ("auto", "overflow", "manual"):
+            assert steps(self.view, folding=Folding(forbidden=True), trigger=trigger) == []
+
+    def test_a_saving_too_small_is_none_unless_a_person_asks(self):
+        greedy = partial(EAGER, min_savings=50_000)
+        within = replace(OVER, window=1_000_000)
+
+        assert steps(self.view, greedy, within=within) == []
+        assert steps(self.view, greedy, within=within, trigger="manual")
+
+    def test_between_soft_and_high_only_where_the_cache_is_cold(self):
+        soft = budget(10_000, soft=1, auto=50_000, hard=100_000, low=5_000)
+
+        assert steps(self.view, within=soft, idle=5.0, warm=9) == []
+        assert steps(self.view, within=soft, idle=900.0, warm=0)
+
+
+class TestWhich:
+    def test_the_newest_turns_stay_whole(self):
+        view = View.of(talk(*TURNS, "user:next"))
+        edit = fold(view)
+
+        left = view.items[view.index[edit.last] + 1 :]
+        assert [item.text for item in left if item.role == "user"] == ["request 6", "request 7", "next"]
+        assert sum(item.tokens for item in left) <= 4_000
+        assert left[-1].text == "next"
+
+    def test_what_the_model_has_not_seen_stays(self):
+        view = View.of(talk(*TURNS, "user:next", "call:Read b.py", "result:9000"))
+        edit = fold(view, partial(EAGER, keep_turns=0, keep_tokens=0))
+
+        assert view.items[-1] not in covered(view, edit)
+        assert view.items[-2] not in covered(view, edit)
+
+    def test_inside_an_open_loop_only_between_calls_and_results(self):
+        view = View.of(talk("user:go", *READ[:2] * 30))
+        edit = fold(view, partial(EAGER, min_messages=2))
+        kinds = [item.kind for item in covered(view, edit)]
+
+        assert kinds.count("call") == kinds.count("result")
+        assert covered(view, edit)[-1].kind == "result"
+
+    def test_what_is_left_of_an_open_loop_begins_with_thinking(self):
+        view = View.of(talk(*TURNS, "user:go", *("think:hm", *READ[:2], *READ[:2]) * 12))
+        edit = fold(view)
+
+        assert view.items[view.index[edit.last] + 1].kind == "thinking"
+
+    def test_it_ends_with_something_that_leaves(self):
+        """Both ends still there, a client that feeds our output back would get a second note."""
+        view = View.of(talk(*TURNS, "user:go", "call:Read b.py", "result:900"))
+        edit = fold(view, partial(EAGER, keep_turns=0, keep_tokens=0))
+
+        assert edit.last not in {item.id for item in edit.put}
+
+    def test_nothing_new_nothing_folded(self):
+        view = View.of(talk(*TURNS, "user:next"))
+        view = view.apply([replace(fold(view), head=view.head)])
+
+        assert steps(view, trigger="manual") == []
+        assert steps(view, trigger="overflow") == []
+
+    @pytest.mark.parametrize("item", ["pinned user:never lose this", "pinned call:Read p.py", "locked user:fixed"])
+    def test_what_is_pinned_or_locked_is_carried(self, item):
+        lines = (*TURNS[:8], item, *(("result:50",) if "call" in item else ()), "say:ok", *TURNS[8:], "user:next")
+        view = View.of(talk(*lines))
+        edit = fold(view)
+        after = view.apply([edit])
+
+        held = next(one for one in view.items if one.pinned or one.locked)
+        assert held in covered(view, edit)
+        assert held.id in {entry.id for entry in after.entries}
+        halves = [entry.kind for entry in after.entries if entry.call_id and entry.call_id == held.call_id]
+        assert halves == (["call", "result"] if "call" in item else [])
+
+
+class TestWhat:
+    view = View.of(talk("memory:Use tabs.", *TURNS[1:], "user:next"))
+
+    def test_one_item_of_ours_quoted_and_the_users_words_as_they_were(self):
+        view = View.of(talk(*TURNS, "user:next"))
+        edit = fold(view)
+        note, *words, _ = edit.put
+
+        assert (note.role, note.tier) == ("user", QUOTED)
+        assert unfold(note.text) is not None
+        assert [item.id for item in words] == [item.id for item in covered(view, edit) if item.role == "user"]
+
+    def test_somebody_answers_before_the_user_speaks_again(self):
+        view = View.of(talk(*TURNS, "user:next"))
+        edit = fold(view, partial(EAGER, keep_tokens=10))
+
+        assert edit.put[-1].role == "assistant"
+        assert [entry.role for entry in view.apply([edit]).entries][-2:] == ["assistant", "user"]
+
+    def test_the_projects_instructions_stay_in_front(self):
+        edit = fold(self.view)
+
+        assert edit.put[0].text == "Use tabs."
+        assert edit.put[0].id
+
+    def test_the_ledger_is_the_summary_where_nobody_can_be_asked(self):
+        text = next(item.text for item in fold(self.view).put if not item.id)
+
+        assert "Files read:\nsrc/: a.py" in text
+        assert fold(self.view).reason == "old turns folded into the ledger's facts"
+
+    def test_all_that_leaves_is_in_its_blob(self):
+        edit = fold(self.view)
+        kept = "".join(blob.text for blob in edit.blobs)
+
+        gone = [item for item in covered(self.view, edit) if item.id not in {one.id for one in edit.put}]
+        assert [item.id for item in gone if item.text not in kept] == []
+        assert edit.blobs[0].name in "".join(item.text for item in edit.put)
+
+    def test_a_later_fold_covers_all_again_and_writes_down_only_what_is_new(self):
+        edit = replace(fold(self.view), head=self.view.head)
+        recorded = replace(edit, blobs=tuple(replace(blob, text="") for blob in edit.blobs))
+        more = View.of(talk("memory:Use tabs.", *TURNS[1:], "user:next", *READ, *LATER, "user:last"), [recorded])
+        again = fold(more)
+
+        assert more.index[again.first] == 0
+        assert more.index[again.last] > self.view.index[edit.last]
+        assert "request 1" not in again.blobs[0].text
+        assert "later 1" in again.blobs[0].text
+
+    def test_words_beyond_their_share_become_a_list_with_handles(self):
+        lines = [line for n in range(30) for line in (f"user:{n} " + "word " * 400, "say:400")]
+        view = View.of(talk(*lines, "user:next"))
+        edit = fold(view)
+        listing = next(item for item in edit.put if not item.id and item.tier == USER)
+        said = [item for item in covered(view, edit) if item.role == "user"]
+
+        assert "messages 1 to" in listing.text
+        kept = "".join(blob.text for blob in edit.blobs)
+        assert [one.id for one in said if one.text not in kept and one.id not in {item.id for item in edit.put}] == []
+        assert sum(item.tokens for item in edit.put) < OVER.window
+
+    def test_a_paste_offloaded_in_the_same_plan_is_kept_though_its_edit_is_hidden(self):
+        """The fold shows the stub, so what the stub names must be durable with the fold."""
+        view = View.of(talk("user:" + "line of a log\n" * 900, *TURNS[1:], "user:next"))
+        made = plan(view, [EAGER], OVER, at(view), arrival=[partial(offload_input, limit=900)])
+
+        (edit,) = made.edits
+        assert edit.by == "summarize"
+        assert any(view.items[0].text == blob.text for blob in edit.blobs)
+
+    def test_cleared_results_are_folded_from_their_originals(self):
+        view = View.of(talk(*TURNS, "user:next"))
+        cleared = let(partial(clear_results, keep_results=1, min_tokens=10), view, at(view))
+        edit = fold(cleared)
+
+        assert view.items[2].text in edit.blobs[0].text
+
+
+class TestAsking:
+    view = View.of(talk(*TURNS, "user:next"))
+    asks = Folding(asks=True)
+
+    def test_it_asks_once_and_folds_with_the_answer(self):
+        (ask,) = steps(self.view, folding=self.asks)
+        assert isinstance(ask, Ask)
+
+        edit = fold(self.view, folding=replace(self.asks, answers=answered(ask, "## Intent\nMend it.")))
+
+        assert unfold(edit.put[0].text)[0] == "## Intent\nMend it."
+        assert edit.reason == "old turns folded into a model's summary"
+        assert (edit.first, edit.last) == (ask.first, ask.last)
+
+    def test_the_question_stays_the_same_while_the_tail_grows(self):
+        (ask,) = steps(self.view, folding=self.asks)
+        grown = View.of(talk(*TURNS, "user:next", "say:200", "user:and"))
+
+        edit = fold(grown, folding=replace(self.asks, answers=answered(ask, "All is well.")))
+
+        assert "All is well." in edit.put[0].text
+
+    def test_an_answer_that_was_overtaken_is_not_used(self):
+        (ask,) = steps(self.view, folding=self.asks)
+        far = View.of(talk(*TURNS, "user:next", *READ, *TURNS, *TURNS, "user:and"))
+
+        (again,) = steps(far, folding=replace(self.asks, answers=answered(ask, "All is well.")))
+
+        assert isinstance(again, Ask)
+        assert again.last != ask.last
+
+    @pytest.mark.parametrize("why", ["overflow", "cut", "too long"])
+    def test_what_was_too_much_is_asked_in_parts(self, why):
+        (ask,) = steps(self.view, folding=self.asks)
+        answers = answered(ask, failed=why)
+        parts = steps(self.view, folding=replace(self.asks, answers=answers))
+        assert len(parts) > 1
+        assert {part.way for part in parts} == {"transcript"}
+
+        for n, part in enumerate(parts):
+            answers |= answered(part, f"## Intent\nPart {n} is done.")
+        edit = fold(self.view, folding=replace(self.asks, answers=answers))
+
+        assert all(f"Part {n} is done." in edit.put[0].text for n in range(len(parts)))
+
+    @pytest.mark.parametrize("why", ["empty", "refused", "time-out", "RuntimeError: down"])
+    def test_any_other_failure_leaves_it_to_the_ledger(self, why):
+        (ask,) = steps(self.view, folding=self.asks)
+
+        edit = fold(self.view, folding=replace(self.asks, answers=answered(ask, failed=why)))
+
+        assert edit.reason == "old turns folded into the ledger's facts"
+
+    def test_parts_that_fail_too_leave_it_to_the_ledger(self):
+        (ask,) = steps(self.view, folding=self.asks)
+        answers = answered(ask, failed="overflow")
+        for part in steps(self.view, folding=replace(self.asks, answers=answers)):
+            answers |= answered(part, failed="overflow")
+
+        assert "ledger" in fold(self.view, folding=replace(self.asks, answers=answers)).reason
+
+    def test_a_persons_own_words_need_nobody(self):
+        edit = fold(self.view, folding=replace(self.asks, summary="I mended it myself."), trigger="manual")
+
+        assert unfold(edit.put[0].text)[0] == "I mended it myself."
+
+    def test_an_earlier_summary_is_handed_on_and_not_quoted_again(self):
+        (ask,) = steps(self.view, folding=self.asks)
+        edit = fold(self.view, folding=replace(self.asks, answers=answered(ask, "## Intent\nThe harbour first.")))
+        recorded = replace(edit, head=self.view.head, blobs=())
+        more = View.of(talk(*TURNS, "user:next", *READ, *TURNS, "user:last"), [recorded])
+
+        (second,) = steps(more, folding=self.asks)
+        offline = fold(more)
+        model = fold(more, folding=replace(self.asks, answers=answered(second, "## Pending\nThe quay.")))
+
+        assert "The harbour first." in unfold(offline.put[0].text)[0]
+        summary = unfold(model.put[0].text)[0]
+        assert "The harbour first." in summary
+        assert "The quay." in summary
+
+    def test_from_here_and_up_to_here(self):
+        here = next(item for item in self.view.items if item.text == "request 3")
+        upto = fold(self.view, folding=Folding(last=here.id), trigger="manual")
+        since = fold(self.view, folding=Folding(first=here.id), trigger="manual")
+
+        assert self.view.index[upto.last] < self.view.index[here.id]
+        assert self.view.index[since.first] >= self.view.index[here.id]
+        assert upto.first == self.view.items[0].id
+
+
+def test_a_fold_that_a_client_feeds_back_is_known_again():
+    """Its item is ours by content: it is no news, and its summary goes on."""
+    view = View.of(talk(*TURNS, "user:next"))
+    (ask,) = steps(view, folding=Folding(asks=True))
+    after = view.apply([fold(view, folding=Folding(asks=True, answers=answered(ask, "The harbour first.")))])
+    back = [replace(e, id=f"e1-{n:012}-1", raw=None) for n, e in enumerate(after.entries)]
+    quiet = View.of(back)
+    assert any(item.source == OURS for item in back)
+    assert steps(quiet, trigger="manual") == []
+
+    grown = View.of([*back, *talk("say:30", *TURNS, *TURNS, "user:last")])
+    edit = fold(grown)
+    assert "The harbour first." in unfold(next(item.text for item in edit.put if not item.id))[0]
