@@ -65,6 +65,7 @@ def test_the_question_reads_what_the_server_has_of_the_conversation(held):
     """Asked behind the same prefix: most of what it is about is not read again."""
     usage = [answer["usage"] for answer in held.summaries.answered]
 
+    assert usage
     assert all(one["prompt_tokens_details"]["cached_tokens"] > one["prompt_tokens"] / 2 for one in usage)
 
 
