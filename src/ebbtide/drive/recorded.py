@@ -176,11 +176,9 @@ def since(log: Reader, position: Position) -> Reading | None:
         if not begun:
             raise
         return None
-    here = [one.kind for one in reading.damage if one.offset == position.offset] if begun else []
-    if here == ["torn"]:
-        # A write that was cut short, unless we stand in the middle of another log's line.
-        return reading if log.read().position == position else None
-    return None if here else reading
+    # A write that was cut short is no sign of it; a line that does not go on from here is.
+    here = [one for one in reading.damage if one.offset == position.offset and one.kind != "torn"]
+    return None if begun and here else reading
 
 
 def _whole(raw: object) -> str:
