@@ -419,6 +419,8 @@ def test_across_sessions_only_those_of_the_project_are_searched(make, tmp_path):
 
     assert [hit.session for hit in recall.search("alpha")] == ["own"]
     assert {hit.session for hit in recall.search("alpha", across=True)} == {"own", "sister"}
+    with pytest.raises(BadRequest, match="no session of this project"):
+        recall.read("deadbeef", session="stranger")
 
 
 def test_a_collected_session_is_found_no_more(store, tmp_path):
@@ -453,7 +455,19 @@ def test_damaged_it_is_built_again_within_the_search(store, tmp_path):
     (tmp_path / "index.sqlite").write_bytes(b"damaged" * 1000)
 
     assert Recall(log, store).search("parse_header") == before
-    assert Recall(log, store).search("parse_header") == before
+    with sqlite3.connect(tmp_path / "index.sqlite") as db:
+        assert db.execute("SELECT count(*) FROM entry").fetchone() == (4,)
+
+
+def test_a_search_that_finds_nothing_new_in_the_log_writes_nothing(store, tmp_path):
+    log = store.open("s", now=1.0)
+    record(log, TALK["anthropic"])
+    Recall(log, store).search("parse_header")
+    before = (tmp_path / "index.sqlite").stat().st_mtime_ns
+
+    Recall(log, store).search("parse_header")
+
+    assert (tmp_path / "index.sqlite").stat().st_mtime_ns == before
 
 
 def test_locked_the_search_runs_in_memory_and_finds_the_same(store, tmp_path):
