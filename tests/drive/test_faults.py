@@ -174,25 +174,26 @@ def posted(upstream: Upstream, request: Body) -> Body:
 class TestBreaker:
     def test_after_three_failures_nobody_is_asked_any_more_also_after_a_restart(self, tmp_path):
         broken = Asked(RuntimeError("down"))
-        long = talk(110)
-        list(walk(context(store=tmp_path, summarizer=broken), long[: 4 * 80 + 1]))
+        long = talk(60)
+        list(walk(context(window=4_000, store=tmp_path, durable=False, summarizer=broken), long[: 4 * 40 + 1]))
         assert len(broken.requests) == BREAKER
 
         resumed = Asked()
-        ctx = context(store=tmp_path, summarizer=resumed)
-        folds = [ready for ready in walk(ctx, long, start=4 * 80 + 3) if folded(ready)]
+        ctx = context(window=4_000, store=tmp_path, durable=False, summarizer=resumed)
+        folds = [ready for ready in walk(ctx, long, start=4 * 40 + 3) if folded(ready)]
         assert folds
         assert resumed.requests == []
 
-        assert ctx.compact().applied
+        wide = context(window=100_000, store=tmp_path, durable=False, summarizer=resumed)
+        assert wide.compact(body([*long, *turn(60)[1:], *turn(61), *talk(70)[4 * 62 :]])).applied
         assert len(resumed.requests) == 1
-        assert ctx._session.state.failures == 0
+        assert wide._session.state.failures == 0
 
     def test_a_success_in_between_begins_the_count_anew(self):
         store = MemoryStore()
         says = iter([RuntimeError("a"), RuntimeError("b"), SUMMARY, RuntimeError("c"), RuntimeError("d"), SUMMARY])
         asked = Asked(lambda _: next(says, SUMMARY))
-        list(walk(context(store=store, summarizer=asked), talk(110)))
+        list(walk(context(window=4_000, store=store, summarizer=asked), talk(60)))
 
         assert len(asked.requests) > BREAKER + 2
 
@@ -200,7 +201,7 @@ class TestBreaker:
 class TestRestraint:
     def test_at_most_one_fold_by_itself_until_the_context_regrew(self):
         after = None
-        for ready in walk(context(), talk(80)):
+        for ready in walk(context(), LONG):
             if folded(ready):
                 before = ready.report.tokens_before
                 assert after is None or before - after >= 0.2 * WINDOW or before > HARD
@@ -210,7 +211,7 @@ class TestRestraint:
         """Nothing but the user's words: a fold of what little else there is frees almost nothing."""
         words = [
             {"role": "user" if n % 2 == 0 else "assistant", "content": ("level " * 90 if n % 2 == 0 else f"Yes, {n}.")}
-            for n in range(401)
+            for n in range(161)
         ]
         events = Heard()
         for ready in walk(context(on_event=events), words):

@@ -20,6 +20,7 @@ from drive.folds import (
     context,
     folded,
     replanned,
+    request_of,
     sent,
     talk,
     text_of,
@@ -28,6 +29,7 @@ from drive.folds import (
     walk,
 )
 from drive.sessions import Clock, unmarked
+from ebbtide.core.errors import BadRequest
 from ebbtide.core.stub import parse
 from ebbtide.drive import Context, Ready
 from ebbtide.store import MemoryStore, open_store
@@ -275,6 +277,92 @@ class TestReplan:
         made, found = replanned(store.peek("default"))
         assert made
         assert found == []
+
+
+class TestByHand:
+    """`compact`: looked at, written anew, from here, up to here, taken back."""
+
+    def test_a_preview_changes_nothing_and_is_applied_without_asking_again(self):
+        store, asked = MemoryStore(), Asked()
+        ctx = context(store=store, window=100_000, summarizer=asked)
+        ctx.prepare(body(LONG))
+
+        seen = ctx.compact(apply=False)
+        assert not seen.applied
+        assert "is to be mended" in seen.summary
+        assert seen.tokens_after < seen.tokens_before
+        assert ctx.edits() == ()
+
+        made = seen.apply()
+        assert made.applied
+        assert made.text == seen.text
+        assert len(asked.requests) == 1
+        assert seen.summary in json.loads(json.dumps(ctx.prepare(body(LONG)).body))["messages"][0]["content"][0]["text"]
+
+    def test_a_person_may_put_it_in_their_own_words(self):
+        ctx = context(window=100_000, summarizer=Asked())
+        ctx.prepare(body(LONG))
+
+        ctx.compact(apply=False).apply("Only the datum matters.")
+
+        out = text_of(ctx.prepare(body(LONG)))
+        assert "Only the datum matters." in out
+        assert "is to be mended" not in out
+
+    def test_the_manual_form_does_not_say_to_go_on(self):
+        by_hand, by_itself = context(window=100_000), context()
+        by_hand.prepare(body(LONG))
+        by_hand.compact()
+
+        assert "Take up the work" not in text_of(by_hand.prepare(body(LONG)))
+        assert "Take up the work" in text_of(until(by_itself, LONG, folded)[1])
+
+    def test_words_of_focus_and_the_projects_instructions_reach_the_model(self):
+        asked = Asked()
+        system = "You mend gauges.\n\n# Compact instructions\nAlways keep the datum.\n\n# Other\nBe brief."
+        ctx = context(window=100_000, summarizer=asked)
+        ctx.prepare(body(LONG, system=system))
+        ctx.compact(focus="What the harbour master said.")
+
+        told = json.dumps(asked.requests[0]["messages"][-1])
+        assert "What the harbour master said." in told
+        assert "Always keep the datum." in told
+
+    def test_up_to_here_leaves_the_rest_as_it_is(self):
+        ctx = context(window=100_000)
+        ctx.prepare(body(LONG))
+        here = next(item for item in ctx._session._view.items if item.text == request_of(20))
+
+        assert ctx.compact(last=here.id).applied
+        out = unmarked(ctx.prepare(body(LONG)).body["messages"])
+
+        after = unmarked(LONG[4 * 20 :])
+        assert out[-len(after) :] == after
+        assert len(out) <= len(after) + 3
+
+    def test_from_here_leaves_what_is_before_as_it_is(self):
+        ctx = context(window=100_000)
+        ctx.prepare(body(LONG))
+        here = next(item for item in ctx._session._view.items if item.text == request_of(20))
+
+        assert ctx.compact(first=here.id).applied
+        out = unmarked(ctx.prepare(body(LONG)).body["messages"])
+
+        before = unmarked(LONG[: 4 * 20])
+        assert out[: len(before)] == before
+        assert len(out) < len(before) + 10
+
+    def test_there_is_nothing_to_compact_before_the_first_request(self):
+        with pytest.raises(BadRequest):
+            context().compact()
+
+    def test_a_request_that_is_given_is_compacted_before_it_was_ever_sent(self):
+        ctx = context(window=100_000)
+
+        assert ctx.compact(body(LONG)).applied
+        ready = ctx.prepare(body(LONG))
+        assert ready.report.held
+        assert unread(ctx, ready, LONG) == []
 
 
 class TestInsideALoop:
