@@ -119,6 +119,16 @@ class TestGrowing:
         assert "[gone]" in texts(grown)
 
 
+def test_a_call_that_never_had_a_result_may_fold_with_its_turn():
+    """Broken input must not keep a session from folding."""
+    items = talk("user:go", "call:read", "call:lost", "result#c1:9", "say:ok", "user:next")
+    whole = Edit(by="x", first=items[0].id, last=items[4].id)
+    half = Edit(by="x", first=items[0].id, last=items[2].id)
+
+    assert View.of(items).refuses(whole) == ""
+    assert View.of(items).refuses(half) == "parts a call from its result"
+
+
 class TestCuts:
     def test_no_cut_parts_a_call_from_its_result_or_a_message_in_two(self):
         items = talk("user:go", "say:ok", "call:read", "call:grep", "result:9", "result:9", "say:done", "user:next")

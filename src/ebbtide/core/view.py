@@ -205,7 +205,7 @@ class View:
         kept = {item.id for item in edit.put}
         if any((item.locked or item.pinned) and item.id not in kept for item in covered):
             return "touches a locked or pinned item"
-        if _dangling(covered) != _dangling(edit.put):
+        if self._parts(span, covered, edit.put):
             return "parts a call from its result"
         if covered and any(item.tier < min(one.tier for one in covered) for item in edit.put):
             return "raises trust"
@@ -214,6 +214,16 @@ class View:
         if covered and self._tears(span, kept):
             return "takes away what an opaque block needs after it"
         return ""
+
+    def _parts(self, span: tuple[int, int], covered: Sequence[Item], put: Sequence[Item]) -> bool:
+        """Whether a half is lost whose other half stays, or made. A half that never had another may go."""
+        lost, made = _dangling(covered), _dangling(put)
+        if lost == made:
+            return False
+        if made - lost:
+            return True
+        outside = {(one.kind, one.call_id) for one in (*self.items[: span[0]], *self.items[span[1] + 1 :]) if one.call_id}
+        return any((_OTHER[kind], call_id) in outside for kind, call_id in lost - made)
 
     def _tears(self, span: tuple[int, int], kept: set[str]) -> bool:
         """Reasoning and what it led to are one (R3, R4): no edit may take a later part of such a run and leave it."""
@@ -267,11 +277,13 @@ def _weights(entries: Sequence[Item]) -> Iterator[int]:
             yield 0
 
 
+_OTHER = {"call": "result", "result": "call"}
+
+
 def _dangling(items: Iterable[Item]) -> Counter[tuple[str, str]]:
     """Calls and results whose other half is not among these items."""
     sides = Counter[tuple[str, str]]((item.kind, item.call_id) for item in items if item.kind in ("call", "result"))
-    other = {"call": "result", "result": "call"}
-    return Counter({side: n for side, n in sides.items() if not sides[(other[side[0]], side[1])]})
+    return Counter({side: n for side, n in sides.items() if not sides[(_OTHER[side[0]], side[1])]})
 
 
 def _range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
