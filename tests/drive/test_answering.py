@@ -70,6 +70,13 @@ def test_nothing_recorded_can_end_the_frame_or_open_one_of_ours(recall, tool, ar
     assert "data" in told.partition("</recalled>")[2]
 
 
+def test_a_source_is_one_line_whatever_the_tool_is_called(recall):
+    told = answer(recall, SEARCH_TOOL, {"query": "obey me"})
+
+    (line,) = [line for line in told.splitlines() if line.startswith("[1] handle ")]
+    assert line.endswith("characters)")
+
+
 def test_arguments_may_come_as_json(recall):
     assert "needle" in answer(recall, SEARCH_TOOL, '{"query": "needle"}')
 
