@@ -36,8 +36,10 @@ from drive.folds import (
 )
 from drive.sessions import Clock
 from ebbtide.core.errors import StoreError, WontFit
+from ebbtide.core.journal import State, ebb, edit_to, fold
+from ebbtide.core.types import Edit
 from ebbtide.drive import Hooks
-from ebbtide.drive.folding import BREAKER
+from ebbtide.drive.folding import BREAKER, folding_of
 from ebbtide.store import DirectoryStore, MemoryStore, open_store
 from store.faults import Faulty
 from upstream.script import Failure, Say
@@ -224,6 +226,18 @@ class TestRestraint:
         ]
         assert len(small) <= 2 + sum(one["tokens_before"] > HARD for one in small)
 
+    def test_two_folds_in_a_row_without_room_are_remembered_and_one_with_room_forgets_them(self):
+        def made(before: int, after: int) -> Body:
+            edit = edit_to(Edit(by="summarize", first="a", last="b", reason="", saved=1))
+            return ebb("plan", id="p", edits=[edit], tokens_before=before, tokens_after=after)
+
+        def stalled(*records: Body) -> bool:
+            return folding_of(fold(State(), records), asks=False, live=False, manual=None).stalled
+
+        assert not stalled(made(1_000, 960))
+        assert stalled(made(1_000, 960), made(1_000, 960))
+        assert not stalled(made(1_000, 960), made(1_000, 500), made(1_000, 960))
+
     def test_a_single_giant_message_that_nobody_has_seen_ends_the_ladder(self):
         ctx = context(summarizer=Asked())
         giant = {
@@ -308,6 +322,18 @@ class TestEnds:
         other = context(store=tmp_path, summarizer=Asked()).prepare(body(LONG[:at]))
         assert folded(other), "the lock was not given back"
         assert sent(ctx.prepare(body(LONG[:at]))) == sent(other)
+
+    def test_while_a_model_is_asked_others_may_write(self, tmp_path):
+        """The lock is given back before the question: another process has its turn meanwhile."""
+        notes = []
+
+        def meanwhile(request: Body) -> str:
+            notes.append(context(store=tmp_path).prepare(body(LONG[:5])).report.notes)
+            return SUMMARY
+
+        until(context(store=tmp_path, summarizer=meanwhile), LONG, folded)
+
+        assert notes == [()]
 
     def test_an_async_summarizer_answers_a_sync_prepare_too(self):
         async def answer(request: Body) -> Body:

@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.core.engine import Folding, plan
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import QUOTED, Answer, Ask
+from ebbtide.core.types import OURS, QUOTED, Answer, Ask
 from ebbtide.core.view import View
 from ebbtide.passes import fold_regions
 from talk import budget, situation, talk
@@ -110,6 +110,14 @@ def test_a_summary_is_never_folded_again():
 
     grown = View.of(talk(*TURNS, *LARGE, "say:done three", "user:four"), after.edits)
     assert outline(grown.apply(edits(grown))) == "uSauSauSau"
+
+
+def test_a_summary_that_a_client_feeds_back_is_not_folded_either():
+    """It comes back on the user's side, as what the harness says."""
+    back = talk("user:a", "reminder:900", *SMALL, "say:b", "user:c")
+    view = View.of([replace(one, source=OURS) if one.source == "reminder" else one for one in back])
+
+    assert outline(view.apply(edits(view))) == "uuSau"
 
 
 def test_it_says_which_turns_and_is_quoted():

@@ -9,7 +9,7 @@ from ebbtide.core.engine import Folding, plan
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import OURS, QUOTED, USER, Answer, Ask, Edit
 from ebbtide.core.view import View
-from ebbtide.passes import clear_results, offload_input, summarize
+from ebbtide.passes import clear_results, fold_regions, offload_input, summarize
 from ebbtide.summary.frame import unfold
 from talk import budget, let, situation, talk
 
@@ -102,11 +102,11 @@ class TestWhich:
         assert left[-1].text == "next"
 
     def test_what_the_model_has_not_seen_stays(self):
-        view = View.of(talk(*TURNS, "user:next", "call:Read b.py", "result:9000"))
+        view = View.of(talk(*TURNS, "user:next", "call:Read b.py", "result:9000", "user:wait"))
         edit = fold(view, partial(EAGER, keep_turns=0, keep_tokens=0))
 
-        assert view.items[-1] not in covered(view, edit)
-        assert view.items[-2] not in covered(view, edit)
+        assert view.index[edit.last] < view.index[view.items[-3].id]
+        assert [item.kind for item in view.items[-3:]] == ["call", "result", "text"]
 
     def test_inside_an_open_loop_only_between_calls_and_results(self):
         view = View.of(talk("user:go", *READ[:2] * 30))
@@ -220,6 +220,16 @@ class TestWhat:
         (edit,) = made.edits
         assert edit.by == "summarize"
         assert any(view.items[0].text == blob.text for blob in edit.blobs)
+
+    def test_a_region_folded_in_the_same_plan_is_written_down_by_the_fold_that_hides_it(self):
+        view = View.of(talk(*TURNS, "user:next"))
+        regions = partial(fold_regions, keep_turns=1, keep_tokens=0)
+        made = plan(view, [regions, EAGER], OVER, at(view, trigger="manual"))
+
+        edit = next(edit for edit in made.edits if edit.by == "summarize")
+        assert "fold_regions" not in {one.by for one in made.edits if view.index[one.last] <= view.index[edit.last]}
+        kept = "".join(blob.text for blob in edit.blobs)
+        assert [item.id for item in covered(view, edit) if item.role != "user" and item.text not in kept] == []
 
     def test_cleared_results_are_folded_from_their_originals(self):
         view = View.of(talk(*TURNS, "user:next"))
