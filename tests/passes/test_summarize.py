@@ -338,7 +338,7 @@ def test_a_fold_that_a_client_feeds_back_is_known_again():
     back = [replace(e, id=f"e1-{n:012}-1", raw=None) for n, e in enumerate(after.entries)]
     quiet = View.of(back)
     assert any(item.source == OURS for item in back)
-    assert steps(quiet, trigger="manual") == []
+    assert steps(quiet, trigger="overflow") == []
 
     grown = View.of([*back, *talk("say:30", *TURNS, *TURNS, "user:last")])
     edit = fold(grown)

@@ -91,6 +91,8 @@ class Folding:
     """Somebody said no to a fold this time. Not journaled: a plan without one comes out the same."""
     waiting: bool = False
     """A model is being asked in the background: only the hard level folds without it."""
+    way: str = "path"
+    """How the model gets at what left: by `path`, by `tool`, or `off`, not at all."""
     transcript: str = ""
     """Where the whole conversation can be read."""
     tool: str = ""
@@ -139,6 +141,8 @@ class Situation:
     cleared: frozenset[str] = frozenset()
     """Call ids of results that the client had cleared before its session was resumed here (R149)."""
     folding: Folding = field(default_factory=Folding)
+    forced: bool = False
+    """The request was over high water before anything was done: it is rewritten anyway. The engine says so."""
     now: float = 0.0
 
     @property
@@ -273,7 +277,8 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     cold = start.idle is not None and start.warm == 0
     if not forced and not levels.reached(start.tokens, "warning" if cold else "soft"):
         return ""
-    trial = _Draft(draft.view, draft.situation, [*draft.edits], [*draft.asks], [*draft.refused])
+    told = replace(draft.situation, forced=forced)
+    trial = _Draft(draft.view, told, [*draft.edits], [*draft.asks], [*draft.refused])
     # A person who asks for it wants it done, whatever there is room for.
     low = levels.low if start.trigger != "manual" else -1
     for propose in pressure:

@@ -55,6 +55,8 @@ class State:
     """Names on the shelf, lower-cased, with the digest of what stands there."""
     spared: frozenset[str] = frozenset()
     """Items that a person took back by undo: no pass may take them again."""
+    pinned: frozenset[str] = frozenset()
+    """Items that a person wants to stay."""
     cleared: frozenset[str] = frozenset()
     """Call ids of results that Claude Code cleared itself, from its own records (R149)."""
     answers: Mapping[str, Answer] = field(default_factory=dict)
@@ -73,6 +75,11 @@ class State:
     """How the model gets at what left, fixed at the first request: `path`, `tool` or `off`."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Compactions, tokens saved, skips, and the totals of usage (R020, R028, R248)."""
+
+    @property
+    def stays(self) -> frozenset[str]:
+        """Items that no pass may take."""
+        return self.spared | self.pinned
 
     @property
     def compact_count(self) -> int:
@@ -133,6 +140,11 @@ def _limit(state: State, record: Mapping[str, object]) -> State:
     model, estimated, used = _str(record, "model"), _int(record, "estimated"), _int(record, "used")
     known = state.calibration.observe(model, estimated, used) if estimated > 0 and used > 0 else state.calibration
     return replace(state, limits={**state.limits, model: _int(record, "window")}, calibration=known)
+
+
+def _pin(state: State, record: Mapping[str, object]) -> State:
+    ids = frozenset(str(one) for one in _list(record, "ids"))
+    return replace(state, pinned=state.pinned | ids if record.get("on") else state.pinned - ids)
 
 
 def _recall(state: State, record: Mapping[str, object]) -> State:
@@ -251,6 +263,7 @@ _STEPS = {
     "limit": _limit,
     "child": _child,
     "recall": _recall,
+    "pin": _pin,
 }
 
 

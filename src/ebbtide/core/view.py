@@ -222,7 +222,9 @@ class View:
             return False
         if made - lost:
             return True
-        outside = {(one.kind, one.call_id) for one in (*self.items[: span[0]], *self.items[span[1] + 1 :]) if one.call_id}
+        outside = {
+            (one.kind, one.call_id) for one in (*self.items[: span[0]], *self.items[span[1] + 1 :]) if one.call_id
+        }
         return any((_OTHER[kind], call_id) in outside for kind, call_id in lost - made)
 
     def _tears(self, span: tuple[int, int], kept: set[str]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ebbtide.core.engine import Plan, Situation
-from ebbtide.core.journal import ebb, edit_to
+from ebbtide.core.journal import State, ebb, edit_to
 from ebbtide.core.types import Composition, Edit
 from ebbtide.core.view import View
 from ebbtide.drive.folding import journaled as folding_to
@@ -51,13 +51,16 @@ def journaled(situation: Situation) -> Record:
 
 
 def plan_record(
-    made: Plan, edits: Sequence[Edit], situation: Situation, turn: int, policy: str, messages: int
+    made: Plan, edits: Sequence[Edit], situation: Situation, state: State, policy: str, messages: int
 ) -> Record:
     """A plan as it is journaled: what it went by, and what came of it."""
     told = [edit_to(edit) for edit in edits]
+    turn = state.turns + 1
+    # A person may fold several times between two requests.
+    before = sum(1 for batch in state.batches if batch.turn == turn)
     return ebb(
         "plan",
-        id=f"p{turn}",
+        id=f"p{turn}.{before}" if before else f"p{turn}",
         at=situation.now,
         turn=turn,
         policy=policy,

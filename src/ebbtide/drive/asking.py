@@ -78,6 +78,7 @@ class Asking:
             live=self.live and not last,
             manual=manual,
             instructions=self._instructions(request),
+            way=way,
             transcript=transcript if way == "path" else "",
             tool=RECALL_TOOLS[0] if way == "tool" else "",
             waiting=self.waiting,

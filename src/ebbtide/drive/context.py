@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -115,7 +115,11 @@ class Context:
 
     @property
     def window(self) -> int:
-        return self._session.window
+        """As given, or as the provider said when it refused a request."""
+        known = self._session.state.limits
+        return min(
+            [self._session.window, *([known[self._last.model]] if self._last and self._last.model in known else [])]
+        )
 
     def prepare(self, request: Body) -> Ready:
         """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
@@ -144,7 +148,7 @@ class Context:
         `first` and `last` are ids of items to fold from and up to. With `apply=False` nothing is changed: look at the
         result, and `apply()` it, with a summary of your own if you like. Undo is `undo()`.
         """
-        manual = Manual(focus=focus, summary=summary, first=first, last=last)
+        manual = self._manual(focus, summary, first, last)
         made = drive(self._compacting(request, manual, apply), self._log, self._advisers)
         return self._compaction(made, request, manual, apply)
 
@@ -158,7 +162,7 @@ class Context:
         summary: str = "",
         apply: bool = True,
     ) -> Compaction:
-        manual = Manual(focus=focus, summary=summary, first=first, last=last)
+        manual = self._manual(focus, summary, first, last)
         made = await adrive(self._compacting(request, manual, apply), self._log, self._advisers)
         return self._compaction(made, request, manual, apply)
 
@@ -167,6 +171,12 @@ class Context:
 
         Anything else is raised again, and so is a second refusal, as `WontFit`.
         """
+        return self._ready(drive(self._overflowing(error), self._log, self._advisers))
+
+    async def aoverflowed(self, error: BaseException) -> Ready:
+        return self._ready(await adrive(self._overflowing(error), self._log, self._advisers))
+
+    def _overflowing(self, error: BaseException) -> Steps[Prepared]:
         ready = self._last
         found = overflow_in(error)
         if found is None or ready is None:
@@ -174,8 +184,7 @@ class Context:
         if ready.retried:
             told = f"the provider refused {ready.report.tokens_after:,} tokens after folding: {error}"
             raise WontFit(told, tokens=ready.report.tokens_after, limit=found.limit or 0) from error
-        steps = self._session.overflowing(found, ready, now=self._clock())
-        return self._ready(drive(steps, self._log, self._advisers))
+        return self._session.overflowing(found, ready, now=self._clock())
 
     def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
         """Where this was said, read or printed, best first: in this session, or in all of its project."""
@@ -198,6 +207,17 @@ class Context:
     def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
         """What to return to the model that called one of them: bounded, with its source, quoted as data."""
         return answer(self._recall, name, arguments)
+
+    def pin(self, *handles: str) -> None:
+        """These items of the last request stay, whatever folds: by id, or by the handle that `recall` gives."""
+        self._pin(handles, on=True)
+
+    def unpin(self, *handles: str) -> None:
+        self._pin(handles, on=False)
+
+    def _pin(self, handles: Sequence[str], *, on: bool) -> None:
+        ids = [self._session.item_of(handle) for handle in handles]
+        self._note(ebb("pin", ids=ids, on=on, at=self._clock()))
 
     def child(self, name: str, **options: Any) -> Context:
         """A sub-agent's context: its own window and log, linked to this one. Its `finish` brings the result here."""
@@ -245,6 +265,10 @@ class Context:
 
     def _note(self, record: Record) -> None:
         drive(self._session.noting(record, now=self._clock()), self._log)
+
+    def _manual(self, focus: str, summary: str, first: str, last: str) -> Manual:
+        ends = [self._session.item_of(one) if one and not one.startswith("e1-") else one for one in (first, last)]
+        return Manual(focus=focus, summary=summary, first=ends[0], last=ends[1])
 
     def _compacting(self, request: Body | None, manual: Manual, apply: bool) -> Steps[Compacted]:
         return self._session.compacting(request, now=self._clock(), manual=manual, apply=apply)

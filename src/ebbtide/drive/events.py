@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ebbtide.core.engine import Plan
-from ebbtide.core.types import Edit, Item
+from ebbtide.core.journal import FOLDS
+from ebbtide.core.types import Edit, Item, Trigger
 from ebbtide.drive.report import Event
 from ebbtide.wire.validity import Repair
 
 
 def told_of(
-    session: str, made: Plan | None, edits: Sequence[Edit], notes: Sequence[str], repairs: Sequence[Repair]
+    session: str,
+    made: Plan | None,
+    edits: Sequence[Edit],
+    notes: Sequence[str],
+    repairs: Sequence[Repair],
+    trigger: Trigger,
 ) -> Iterator[Event]:
     if made is not None and edits:
         yield from _persisted(session, made, edits)
-        yield _microcompact(session, made, edits)
+        yield _microcompact(session, made, edits, trigger)
     for edit in edits:
         fields = {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "id": edit.id}
         yield Event(kind="edit", session=session, fields=fields)
@@ -28,7 +34,7 @@ def told_of(
 def _persisted(session: str, made: Plan, edits: Sequence[Edit]) -> Iterator[Event]:
     """R114, for each result whose content went to disk."""
     for edit in edits:
-        if not edit.blobs or not edit.put:
+        if not edit.blobs or not edit.put or edit.by in FOLDS:
             continue
         item, put = _covered(made, edit), edit.put[0]
         fields = {
@@ -41,7 +47,7 @@ def _persisted(session: str, made: Plan, edits: Sequence[Edit]) -> Iterator[Even
         yield Event(kind="result_persisted", session=session, fields=fields)
 
 
-def _microcompact(session: str, made: Plan, edits: Sequence[Edit]) -> Event:
+def _microcompact(session: str, made: Plan, edits: Sequence[Edit], trigger: Trigger) -> Event:
     """R244, once a batch; with what R147 wants in a boundary."""
     saved = sum(edit.saved for edit in edits)
     fields = {
@@ -49,7 +55,7 @@ def _microcompact(session: str, made: Plan, edits: Sequence[Edit]) -> Event:
         "totalUncompactedTokens": made.tokens_before,
         "tokensAfterCompaction": made.tokens_after,
         "tokensSaved": saved,
-        "triggerType": "auto",
+        "triggerType": "manual" if trigger == "manual" else "auto",
         "compactedToolIds": [edit.put[0].call_id for edit in edits if edit.put and edit.put[0].call_id],
     }
     return Event(kind="microcompact", session=session, fields=fields)

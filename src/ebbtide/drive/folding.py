@@ -44,6 +44,7 @@ def folding_of(
     live: bool,
     manual: Manual | None,
     instructions: tuple[str, ...] = (),
+    way: str = "path",
     transcript: str = "",
     tool: str = "",
     waiting: bool = False,
@@ -63,6 +64,7 @@ def folding_of(
         after=state.folded,
         stalled=state.stalled >= STALLED,
         waiting=waiting,
+        way=way,
         transcript=transcript,
         tool=tool,
         children=brought,
@@ -82,6 +84,7 @@ def journaled(folding: Folding) -> Record:
         "after": folding.after,
         "stalled": folding.stalled,
         "waiting": folding.waiting,
+        "way": folding.way,
         "transcript": folding.transcript,
         "tool": folding.tool,
     }
@@ -95,7 +98,20 @@ def folding_from(was: Mapping[str, Any], state: State) -> Folding:
     return Folding(**kept, instructions=instructions, answers=state.answers, children=brought)
 
 
-_NAMES = ("asks", "live", "focus", "summary", "first", "last", "after", "stalled", "waiting", "transcript", "tool")
+_NAMES = (
+    "asks",
+    "live",
+    "focus",
+    "summary",
+    "first",
+    "last",
+    "after",
+    "stalled",
+    "waiting",
+    "way",
+    "transcript",
+    "tool",
+)
 
 
 def question_for(ask: Ask, request: Request, tree: Mapping[str, Any], model: str) -> Consult | None:

@@ -128,7 +128,8 @@ class Recall:
         with self._lock:
             if name not in self._recorded:
                 self._recorded[name] = Recorded(self._logs(across=bool(session)).get(name) or self._missing(name))
-            entry = self._recorded[name].get(handle)
+            # The ledger writes a handle as `#1a2b3c4d`.
+            entry = self._recorded[name].get(handle.strip().removeprefix("#"))
         total = len(entry.text)
         until = min(total, start + PAGE if end is None else end)
         return Page(

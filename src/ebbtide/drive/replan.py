@@ -93,7 +93,7 @@ def _compare(
 
 def _request(turn: Record, path: list[Any], state: State, policy: Policy) -> Request:
     wire = WIRES[str(turn.get("wire"))]
-    reader = Reader(policy.estimator, wire=wire, ours=own_marks(wire, state.edits), pinned=state.spared)
+    reader = Reader(policy.estimator, wire=wire, ours=own_marks(wire, state.edits), pinned=state.stays)
     return reader.read({"model": str(turn.get("model", "")), wire.key: path})
 
 

@@ -114,7 +114,7 @@ class Session:
         self._view = View.of(view.items, self.state.edits) if edits else view
         projection.edits = self.state.edits
         self._projection = projection
-        self._tell(made, edits, notes, projection)
+        self._tell(made, edits, notes, projection, trigger)
         if notes or marks:
             report = noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
         return Prepared(
@@ -181,14 +181,13 @@ class Session:
         before = self.state
         self.state = fold(self.state, loaded.records)
         self._transcript.absorb(loaded.records)
-        if self.state.edits is before.edits and self.state.spared == before.spared and not first:
+        if self.state.edits is before.edits and self.state.stays == before.stays and not first:
             return request
         self._ours |= own_marks(request.wire, self.state.edits)
         return self._reread(body, now)
 
     def _reread(self, body: Any, now: float) -> Request:
-        self._reader.pinned = self.state.spared
-        self._reader.forget()
+        self._repin()
         self._view = self._projection = None
         return self._reader.read(body, at=now)
 
@@ -281,7 +280,7 @@ class Session:
             tokens_before=before,
             tokens_after=after,
             level=situation.level,
-            window=self.window,
+            window=situation.budget.window,
             auto_at=situation.budget.levels.auto,
             edits=tuple(edits),
             held=len({id(edit) for edit in view.owner.values()}) if view.owner else 0,
@@ -313,7 +312,7 @@ class Session:
         return [*records, turn]
 
     def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request) -> Record:
-        return plan_record(made, edits, situation, self.state.turns + 1, self.policy.name, len(request.messages))
+        return plan_record(made, edits, situation, self.state, self.policy.name, len(request.messages))
 
     def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Outcome, list[str]]:
         """Append the turn. What could not be written is kept and goes with the next."""
@@ -329,7 +328,9 @@ class Session:
         self._unsaved += records
         return [f"not saved yet: {answer}"]
 
-    def _tell(self, made: Plan | None, edits: Sequence[Edit], notes: Sequence[str], out: Projection) -> None:
+    def _tell(
+        self, made: Plan | None, edits: Sequence[Edit], notes: Sequence[str], out: Projection, trigger: Trigger
+    ) -> None:
         if edits and made:
             wire = self._reader.last_wire
             if wire is not None:
@@ -337,7 +338,7 @@ class Session:
             self.asking.after(made, edits)
         if self.listen is None:
             return
-        for event in told_of(self.log.session, made, edits, notes, out.repairs):
+        for event in told_of(self.log.session, made, edits, notes, out.repairs, trigger):
             self.listen(event)
 
     def _event(self, kind: str, **fields: object) -> None:
@@ -378,6 +379,10 @@ class Session:
         asked = self._last[0] if body is None and self._last is not None else body
         assert asked is not None, "a body was given, or the last one is there"
         request = self._reader.read(asked, at=now)
+        known = {item.id for item in request.items}
+        for name, id in (("first", manual.first), ("last", manual.last)):
+            if id and id not in known:
+                raise BadRequest(f"{name}: {id[:80]!r} is no item of this request")
         decided = yield from self._decide(asked, request, now=now, trigger="manual", manual=manual)
         request, _, situation, made, may_edit = decided
         if made is None or not made.edits or not apply:
@@ -392,15 +397,10 @@ class Session:
         path = self._transcript.path
         base = shared(self.state.messages, path)
         place = {"base": base, "add": list(path[base:]), "wire": request.wire.name, "model": request.model}
-        records.append(
-            {
-                **self._plan_record(made, edits, situation, request),
-                **place,
-            }
-        )
+        records.append({**self._plan_record(made, edits, situation, request), **place})
         notes = yield from self._commit(records, now, may_edit)
         assert self._projection is not None, "what is decided was projected"
-        self._tell(made, edits, notes, self._projection)
+        self._tell(made, edits, notes, self._projection, "manual")
         return Compacted(made, edits, (*failures, *notes))
 
     def overflowing(self, found: Overflow, ready: Prepared, *, now: float) -> Steps[Prepared]:
@@ -409,16 +409,31 @@ class Session:
             raise BadRequest("overflow comes after prepare()")
         # Where no number is given, what was sent is too much by an unknown amount: a tenth less is a beginning.
         told = found.limit if found.unit == "tokens" and found.limit else ready.report.tokens_after * 9 // 10
-        record = ebb(
-            "limit", model=ready.model, window=told, used=found.used or 0, estimated=ready.estimated, at=now
-        )  # fmt: skip
-        yield from self._settle([record], now)
+        counted = {"used": found.used or 0, "estimated": ready.estimated}
+        limit = ebb("limit", model=ready.model, window=told, at=now, **counted)
+        yield from self._settle([limit], now)
         prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
         return replace(prepared, retried=True)
 
     def noting(self, record: Record, *, now: float) -> Steps[None]:
-        """A record of the session's own, as of a sub-agent."""
+        """A record of the session's own, as of a sub-agent or a pin."""
         yield from self._settle([record], now)
+        if record.get("kind") == "pin":
+            self._repin()
+
+    def _repin(self) -> None:
+        self._reader.pinned = self.state.stays
+        self._reader.forget()
+
+    def item_of(self, handle: str) -> str:
+        """The id of the item of the last request that a person means: by its id, or the beginning of its hash."""
+        items = self._last[1].view.items if self._last else ()
+        wanted = handle.strip().removeprefix("#")
+        found = [item.id for item in items if item.id == wanted or item.id.partition("-")[2].startswith(wanted)]
+        if len(found) != 1 or not wanted:
+            told = "is not in the last request" if not found else f"may be any of {len(found)} items"
+            raise BadRequest(f"{handle[:80]!r} {told}")
+        return found[0]
 
     def questions_ahead(self) -> list[Consult]:
         """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
@@ -444,8 +459,7 @@ class Session:
             yield Release()
             return ()
         yield from self._settle([ebb("undo", batch=chosen[0].id, at=now)], now, locked=True)
-        self._reader.pinned = self.state.spared
-        self._reader.forget()
+        self._repin()
         return chosen[0].edits
 
     def redoing(self, *, now: float) -> Steps[tuple[Edit, ...]]:
@@ -456,8 +470,7 @@ class Session:
             return ()
         batch = next(one for one in self.state.batches if one.id == self.state.undone[-1])
         yield from self._settle([ebb("redo", batch=batch.id, at=now)], now, locked=True)
-        self._reader.pinned = self.state.spared
-        self._reader.forget()
+        self._repin()
         return batch.edits
 
     def catching_up(self) -> Steps[None]:

@@ -74,12 +74,15 @@ def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool)
 
 
 def _is_time(situation: Situation, ready: bool) -> bool:
-    """Over high water; or over the soft level, where the cache is cold or an answer is there already."""
+    """Over high water; or over the soft level, where the prefix is lost anyway or an answer is there already.
+
+    Clearing that ends between low water and high would be done again a few turns later, and each time cost the cache.
+    """
     levels, tokens = situation.budget.levels, situation.tokens
     if levels.reached(tokens, "auto"):
         return True
     cold = situation.idle is not None and situation.warm == 0
-    return levels.reached(tokens, "soft") and (cold or ready)
+    return levels.reached(tokens, "soft") and (cold or ready or situation.forced)
 
 
 # --- which run --------------------------------------------------------------------------------------------------------
@@ -137,6 +140,9 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | 
         fitting = []
     else:
         most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
+        if situation.trigger == "manual":
+            # Who asks for a fold of a short conversation wants one too: a quarter of all that was ever said stays.
+            most = min(most, sum(item.tokens for item in view.items) // 4)
         fitting = [cut for cut in cuts if _fits(view, cut, keep.turns, most)]
     stop = min(fitting) if fitting else max(cuts, default=0)
     leaving = (cut for cut in view.cuts if 0 < cut <= stop and not _is_carried(view.entries[cut - 1], shape))

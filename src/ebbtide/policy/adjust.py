@@ -62,7 +62,7 @@ def _leveled(rule: LevelRule, told: Mapping[str, float]) -> LevelRule:
 def with_overflow(policy: Policy, overflow: str) -> Policy:
     """R010. `error` raises where the policy would act, instead of changing history; what arrives is still kept short.
 
-    The other three say how a preset with a choice makes room. Until a summary can be asked for, all of them prune.
+    `prune` makes room without a summary; `summarize` and `auto-compact` fold old turns after the gentler passes.
     """
     if overflow not in OVERFLOWS:
         raise BadConfig(f"overflow: {overflow!r} is not one of {', '.join(OVERFLOWS)}")
@@ -106,12 +106,18 @@ def with_passes(policy: Policy, tables: Tables) -> Policy:
         arrival=_all_set(policy.arrival, tables),
         always=_all_set(policy.always, tables),
         pressure=_all_set(policy.pressure, tables),
+        folds=_all_set(policy.folds, tables),
     )
 
 
 def settable(policies: Mapping[str, Policy]) -> Mapping[str, Mapping[str, object]]:
     """From the name of every pass in these policies to its settings and their types."""
-    found = (leaf for one in policies.values() for group in (one.arrival, one.always, one.pressure) for leaf in group)
+    found = (
+        leaf
+        for one in policies.values()
+        for group in (one.arrival, one.always, one.pressure, one.folds)
+        for leaf in group
+    )
     return {name_of(leaf): _types(leaf) for propose in found for leaf in leaves(propose)}
 
 

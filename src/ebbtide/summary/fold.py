@@ -19,7 +19,7 @@ from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, E
 from ebbtide.core.view import View
 from ebbtide.ledger import Ledger, ledger_of, render
 from ebbtide.ledger.lines import one_line
-from ebbtide.summary.prompt import chunks, transcript_of
+from ebbtide.summary.prompt import chunks, language_of, transcript_of
 from ebbtide.summary.sections import merge
 from ebbtide.summary.shape import Fold, Question, Shape
 from ebbtide.summary.words import carried
@@ -120,13 +120,15 @@ class Work:
             assistants=len({item.message for item in self._covered if item.role == "assistant"}),
             automatic=self.situation.trigger != "manual",
             transcript=self.situation.folding.transcript,
-            history=path,
+            history=path if self._may_name(path) else "",
+            kept=bool(path) or self.situation.folding.way == "off",
             tool=self.situation.folding.tool,
             next_is_user=self._next_is_user(),
             count=self.situation.count,
         )
         put = self.shape.write(fold)
-        by = "a model's summary" if written.text and not written.failed else "the ledger's facts"
+        by = "the ledger's facts" if written.failed or not written.text else "a model's summary"
+        by = "a person's summary" if self.situation.folding.summary else by
         return Edit(
             by=self.by,
             first=self._span[0],
@@ -159,6 +161,7 @@ class Work:
                 instructions=folding.instructions,
                 prior=self._prior,
                 tokens=self.tokens,
+                language=language_of(item.text[:2_000] for item in self._covered if _speaks(item)),
             )
         )
         if way == "transcript" and not quoted:
@@ -262,13 +265,17 @@ class Work:
 
     @cached_property
     def _digest(self) -> str:
-        near = "\n".join(entry.text[-4_000:] for entry in self.view.entries[self.run.stop :][-12:])
-        cap = self.facts if self.fixed else max(150, min(self.facts, self._room // 3))
+        tail = self.view.entries[self.run.stop :]
+        near = "\n".join(one.text[-20_000:] for one in (*tail, *(item for item in self._covered if _speaks(item))))
+        # Where there is hardly any room a thirty-second of the window still names the files.
+        least = max(150, self.situation.budget.window // 32)
+        cap = self.facts if self.fixed else max(least, min(self.facts, self._room // 3))
         brought = "\n".join(
             f"sub-agent {name}: {one_line(result, 600)}" for name, result in self.situation.folding.children
         )
         facts = render(self._ledger, cap=cap, count=self.situation.count, near=near)
-        return f"{facts}\n\nWhat sub-agents brought:\n{brought}" if brought else facts
+        parts = [facts, f"What sub-agents brought:\n{brought}" if brought else ""]
+        return "\n\n".join(part for part in parts if part)
 
     @cached_property
     def _front(self) -> tuple[Item, ...]:
@@ -321,7 +328,8 @@ class Work:
         answer = self.situation.folding.answers.get(self._live_ask.key) if self.situation.folding.live else None
         for told in json.loads(answer.text or "[]") if answer else ():
             source, text = str(told.get("source", "")), str(told.get("text", ""))
-            framed = frame(TAG_BY_SOURCE.get(source, GENERIC_TAG), text)
+            named = text if source == "file" else f"{source}:\n{text}"
+            framed = frame(TAG_BY_SOURCE.get(source, GENERIC_TAG), named)
             tier = QUOTED if source == "file" else HARNESS
             tokens = self.situation.count(framed)
             yield Item(id="", message=-1, role="user", kind="text", text=framed, tokens=tokens, tier=tier, source=OURS)
@@ -337,6 +345,11 @@ class Work:
             if n >= lo:
                 numbers.append(turn)
         return max(1, numbers[0]), max(1, numbers[-1])
+
+    def _may_name(self, path: str) -> bool:
+        """A file, where the model reads files; a handle, where it has the tool for handles."""
+        way = self.situation.folding.way
+        return way == "tool" or (way == "path" and "/" in path)
 
     def _next_is_user(self) -> bool:
         after = self.view.entries[self.run.stop : self.run.stop + 1]

@@ -40,6 +40,8 @@ class Fold:
     """Where the whole conversation can be read."""
     history: str = ""
     """Where this run can be read, as text."""
+    kept: bool = True
+    """Whether what folds can be read again at all."""
     tool: str = ""
     """The tool that finds and reads it, where the model has one."""
     next_is_user: bool = False
@@ -65,6 +67,8 @@ class Question:
     """The summary of an earlier fold."""
     tokens: int = 0
     """Of the run that is asked about."""
+    language: str = ""
+    """That the user writes, where it was recognised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

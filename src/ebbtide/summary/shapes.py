@@ -16,6 +16,7 @@ ACK = "Understood. I have the report and your messages, and go on from there."
 """Between the fold and what the user said next: two of the user's messages in a row are refused by some providers."""
 
 
+NOT_KEPT = "What folded was not kept: it cannot be read again."
 NO_SUMMARY = "No summary available."
 """R161, R255."""
 
@@ -25,7 +26,14 @@ def asking(style: Style) -> Callable[[Question], str]:
 
     def ask(about: Question) -> str:
         cap = min(about.cap, style.max_tokens) if style.max_tokens else about.cap
-        return question(style, cap=cap, focus=about.focus, compact_instructions=about.instructions, prior=about.prior)
+        return question(
+            style,
+            cap=cap,
+            focus=about.focus,
+            compact_instructions=about.instructions,
+            prior=about.prior,
+            language=about.language,
+        )
 
     return ask
 
@@ -42,10 +50,11 @@ def a_fifth(style: Style) -> Callable[[Question], str]:
 
 def _own(fold: Fold) -> tuple[Item, ...]:
     turns = f"turns {fold.first_turn} to {fold.last_turn}" if fold.last_turn > fold.first_turn else "one turn"
+    back = way_back(transcript=fold.transcript, history=fold.history, tool=fold.tool, handles=True)
     text = fold_text(
         summary=fold.summary,
         digest=fold.digest,
-        way_back=way_back(transcript=fold.transcript, history=fold.history, tool=fold.tool, handles=True),
+        way_back=back if fold.kept else NOT_KEPT,
         automatic=fold.automatic,
         turns=turns,
         words_follow=bool(fold.words),

@@ -56,7 +56,9 @@ def _listing(
     lines: list[str] = []
     left = room - count(render(stub))
     for n, one in reversed(list(enumerate(said, 1))):
-        line = f"{n} {handle(one)}: {' '.join(one.text.split())[:_LINE]}"
+        # A handle that nobody can follow would only mislead.
+        place = f"{n} {handle(one)}" if path else str(n)
+        line = f"{place}: {' '.join(one.text.split())[:_LINE]}"
         left -= count(line) + 1
         if left < 0:
             break
