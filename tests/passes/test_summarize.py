@@ -131,10 +131,9 @@ class TestWhich:
 
     def test_nothing_new_nothing_folded(self):
         view = View.of(talk(*TURNS, "user:next"))
-        view = view.apply([replace(fold(view), head=view.head)])
-
-        assert steps(view, trigger="manual") == []
-        assert steps(view, trigger="overflow") == []
+        for trigger in ("overflow", "manual"):
+            after = view.apply([replace(fold(view, trigger=trigger), head=view.head)])
+            assert steps(after, trigger=trigger) == []
 
     @pytest.mark.parametrize("item", ["pinned user:never lose this", "pinned call:Read p.py", "locked user:fixed"])
     def test_what_is_pinned_or_locked_is_carried(self, item):
