@@ -185,3 +185,16 @@ def test_torn_tails_leave_with_their_session_only(store, tmp_path):
 
 def test_a_store_in_memory_has_nothing_to_collect():
     assert gc(MemoryStore(), older_than=0, now=NOW).freed == 0
+
+
+def test_the_index_goes_with_the_sessions_it_quotes(tmp_path):
+    """It is derived, and made anew when somebody searches."""
+    store = DirectoryStore(tmp_path)
+    store.open("old", now=0.0).commit([{"type": "user", "uuid": "u", "message": {"role": "user"}}], at=0.0)
+    index = tmp_path / "index.sqlite"
+    index.write_bytes(b"")
+
+    assert gc(store, older_than=1e12, now=1e9).sessions == ()
+    assert index.exists()
+    assert gc(store, older_than=1.0, now=4e9).sessions
+    assert not index.exists()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from ebbtide.core.media import HEAD, base64_head, image_pixels, media_type
+from ebbtide.core.recall import RECALL_TOOLS
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 
@@ -31,7 +32,7 @@ SEARCHES = frozenset(
 )
 """Tools whose older results say less and less. `run_shell` is among them in the seed (R125)."""
 
-PROTECTED = frozenset(("skill", "Skill", "memory", "recall"))
+PROTECTED = frozenset(("skill", "Skill", "memory", "recall", *RECALL_TOOLS))
 """Tools whose results are instructions or were asked back on purpose: taken out again they would be fetched again."""
 
 UNKNOWN = "unknown"

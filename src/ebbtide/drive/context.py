@@ -25,8 +25,8 @@ from ebbtide.drive.effects import Steps, adrive, drive
 from ebbtide.drive.folding import Manual
 from ebbtide.drive.recalling import Hit, Page, Recall
 from ebbtide.drive.report import Listener, Prepared, Report
+from ebbtide.drive.restoring import Source, restore
 from ebbtide.drive.restoring import live as now_told
-from ebbtide.drive.restoring import restore
 from ebbtide.drive.session import Session
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.models import window_of
@@ -79,7 +79,7 @@ class Context:
         summarizer_timeout: float = TIMEOUT,
         background: bool = False,
         workspace: str | os.PathLike[str] | None = None,
-        live: Mapping[str, Callable[[], str]] | None = None,
+        live: Mapping[str, Source] | None = None,
         recall: Literal["path", "tool", "off"] = "path",
         hooks: Hooks | None = None,
         on_event: Listener | None = None,
@@ -312,7 +312,7 @@ class Context:
 
 
 def _sources(
-    workspace: str | os.PathLike[str] | None, live: Mapping[str, Callable[[], str]], count: Callable[[str], int]
+    workspace: str | os.PathLike[str] | None, live: Mapping[str, Source], count: Callable[[str], int]
 ) -> LiveSource | None:
     """Files read lately, and what the caller has to say, as they are when a fold asks."""
     if workspace is None and not live:

@@ -20,6 +20,7 @@ from ebbtide.store.folder import TEMPORARY, Tree, read_chunks, read_whole, telli
 from ebbtide.store.lines import header_of
 from ebbtide.store.lock import SessionLock
 from ebbtide.store.log import PROJECTS, RESULTS, blobs_in
+from ebbtide.store.names import INDEX
 
 GRACE = 86_400.0  # seconds, a day: no turn lasts that long between putting a blob and recording who names it
 
@@ -95,6 +96,10 @@ def gc(
             )
         for place in {session.place for session in found} if not dry_run else ():
             refresh(store.tree, place)
+        if sweep.sessions and not dry_run:
+            # The index quotes what it found there. It is derived, and made anew when somebody searches.
+            with suppress(FileNotFoundError), store.tree.folder() as root:
+                store.tree.files.unlink(INDEX, at=root)
     return sweep
 
 

@@ -11,6 +11,9 @@ import re
 
 from ebbtide.core.errors import StoreError
 
+INDEX = "index.sqlite"
+"""At the root of a store; derived, and may be deleted at any time."""
+
 # Device names of another system: a store may be copied there.
 _PLAIN = re.compile(r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])\Z)[a-z0-9][a-z0-9_-]{0,63}\Z")
 _SLUG = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.store.files import NEW, Files
 from ebbtide.store.lines import Position
+from ebbtide.store.names import INDEX
 from ebbtide.store.search_meaning import Meaning
 from ebbtide.store.search_stages import search
 from ebbtide.store.search_tables import (
@@ -30,7 +31,7 @@ from ebbtide.store.search_tables import (
 )
 from ebbtide.store.search_words import Query
 
-NAME = "index.sqlite"
+NAME = INDEX
 _WAIT_MS = 250  # for another process's commit; beyond it a search in memory is faster
 _CACHE_KIB = 65_536  # a first build of 3M characters fits, so that it locks readers out only when it commits
 _LEFTOVERS = ("", "-journal", "-wal", "-shm")
