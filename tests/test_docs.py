@@ -76,7 +76,7 @@ def test_the_readmes_command_fits_the_example(window, tmp_path, monkeypatch, cap
     assert main(["fit", "--example", "--window", window, "--explain"]) == 0
     told = capfd.readouterr()
     assert told.out.startswith('{"model":')
-    assert "clear_results" in told.err
+    assert "folded into the ledger's facts" in told.err
 
 
 def test_the_context_of_the_example_is_a_grid_and_a_table(capfd):

@@ -55,7 +55,7 @@ def test_every_pass_of_the_default_policy_has_something_to_do_in_it(recording):
 
         return watching
 
-    groups = ("arrival", "always", "pressure", "last_resort")
+    groups = ("arrival", "always", "pressure", "folds")
     policy = replace(default, **{group: tuple(map(watched, getattr(default, group))) for group in groups})
     now = [0.0]
     context = ebbtide.Context(window=32_000, policy=policy, clock=lambda: now[0])

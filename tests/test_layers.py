@@ -74,7 +74,8 @@ def test_no_own_module_is_imported_inside_a_function(path):
 
 @pytest.mark.parametrize("path", [p for p in FILES if layer(p) in PURE], ids=lambda path: str(path.relative_to(SRC)))
 def test_pure_layers_do_no_io_and_know_no_clock(path):
-    assert not {name.split(".")[0] for name, _ in imports(path)} & IO
+    named = {name for name, _ in imports(path)} - {"urllib.parse"}  # it only takes texts apart
+    assert not {name.split(".")[0] for name in named} & IO
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))

@@ -126,7 +126,7 @@ def _answer(state: State, record: Mapping[str, object]) -> State:
     names = ("key", "first", "last", "text", "analysis", "failed")
     answer = Answer(way=way, **{name: _str(record, name) for name in names})
     newest = dict(list(state.answers.items())[-(ANSWERS - 1) :])
-    asked = way != "live"
+    asked = way != "live" and record.get("asked", True) is True
     return replace(
         state,
         answers={**newest, answer.key: answer},

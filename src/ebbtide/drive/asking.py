@@ -15,7 +15,7 @@ from ebbtide.core.view import View
 from ebbtide.drive.compaction import Hooks
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.effects import Effect, Outcome
-from ebbtide.drive.folding import Manual, folding_of, judged, question_for
+from ebbtide.drive.folding import Manual, folding_of, judged, question_for, unasked
 from ebbtide.store import Record
 from ebbtide.wire.reading import Request
 from ebbtide.workspace import compact_instructions
@@ -104,11 +104,15 @@ class Asking:
 
     def consult(
         self, asks: Sequence[Ask], request: Request, tree: Mapping[str, Any], view: View,
-        count: Callable[[str], int], now: float,
+        count: Callable[[str], int], now: float, room: int,
     ) -> Generator[Effect, Outcome, list[Record]]:  # fmt: skip
-        """Every question, and its answer as a record."""
+        """Every question, and its answer as a record. `room` is what the window has left beside the live request."""
         records: list[Record] = []
         for ask in asks:
+            if ask.way == "prefix" and count(ask.prompt) + ask.max_tokens > room:
+                # Nobody need be asked to know that it does not fit: the ladder goes on with less.
+                records.append(unasked(ask, "overflow", now))
+                continue
             question = question_for(ask, request, tree, self.model)
             self.tell("fold_asks", way=ask.way, first=ask.first, last=ask.last)
             heard = (yield question) if question else Heard(failed="the request cannot be asked about")

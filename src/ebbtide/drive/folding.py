@@ -160,6 +160,13 @@ def judged(ask: Ask, heard: Heard, view: View, wire: Wire, count: Any, now: floa
     )  # fmt: skip
 
 
+def unasked(ask: Ask, why: str, now: float) -> Record:
+    """The answer to a question that was not put to anybody: it is nobody's failure."""
+    return ebb(
+        "answer", at=now, key=ask.key, by=ask.by, way=ask.way, first=ask.first, last=ask.last, failed=why, asked=False
+    )
+
+
 _STOPS = {"tool": "tool_use"}
 
 

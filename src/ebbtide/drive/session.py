@@ -154,16 +154,17 @@ class Session:
             if made is None or not made.asks:
                 break
             yield Release()
-            yield from self._ask(made.asks, request, view, now)
+            yield from self._ask(made.asks, request, view, now, situation.budget.window - situation.tokens)
         return Decided(request, view, situation, made, isinstance(loaded, Reading))
 
-    def _ask(self, asks: Sequence[Ask], request: Request, view: View, now: float) -> Generator[Effect, Outcome, None]:
+    def _ask(
+        self, asks: Sequence[Ask], request: Request, view: View, now: float, room: int
+    ) -> Generator[Effect, Outcome, None]:
         """Every question of a plan, and what came of it into the log, whether or not the fold comes about."""
         assert self._projection is not None, "what asks was projected"
         edits = self.state.edits
-        records = yield from self.asking.consult(
-            asks, request, self._projection.tree, view, self.policy.estimator.text, now
-        )
+        tree, count = self._projection.tree, self.policy.estimator.text
+        records = yield from self.asking.consult(asks, request, tree, view, count, now, room)
         yield from self._settle(records, now)
         if self.state.edits is not edits:
             self._ours |= own_marks(request.wire, self.state.edits)
@@ -410,8 +411,7 @@ class Session:
         # Where no number is given, what was sent is too much by an unknown amount: a tenth less is a beginning.
         told = found.limit if found.unit == "tokens" and found.limit else ready.report.tokens_after * 9 // 10
         counted = {"used": found.used or 0, "estimated": ready.estimated}
-        limit = ebb("limit", model=ready.model, window=told, at=now, **counted)
-        yield from self._settle([limit], now)
+        yield from self._settle([ebb("limit", model=ready.model, window=told, at=now, **counted)], now)
         prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
         return replace(prepared, retried=True)
 
