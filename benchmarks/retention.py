@@ -105,7 +105,9 @@ def compacted(point: Point) -> str:
     context = Context(window=WINDOW, wire=point.wire)
     context.compact(dict(point.request))
     body = context.prepare(dict(point.request)).body
-    return "\n".join(map(words, Reader(estimator=DEFAULT, wire=WIRES[point.wire]).read(body).items))
+    # What the operator says is not left by a fold: it was never its to take.
+    items = Reader(estimator=DEFAULT, wire=WIRES[point.wire]).read(body).items
+    return "\n".join(words(item) for item in items if item.role != "system")
 
 
 def ours(point: Point, fold: Callable[[Point], str]) -> Score:

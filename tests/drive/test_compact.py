@@ -211,3 +211,29 @@ def test_another_model_may_be_asked():
     ctx.compact()
 
     assert asked == ["small"]
+
+
+INSTRUCTIONS = "# Project\n\n## Compact Instructions\nKeep every SQL statement.\n\n## Style\nTabs."
+
+
+@pytest.mark.parametrize("place", ["system", "reminder", "chat"])
+def test_what_the_project_says_about_summaries_is_heeded(place):
+    """R097: in the system prompt, in instructions inside the conversation, and in an OpenAI system message."""
+    asked = []
+    ctx = Context(window=200_000, clock=Clock(), summarizer=lambda request: asked.append(str(request)) or "Fine.")
+    reminder = user(f"<system-reminder>\n{INSTRUCTIONS}\n</system-reminder>")
+    request = {
+        "system": body(history(), system=INSTRUCTIONS),
+        "reminder": body([reminder, said("ok"), *history()]),
+        "chat": {"model": "gpt-5", "messages": [{"role": "system", "content": INSTRUCTIONS}, *chat_history()]},
+    }[place]
+
+    ctx.compact(request)
+
+    (question,) = asked
+    assert question.count("Keep every SQL statement.") == 2, "where it stood, and in the question"
+
+
+def chat_history():
+    said_so = ([user(f"look {n}"), said(f"saw {n} " * 400)] for n in range(6))
+    return [*(message for turn in said_so for message in turn), user("next")]

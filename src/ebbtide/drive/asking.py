@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ebbtide.core.engine import Folding, Pass, Plan, Situation
 from ebbtide.core.journal import FOLDS, State
 from ebbtide.core.recall import RECALL_TOOLS
-from ebbtide.core.types import Ask, Edit
+from ebbtide.core.types import HARNESS, USER, Ask, Edit
 from ebbtide.core.view import View
 from ebbtide.drive.compaction import Hooks
 from ebbtide.drive.consulting import Consult, Heard
@@ -21,6 +21,8 @@ from ebbtide.wire.reading import Request
 from ebbtide.workspace import compact_instructions
 
 _log = logging.getLogger("ebbtide")
+_FIRST = 6
+"""Items at the beginning among which a client puts the project's instructions."""
 
 
 class Decided(NamedTuple):
@@ -66,7 +68,7 @@ class Asking:
     """Whether somebody is being asked in the background."""
     hooks: Hooks = field(default_factory=Hooks)
     tell: Callable[..., None] = _nobody
-    _told_by: str | None = None
+    _told_by: tuple[str, ...] = ()
     _told: tuple[str, ...] = ()
 
     def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
@@ -85,11 +87,14 @@ class Asking:
         )
 
     def _instructions(self, request: Request) -> tuple[str, ...]:
-        """What the operator's prompt says about summaries, looked for once."""
-        if self._told_by != request.system:
+        """What the operator's prompt and the project's files say about summaries, looked for once (R097)."""
+        first = request.items[:_FIRST]
+        told_by = (request.system, *(item.id for item in first))
+        if self._told_by != told_by:
             system, _ = request.wire.surroundings(request.body.tree)
-            found = compact_instructions(system if isinstance(system, str) else _words(system))
-            self._told_by, self._told = request.system, (found,) if found else ()
+            texts = [system if isinstance(system, str) else _words(system)]
+            texts += [item.text for item in first if item.tier <= HARNESS and item.tier != USER]
+            self._told_by, self._told = told_by, tuple(filter(None, map(compact_instructions, texts)))
         return self._told
 
     def before(self, made: Plan, situation: Situation, manual: Manual | None) -> tuple[Manual | None, bool]:
