@@ -177,6 +177,14 @@ def test_settings_reach_passes_behind_conditions_and_in_step(home):
     assert policy.always[0].propose.keywords == {"min_saved": 7}
 
 
+def test_a_fold_is_set_like_any_pass(home):
+    """R284: 2,000 to see it happen in a short session."""
+    policy = load(home, policy="learn-v5", project="[passes.summarize]\nmin_savings = 2_000").policy()
+
+    assert policy.folds[0].keywords["min_savings"] == 2_000
+    assert policy.folds[0].keywords["keep_messages"] == 5
+
+
 def test_per_tool_limits_are_a_table(home):
     policy = load(home, policy="claude-code", project="[passes.offload_results.per_tool]\nBash = 30_000").policy()
 

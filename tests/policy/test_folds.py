@@ -56,7 +56,7 @@ def test_claude_code_continues_in_one_message_with_the_analysis_and_the_transcri
     """R163, R174, R179, D9: all of it is summarised, and only an automatic fold says to go on."""
     scribe = Scribe()
 
-    (first,) = folded("claude-code", [*history(), user("next")], summarizer=scribe, store=tmp_path, session="s")
+    (first,) = folded("claude-code", [*history(4), user("next")], summarizer=scribe, store=tmp_path, session="s")
 
     (log,) = tmp_path.glob("projects/*/s.jsonl")
     assert texts(first) == [

@@ -197,8 +197,11 @@ class Work:
         if not whole.failed:
             return replace(whole, text=self._merged([whole.text]))
         found = [folding.answers.get(ask.key) for ask in self._parts] if whole.failed in SMALLER else []
-        good = [one.text for one in found if one is not None and not one.failed]
-        return replace(none, text=self._merged(good), failed="") if good else none
+        good = [one for one in found if one is not None and not one.failed]
+        if not good:
+            return none
+        thought = "\n\n".join(one.analysis for one in good if one.analysis)
+        return replace(none, text=self._merged([one.text for one in good]), analysis=thought, failed="")
 
     def _merged(self, texts: Sequence[str]) -> str:
         """The earlier summary and what came after it, none of it said anew."""
