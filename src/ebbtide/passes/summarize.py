@@ -63,7 +63,8 @@ def summarize(
 
 def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool) -> bool:
     """R053, R159: too little to fold, or folded so lately that another would only cost the cache (R157)."""
-    if situation.folding.forbidden or len({entry.message for entry in view.entries if entry.role != "system"}) < min_messages:
+    messages = {entry.message for entry in view.entries if entry.role != "system"}
+    if situation.folding.forbidden or len(messages) < min_messages:
         return False
     if situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard"):
         return True
