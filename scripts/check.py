@@ -16,7 +16,7 @@ STEPS = {
     "format": ("ruff", "format", "--check", "."),
     "types": ("mypy", "--strict", "src/ebbtide"),
     # Two workers, as many as a small CI machine has cores. A test that hangs fails after five minutes.
-    "tests": ("pytest", "-n", "2", "--dist", "loadgroup", "--timeout", "300"),
+    "tests": ("pytest", "-n", "2", "--timeout", "300"),
 }
 
 

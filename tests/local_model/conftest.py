@@ -1,18 +1,52 @@
-"""A real model for the tests here, or a visible skip."""
+"""A real model for the tests here, or a visible skip. The conversation with it is held once, whoever asks first."""
 
-from collections.abc import Iterator
+import fcntl
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from local_model.serving import Model, missing, served
+from ebbtide import Context
+from local_model.serving import missing, served
+from local_model.story import Turn, story
+from local_model.walking import Body, Step, Summarizer, walk
 
 WINDOW = 2_048
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The conversation when it is over."""
+
+    window: int
+    turns: Sequence[Turn]
+    steps: Sequence[Step]
+    asked: Sequence[Body]
+    answered: Sequence[Body]
+
+
 @pytest.fixture(scope="session")
-def model() -> Iterator[Model]:
-    """A llama server with a small window, one for all tests of a worker."""
+def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Held:
+    """Workers share it: a second one waits, since two models on two cores take longer than one after the other."""
     if absent := missing():
         pytest.skip(f"no local model: {absent} not installed (requirements/dev.txt has it)")
-    with served(WINDOW) as up:
-        yield up
+    if worker_id == "master":
+        return _held()
+    shared: Path = tmp_path_factory.getbasetemp().parent
+    with (shared / "local_model.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = shared / "local_model.pickle"
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(_held()))
+        found: Held = pickle.loads(kept.read_bytes())
+        return found
+
+
+def _held() -> Held:
+    with served(WINDOW) as model:
+        turns, summaries = tuple(story(15)), Summarizer(model)
+        context = Context(window=WINDOW, summarizer=summaries)
+        steps = tuple(walk(model, context, turns))
+    return Held(window=WINDOW, turns=turns, steps=steps, asked=summaries.asked, answered=summaries.answered)

@@ -3,55 +3,29 @@
 Fifteen tool calls in a window of 2,048 tokens. The server counts, refuses and caches; the summary is its own work too.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import pytest
 
-from ebbtide import Context
-from local_model.serving import Model
-from local_model.story import Turn, story
-from local_model.walking import Step, Summarizer, walk
-
-# One worker for all of them: the conversation is held once, and the engine wants a core to itself.
-pytestmark = [pytest.mark.xdist_group("local_model"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """The conversation when it is over."""
-
-    turns: Sequence[Turn]
-    steps: Sequence[Step]
-    summaries: Summarizer
-    context: Context
-
-
-@pytest.fixture(scope="module")
-def held(model: Model) -> Held:
-    turns, summaries = tuple(story(15)), Summarizer(model)
-    context = Context(window=model.window, summarizer=summaries)
-    return Held(turns=turns, steps=tuple(walk(model, context, turns)), summaries=summaries, context=context)
-
-
-def test_sent_raw_the_conversation_overflows(held, model):
-    refused = [step.raw_refusal for step in held.steps if step.raw_tokens >= model.window]
+def test_sent_raw_the_conversation_overflows(held):
+    refused = [step.raw_refusal for step in held.steps if step.raw_tokens >= held.window]
 
     assert refused
     assert {error["type"] for error in refused} == {"exceed_context_size_error"}
-    assert all(error["n_prompt_tokens"] >= error["n_ctx"] == model.window for error in refused)
+    assert all(error["n_prompt_tokens"] >= error["n_ctx"] == held.window for error in refused)
 
 
-def test_through_a_context_it_never_does(held, model):
+def test_through_a_context_it_never_does(held):
     """Each request was answered, and the answer had room."""
     assert len(held.steps) == sum(len(turn.calls) + 1 for turn in held.turns)
     assert not [step.refusal for step in held.steps if step.refusal]
-    assert max(step.prompt + step.output for step in held.steps) <= model.window
+    assert max(step.prompt + step.output for step in held.steps) <= held.window
 
 
 def test_the_summary_is_the_same_servers_work_and_stands_in_what_follows(held):
     """Really asked, really answered, and used; lines that say what nobody said are struck, so not each need be there."""
-    asked, answered = held.summaries.asked, held.summaries.answered
+    asked, answered = held.asked, held.answered
     words = [answer["choices"][0]["message"]["content"] for answer in answered]
     lines = [line for text in words for line in text.splitlines() if line.startswith("- ")]
     last = str(held.steps[-1].sent["messages"])
@@ -63,7 +37,7 @@ def test_the_summary_is_the_same_servers_work_and_stands_in_what_follows(held):
 
 def test_the_question_reads_what_the_server_has_of_the_conversation(held):
     """Asked behind the same prefix: most of what it is about is not read again. Parts of a history are asked alone."""
-    both = zip(held.summaries.asked, held.summaries.answered, strict=True)
+    both = zip(held.asked, held.answered, strict=True)
     usage = [answer["usage"] for question, answer in both if len(question["messages"]) > 1]
 
     assert usage
