@@ -17,7 +17,7 @@ from ebbtide.core.journal import FOLDS
 from ebbtide.core.leaving import Leaving
 from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.ledger import Ledger, ledger_of, render
+from ebbtide.ledger import Ledger, ledger_of, missing, must_survive, render
 from ebbtide.ledger.lines import one_line
 from ebbtide.summary.prompt import chunks, language_of, transcript_of
 from ebbtide.summary.sections import merge
@@ -28,8 +28,14 @@ SMALLER = frozenset(("overflow", "cut", "too long"))
 """Failures that a smaller question may cure."""
 CHUNK = 24_000
 """Tokens of quoted history in a smaller question: it fits the smallest windows that are sold, with its answer."""
+ALTOGETHER = 24_000
+"""Tokens that a fold leaves where it can: facts, the user's words and the tail. With the frame about it 25,000."""
 WORDS = 0.5
 """Share of the window that the user's words may take as they are."""
+
+
+_MUST = 12
+"""Changed files, open to-dos and errors that are told even where the facts had no room for them: the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,13 +278,21 @@ class Work:
         near = "\n".join(one.text[-20_000:] for one in (*tail, *(item for item in self._covered if _speaks(item))))
         # Where there is hardly any room a thirty-second of the window still names the files.
         least = max(150, self.situation.budget.window // 32)
-        cap = self.facts if self.fixed else max(least, min(self.facts, self._room // 3))
+        cap = self.facts if self.fixed else max(least, min(self._facts_beside(tail), self._room // 3))
         brought = "\n".join(
             f"sub-agent {name}: {one_line(result, 600)}" for name, result in self.situation.folding.children
         )
         facts = render(self._ledger, cap=cap, count=self.situation.count, near=near)
+        absent = missing(must_survive(self._ledger), f"{facts}\n{near}")[:_MUST]
+        if absent:
+            facts += "\nAlso:\n" + "\n".join(f"- {fact.kind}: {fact.text}" for fact in absent)
         parts = [facts, f"What sub-agents brought:\n{brought}" if brought else ""]
         return "\n\n".join(part for part in parts if part)
+
+    def _facts_beside(self, tail: Sequence[Item]) -> int:
+        """Fewer facts where much else stays, but at least half of them. Instructions are not the fold's to weigh."""
+        said = [*tail, *(item for item in self._covered if _speaks(item))]
+        return max(self.facts // 2, min(self.facts, ALTOGETHER - sum(item.tokens for item in said)))
 
     @cached_property
     def _front(self) -> tuple[Item, ...]:
