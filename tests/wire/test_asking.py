@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.wire import WIRES
-from ebbtide.wire.asking import ROOM_TO_THINK, Reply, answer_of, same_prefix, summary_element, transcript
+from ebbtide.wire.asking import ROOM_TO_THINK, Reply, answer_of, same_prefix, transcript
 from ebbtide.wire.validity import violations
 from upstream import signing
 from upstream.caching import Cache
@@ -441,51 +441,3 @@ def test_an_answer_is_read_for_its_words_and_how_it_ended(name: str, answer: Bod
 )
 def test_what_is_no_answer_ends_in_nothing(name: str, answer: Body) -> None:
     assert answer_of(WIRES[name], answer) == Reply(text="", stopped="other", usage=None)
-
-
-# --- the summary in it ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "analysis", "summary"),
-    [
-        ("<analysis>\na\n</analysis>\n\n<summary>\ns\n</summary>", "a", "s"),
-        ("Sure!\n<summary>s</summary>\n\nAnd now I'll fix the bug.", "", "s"),
-        ("just words", "", "just words"),
-        ("<analysis>a</analysis>\njust words", "a", "just words"),
-        ("<analysis>never closed\n<summary>s</summary>", "never closed", "s"),
-        ("<analysis>never closed, and cut", "never closed, and cut", ""),
-        ("<summary>cut in the mid", "", "cut in the mid"),
-        ("<summary></summary><summary>second</summary><summary>third</summary>", "", "second"),
-        ("<summary> </summary>", "", ""),
-        ("<details><summary>Log</summary></details>", "", "Log"),
-        (
-            "<summary>see <summary>Title</summary> in page.html</summary> bye",
-            "",
-            "see <summary>Title</summary> in page.html",
-        ),
-        ("<summary>the `<summary>` tag is missing</summary> bye", "", "the `<summary>` tag is missing"),
-        ("<analysis>I'll use <summary> tags.</analysis><summary>s</summary>", "I'll use <summary> tags.", "s"),
-        ("<analysis>I'll use <summary> tags.</analysis> words", "I'll use <summary> tags.", "words"),
-        ("<analysis>a <summary>inside</summary></analysis>", "a", "inside"),
-        ("<summary>s: <analysis>kept</analysis></summary>", "", "s: <analysis>kept</analysis>"),
-        ("<SUMMARY >s</Summary>", "", "s"),
-        ("", "", ""),
-    ],
-)
-def test_only_the_summary_element_is_used(text: str, analysis: str, summary: str) -> None:
-    """R176."""
-    assert summary_element(text) == (analysis, summary)
-
-
-@given(st.lists(st.sampled_from(["<summary>", "</summary>", "<analysis>", "</analysis>", " ", "a", "<"])).map("".join))
-def test_any_mix_of_tags_is_read_and_nothing_is_made_up(text: str) -> None:
-    analysis, summary = summary_element(text)
-
-    assert analysis in text
-    assert summary in text or analysis, "what stood around an analysis is joined, and nothing else is"
-
-
-def test_hostile_tags_cost_no_more_than_their_length() -> None:
-    for seed in ("<summary>", "</summary>", "<analysis>", "<summary", "<summary></summary>", "<analysis><summary>"):
-        summary_element(seed * 50_000)

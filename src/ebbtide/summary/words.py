@@ -12,6 +12,7 @@ from ebbtide.core.leaving import describe
 from ebbtide.core.preview import essence
 from ebbtide.core.stub import render
 from ebbtide.core.types import OURS, USER, Blob, Item
+from ebbtide.ledger import handle_of
 
 Keep = Callable[[str, str], tuple[str, tuple[Blob, ...]]]
 """From a name and a text to the path that a stub may name, and what must be durable first."""
@@ -20,11 +21,6 @@ _LISTED = 0.2
 """Share of the space that lines of older messages may take: most of it is for words as they were said."""
 _LINE = 100
 """Characters of a message that its line shows."""
-
-
-def handle(item: Item) -> str:
-    """The short form of an item's id, by which it can be read again."""
-    return item.id.split("-")[1][:8] if item.id.count("-") >= 2 else item.id[:8]
 
 
 def carried(
@@ -49,7 +45,7 @@ def _listing(
 ) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
     if not said:
         return (), ()
-    whole = "\n\n".join(f"## {n} {handle(one)}\n{one.text}" for n, one in enumerate(said, 1))
+    whole = "\n\n".join(f"## {n} {handle_of(one)}\n{one.text}" for n, one in enumerate(said, 1))
     path, blobs = keep("user-messages", whole)
     tokens = sum(one.tokens for one in said)
     stub = describe(whole, kind="input", about=f"messages 1 to {len(said)}", tokens=tokens, path=path)
@@ -57,7 +53,7 @@ def _listing(
     left = room - count(render(stub))
     for n, one in reversed(list(enumerate(said, 1))):
         # A handle that nobody can follow would only mislead.
-        place = f"{n} {handle(one)}" if path else str(n)
+        place = f"{n} {handle_of(one)}" if path else str(n)
         line = f"{place}: {' '.join(one.text.split())[:_LINE]}"
         left -= count(line) + 1
         if left < 0:
