@@ -237,3 +237,15 @@ def test_what_the_project_says_about_summaries_is_heeded(place):
 def chat_history():
     said_so = ([user(f"look {n}"), said(f"saw {n} " * 400)] for n in range(6))
     return [*(message for turn in said_so for message in turn), user("next")]
+
+
+def test_our_output_fed_back_is_known_as_what_was_sent():
+    """The bill of what went out still counts when a client takes it for its history."""
+    ctx = ready()
+    ctx.compact()
+    sent = ctx.prepare(body(history())).body["messages"]
+    ctx.record({"role": "assistant", "content": "ok", "usage": {"input_tokens": 50_000, "output_tokens": 5}})
+
+    again = ctx.prepare(body([*sent, said("ok"), user("more")]))
+
+    assert 50_000 < again.report.tokens_before < 51_000

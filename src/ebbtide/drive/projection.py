@@ -13,7 +13,7 @@ from ebbtide.core.marks import Place, Strategy
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire.reading import Request, write_group
-from ebbtide.wire.shape import grouped
+from ebbtide.wire.shape import fingerprint, grouped, is_original
 from ebbtide.wire.validity import Repair, harden
 
 
@@ -64,10 +64,9 @@ class Projection:
         for group, messages in zip(groups, written, strict=True):
             self.starts.append(at)
             at += len(group)
-            # An entry's id says all of its content, so the ids of a message chain instead of its bytes.
-            told = [link]
+            # Fingerprints chain instead of bytes: the same whether we authored a block or a client feeds it back.
+            told = [link, *_fingerprints(request, group, messages)]
             for entry in group:
-                told.append(entry.id)
                 tokens += entry.tokens
                 if entry.kind == "call":
                     self.calls.add(entry.call_id)
@@ -86,6 +85,15 @@ class Projection:
 
     def marks_in(self, messages: int) -> int:
         return self.marked[messages - 1] if messages else 0
+
+
+def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[Any]) -> list[str]:
+    """Of the blocks of one message: an original's id says it, but for the number that tells equals apart."""
+    if all(is_original(entry) for entry in group):
+        return [entry.id[: entry.id.rindex("-")] for entry in group]
+    wire = request.wire
+    blocks = [block for message in messages for block in wire.blocks(message, wire.key)]
+    return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
 
 
 _NEAR = 24
