@@ -24,7 +24,6 @@ from ebbtide.workspace import (
     FILES_CAP,
     _refuse_link_local,
     changed_files,
-    compact_instructions,
     facts,
     fetch_text,
     file_times,
@@ -235,15 +234,6 @@ def test_skipped_sources_are_logged_where_nobody_listens(project: Path, caplog: 
         found(project)
 
     assert "AGENTS.md: binary" in caplog.text
-
-
-def test_sections_about_summaries_are_found() -> None:
-    text = (
-        "# Rules\nx\n## Compact Instructions\nKeep SQL.\n### Also\nIds.\n## Else\ny\n# Summary instructions\nBe brief."
-    )
-
-    assert compact_instructions(text) == "Keep SQL.\n### Also\nIds.\n\nBe brief."
-    assert compact_instructions("# Rules\nNo compact instructions here") == ""
 
 
 # ----------------------------------------------------------------------------------------------------- addresses

@@ -12,7 +12,6 @@ import http.client
 import ipaddress
 import logging
 import os
-import re
 import stat
 import subprocess
 import sys
@@ -194,17 +193,6 @@ def instructions(
     work = {url: (lambda url=url: get(url, timeout)) for url in urls}
     told = _together(work, timeout, report)
     return [*_loaded(places, report), *((url, text) for url, text in told if text.strip())]
-
-
-def compact_instructions(text: str) -> str:
-    """What an instruction file asks of a summary: its sections of that name, headings left out."""
-    wanted = r"^(?P<level>\#{1,6})[ \t]+(?:compact|summary)[ \t]+instructions[ \t]*\#*[ \t]*$"
-    sections = []
-    for heading in re.finditer(wanted, text, re.IGNORECASE | re.MULTILINE):
-        rest = text[heading.end() :]
-        end = re.search(rf"^\#{{1,{len(heading['level'])}}}[ \t]", rest, re.MULTILINE)
-        sections.append((rest[: end.start()] if end else rest).strip())
-    return "\n\n".join(filter(None, sections))
 
 
 def file_times(paths: Iterable[str]) -> dict[str, int | None]:

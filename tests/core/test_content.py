@@ -8,6 +8,7 @@ import pytest
 
 from ebbtide.core.content import (
     arguments,
+    compact_instructions,
     failed,
     file_of,
     forgotten_files,
@@ -148,3 +149,12 @@ def test_a_reading_that_an_edit_carried_along_is_still_seen():
     fold = Edit(by="test", first=view.entries[1].id, last=result.id, put=(call, result))
 
     assert forgotten_files(view, view.apply([fold])) == ()
+
+
+def test_sections_about_summaries_are_found() -> None:
+    text = (
+        "# Rules\nx\n## Compact Instructions\nKeep SQL.\n### Also\nIds.\n## Else\ny\n# Summary instructions\nBe brief."
+    )
+
+    assert compact_instructions(text) == "Keep SQL.\n### Also\nIds.\n\nBe brief."
+    assert compact_instructions("# Rules\nNo compact instructions here") == ""

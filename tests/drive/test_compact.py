@@ -1,5 +1,7 @@
 """A fold that a person asks for, and what they may say about it."""
 
+import asyncio
+
 import pytest
 
 from ebbtide import Context
@@ -249,3 +251,14 @@ def test_our_output_fed_back_is_known_as_what_was_sent():
     again = ctx.prepare(body([*sent, said("ok"), user("more")]))
 
     assert 50_000 < again.report.tokens_before < 51_000
+
+
+def test_a_refusal_is_answered_on_an_event_loop_too():
+    """The window that the provider told is the window from then on."""
+    ctx = ready()
+    told = RuntimeError("prompt is too long: 210000 tokens > 9000 maximum")
+
+    again = asyncio.run(ctx.aoverflowed(told))
+
+    assert again.report.tokens_after <= 9_000
+    assert (ctx.window, again.report.window) == (9_000, 9_000)

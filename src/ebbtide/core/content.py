@@ -140,3 +140,14 @@ def _files_seen(view: View) -> list[str]:
     whole = [result for result in view.results if result.id in view.index]
     calls = [view.calls[result.call_id] for result in whole if result.call_id in view.calls]
     return [file for call in calls if (file := reads(call))]
+
+
+def compact_instructions(text: str) -> str:
+    """What an instruction file asks of a summary: its sections of that name, headings left out."""
+    wanted = r"^(?P<level>\#{1,6})[ \t]+(?:compact|summary)[ \t]+instructions[ \t]*\#*[ \t]*$"
+    sections = []
+    for heading in re.finditer(wanted, text, re.IGNORECASE | re.MULTILINE):
+        rest = text[heading.end() :]
+        end = re.search(rf"^\#{{1,{len(heading['level'])}}}[ \t]", rest, re.MULTILINE)
+        sections.append((rest[: end.start()] if end else rest).strip())
+    return "\n\n".join(filter(None, sections))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from ebbtide.core.content import compact_instructions
 from ebbtide.core.engine import Folding, Pass, Plan, Situation
 from ebbtide.core.journal import FOLDS, State
 from ebbtide.core.recall import RECALL_TOOLS
@@ -18,7 +19,6 @@ from ebbtide.drive.effects import Effect, Outcome
 from ebbtide.drive.folding import Manual, folding_of, judged, question_for, unasked
 from ebbtide.store import Record
 from ebbtide.wire.reading import Request
-from ebbtide.workspace import compact_instructions
 
 _log = logging.getLogger("ebbtide")
 _FIRST = 6

@@ -48,8 +48,6 @@ class Advisers:
     """Who can be asked."""
 
     summarizer: Summarizer | None = None
-    model: str = ""
-    """Asked instead of the conversation's own, where it is another."""
     live: LiveSource | None = None
     timeout: float = TIMEOUT
 

@@ -116,10 +116,8 @@ class Context:
     @property
     def window(self) -> int:
         """As given, or as the provider said when it refused a request."""
-        known = self._session.state.limits
-        return min(
-            [self._session.window, *([known[self._last.model]] if self._last and self._last.model in known else [])]
-        )
+        model = self._last.model if self._last else ""
+        return min(self._session.window, self._session.state.limits.get(model, self._session.window))
 
     def prepare(self, request: Body) -> Ready:
         """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
