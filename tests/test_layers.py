@@ -23,8 +23,10 @@ MAY = {
     "drive": {*_BELOW, "workspace"},
     "config": {*_BELOW, "workspace"},
     "example": set(),
+    "prices": {"core"},
     "fronts": {
-        *("core", "drive", "config", "policy", "formats", "store", "assembly", "workspace", "wire", "example", "fronts")
+        *("core", "drive", "config", "policy", "formats", "store", "assembly", "workspace", "wire", "example", "fronts"),
+        "prices",
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}

@@ -38,7 +38,9 @@ class Prices:
 
 
 _READ: tuple[tuple[str, float], ...] = (
-    (r"gpt-4o|gpt-4-turbo|\bo1|o3-mini", 0.5),
+    (r"fable-5[-.]1(?!\d)", 0.025),
+    (r"(opus|sonnet)-5[-.]5|gpt-6[-.]1(?!\d)", 0.05),
+    (r"gpt-4o|gpt-4-turbo|gpt-4\.5|\bo1|o3-mini", 0.5),
     (r"gpt-4\.1|\bo3|\bo4", 0.25),
     # The newest of every vendor. For a model we do not know it is also the careful guess: where reading is cheap, an
     # edit has to save more before it is worth breaking the cache.
@@ -101,13 +103,18 @@ class Health:
         }
 
 
+_CHARGED = re.compile(r"gpt-5[-.]6|gpt-6")
+"""OpenAI's that charge for writing, as Claude does. A test holds all of these against the price table."""
+
+
 @lru_cache(maxsize=64)
 def prices_for(model: str, ttl: float) -> Prices:
-    """Claude charges for writing, more for an hour than for five minutes; others write at the price of input."""
-    if _explicit(model):
-        return Prices(read=0.1, write=1.25 if ttl <= 300 else 2.0)
+    """Claude charges for writing, more for an hour than for five minutes; most others write at the price of input."""
     name = model.lower()
-    return Prices(read=next(read for pattern, read in _READ if re.search(pattern, name)), write=1.0)
+    read = next(read for pattern, read in _READ if re.search(pattern, name))
+    if _explicit(model):
+        return Prices(read=read, write=1.25 if ttl <= 300 else 2.0)
+    return Prices(read=read, write=1.25 if _CHARGED.search(name) else 1.0)
 
 
 def warmth(sent: Sequence[Sent], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]) -> Warmth:
