@@ -136,6 +136,42 @@ def context(*, session: str = "default", **arguments: Value) -> Context:
     return load_settings(arguments=arguments).context(session=session)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How `ebb chat` gets at a model: keys and addresses, as the environment names them. Never printed."""
+
+    anthropic_key: str = field(default="", repr=False)
+    anthropic_url: str = ""
+    openai_key: str = field(default="", repr=False)
+    openai_url: str = ""
+    home: Path
+    config: Path
+    """The directory of the user's own settings."""
+
+
+_SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
+
+
+def load_access(
+    *, environ: Mapping[str, str] | None = None, home: Path | None = None, platform: str = sys.platform
+) -> Access:
+    environ = os.environ if environ is None else environ
+    home = Path.home() if home is None else home
+    return Access(
+        anthropic_key=environ.get("ANTHROPIC_API_KEY", ""),
+        anthropic_url=environ.get("ANTHROPIC_BASE_URL", ""),
+        openai_key=environ.get("OPENAI_API_KEY", ""),
+        openai_url=environ.get("OPENAI_BASE_URL", ""),
+        home=home,
+        config=_user_file(environ, home, platform).parent,
+    )
+
+
+def environment_without_keys() -> dict[str, str]:
+    """For commands that a model runs: it need not see the key that pays for it."""
+    return {name: value for name, value in os.environ.items() if name not in _SECRETS}
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 _SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kKmM]?)")
