@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ebbtide.core.engine import Plan, Situation
 from ebbtide.core.journal import State, ebb, edit_to
+from ebbtide.core.moved import moved
 from ebbtide.core.types import Composition, Edit
 from ebbtide.core.view import View
 from ebbtide.drive.folding import journaled as folding_to
@@ -51,9 +52,10 @@ def journaled(situation: Situation) -> Record:
 
 
 def plan_record(
-    made: Plan, edits: Sequence[Edit], situation: Situation, state: State, policy: str, messages: int
+    made: Plan, edits: Sequence[Edit], situation: Situation, state: State, policy: str, messages: int, warm: int
 ) -> Record:
-    """A plan as it is journaled: what it went by, and what came of it."""
+    """A plan as it is journaled: what it went by, and what came of it. `warm` leading entries were in the cache."""
+    after = made.after if len(edits) == len(made.edits) else made.before.apply(edits)
     told = [edit_to(edit) for edit in edits]
     turn = state.turns + 1
     # A person may fold several times between two requests.
@@ -72,6 +74,7 @@ def plan_record(
         edits=told,
         blobs=[pair for edit in told for pair in _blob_pairs(edit)],
         planned=[edit.id for edit in made.edits],
+        moved=moved(made.before, after, edits, warm),
         messages=messages,
     )
 
@@ -96,15 +99,19 @@ def price(situation: Situation, view: View, tokens: int, warm: int) -> tuple[int
     """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
     prices, scale = situation.prices, situation.scale
     warm = min(tokens, round(warm * scale))
-    removed = sum(item.tokens for item in view.items) - view.tokens
     new = sum(entry.tokens for entry in view.entries[situation.new :])
-    whole = tokens + round(removed * scale)
+    whole = untouched(situation, view, tokens)
     known = max(0, whole - round(new * scale)) if situation.warm else 0
     return (
         warm,
         warm * prices.read + (tokens - warm) * prices.write,
         known * prices.read + (whole - known) * prices.write,
     )
+
+
+def untouched(situation: Situation, view: View, tokens: int) -> int:
+    """What a request of so many tokens would be with everything that edits took out still in it."""
+    return tokens + round((sum(item.tokens for item in view.items) - view.tokens) * situation.scale)
 
 
 def composition(overhead: tuple[int, int], view: View) -> Composition:

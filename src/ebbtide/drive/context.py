@@ -55,6 +55,11 @@ class Ready:
         if self._context is not None and self._prepared is not None:
             self._context._record(response, self._prepared)
 
+    def record_usage(self, response: object) -> None:
+        """Its usage alone, where the answer itself did not come whole: half a reply is not what the model said."""
+        if self._context is not None and self._prepared is not None:
+            self._context._record(response, self._prepared, reply=False)
+
 
 class Context:
     """One agent's conversation, kept inside its window.
@@ -243,6 +248,11 @@ class Context:
         self._catch_up()
         return self._session.state.edits
 
+    @property
+    def standing(self) -> tuple[Edit, ...]:
+        """The same as this process knows them, without a look at the log: what `replay` takes."""
+        return self._session.state.edits
+
     def undo(self, batch: str = "") -> tuple[Edit, ...]:
         """Leave the newest batch of edits out again, or the one named. Returns what came back; empty if nothing did."""
         return drive(self._session.undoing(now=self._clock(), batch=batch), self._log)
@@ -302,10 +312,11 @@ class Context:
                 self._ahead = Ahead(self._advisers, questions)
         return Ready(prepared.body, prepared.report, self, prepared)
 
-    def _record(self, response: object, prepared: Prepared) -> None:
+    def _record(self, response: object, prepared: Prepared, *, reply: bool = True) -> None:
         told = _plain(response)
         wire = self._session.wire_of(told)
-        steps = self._session.recording(wire.reply(told), wire.usage(told), prepared, now=self._clock())
+        said = wire.reply(told) if reply else []
+        steps = self._session.recording(said, wire.usage(told), prepared, now=self._clock())
         drive(steps, self._log)
 
 

@@ -21,7 +21,7 @@ class Event:
     fields: Mapping[str, object]
 
 
-_LAZY = ("compose", "price")
+_LAZY = ("compose", "price", "whole")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,8 @@ class Report:
     """Works out `warm`, `cost` and `cost_untouched`, when somebody asks."""
     compose: Callable[[], Composition] = field(default=Composition, repr=False, compare=False)
     """Adds up `made_of`, when somebody asks."""
+    whole: Callable[[], int] = field(default=lambda: 0, repr=False, compare=False)
+    """Works out `tokens_untouched`, when somebody asks."""
     repairs: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
     """Files whose content the model no longer sees (R145): a reader should read them again before editing."""
@@ -69,6 +71,11 @@ class Report:
     def cost_untouched(self) -> float:
         """The same for the conversation had nothing ever been taken out of it, all but what is new still cached."""
         return self.price()[2]
+
+    @property
+    def tokens_untouched(self) -> int:
+        """What this request would have been had nothing ever been taken out of it."""
+        return self.whole()
 
     @property
     def made_of(self) -> Composition:

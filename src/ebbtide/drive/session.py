@@ -21,7 +21,7 @@ from ebbtide.core.journal import State, ebb, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.accounts import composition, noted, notes_of, own_marks, plan_record, price, too_large
+from ebbtide.drive.accounts import composition, noted, notes_of, own_marks, plan_record, price, too_large, untouched
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Moment, steps_of
@@ -108,7 +108,8 @@ class Session:
         if made is not None:
             self._refuse(report, situation)
         stood = request.wire.marks(tree) if marks or projection.marks_in(len(projection.marked)) else ((), _TTL)
-        records = self._records(request, situation, projection, made, edits, now, stood)
+        estimated = self._estimate(request, projection)
+        records = self._records(request, situation, projection, made, edits, now, stood, estimated)
         notes += yield from self._commit(records, now, may_edit)
         # From here on the edits are those of the log: what is recorded is recognised by identity, and blobs let go.
         self._view = View.of(view.items, self.state.edits) if edits else view
@@ -117,9 +118,7 @@ class Session:
         self._tell(made, edits, notes, projection, trigger)
         if notes or marks:
             report = noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
-        return Prepared(
-            body=out, report=report, turn=self.state.turns, model=request.model, estimated=self._estimate(request, view)
-        )
+        return Prepared(body=out, report=report, turn=self.state.turns, model=request.model, estimated=estimated)
 
     def _decide(
         self, body: Body, request: Request, *, now: float, trigger: Trigger, target: int | None = None,
@@ -217,10 +216,9 @@ class Session:
         path = self.log.path("x")
         return Shelf(directory=path[:-2] if path else "", taken=self.state.taken)
 
-    def _estimate(self, request: Request, view: View) -> int:
-        made = self._projection
-        messages = len(made.starts) if made else 0
-        return self.policy.estimator.total(view.tokens + sum(request.overhead), messages)
+    def _estimate(self, request: Request, out: Projection) -> int:
+        tokens = out.tokens_in(len(out.tokens)) + sum(request.overhead)
+        return self.policy.estimator.total(tokens, len(out.starts))
 
     def _plan(self, view: View, situation: Situation) -> Plan | None:
         try:
@@ -287,6 +285,7 @@ class Session:
             held=len({id(edit) for edit in view.owner.values()}) if view.owner else 0,
             compose=partial(composition, request.overhead, view),
             price=partial(price, situation, view, after, warm),
+            whole=partial(untouched, situation, view, after),
             repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
             forgotten=forgotten_files(made.before, view) if made and edits else (),
             notes=tuple(notes_of(made)),
@@ -294,7 +293,7 @@ class Session:
 
     def _records(
         self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
-        now: float, marks: tuple[Sequence[int], float],
+        now: float, marks: tuple[Sequence[int], float], estimated: int,
     ) -> list[Record]:  # fmt: skip
         records = self._transcript.advance(request, now)
         path = self._transcript.path
@@ -307,13 +306,15 @@ class Session:
         turn = ebb(
             "turn", at=now, base=base, add=list(path[base:]), wire=request.wire.name, model=request.model,
             system=request.system, tools=request.tools, out_base=alike, out_add=list(out.chain[alike:]),
-            tokens=situation.tokens, marks=list(marks[0]), ttl=marks[1], edited=bool(edits),
+            tokens=situation.tokens, estimated=estimated, marks=list(marks[0]), ttl=marks[1], edited=bool(edits),
             overhead=list(request.overhead), max_output=request.max_output,
         )  # fmt: skip
         return [*records, turn]
 
     def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request) -> Record:
-        return plan_record(made, edits, situation, self.state, self.policy.name, len(request.messages))
+        assert self._projection is not None, "what is planned was projected"
+        warm = self._projection.entries_in(situation.warm)
+        return plan_record(made, edits, situation, self.state, self.policy.name, len(request.messages), warm)
 
     def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Outcome, list[str]]:
         """Append the turn. What could not be written is kept and goes with the next."""
@@ -352,19 +353,9 @@ class Session:
         """The reply into the log, its usage onto the request it answers."""
         records: list[Record] = list(self._transcript.reply(self._reader, reply, now))
         if usage is not None and ready.turn:
-            records.append(
-                ebb(
-                    "usage",
-                    turn=ready.turn,
-                    model=ready.model,
-                    estimated=ready.estimated,
-                    at=now,
-                    input=usage.input,
-                    cache_read=usage.cache_read,
-                    cache_write=usage.cache_write,
-                    output=usage.output,
-                )
-            )
+            bill = {"cache_read": usage.cache_read, "cache_write": usage.cache_write, "output": usage.output}
+            told = {"turn": ready.turn, "model": ready.model, "estimated": ready.estimated, "at": now}
+            records.append(ebb("usage", **told, input=usage.input, **bill))
         yield from self._settle(records, now)
         budget = self._last_budget
         if usage is not None and budget is not None and budget.levels.reached(usage.total, "auto"):
