@@ -56,6 +56,8 @@ class Settings:
     """Windows by model; `*` and `?` in a name stand for any letters."""
     levels: Mapping[str, float] = field(default_factory=dict)
     passes: Tables = field(default_factory=dict)
+    proxy: Mapping[str, Value] = field(default_factory=dict)
+    """For `ebb proxy`: `upstreams` (name to address), `port`, `token`, `recall`, `allow_hosts`, `allow_origins`."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """The seeds' variables, as found (R060-R066). They act only under the presets of their seeds."""
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -255,6 +257,48 @@ def _passes(value: Value) -> Tables:
     return check_passes(_table(value), PRESETS)
 
 
+def _port(value: Value) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 16:
+        raise BadConfig("must be a port")
+    return value
+
+
+def _names(value: Value) -> tuple[str, ...]:
+    return tuple(_name(one) for one in (value if isinstance(value, list | tuple) else [value]))
+
+
+def _addresses(value: Value) -> Mapping[str, str]:
+    return {_name(name): _name(address) for name, address in _table(value).items()}
+
+
+def _recall(value: Value) -> str:
+    if value not in ("path", "off"):
+        raise BadConfig(f"{value!r} is neither path nor off")
+    return str(value)
+
+
+_PROXY: Mapping[str, Callable[[Value], Value]] = {
+    "upstreams": _addresses,
+    "port": _port,
+    "token": _name,
+    "recall": _recall,
+    "allow_hosts": _names,
+    "allow_origins": _names,
+}
+
+
+def _proxy(value: Value) -> Mapping[str, Value]:
+    told: dict[str, Value] = {}
+    for name, given in _table(value).items():
+        if name not in _PROXY:
+            raise BadConfig(f"proxy.{name}: unknown; there are {', '.join(_PROXY)}")
+        try:
+            told[name] = _PROXY[name](given)
+        except BadConfig as wrong:
+            raise BadConfig(f"proxy.{name}: {wrong}") from wrong
+    return told
+
+
 @dataclass(frozen=True, slots=True)
 class _Key:
     field: str
@@ -275,6 +319,8 @@ _KEYS: Mapping[str, _Key] = {
     # Where a conversation is written, and how surely, is its owner's affair and not a repository's.
     "store": _Key("store", _place, safe=False),
     "durable": _Key("durable", _truth, safe=False),
+    # Keys go where this says (reliability 8).
+    "proxy": _Key("proxy", _proxy, safe=False),
 }
 PROJECT_KEYS = tuple(name for name, key in _KEYS.items() if key.safe)
 _VARIABLES = {
@@ -336,7 +382,9 @@ def _under(over: Mapping[str, Value], under: Mapping[str, Value]) -> Mapping[str
 
 
 def _environment(environ: Mapping[str, str]) -> _Source:
-    told = {key: environ[name] for name, key in _VARIABLES.items() if environ.get(name)}
+    told: dict[str, Value] = {key: environ[name] for name, key in _VARIABLES.items() if environ.get(name)}
+    if environ.get("EBB_PROXY_TOKEN"):
+        told["proxy"] = {"token": environ["EBB_PROXY_TOKEN"]}
     return _Source("environment (EBB_*)", told)
 
 
