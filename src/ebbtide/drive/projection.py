@@ -83,6 +83,9 @@ class Projection:
         """Of the first so many messages."""
         return self.tokens[messages - 1] if messages else 0
 
+    def entries_in(self, messages: int) -> int:
+        return self.starts[messages] if messages < len(self.starts) else len(self.entries)
+
     def marks_in(self, messages: int) -> int:
         return self.marked[messages - 1] if messages else 0
 

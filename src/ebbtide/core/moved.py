@@ -1,0 +1,42 @@
+"""What a batch of edits does to the cached prefix: recorded when it is made, since only then both views are at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ebbtide.core.types import Edit
+from ebbtide.core.view import View
+
+
+def moved(before: View, after: View, edits: Sequence[Edit], warm: int) -> dict[str, object]:
+    """In estimated tokens. `warm` leading entries of the view before were in the provider's cache.
+
+    `after`: kept, warm, behind the first change, so written again. `put`: stand-ins for what was warm. `fresh`: which
+    of the edits, by place in the batch, changed nothing that was warm.
+    """
+    edge = _edge(before, warm)
+    fresh = [n for n, edit in enumerate(edits) if before.index[edit.after or edit.first] >= edge]
+    old = {edit.id for n, edit in enumerate(edits) if n not in set(fresh)}
+    if not old:
+        return {"after": 0, "put": 0, "fresh": fresh}
+    stays = {entry.id for entry in after.entries}
+    known = {entry.id for entry in before.entries}
+    first = _first_change(before, after)
+    put = [entry for entry in after.entries if entry.id not in known and entry.id in after.owner]
+    return {
+        "after": sum(entry.tokens for entry in before.entries[first:warm] if entry.id in stays),
+        "put": sum(entry.tokens for entry in put if after.owner[entry.id].id in old),
+        "fresh": fresh,
+    }
+
+
+def _edge(view: View, warm: int) -> int:
+    """Place in `items` of the first original that no warm entry stands for."""
+    covered = view.cover(0, warm)
+    return view.index[covered[1]] + 1 if covered else 0
+
+
+def _first_change(before: View, after: View) -> int:
+    pairs = zip(before.entries, after.entries, strict=False)
+    same = min(len(before.entries), len(after.entries))
+    return next((n for n, (one, other) in enumerate(pairs) if one.id != other.id), same)
