@@ -1,0 +1,231 @@
+"""A session as its records tell it: each batch of edits with the request it was made for, and the conversation now.
+
+Nothing is planned here and nothing written. A recorded file becomes a history by rehearsal, a stored one is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.journal import Batch, State, fold, usage_out
+from ebbtide.core.types import Edit, Item, Sent, Usage
+from ebbtide.core.view import View
+from ebbtide.drive.accounts import own_marks
+from ebbtide.ledger import Ledger, ledger_of
+from ebbtide.policy import PRESETS, default
+from ebbtide.store import Record, thread
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One request that went out."""
+
+    number: int
+    """Counted from 1."""
+    at: float
+    model: str
+    wire: str
+    path: tuple[str, ...]
+    """Uuids of its messages."""
+    planned: tuple[str, ...]
+    """Batches that were made for it."""
+    undone: frozenset[str]
+    """Batches that were not in force."""
+    marked: bool
+    """Whether it carried cache breakpoints."""
+    ttl: float
+    overhead: tuple[int, int]
+    """Tokens of system prompt and tools."""
+    max_output: int
+    usage: Usage | None
+    """What was billed, where the reply was recorded."""
+    sent: Sent
+    """The same as the cache sees it, usage included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A batch of edits, and the conversation around it."""
+
+    batch: Batch
+    turn: Turn
+    before: View
+    after: View
+    undone: bool
+    """Left out again, as things stand."""
+
+    def covered(self, edit: Edit) -> Sequence[Item]:
+        """The originals that the edit took out; empty for an insertion."""
+        first, last = self.before.index.get(edit.first), self.before.index.get(edit.last)
+        return () if first is None or last is None else self.before.items[first : last + 1]
+
+    @property
+    def changed(self) -> int:
+        """The newest message that the batch changed."""
+        return max((item.message for edit in self.batch.edits for item in self.covered(edit)[-1:]), default=0)
+
+    def situation(self) -> Mapping[str, object]:
+        told = self.batch.record.get("situation")
+        return told if isinstance(told, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    session: str
+    name: str
+    """What commands call it: the id, or the file."""
+    stored: bool
+    state: State
+    turns: tuple[Turn, ...]
+    steps: tuple[Step, ...]
+    messages: Mapping[str, object] = field(repr=False)
+    """By uuid."""
+    newest: tuple[str, ...]
+    """Uuids of the conversation as it stands, the last reply included."""
+    refusals: tuple[str, ...] = ()
+    """Requests of a rehearsal that did not fit."""
+
+    @property
+    def wire(self) -> str:
+        return self.turns[-1].wire if self.turns else "anthropic"
+
+    def now(self) -> tuple[Request, View]:
+        """The conversation as the model would see it next."""
+        model = self.turns[-1].model if self.turns else ""
+        request = _Rereader(self.messages, self.state).read(self.newest, self.wire, model)
+        return request, View.of(request.items, self.state.edits)
+
+    def sent(self, number: int) -> tuple[Request, View]:
+        """The request of one turn, with the edits that were in force then."""
+        turn = self.turn(number)
+        request = _Rereader(self.messages, self.state)(turn)
+        return request, View.of(request.items, self._in_force(turn))
+
+    def walk(self) -> Iterator[tuple[Turn, Request, View]]:
+        """Every request in order. A view grows from the one before it: all of them cost little more than the last."""
+        reader, view, force = _Rereader(self.messages, self.state), View.of(()), (frozenset[str](), "")
+        for turn in self.turns:
+            request, before, force = reader(turn), force, (turn.undone, turn.wire)
+            if turn.planned or force != before:
+                view = View.of(request.items, self._in_force(turn))
+            else:
+                view = view.regrow(request.same, request.items)
+            yield turn, request, view
+
+    def ledger(self, items: Sequence[Item]) -> Ledger:
+        """The facts of these items, as a fold would record them."""
+        return ledger_of(items)
+
+    def _in_force(self, turn: Turn) -> tuple[Edit, ...]:
+        made = {id for one in self.turns[: turn.number] for id in one.planned} - turn.undone
+        return tuple(edit for batch in self.state.batches if batch.id in made for edit in batch.edits)
+
+    def turn(self, number: int) -> Turn:
+        if not 1 <= number <= len(self.turns):
+            raise BadRequest(f"there are {len(self.turns)} requests in {self.name}; --at {number} is none of them")
+        return self.turns[number - 1]
+
+
+def history_of(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
+    """Fold the records; views are built only where a batch was made."""
+    messages = {str(one["uuid"]): one.get("wire") or one.get("message") for one in records if one.get("uuid")}
+    state = fold(State(), records)
+    turns = tuple(_turns(records))
+    return History(
+        session=session,
+        name=name or session,
+        stored=stored,
+        state=state,
+        turns=turns,
+        steps=tuple(_steps(messages, turns, state)),
+        messages=messages,
+        newest=_newest(records, turns),
+    )
+
+
+def _turns(records: Sequence[Record]) -> Iterator[Turn]:
+    state, known = State(), 0
+    bills = {record.get("turn"): usage_out(record) for record in records if record.get("kind") == "usage"}
+    for record in (one for one in records if one.get("type") == "ebb"):
+        state = fold(state, [record])
+        if record.get("kind") != "turn":
+            continue
+        planned, known = state.batches[known:], len(state.batches)
+        sent = state.sent[-1]
+        yield Turn(
+            number=state.turns,
+            at=sent.at,
+            model=sent.model,
+            wire=_known(str(record.get("wire"))),
+            path=tuple(state.messages),
+            planned=tuple(batch.id for batch in planned),
+            undone=frozenset(state.undone),
+            marked=bool(sent.marks),
+            ttl=sent.ttl,
+            overhead=_pair(record.get("overhead")),
+            max_output=_whole(record.get("max_output")),
+            usage=bills.get(state.turns),
+            sent=replace(sent, usage=bills.get(state.turns)),
+        )
+
+
+def _steps(messages: Mapping[str, object], turns: Sequence[Turn], state: State) -> Iterator[Step]:
+    made: list[Batch] = []
+    by_id = {batch.id: batch for batch in state.batches}
+    reader = _Rereader(messages, state)
+    for turn in turns:
+        for batch in (by_id[id] for id in turn.planned):
+            earlier = tuple(edit for one in made if one.id not in turn.undone for edit in one.edits)
+            before = View.of(reader(turn).items, earlier)
+            after = before.apply(batch.edits)
+            yield Step(batch=batch, turn=turn, before=before, after=after, undone=batch.id in state.undone)
+            made.append(batch)
+
+
+class _Rereader:
+    """Reads requests of one session again; what the last one had already is not read twice."""
+
+    def __init__(self, messages: Mapping[str, object], state: State) -> None:
+        # The counting of the policy that planned last: its figures are the ones in the log.
+        policy = PRESETS.get(str(state.batches[-1].record.get("policy")), default) if state.batches else default
+        self._messages, self._state, self._estimator = messages, state, policy.estimator
+        self._readers: dict[str, Reader] = {}
+
+    def __call__(self, turn: Turn) -> Request:
+        return self.read(turn.path, turn.wire, turn.model)
+
+    def read(self, path: Sequence[str], wire: str, model: str) -> Request:
+        shape = WIRES[wire]
+        if wire not in self._readers:
+            ours = own_marks(shape, self._state.edits)
+            self._readers[wire] = Reader(self._estimator, wire=shape, ours=ours, pinned=self._state.spared)
+        said = [self._messages[one] for one in path if one in self._messages]
+        return self._readers[wire].read({"model": model, shape.key: said})
+
+
+def _newest(records: Sequence[Record], turns: Sequence[Turn]) -> tuple[str, ...]:
+    """The last request's messages and the reply to it; in another program's file the newest thread."""
+    if not turns:
+        return tuple(str(record["uuid"]) for record in thread(records))
+    path = list(turns[-1].path)
+    for record in records:
+        if path and record.get("uuid") and record.get("parentUuid") == path[-1]:
+            path.append(str(record["uuid"]))
+    return tuple(path)
+
+
+def _known(wire: str) -> str:
+    return wire if wire in WIRES else "anthropic"
+
+
+def _pair(value: object) -> tuple[int, int]:
+    pair = value if isinstance(value, list) and len(value) == 2 else (0, 0)
+    return _whole(pair[0]), _whole(pair[1])
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,1 @@
+"""The web inspector. It shows and, where asked at the start, undoes; it never plans."""

@@ -1,0 +1,73 @@
+"""`ebb ui`: the inspector in a browser, on loopback, for as long as the command runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import webbrowser
+from collections.abc import Sequence
+
+from ebbtide import example
+from ebbtide.config import load_settings
+from ebbtide.core.errors import BadConfig
+from ebbtide.policy import PRESETS
+from ebbtide.store import open_store
+
+try:
+    from ebbtide.fronts.ui.library import Library, Setting
+    from ebbtide.fronts.ui.routes import Desk
+    from ebbtide.fronts.ui.server import serve
+except ModuleNotFoundError as missing:
+    if missing.name != "aiohttp":
+        raise
+    raise BadConfig("the inspector needs the extra: pip install 'ebbtide[ui]'") from missing
+
+_ABOUT = """\
+Shows what is in the context, and where the rest went: sessions of the store, and any recorded
+session file, played under a policy. The page is served on this machine only, to whoever has the
+address that is printed; it changes nothing unless --allow-undo is given. Ctrl-C ends it.
+"""
+_EXAMPLES = """\
+examples:
+  ebb ui
+  ebb ui --example --window 40k
+  ebb ui ~/.claude/projects/-home-me-app/4f1c.jsonl --policy claude-code
+  ebb ui --store ./agents --allow-undo --open
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    args = _parser().parse_args(arguments)
+    settings = load_settings(arguments={key: getattr(args, key) for key in ("store", "policy", "window")})
+    files = [*args.files, *([str(example.path())] if args.example else [])]
+    library = Library(
+        open_store(settings.store),
+        files=files,
+        setting=Setting(policy=settings.preset, window=settings.window or 0),
+        window_for=settings.window_for,
+    )
+
+    def ready(address: str) -> None:
+        print(f"{address}\nThe inspector. Ctrl-C ends it.", flush=True)
+        if args.open:
+            webbrowser.open(address)
+
+    asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=args.port, ready=ready))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ebb ui", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="recorded sessions to show besides the store's")
+    parser.add_argument("--example", action="store_true", help="show the session that comes with Ebbtide, too")
+    parser.add_argument("--policy", metavar="NAME", help=f"for files: one of {', '.join(PRESETS)}")
+    parser.add_argument("--window", metavar="TOKENS", help="for files: as in 200k; default: by the model")
+    parser.add_argument(
+        "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
+    )
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any that is free")
+    parser.add_argument("--allow-undo", action="store_true", help="let the page undo and redo edits")
+    parser.add_argument("--open", action="store_true", help="open it in your browser")
+    return parser

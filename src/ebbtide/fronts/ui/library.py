@@ -1,0 +1,264 @@
+"""The sessions that can be looked at: those of the store, and recorded files as a policy would have treated them.
+
+A page names a session by a key that was made here. No name or path that comes over the wire is ever opened.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.view import View
+from ebbtide.drive.history import History, history_of
+from ebbtide.drive.recalling import Recall
+from ebbtide.drive.recorded import since
+from ebbtide.drive.rehearsal import rehearsed
+from ebbtide.formats import Call, Recording, load
+from ebbtide.policy import PRESETS, Policy, preset
+from ebbtide.store import Position, Reader, Record, SessionInfo, Store
+
+_OPEN = 6
+"""Sessions kept in memory: a person compares two or three, and a large one takes some 100 MB."""
+_VIEWS = 4
+"""Requests of a session kept: the page asks for one of them piece by piece."""
+
+
+class Unknown(BadRequest):
+    """Nothing here has that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """How a recorded file is played: what the page may choose."""
+
+    policy: str
+    window: int
+    """0: that of the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One row of the list."""
+
+    key: str
+    session: str
+    project: str
+    title: str
+    messages: int
+    bytes: int
+    modified: str
+    stored: bool
+    """Of the store; else a file, played in memory."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A session in memory: its history, and its log for what left."""
+
+    listed: Listed
+    history: History
+    log: Reader
+    setting: Setting
+    recall: Recall
+    calls: tuple[Call, ...] = ()
+    """As the client had them; of a file only."""
+    wire: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Readers keep state: one thread at a time looks."""
+    position: Position = field(default_factory=Position)
+    records: list[Record] = field(default_factory=list)
+    kept: dict[str, object] = field(default_factory=dict)
+    """What was worked out of this history; thrown away when it grows."""
+    _views: OrderedDict[int, View] = field(default_factory=OrderedDict)
+
+    def view(self, number: int) -> View:
+        """The request of a call; 0 for the conversation as it stands."""
+        if number not in self._views:
+            self._views[number] = self.history.sent(number)[1] if number else self.history.now()[1]
+            while len(self._views) > _VIEWS:
+                self._views.popitem(last=False)
+        return self._views[number]
+
+    def grow(self) -> bool:
+        """Take in what was appended. False where the log is no longer the one that was read."""
+        reading = since(self.log, self.position)
+        if reading is None:
+            return False
+        if reading.records:
+            self.records += reading.records
+            self.position = reading.position
+            self.history = history_of(self.records, session=self.listed.session)
+            self.kept.clear()
+            self._views.clear()
+        return True
+
+
+class Library:
+    """Thread-safe. Listing and opening read the disk: not for an event loop."""
+
+    def __init__(self, store: Store, *, files: Iterable[str], setting: Setting, window_for: Callable[[str], int]):
+        self.store, self.setting, self._window_for = store, setting, window_for
+        self._files = {path: _Tape(path) for path in files}
+        self._open: OrderedDict[tuple[str, Setting], Opened] = OrderedDict()
+        self._known: dict[str, SessionInfo] = {}
+        self._lock = threading.Lock()
+
+    def list(self) -> list[Listed]:
+        with self._lock:
+            infos = self.store.sessions()
+            self._known = {_key("store", info.project, info.session): info for info in infos}
+            played = [one for tape in self._files.values() for one in tape.listed()]
+        return [*played, *(_row(key, info) for key, info in self._known.items())]
+
+    def open(self, key: str, setting: Setting | None = None) -> Opened:
+        """As it is now: what was appended since is taken in."""
+        chosen = setting or self.setting
+        with self._lock:
+            opened = self._open.get((key, chosen))
+            if opened is None or not self._fresh(opened):
+                opened = self._opened(key, chosen)
+            self._open[(key, chosen)] = opened
+            self._open.move_to_end((key, chosen))
+            while len(self._open) > _OPEN:
+                self._open.popitem(last=False)[1].recall.close()
+        return opened
+
+    def close(self) -> None:
+        for opened in self._open.values():
+            opened.recall.close()
+
+    def window(self, opened: Opened) -> int:
+        """Of the newest plan; where nothing was planned yet, what was set, or what the model has."""
+        batches = opened.history.state.batches
+        planned = batches[-1].record.get("window") if batches else None
+        model = opened.history.turns[-1].model if opened.history.turns else ""
+        return planned if isinstance(planned, int) else opened.setting.window or self._window_for(model)
+
+    def policy(self, opened: Opened) -> Policy:
+        """The one that planned last."""
+        batches = opened.history.state.batches
+        name = str(batches[-1].record.get("policy")) if batches else opened.setting.policy
+        return preset(name if name in PRESETS else "default")
+
+    def _fresh(self, opened: Opened) -> bool:
+        if not opened.listed.stored:
+            return not self._tape(opened.listed.key)[0].changed()
+        with opened.lock:
+            return opened.grow()
+
+    def _opened(self, key: str, setting: Setting) -> Opened:
+        if key not in self._known and all(key not in tape.episodes for tape in self._files.values()):
+            infos = self.store.sessions()
+            self._known = {_key("store", info.project, info.session): info for info in infos}
+        if key in self._known:
+            return self._stored(key, self._known[key], setting)
+        tape, episode = self._tape(key)
+        return self._played(next(one for one in tape.listed() if one.key == key), tape.recording, episode, setting)
+
+    def _tape(self, key: str) -> tuple[_Tape, str]:
+        for tape in self._files.values():
+            if key in tape.episodes:
+                return tape, tape.episodes[key]
+        raise Unknown("there is no such session; it may have been collected")
+
+    def _stored(self, key: str, info: SessionInfo, setting: Setting) -> Opened:
+        log = self.store.peek(info.session, project=info.project)
+        reading = log.read()
+        history = history_of(reading.records, session=info.session)
+        listed = _row(key, info)
+        if not history.turns and info.path:
+            # Another program's session file that lies in the store: it is played like any other file.
+            return self._played(listed, load(info.path), "", setting)
+        return Opened(
+            listed=listed,
+            history=history,
+            log=log,
+            setting=setting,
+            recall=Recall(log=log, store=self.store, project=info.project),
+            position=reading.position,
+            records=list(reading.records),
+        )
+
+    def _played(self, listed: Listed, recording: Recording, episode: str, setting: Setting) -> Opened:
+        calls = tuple(call for call in recording.requests() if call.episode == episode)
+        if not calls:
+            raise BadRequest(f"{listed.session}: no model was called in it")
+        window = setting.window or self._window_for(calls[-1].model)
+        policy = preset(setting.policy, model=calls[-1].model)
+        history, log = rehearsed(calls, name=listed.session, wire=recording.wire, policy=policy, window=window)
+        recall = Recall(log=log)
+        return Opened(
+            listed=listed, history=history, log=log, setting=setting, recall=recall, calls=calls, wire=recording.wire
+        )
+
+
+class _Tape:
+    """A recorded file. One that cannot be read is told at the start, not when somebody clicks."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._stat = self._looked()
+        self.recording = load(path)
+
+    def changed(self) -> bool:
+        if self._looked() == self._stat:
+            return False
+        self._stat, self.recording = self._looked(), load(self.path)
+        return True
+
+    @property
+    def episodes(self) -> dict[str, str]:
+        """From key to episode."""
+        return {_key("file", self.path, episode.name): episode.name for episode in self.recording.episodes}
+
+    def listed(self) -> list[Listed]:
+        told = os.stat(self.path)
+        name = os.path.basename(self.path)
+        return [
+            Listed(
+                key=key,
+                session=episode or self.recording.session or name,
+                project=self.recording.format,
+                title=f"{name} · {episode}" if episode else name,
+                messages=0,
+                bytes=told.st_size,
+                modified=datetime.fromtimestamp(told.st_mtime, UTC).isoformat(),
+                stored=False,
+            )
+            for key, episode in self.episodes.items()
+        ]
+
+    def _looked(self) -> tuple[int, int]:
+        told = os.stat(self.path)
+        return told.st_mtime_ns, told.st_size
+
+
+def matching(rows: Iterable[Listed], query: str) -> list[dict[str, object]]:
+    """Rows in which every word stands somewhere, whatever its case."""
+    words = query.casefold().split()
+    told = [asdict(one) for one in rows]
+    return [one for one in told if all(any(word in str(v).casefold() for v in one.values()) for word in words)]
+
+
+def _row(key: str, info: SessionInfo) -> Listed:
+    return Listed(
+        key=key,
+        session=info.session,
+        project=info.project,
+        title=info.title or info.first_prompt,
+        messages=info.messages,
+        bytes=info.bytes,
+        modified=info.modified,
+        stored=True,
+    )
+
+
+def _key(*parts: str) -> str:
+    told = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return blake2b(told, digest_size=9).hexdigest()

@@ -1,0 +1,179 @@
+"""A session as columns, one value a call: what filled the window, what it cost, and where the cache broke.
+
+Figures are what the provider billed where that is known, else estimates of ours, and each column set says which. Parts
+are estimates in any case, scaled so that they add up to the figure above them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ebbtide.core.cache import Break, health, warmth
+from ebbtide.core.errors import BadConfig
+from ebbtide.core.journal import FOLDS
+from ebbtide.core.types import Item, Usage
+from ebbtide.core.view import View
+from ebbtide.drive.history import History, Turn
+from ebbtide.prices import Rates, rates
+
+PARTS = (
+    "system", "tools", "unrecorded", "user", "assistant", "tool calls", "tool results", "thinking", "images",
+    "our stubs", "other",
+)  # fmt: skip
+"""In the order they are stacked: what comes first in a request is at the bottom."""
+_KINDS = {
+    "call": "tool calls",
+    "result": "tool results",
+    "thinking": "thinking",
+    "image": "images",
+    "document": "images",
+}
+
+
+@dataclass(slots=True)
+class Trace:
+    """Columns, all of one length."""
+
+    at: list[float] = field(default_factory=list)
+    model: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    """Of the request as it went out."""
+    untouched: list[int] = field(default_factory=list)
+    """Had nothing ever been taken out."""
+    billed: list[bool] = field(default_factory=list)
+    items: list[int] = field(default_factory=list)
+    parts: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in PARTS})
+    read: list[int | None] = field(default_factory=list)
+    write: list[int | None] = field(default_factory=list)
+    fresh: list[int | None] = field(default_factory=list)
+    """Input at full price."""
+    output: list[int | None] = field(default_factory=list)
+    warm: list[int] = field(default_factory=list)
+    """Tokens that should still have been in the cache."""
+    cost: list[float | None] = field(default_factory=list)
+    """Dollars: of the bill, or expected."""
+    breaks: list[dict[str, object]] = field(default_factory=list)
+    diagnosis: str | None = None
+    hit_rate: float = 0.0
+    prices: dict[str, str] = field(default_factory=dict)
+    """From a model to the row of the price table that was used."""
+
+
+def part_of(view: View, entry: Item) -> str:
+    if view.is_ours(entry):
+        return "our stubs"
+    if entry.kind == "text":
+        return entry.role if entry.role in ("user", "assistant", "system") else "other"
+    return _KINDS.get(entry.kind, "other")
+
+
+def traced(history: History) -> Trace:
+    trace, weigher, unrecorded = Trace(), _Weigher(), 0
+    sent = [turn.sent for turn in history.turns]
+    for turn, _, view in history.walk():
+        sums, whole = weigher.weigh(view)
+        bare = not sum(turn.overhead)
+        estimate = sum(sums.values()) + sum(turn.overhead)
+        if turn.usage and bare:
+            # The file has neither system prompt nor tools: what was billed beyond the messages is them.
+            unrecorded = max(0, turn.usage.prompt - estimate)
+        extra = unrecorded if bare else 0
+        scale = turn.usage.prompt / estimate if turn.usage and not bare and estimate else 1.0
+        parts = {**sums, "system": sums.get("system", 0) + turn.overhead[0], "tools": turn.overhead[1]}
+        for name in PARTS:
+            trace.parts[name].append(extra if name == "unrecorded" else round(parts.get(name, 0) * scale))
+        trace.tokens.append(turn.usage.prompt if turn.usage else estimate + extra)
+        trace.untouched.append(round((whole + sum(turn.overhead)) * scale) + extra)
+        trace.items.append(len(view.entries))
+        known = sent[max(0, turn.number - 129) : turn.number - 1]
+        now = turn.sent
+        warm = warmth(known, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix)
+        trace.warm.append(min(warm.tokens, trace.tokens[-1]))
+        _bill(trace, turn)
+    found = health(sent)
+    trace.breaks = [_break_told(one, history.turns) for one in found.breaks]
+    trace.diagnosis, trace.hit_rate = found.diagnosis, found.hit_rate
+    return trace
+
+
+class _Weigher:
+    """Tokens by part. A view that grew from the last one is weighed by what is new in it."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, int] = {}
+        self._whole = 0
+        self._view = View.of(())
+
+    def weigh(self, view: View) -> tuple[Mapping[str, int], int]:
+        before, kept = view.grew
+        if before is self._view.entries and before:
+            old, new = self._view.entries[kept:], view.entries[kept:]
+            tail = len(self._view.entries) - kept
+            self._whole += _sum(view.items[len(self._view.items) - tail :]) - _sum(old)
+            self._add(self._view, old, -1)
+        else:
+            self._sums, new = {}, view.entries
+            self._whole = _sum(view.items)
+        self._add(view, new, 1)
+        self._view = view
+        return self._sums, self._whole
+
+    def _add(self, view: View, entries: Iterable[Item], sign: int) -> None:
+        for entry in entries:
+            part = part_of(view, entry)
+            self._sums[part] = self._sums.get(part, 0) + sign * entry.tokens
+
+
+def rates_of(model: str, ttl: float, prompt: int = 0) -> Rates | None:
+    """None for a model without a price, and where the table is not installed."""
+    try:
+        return rates(model, ttl=ttl, prompt=prompt)
+    except BadConfig:
+        return None
+
+
+def priced(usage: Usage, rate: Rates) -> float:
+    paid = usage.input * rate.input + usage.cache_read * rate.read + usage.cache_write * rate.write
+    return (paid + usage.output * rate.output) / 1_000_000
+
+
+def _bill(trace: Trace, turn: Turn) -> None:
+    usage, tokens, warm = turn.usage, trace.tokens[-1], trace.warm[-1]
+    trace.at.append(turn.at)
+    trace.model.append(turn.model)
+    trace.billed.append(usage is not None)
+    trace.read.append(usage.cache_read if usage else None)
+    trace.write.append(usage.cache_write if usage else None)
+    trace.fresh.append(usage.input if usage else None)
+    trace.output.append(usage.output if usage else None)
+    rate = rates_of(turn.model, turn.ttl, tokens)
+    if rate is None:
+        trace.cost.append(None)
+        return
+    trace.prices[turn.model] = rate.basis
+    expected = Usage(cache_read=warm, cache_write=tokens - warm)
+    trace.cost.append(round(priced(usage or expected, rate), 6))
+
+
+def _break_told(one: Break, turns: Sequence[Turn]) -> dict[str, object]:
+    return {"call": turns[one.at].number, "lost": one.lost, "cause": one.cause, "detail": one.detail}
+
+
+def batch_marks(history: History) -> list[dict[str, object]]:
+    """Where the chart shows that something left."""
+    return [
+        {
+            "id": step.batch.id,
+            "call": step.turn.number,
+            "fold": any(edit.by in FOLDS for edit in step.batch.edits),
+            "edits": len(step.batch.edits),
+            "saved": sum(edit.saved for edit in step.batch.edits),
+            "undone": step.undone,
+        }
+        for step in history.steps
+    ]
+
+
+def _sum(items: Iterable[Item]) -> int:
+    return sum(item.tokens for item in items)
