@@ -1,0 +1,336 @@
+"""What a log says about calls and edits, as facts that money can be counted from. Nothing is looked up elsewhere.
+
+A call knows which earlier one it goes on from, what it was expected to take before its bill was known, and which edits
+held in it. An edit knows what it took out and what it made the provider write again, both scaled to billed tokens by
+what had been learned when it was made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ebbtide.core.chain import Chain, shared
+from ebbtide.core.journal import FOLDS, Record, usage_out
+from ebbtide.core.marks import minimum
+from ebbtide.core.tokens import Calibration
+from ebbtide.core.types import Usage
+
+LOOK = 64
+"""Calls looked back on for the one that this goes on from: titles and sub-agents stand in between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One edit, in tokens as they are billed."""
+
+    id: str
+    batch: str
+    by: str
+    reason: str
+    call: int
+    """Number of the call that it was made for."""
+    tokens: int
+    """Taken out, less what stands in for it."""
+    after: int = 0
+    """Kept warm tokens behind the first changed one, written again: its share of its batch's."""
+    put: int = 0
+    """Stand-ins written where something warm was, likewise."""
+    fresh: bool = False
+    """Changed nothing that was warm: free."""
+    asked: Usage = field(default_factory=Usage)
+    """What asking a model for it was billed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request that went out."""
+
+    number: int
+    at: float
+    model: str
+    ttl: float
+    cached: bool
+    """Whether the provider caches it at all: it is long enough, and marked where that is needed."""
+    expected: int
+    """Prompt tokens, from the last bill and an estimate of what came since."""
+    source: int | None
+    """Place of the call that it goes on from, whose prefix is still kept; None where nothing is."""
+    share: float
+    """How much of that call it begins with, but for edits made for this one."""
+    made: tuple[int, ...] = ()
+    """Places of the changes made for it."""
+    held: tuple[int, ...] = ()
+    """Places of all changes that hold in it, its own included."""
+    returned: tuple[int, ...] = ()
+    """Places of changes that a person undid, or brought back, since the call before."""
+    usage: Usage | None = None
+    """What was billed for it."""
+    recorded: Usage | None = None
+    """In a replay: what was billed for the same call as the client had sent it, untouched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    calls: tuple[Call, ...] = ()
+    changes: tuple[Change, ...] = ()
+    undone: frozenset[str] = frozenset()
+    """Batches that are left out, as things stand."""
+    vain: Usage = field(default_factory=Usage)
+    """What was paid for answers of which no fold came."""
+
+
+def books(records: Iterable[Mapping[str, object]]) -> Books:
+    """Read a session's records, in order."""
+    clerk = _Clerk()
+    for record in records:
+        clerk.take(record)
+    return clerk.closed()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A call as the next one looks back on it."""
+
+    key: tuple[str, str, str]
+    at: float
+    ttl: float
+    chain: Chain
+    estimated: int
+
+
+@dataclass(slots=True)
+class _Clerk:
+    calls: list[Call] = field(default_factory=list)
+    sent: list[_Sent] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    needs: list[frozenset[str]] = field(default_factory=list)
+    """For each change the items without which it does not hold."""
+    plans: list[Mapping[str, object]] = field(default_factory=list)
+    """Made since the last call."""
+    undone: dict[str, None] = field(default_factory=dict)
+    flipped: list[str] = field(default_factory=list)
+    items: dict[str, list[str]] = field(default_factory=dict)
+    """Of each message, by uuid."""
+    path: list[str] = field(default_factory=list)
+    present: Counter[str] = field(default_factory=Counter)
+    known: set[str] = field(default_factory=set)
+    standing: tuple[int, ...] = ()
+    calibration: Calibration = field(default_factory=Calibration)
+    asked: Usage = field(default_factory=Usage)
+    caches: bool = False
+    """A bill has shown the cache at work."""
+
+    def take(self, record: Mapping[str, object]) -> None:
+        ids = record.get("ebbids")
+        if record.get("uuid") and isinstance(ids, list):
+            self.items[str(record["uuid"])] = [str(one) for one in ids]
+            self.known.update(self.items[str(record["uuid"])])
+        if record.get("type") != "ebb":
+            return
+        kind = str(record.get("kind"))
+        if kind == "plan":
+            self.plans.append(record)
+        elif kind == "turn":
+            self._turn(record)
+        elif kind in ("usage", "recorded"):
+            self._usage(record, kind)
+        elif kind == "undo":
+            self.undone[str(record.get("batch"))] = None
+            self.flipped.append(str(record.get("batch")))
+        elif kind == "redo":
+            self.undone.pop(str(record.get("batch")), None)
+            self.flipped.append(str(record.get("batch")))
+        elif kind == "answer":
+            bill = record.get("usage")
+            self.asked = added(self.asked, usage_out(bill)) if isinstance(bill, Mapping) else self.asked
+
+    def closed(self) -> Books:
+        undone = frozenset(self.undone)
+        # A provider caches or it does not: what one bill shows is true of the calls before it.
+        calls = [replace(one, cached=self._long(one) and (one.cached or self.caches)) for one in self.calls]
+        return Books(calls=tuple(calls), changes=tuple(self.changes), undone=undone, vain=self.asked)
+
+    @staticmethod
+    def _long(call: Call) -> bool:
+        return (call.usage.prompt if call.usage else call.expected) >= minimum(call.model)
+
+    def _usage(self, record: Mapping[str, object], kind: str) -> None:
+        nth, usage = _int(record, "turn") - 1, usage_out(record)
+        if not 0 <= nth < len(self.calls):
+            return
+        if kind == "recorded":
+            self.calls[nth] = replace(self.calls[nth], recorded=usage)
+        else:
+            self.calls[nth] = replace(self.calls[nth], usage=usage)
+            self.calibration = self.calibration.observe(self.calls[nth].model, self.sent[nth].estimated, usage.prompt)
+        self.caches |= usage.cache_read + usage.cache_write > 0
+
+    def _turn(self, record: Mapping[str, object]) -> None:
+        rewound = self._walk(_int(record, "base"), _strings(record, "add"))
+        before = self.sent[-1].chain if self.sent else Chain()
+        now = _Sent(
+            key=(_str(record, "model"), _str(record, "system"), _str(record, "tools")),
+            at=_float(record, "at"),
+            ttl=_float(record, "ttl") or 300.0,
+            chain=before.grown(_int(record, "out_base"), _strings(record, "out_add")),
+            estimated=_int(record, "estimated") or _int(record, "tokens"),
+        )
+        warm = not self.plans or any(_warm(plan) for plan in self.plans)
+        source = self._source(now, changed=bool(self.plans or self.flipped)) if warm else None
+        made = self._enter(now)
+        if made or rewound or self.flipped:
+            self.standing = tuple(n for n in range(len(self.changes)) if self._holds(n))
+        returned = tuple(n for n, change in enumerate(self.changes) if change.batch in self.flipped and n not in made)
+        self.calls.append(
+            Call(
+                number=len(self.calls) + 1,
+                at=now.at,
+                model=now.key[0],
+                ttl=now.ttl,
+                cached=bool(record.get("marks")) or record.get("wire") != "anthropic",
+                expected=self._expected(now, source),
+                source=source,
+                share=self._share(now, source) if not made else 1.0,
+                made=made,
+                held=self.standing,
+                returned=returned,
+            )
+        )
+        self.sent.append(now)
+        self.plans, self.flipped = [], []
+
+    def _walk(self, base: int, add: Sequence[str]) -> bool:
+        """Go to the messages of the next call. Whether any were left behind."""
+        left, self.path[base:] = self.path[base:], add
+        for uuid in left:
+            self.present.subtract(self.items.get(uuid, ()))
+        for uuid in add:
+            self.present.update(self.items.get(uuid, ()))
+        return bool(left)
+
+    def _source(self, now: _Sent, *, changed: bool) -> int | None:
+        """The newest of those that it shares most with. An edit may leave nothing in common but tools and system."""
+        best, most = None, 0
+        for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK), -1):
+            one = self.sent[nth]
+            if one.key != now.key or now.at - one.at >= one.ttl:
+                continue
+            alike = shared(one.chain, now.chain) + changed
+            if alike > most:
+                best, most = nth, alike
+        return best
+
+    def _share(self, now: _Sent, source: int | None) -> float:
+        if source is None:
+            return 0.0
+        chain = self.sent[source].chain
+        return shared(chain, now.chain) / len(chain) if len(chain) else 0.0
+
+    def _expected(self, now: _Sent, source: int | None) -> int:
+        ratio = self.calibration.ratio(now.key[0])
+        usage = self.calls[source].usage if source is not None else None
+        if usage is None or source is None:
+            return round(now.estimated * ratio)
+        return max(0, usage.prompt + round((now.estimated - self.sent[source].estimated) * ratio))
+
+    def _enter(self, now: _Sent) -> tuple[int, ...]:
+        """The edits of the plans for this call."""
+        first, ratio = len(self.changes), self.calibration.ratio(now.key[0])
+        for plan in self.plans:
+            edits = [edit for edit in _list(plan, "edits") if isinstance(edit, Mapping)]
+            self.changes += _changes(plan, edits, len(self.calls) + 1, ratio, now.estimated)
+            self.needs += [frozenset(filter(None, (_str(one, key) for key in _ENDS))) & self.known for one in edits]
+            self._charge(len(self.changes) - len(edits))
+        return tuple(range(first, len(self.changes)))
+
+    def _charge(self, first: int) -> None:
+        """A fold pays for the answers before it."""
+        folds = [n for n in range(first, len(self.changes)) if self.changes[n].by in FOLDS]
+        if folds and self.asked.total:
+            self.changes[folds[0]] = replace(self.changes[folds[0]], asked=self.asked)
+            self.asked = Usage()
+
+    def _holds(self, n: int) -> bool:
+        return self.changes[n].batch not in self.undone and all(self.present[id] > 0 for id in self.needs[n])
+
+
+_ENDS = ("first", "last", "head", "after")
+
+
+def _changes(
+    plan: Mapping[str, object], edits: Sequence[Mapping[str, object]], call: int, ratio: float, stayed: int
+) -> list[Change]:
+    told = plan.get("moved")
+    facts: Mapping[str, object] = told if isinstance(told, Mapping) else {}
+    # A log that does not say: as careful as can be, all that stayed was written again.
+    after = _int(facts, "after") if facts else stayed * _warm(plan)
+    fresh = {int(str(n)) for n in _list(facts, "fresh")} if facts else set[int]()
+    weights = [0 if n in fresh else max(0, _int(edit, "saved")) for n, edit in enumerate(edits)]
+    afters, puts = _parted(round(after * ratio), weights), _parted(round(_int(facts, "put") * ratio), weights)
+    return [
+        Change(
+            id=_str(edit, "id"),
+            batch=_str(plan, "id"),
+            by=_str(edit, "by"),
+            reason=_str(edit, "reason"),
+            call=call,
+            tokens=round(_int(edit, "saved") * ratio),
+            after=afters[n],
+            put=puts[n],
+            fresh=n in fresh,
+        )
+        for n, edit in enumerate(edits)
+    ]
+
+
+def _parted(amount: int, weights: Sequence[int]) -> list[int]:
+    """Whole parts by weight that add up: each gets what is left times its share of the weights left."""
+    left, weight, parts = amount, sum(weights), list[int]()
+    for one in weights:
+        part = round(left * one / weight) if weight else 0
+        parts.append(part)
+        left, weight = left - part, weight - one
+    return parts
+
+
+def _warm(plan: Mapping[str, object]) -> bool:
+    situation = plan.get("situation")
+    return isinstance(situation, Mapping) and _int(situation, "warm") > 0
+
+
+def added(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        input=one.input + other.input,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        output=one.output + other.output,
+    )
+
+
+def _list(record: Mapping[str, object], key: str) -> Sequence[object]:
+    found = record.get(key)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def _strings(record: Mapping[str, object], key: str) -> list[str]:
+    return [str(one) for one in _list(record, key)]
+
+
+def _str(record: Mapping[str, object], key: str) -> str:
+    found = record.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _int(record: Mapping[str, object], key: str) -> int:
+    found = record.get(key)
+    return int(found) if isinstance(found, int | float) else 0
+
+
+def _float(record: Mapping[str, object], key: str) -> float:
+    found = record.get(key)
+    return float(found) if isinstance(found, int | float) else 0.0
+
+
+__all__ = ["Books", "Call", "Change", "Record", "added", "books"]
