@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import Any
 
+from ebbtide.core.savings import Savings, savings
 from ebbtide.core.types import Composition, Edit
+from ebbtide.store import Reader
 
 Listener = Callable[["Event"], None]
 
@@ -21,7 +24,7 @@ class Event:
     fields: Mapping[str, object]
 
 
-_LAZY = ("compose", "price", "whole")
+_LAZY = ("compose", "price", "whole", "account")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class Report:
     """Adds up `made_of`, when somebody asks."""
     whole: Callable[[], int] = field(default=lambda: 0, repr=False, compare=False)
     """Works out `tokens_untouched`, when somebody asks."""
+    account: Callable[[], Savings] = field(default=partial(savings, ()), repr=False, compare=False)
+    """Reads the log and adds up `savings`, when somebody asks."""
     repairs: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
     """Files whose content the model no longer sees (R145): a reader should read them again before editing."""
@@ -78,6 +83,11 @@ class Report:
         return self.whole()
 
     @property
+    def savings(self) -> Savings:
+        """Of each edit and of the whole session, closed against the bills that are there by now."""
+        return self.account()
+
+    @property
     def made_of(self) -> Composition:
         """What the tokens that went out are made of, by kind, as estimated."""
         return self.compose()
@@ -95,6 +105,11 @@ class Report:
         ]
         told |= {"warm": self.warm, "cost": self.cost, "cost_untouched": self.cost_untouched}
         return {**told, "context_left": self.context_left, "saved": self.saved}
+
+
+def account(log: Reader) -> Savings:
+    """All that the log says by now: also what was billed after the request went out."""
+    return savings(log.read().records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from ebbtide.drive.events import told_of
 from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
 from ebbtide.drive.projection import Projection, marked, project
-from ebbtide.drive.report import Event, Listener, Prepared, Report
+from ebbtide.drive.report import Event, Listener, Prepared, Report, account
 from ebbtide.policy import Policy
 from ebbtide.store import Log, Position, Reading, Record
 from ebbtide.wire import WIRES
@@ -286,6 +286,7 @@ class Session:
             compose=partial(composition, request.overhead, view),
             price=partial(price, situation, view, after, warm),
             whole=partial(untouched, situation, view, after),
+            account=partial(account, self.log),
             repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
             forgotten=forgotten_files(made.before, view) if made and edits else (),
             notes=tuple(notes_of(made)),
