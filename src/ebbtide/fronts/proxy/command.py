@@ -1,0 +1,113 @@
+"""`ebb proxy`: data, and be it one line, goes to stdout under --announce alone; what happens goes to stderr as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping, Sequence
+from textwrap import dedent
+from typing import TypeVar
+
+from ebbtide.config import Settings, load_settings
+from ebbtide.core.errors import BadConfig
+from ebbtide.fronts.proxy.guard import check_address
+from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.upstreams import KNOWN, checked
+from ebbtide.policy import PRESETS
+
+try:
+    from ebbtide.fronts.proxy.server import serve
+except ModuleNotFoundError as missing:
+    if missing.name not in ("aiohttp", "multidict", "yarl"):
+        raise
+    raise BadConfig("ebb proxy needs one package more: pip install 'ebbtide[proxy]'") from missing
+
+_ABOUT = """\
+An endpoint that any client can use in place of its provider's: set the base URL, change no code.
+Conversations that outgrow the window are kept inside it; everything else passes through, byte for
+byte. Without --upstream, requests go to the provider whose paths they have.
+"""
+_EXAMPLES = """\
+examples:
+  ebb proxy                                    then: ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
+  ebb proxy --window 8192 --upstream http://127.0.0.1:8080     a big agent on a small local model
+  ebb proxy --shadow                           change nothing, and see at /ebb/summary what it would save
+  ebb proxy --upstream anthropic=https://gw.example/claude --upstream openai=https://gw.example/gpt
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = settled(_parser().parse_args(arguments))
+    check_address(options)
+    return asyncio.run(serve(options))
+
+
+def settled(args: argparse.Namespace) -> Options:
+    """The command line over environment and files."""
+    told = vars(args)
+    settings = load_settings(arguments={key: told[key] for key in ("window", "policy", "store")})
+    file = settings.proxy
+    return Options(
+        settings=settings,
+        upstreams=_upstreams(args.upstream, settings),
+        host=args.host,
+        port=_first(args.port, file.get("port"), 8787),
+        token=_first(args.token, file.get("token"), ""),
+        allow_hosts=(*args.allow_host, *_names(file, "allow_hosts")),
+        allow_origins=(*args.allow_origin, *_names(file, "allow_origins")),
+        recall=_first(args.recall, file.get("recall"), "path"),
+        shadow=args.shadow,
+        announce=args.announce,
+        drain=args.drain,
+    )
+
+
+def _upstreams(given: Sequence[str], settings: Settings) -> Mapping[str, str]:
+    """`URL` alone serves every path. `NAME=URL` adds to what is configured, and that to the providers themselves."""
+    alone = [one for one in given if "=" not in one.partition("://")[0]]
+    if alone and len(given) > 1:
+        raise BadConfig("--upstream: one address for all, or NAME=URL for each")
+    if alone:
+        return dict([checked("upstream", alone[0])])
+    configured = settings.proxy.get("upstreams")
+    named = configured.items() if isinstance(configured, Mapping) else ()
+    pairs = (one.partition("=")[::2] for one in given)
+    return {**KNOWN, **dict(checked(str(name), str(address)) for name, address in (*named, *pairs))}
+
+
+T = TypeVar("T", str, int)
+
+
+def _first(given: T | None, configured: object, usual: T) -> T:
+    if given is not None:
+        return given
+    return configured if isinstance(configured, type(usual)) else usual
+
+
+def _names(file: Mapping[str, object], key: str) -> tuple[str, ...]:
+    found = file.get(key)
+    return tuple(map(str, found)) if isinstance(found, tuple) else ()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ebb proxy",
+        description=dedent(_ABOUT),
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--upstream", metavar="[NAME=]URL", action="append", default=[], help="where requests go; repeat for several")
+    add("--host", default="127.0.0.1", help="address to listen on; other than loopback needs --token")
+    add("--port", type=int, metavar="P", help="default 8787; 0 takes a free one")
+    add("--window", metavar="TOKENS", help="as in 200k; default: by the model")
+    add("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
+    add("--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder")
+    add("--recall", choices=("path", "off"), help="what a stub says: where the file is (default), or nothing")
+    add("--shadow", action="store_true", help="plan, send everything as it came, report what would have been saved")
+    add("--token", metavar="T", help="asked of every request; better in EBB_PROXY_TOKEN, where ps does not show it")
+    add("--allow-host", metavar="NAME", action="append", default=[], help="a name in Host that is this proxy's")
+    add("--allow-origin", metavar="URL", action="append", default=[], help="a web page that may call")
+    add("--drain", metavar="SECONDS", type=float, default=30.0, help="for streams under way after SIGTERM; default 30")
+    add("--announce", action="store_true", help="print the address as a line of JSON on stdout")
+    return parser

@@ -1,0 +1,251 @@
+"""The guarded call into the engine: whatever breaks or takes too long, the last good projection goes out.
+
+That is: recorded edits are replayed and nothing new is planned. The original bytes go out only where no edit was ever
+recorded, since after hours of edits they would not fit. A client never notices; it is counted, and told once.
+A call that ran out of time is left to end by itself: what it recorded holds for the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ebbtide.core.errors import WontFit
+from ebbtide.core.journal import FOLDS
+from ebbtide.core.types import Usage
+from ebbtide.drive.consulting import TIMEOUT
+from ebbtide.drive.context import Ready
+from ebbtide.drive.replaying import Replayed, replay
+from ebbtide.drive.report import Event, Report
+from ebbtide.fronts.proxy.identity import Asked
+from ebbtide.fronts.proxy.listening import Heard
+from ebbtide.fronts.proxy.meters import Meters
+from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.refusals import Refused
+from ebbtide.fronts.proxy.sessions import Sessions, Slot
+from ebbtide.wire import WIRES
+
+T = TypeVar("T")
+_CALM = 32 << 10
+"""Bytes by which a request may have grown and still be an idle turn: two thousand tokens a millisecond."""
+_BYTES_A_TOKEN = 3
+"""Of what is new, at least."""
+_REFUSED = 5
+"""Times the acting limit, once a request was refused: without us it has failed already."""
+_WORKERS = 16
+"""Threads. The engine is bound by one core; the others wait for disks and locks."""
+
+
+class Late(Exception):
+    """Ours took too long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request as it goes out."""
+
+    asked: Asked
+    slot: Slot
+    plain: bytes
+    """As it came, in the clear."""
+    body: bytes
+    edited: bool = False
+    """`body` is not what came."""
+    ready: Ready | None = None
+    """None where nothing was planned: its usage is nobody's anchor."""
+    fallback: str = ""
+    """Why nothing was planned that should have been."""
+
+
+class Engine:
+    def __init__(self, options: Options, sessions: Sessions, meters: Meters) -> None:
+        self._options, self._sessions, self._meters = options, sessions, meters
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="ebb-engine")
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def prepare(self, asked: Asked, plain: bytes) -> Outgoing:
+        """What goes out for this request. Raises nothing of ours."""
+        slot = self._sessions.slot(asked)
+        outgoing = Outgoing(asked=asked, slot=slot, plain=plain, body=plain)
+        if asked.only_replayed:
+            return await self._replayed(outgoing)
+        begun = time.perf_counter()
+        try:
+            ready = await self._planned(outgoing, self._limit(slot, len(plain)))
+        except Exception as failed:  # noqa: BLE001 - the rule of this module
+            return await self._replayed(replace(outgoing, fallback=_reason(failed)), failed)
+        finally:
+            self._meters.observe("ebb_engine_seconds", time.perf_counter() - begun)
+        return self._sent(outgoing, ready)
+
+    async def refused(self, outgoing: Outgoing, error: Refused) -> Outgoing | None:
+        """The request once more, folded; None where the provider's own answer has to do."""
+        if self._options.shadow:
+            return None
+        self._meters.count("ebb_overflows_total")
+        slot, before = outgoing.slot, outgoing.ready
+
+        def fold() -> Ready:
+            context = slot.opened(*self._terms(outgoing.asked))
+            if before is not None and slot.newest is before:
+                return context.overflowed(error)
+            context.prepare(outgoing.plain)
+            return context.overflowed(error)
+
+        try:
+            ready = await self._within(slot, _REFUSED * self._options.acting_limit, fold)
+        except Exception as failed:  # noqa: BLE001 - the provider's error is still there to be told
+            self._complain(slot, _reason(failed), failed)
+            return None
+        again = self._sent(replace(outgoing, fallback=""), ready)
+        if again.body == outgoing.body:
+            return None
+        slot.tally.overflows += 1
+        self._meters.total.overflows += 1
+        return again
+
+    def heard(self, outgoing: Outgoing, heard: Callable[[], Heard]) -> None:
+        """What came back, into the log, after the client has it."""
+        self._later(self._record(outgoing, heard))
+
+    async def drained(self) -> bool:
+        """What is under way ends, or is given up; False where a thread of ours did not come back."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=_REFUSED)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        return not any(slot.stuck for slot in self._sessions) and not self._background
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _terms(self, asked: Asked) -> tuple[str, int, str]:
+        way = self._options.recall if asked.reads_files else "off"
+        return asked.model, self._options.settings.window_for(asked.model), way
+
+    async def _planned(self, outgoing: Outgoing, limit: float) -> Ready:
+        slot, asked = outgoing.slot, outgoing.asked
+
+        def plan() -> Ready:
+            ready = slot.opened(*self._terms(asked)).prepare(outgoing.plain)
+            slot.newest = ready
+            return ready
+
+        return await self._within(slot, limit, plan)
+
+    def _limit(self, slot: Slot, size: int) -> float:
+        grown = size - slot.bytes
+        calm = slot.context is not None and 0 <= grown <= _CALM and grown // _BYTES_A_TOKEN < slot.room
+        slot.bytes = size
+        return self._options.idle_limit if calm else self._options.acting_limit
+
+    async def _within(self, slot: Slot, limit: float, work: Callable[[], T]) -> T:
+        """Run in a thread with the conversation to itself. Whoever stops waiting leaves it locked until it ends."""
+        if slot.stuck:
+            raise Late("an earlier call has not come back")
+        loop = asyncio.get_running_loop()
+        until = [loop.time() + limit]
+
+        def hear(event: Event) -> None:
+            if event.kind == "fold_asks":
+                until[0] = loop.time() + TIMEOUT + limit
+
+        async with asyncio.timeout_at(until[0]):
+            await slot.lock.acquire()
+        slot.hear = hear
+        future = loop.run_in_executor(self._pool, work)
+        future.add_done_callback(lambda done: _ended(slot, done))
+        while not future.done():
+            left = until[0] - loop.time()
+            if left <= 0:
+                slot.stuck = True
+                raise Late("out of time")
+            await asyncio.wait({future}, timeout=left)
+        return future.result()
+
+    def _sent(self, outgoing: Outgoing, ready: Ready) -> Outgoing:
+        slot, report = outgoing.slot, ready.report
+        if slot.context is not None:
+            slot.edits = slot.context.standing
+        slot.room = report.auto_at - report.tokens_after
+        self._told(slot, report)
+        body = outgoing.plain if self._options.shadow else ready.body
+        return replace(outgoing, body=body, edited=body is not outgoing.plain, ready=ready)
+
+    def _told(self, slot: Slot, report: Report) -> None:
+        folds = sum(edit.by in FOLDS for edit in report.edits)
+        before, after, edited = report.tokens_untouched, report.tokens_after, bool(report.held)
+        for tally in (slot.tally, self._meters.total):
+            tally.sent(before, after, time.time(), edits=len(report.edits), folds=folds, edited=edited)
+
+    async def _replayed(self, outgoing: Outgoing, failed: Exception | None = None) -> Outgoing:
+        slot = outgoing.slot
+        if failed is not None:
+            self._complain(slot, outgoing.fallback, failed)
+            slot.tally.fallbacks += 1
+            self._meters.total.fallbacks += 1
+        if self._options.shadow:
+            return outgoing
+        loop = asyncio.get_running_loop()
+        try:
+            future = loop.run_in_executor(self._pool, _replay, outgoing)
+            made = await asyncio.wait_for(asyncio.shield(future), self._options.acting_limit)
+        except Exception as worse:  # noqa: BLE001 - the bytes that came are the last thing we have
+            self._complain(slot, f"replay: {_reason(worse)}", worse)
+            return outgoing
+        if made is None:
+            return outgoing
+        for tally in (slot.tally, self._meters.total):
+            tally.sent(made.tokens_untouched, made.tokens, time.time(), edits=0, folds=0, edited=made.edited)
+        return replace(outgoing, body=made.body, edited=made.body is not outgoing.plain)
+
+    def _complain(self, slot: Slot, reason: str, failed: Exception) -> None:
+        self._meters.count("ebb_fallbacks_total", reason=reason)
+        if reason not in slot.complained:
+            slot.complained.add(reason)
+            self._meters.log.failed(slot.identity.session, reason, failed)
+
+    async def _record(self, outgoing: Outgoing, heard: Callable[[], Heard]) -> None:
+        slot, ready = outgoing.slot, outgoing.ready
+        loop = asyncio.get_running_loop()
+        told = await loop.run_in_executor(self._pool, heard)
+        usage = WIRES[outgoing.asked.wire].usage(told.response) if told.response else None
+        if usage is not None:
+            self._billed(slot, usage)
+        if ready is None or self._options.shadow or (usage is None and not told.whole):
+            return
+        record = ready.record if told.whole else ready.record_usage
+        try:
+            await self._within(slot, _REFUSED * self._options.acting_limit, lambda: record(told.response))
+        except Exception as failed:  # noqa: BLE001 - the client has its answer; the next request carries it too
+            self._complain(slot, f"record: {_reason(failed)}", failed)
+
+    def _billed(self, slot: Slot, usage: Usage) -> None:
+        for tally in (slot.tally, self._meters.total):
+            tally.billed(usage)
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+def _replay(outgoing: Outgoing) -> Replayed | None:
+    edits = outgoing.slot.recorded()
+    return replay(outgoing.plain, edits, policy=outgoing.slot.policy, wire=outgoing.asked.wire) if edits else None
+
+
+def _ended(slot: Slot, done: asyncio.Future[T]) -> None:
+    slot.stuck = False
+    slot.hear = None
+    slot.lock.release()
+    if not done.cancelled():
+        done.exception()  # whoever stopped waiting does not fetch it
+
+
+def _reason(failed: Exception) -> str:
+    if isinstance(failed, Late | TimeoutError):
+        return "late"
+    return "wont_fit" if isinstance(failed, WontFit) else type(failed).__name__

@@ -1,0 +1,227 @@
+"""Which conversation a request belongs to. Told by the client's own id where it sends one, else by how it begins.
+
+A client's id is shared by its side requests: titles, sub-agents, a memory keeper that reads the same history under
+other instructions. They are told apart by a *lane*: the user's first words, how the system prompt begins, and whether
+there are tools. None of these changes while a conversation lasts, and all of them are in every request, so that another
+process and another day find the same lane. Tenants are told apart by their credential: its hash is part of the place
+where a session is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ebbtide.core.types import USER
+from ebbtide.wire import WIRES
+from ebbtide.wire.shape import Block
+
+_ROUTES = (
+    (re.compile(r"/v1/messages\Z"), "anthropic"),
+    (re.compile(r"/v1/messages/count_tokens\Z"), "anthropic"),
+    (re.compile(r"/chat/completions\Z"), "openai_chat"),
+    (re.compile(r"/responses(/compact)?\Z"), "openai_responses"),
+)
+_ONLY_REPLAYED = (("/count_tokens", "count"), ("/responses/compact", "compaction"))
+"""Paths that ask about a conversation and are no turn of it."""
+_ID_HEADERS = (
+    "x-claude-code-session-id",
+    "x-session-id",
+    "x-session-affinity",
+    "x-affinity",
+    "session_id",  # Codex
+    "session-id",
+    "conversation_id",
+    "x-codex-thread-id",
+    "thread-id",
+)
+_CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+_LONGEST = 200
+"""Characters of an id; a longer one is no id."""
+_BEGINNING = 400
+"""Letters of a system prompt that tell one agent from another; dates and numbers in it do not count."""
+_READERS = re.compile(r"read|view|cat|bash|shell|exec|open|command|terminal", re.IGNORECASE)
+"""In the name of a tool that can open a file."""
+
+Json = Mapping[str, object]
+
+
+class Identity(NamedTuple):
+    tenant: str
+    client: str
+    """The client's own id, or one made from how the conversation begins."""
+    lane: str
+
+    @property
+    def session(self) -> str:
+        return f"{self.client}-{self.lane}"
+
+    @property
+    def project(self) -> str:
+        return f"proxy-{self.tenant}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is known of a request before the engine sees it."""
+
+    wire: str
+    identity: Identity
+    opening: str
+    """Hash of the user's first words: shared by all lanes that tell the same story."""
+    model: str
+    streams: bool
+    reads_files: bool
+    """Whether a tool can open the file that a stub names."""
+    only_replayed: str
+    """Why this request must make no edits, or empty."""
+
+
+def wire_of(method: str, path: str) -> str:
+    """The wire of a path that we take part in; empty for all others. `path` has no query."""
+    if method != "POST":
+        return ""
+    return next((wire for pattern, wire in _ROUTES if pattern.search(path)), "")
+
+
+def asked(wire: str, path: str, headers: Mapping[str, str], body: Json) -> Asked:
+    blocks = list(_blocks(wire, body))
+    opening = _hashed(_opening(blocks))
+    system, tools = WIRES[wire].surroundings(body)
+    lane = _hashed(opening, _beginning(system, blocks), bool(tools))
+    given = _client_id(headers, body)
+    # What is the same in two requests of one agent, and differs between two agents.
+    client = _tidy(given) if given else f"by-content-{opening[:12]}"
+    return Asked(
+        wire=wire,
+        identity=Identity(tenant(headers), client, lane[:8]),
+        opening=opening,
+        model=str(body.get("model") or ""),
+        streams=bool(body.get("stream")),
+        reads_files=_reads_files(tools),
+        only_replayed=next((why for end, why in _ONLY_REPLAYED if path.endswith(end)), _compaction(body, blocks)),
+    )
+
+
+def tenant(headers: Mapping[str, str]) -> str:
+    """A name for a credential that does not tell it: 48 bits of a hash of something that nobody can guess."""
+    return _hashed(*(f"{name}:{headers[name]}" for name in _CREDENTIALS if name in headers))[:12]
+
+
+def _client_id(headers: Mapping[str, str], body: Json) -> str:
+    for name in _ID_HEADERS:
+        if _is_id(headers.get(name)):
+            return headers[name]
+    metadata = body.get("metadata")
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    told = _session_in(user) if isinstance(user, str) else ""
+    key = body.get("prompt_cache_key")
+    return told or (key if isinstance(key, str) and _is_id(key) else "")
+
+
+def _session_in(user: str) -> str:
+    """Claude Code's `metadata.user_id`: JSON with `session_id`, formerly `..._session_UUID`."""
+    if user.startswith("{"):
+        try:
+            told = json.loads(user)
+        except (ValueError, RecursionError):
+            return ""
+        session = told.get("session_id") if isinstance(told, dict) else None
+        return session if isinstance(session, str) and _is_id(session) else ""
+    _, found, session = user.rpartition("_session_")
+    return session if found and _is_id(session) else ""
+
+
+def _is_id(value: str | None) -> bool:
+    return bool(value) and value is not None and len(value) <= _LONGEST and value.isprintable()
+
+
+def _tidy(given: str) -> str:
+    """An id as it is where it is plain, so that people find it; else a hash. The store checks names once more."""
+    return given.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{7,47}", given) else f"id-{_hashed(given)}"
+
+
+_FIRST, _LAST = 12, 6
+"""Messages at either end that are looked at: harnesses put reminders around the user's words."""
+
+
+def _blocks(wire: str, body: Json) -> Iterator[tuple[int, Block]]:
+    """Of the first and the last messages, each with the place of its message; what is no message is passed over."""
+    known = WIRES[wire]
+    given = body.get(known.key)
+    messages: Sequence[object] = given if isinstance(given, list) else [{"role": "user", "content": given}]
+    ends = sorted({*range(min(_FIRST, len(messages))), *range(max(0, len(messages) - _LAST), len(messages))})
+    for n in ends:
+        try:
+            found = known.blocks(messages[n], "")
+        except Exception:  # noqa: BLE001, S112 - whatever it is, the provider will say so
+            continue
+        for block in found:
+            yield n, block
+
+
+def _opening(blocks: Sequence[tuple[int, Block]]) -> str:
+    """The user's first words. What a harness adds around them changes with the day."""
+    texts = [block for _, block in blocks if block.kind == "text" and block.role == "user"]
+    typed = [block.text for block in texts if block.tier == USER]
+    return typed[0] if typed else texts[0].text if texts else blocks[0][1].canonical if blocks else ""
+
+
+def _beginning(system: object, blocks: Sequence[tuple[int, Block]]) -> str:
+    """Letters at the beginning of the instructions, wherever a wire has them."""
+    parts = system if isinstance(system, list) else [system]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    # Further on they come and go with the conversation.
+    leading = itertools.takewhile(lambda one: one[1].role == "system", blocks)
+    texts += [block.text for _, block in leading]
+    # Claude Code's first block is a header with a version and a checksum in it.
+    words = [text for text in texts if isinstance(text, str) and not text.startswith("x-anthropic-")]
+    return re.sub(r"[^A-Za-z\u00c0-\uffff]+", "", " ".join(words)[: 4 * _BEGINNING])[:_BEGINNING]
+
+
+def _reads_files(tools: object) -> bool:
+    for tool in tools if isinstance(tools, list) else ():
+        inner = tool.get("function") if isinstance(tool, dict) else None
+        name = (inner if isinstance(inner, dict) else tool).get("name") if isinstance(tool, dict) else None
+        if _READERS.search(str(name or (tool.get("type") if isinstance(tool, dict) else ""))):
+            return True
+    return False
+
+
+_COMPACTIONS = re.compile(
+    r"Your task is to create a detailed summary of (?:the|this|our) conversation"  # Claude Code and many after it
+    r"|CONTEXT CHECKPOINT COMPACTION"  # Codex
+    r"|Provide a detailed prompt for continuing our conversation"  # OpenCode and Kilo
+    r"|(?:anchored|updated) summary (?:from|of) the conversation"
+    r"|generate (?:the|a) (?:new )?<state_snapshot>"  # Gemini CLI, Qwen Code
+    r"|This session'?s? context is being compacted|context compaction (?:summary|handoff)",
+    re.IGNORECASE,
+)
+"""How known clients ask for a summary; each is a client's own words, and no user's."""
+_ASKS = re.compile(
+    r"\b(?:summari[sz]e|compact|condense|write a (?:summary|handoff)|create a (?:\w+ ){0,3}summary)\b.{0,120}"
+    r"\b(?:conversation|session|chat|history|transcript|context|so far|above)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _compaction(body: Json, blocks: Sequence[tuple[int, Block]]) -> str:
+    """The client's own compaction: its newest words ask for a summary of all, and no tool could answer."""
+    last = max((n for n, _ in blocks), default=0)
+    if any(n == last and '"compaction_trigger"' in block.canonical for n, block in blocks):
+        return "compaction"
+    said = "\n".join(block.text for n, block in blocks if n == last and block.role == "user" and block.kind == "text")
+    if _COMPACTIONS.search(said[:20_000]):
+        return "compaction"
+    unarmed = not body.get("tools") or body.get("tool_choice") in ("none", {"type": "none"})
+    return "compaction" if last > 0 and unarmed and _ASKS.search(said[:2_000]) else ""
+
+
+def _hashed(*parts: object) -> str:
+    told = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return blake2b(told, digest_size=16, person=b"ebbtide-proxy").hexdigest()

@@ -1,0 +1,116 @@
+"""Counters, and how they are told: Prometheus text, JSON, and one line of JSON a request. No body, no key, no query."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import TextIO
+
+from ebbtide.core.redact import redact
+from ebbtide.fronts.proxy.tally import Tally
+
+_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
+"""Seconds: around the limits for an idle turn and for one that acts."""
+_HELP = {
+    "ebb_requests_total": "Requests by wire and status; wire is empty for paths that pass through.",
+    "ebb_fallbacks_total": "Times that ours failed and the last good projection went out, by reason.",
+    "ebb_overflows_total": "Refusals for size that were folded.",
+    "ebb_upstream_failures_total": "Upstreams that could not be reached or broke off, by kind.",
+    "ebb_refused_total": "Requests that the guard turned away, by status.",
+    "ebb_in_flight": "Requests under way.",
+    "ebb_engine_seconds": "Time spent before a request could go out.",
+    "ebb_first_byte_seconds": "Time from a request to the first byte of its answer.",
+}
+
+
+class Log:
+    """One JSON object a line, on stderr. Only what is named here is ever written."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out
+
+    def line(self, event: str, **fields: object) -> None:
+        told = {"at": round(time.time(), 3), "event": event, **{k: v for k, v in fields.items() if v not in (None, "")}}
+        print(json.dumps(told, ensure_ascii=True, default=str), file=self._out or sys.stderr, flush=True)
+
+    def failed(self, session: str, reason: str, failed: BaseException) -> None:
+        """Where, and of what kind; its words only with what looks like a secret taken out, and few of them."""
+        at = failed.__traceback__
+        while at is not None and at.tb_next is not None:
+            at = at.tb_next
+        where = f"{at.tb_frame.f_code.co_filename.rpartition('/')[2]}:{at.tb_lineno}" if at else ""
+        words, _ = redact(str(failed)[:200])
+        kind = type(failed).__name__
+        self.line("fallback", session=session, reason=reason, error=kind, said=_only_ours(failed, words), where=where)
+
+
+def _only_ours(failed: BaseException, words: str) -> str:
+    """Of foreign errors not even the words: some quote what they stumbled over."""
+    return words if type(failed).__module__.startswith("ebbtide") else ""
+
+
+class Meters:
+    def __init__(self, log: Log | None = None) -> None:
+        self.log = log or Log()
+        self.total = Tally()
+        self.started = time.time()
+        self.in_flight = 0
+        self._counts: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._times: dict[str, tuple[list[int], list[float]]] = {}
+
+    def count(self, name: str, **labels: object) -> None:
+        key = (name, tuple(sorted((label, str(value)) for label, value in labels.items())))
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def observe(self, name: str, seconds: float) -> None:
+        buckets, total = self._times.setdefault(name, ([0] * (len(_BUCKETS) + 1), [0.0]))
+        buckets[bisect_left(_BUCKETS, seconds)] += 1
+        total[0] += seconds
+
+    def told(self, name: str, **labels: object) -> int:
+        """A counter, or the sum of those that have these labels among theirs."""
+        wanted = {(label, str(value)) for label, value in labels.items()}
+        return sum(n for (one, has), n in self._counts.items() if one == name and wanted <= set(has))
+
+    def prometheus(self) -> str:
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        for name in sorted({name for name, _ in self._counts}):
+            yield from _head(name, "counter")
+            for (one, labels), value in sorted(self._counts.items()):
+                if one == name:
+                    yield f"{name}{_labelled(labels)} {value}"
+        yield from _head("ebb_in_flight", "gauge")
+        yield f"ebb_in_flight {self.in_flight}"
+        for name, amount in self.total.as_dict().items():
+            if isinstance(amount, int):
+                yield f"# TYPE ebb_{name}_sum_total counter"
+                yield f"ebb_{name}_sum_total {amount}"
+        for name, (buckets, total) in sorted(self._times.items()):
+            yield from _head(name, "histogram")
+            seen = 0
+            for edge, found in zip((*_BUCKETS, "+Inf"), buckets, strict=True):
+                seen += found
+                yield f'{name}_bucket{{le="{edge}"}} {seen}'
+            yield f"{name}_sum {total[0]:.6f}"
+            yield f"{name}_count {seen}"
+
+
+def _head(name: str, kind: str) -> Iterator[str]:
+    yield f"# HELP {name} {_HELP.get(name, name)}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _labelled(labels: tuple[tuple[str, str], ...]) -> str:
+    if not labels:
+        return ""
+    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return f"{{{told}}}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,255 @@
+"""The proxy as one handler: let in, find out what it is, let the engine look at it, send it on, stream the answer back.
+
+`/healthz`, `/metrics` and `/ebb/...` are ours; every other path is an upstream's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import NamedTuple
+
+import aiohttp
+from aiohttp import web
+
+from ebbtide.core.errors import BadConfig, BadRequest
+from ebbtide.fronts.proxy import forwarding, status
+from ebbtide.fronts.proxy.encoding import inflated, readable
+from ebbtide.fronts.proxy.engine import Engine, Outgoing
+from ebbtide.fronts.proxy.guard import admitted
+from ebbtide.fronts.proxy.identity import Asked, asked, wire_of
+from ebbtide.fronts.proxy.listening import Copy
+from ebbtide.fronts.proxy.meters import Meters
+from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.refusals import held
+from ebbtide.fronts.proxy.sessions import Sessions
+from ebbtide.fronts.proxy.upstreams import Target, target
+
+_UPLOAD = 300.0
+"""Seconds that a client may take to send a body that we read."""
+_FIELD = 64 << 10
+"""Bytes of a header line."""
+_OFF_THE_LOOP = 256 << 10
+"""Bytes of JSON that are read in a thread, so that other streams do not wait: a millisecond's worth."""
+
+
+class Arrived(NamedTuple):
+    """A request that came in."""
+
+    request: web.Request
+    path: str
+    """Raw, with its query, without a token."""
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    target: Target
+    wire: str
+    begun: float
+
+
+class Proxy:
+    def __init__(self, options: Options, meters: Meters | None = None) -> None:
+        self.options = options
+        self.meters = meters or Meters()
+        self.sessions = Sessions(options)
+        self.engine = Engine(options, self.sessions, self.meters)
+        self.address = ""
+        self._client: aiohttp.ClientSession | None = None
+
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=self.options.most_body)
+        app.router.add_route("*", "/{path:.*}", self.handle)
+        app.on_response_prepare.append(forwarding.only_its_own)
+        return app
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.meters.in_flight += 1
+        try:
+            return await self._handled(request)
+        finally:
+            self.meters.in_flight -= 1
+
+    def about(self) -> status.About:
+        return status.About(address=self.address, options=self.options, meters=self.meters, sessions=self.sessions)
+
+    async def close(self) -> bool:
+        """False where something of ours hangs."""
+        done = await self.engine.drained()
+        if self._client is not None:
+            await self._client.close()
+        return done
+
+    async def _handled(self, request: web.Request) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        entry = admitted(self.options, request.raw_path, headers)
+        if entry.status:
+            self.meters.count("ebb_refused_total", status=entry.status)
+            return _ours(entry.status, entry.reason)
+        own = status.page(request.method, entry.path.partition("?")[0], self.about())
+        if own is not None:
+            return own
+        where = target(self.options.upstreams, entry.path, headers)
+        if where is None:
+            return _ours(404, "no upstream is configured for this path: see --upstream")
+        wire = wire_of(request.method, entry.path.partition("?")[0])
+        arrived = Arrived(request, entry.path, headers, where, wire, time.perf_counter())
+        try:
+            return await (self._turn(arrived) if wire else self._passed(arrived, _body(request)))
+        except (aiohttp.ClientError, OSError, TimeoutError) as failed:
+            return self._unreached(arrived, failed)
+
+    async def _passed(self, arrived: Arrived, body: bytes | AsyncIterator[bytes] | None) -> web.StreamResponse:
+        """Untouched."""
+        async with forwarding.send(self.client, arrived.request, arrived.target.url, body) as answer:
+            self._answered(arrived, answer.status)
+            return await forwarding.pump(arrived.request, answer, [], _ignored)
+
+    async def _turn(self, arrived: Arrived) -> web.StreamResponse:
+        """A request to a model."""
+        request = arrived.request
+        try:
+            async with asyncio.timeout(_UPLOAD):
+                raw = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return _ours(413, f"the body is larger than {self.options.most_body} bytes")
+        except TimeoutError:
+            return _ours(408, "the body did not come")
+        known = await self._known(arrived, raw)
+        if known is None:
+            return await self._passed(arrived, raw)
+        outgoing = await self.engine.prepare(*known)
+        # Not edited: as it came, compressed if it was.
+        return await self._exchange(arrived, outgoing if outgoing.edited else replace(outgoing, body=raw))
+
+    async def _known(self, arrived: Arrived, raw: bytes) -> tuple[Asked, bytes] | None:
+        """What the request asks, and its body in the clear; None where it is none that we can read."""
+        encoding = arrived.headers.get("content-encoding", "")
+        signed = arrived.headers.get("authorization", "").startswith("AWS4-")
+        if not raw or signed or not readable(encoding):
+            return None  # a signature covers the body: it is not ours to change
+
+        def read() -> tuple[Asked, bytes] | None:
+            plain = inflated(raw, encoding, self.options.most_body)
+            body = json.loads(plain)
+            if not isinstance(body, dict):
+                return None
+            return asked(arrived.wire, arrived.path.partition("?")[0], arrived.headers, body), plain
+
+        try:
+            return await asyncio.to_thread(read) if len(raw) > _OFF_THE_LOOP else read()
+        except (BadRequest, ValueError, RecursionError):
+            return None
+
+    async def _exchange(self, arrived: Arrived, outgoing: Outgoing) -> web.StreamResponse:
+        async with self._sent(arrived, outgoing) as answer:
+            begun = await held(answer) if outgoing.asked.only_replayed != "count" else None
+            again = await self.engine.refused(outgoing, begun.refused) if begun and begun.refused else None
+            if again is None:
+                return await self._streamed(arrived, outgoing, answer, begun.chunks if begun else [])
+        async with self._sent(arrived, again) as answer:
+            return await self._streamed(arrived, again, answer, [])
+
+    def _sent(self, arrived: Arrived, outgoing: Outgoing) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return forwarding.send(self.client, arrived.request, arrived.target.url, outgoing.body, edited=outgoing.edited)
+
+    async def _streamed(
+        self, arrived: Arrived, outgoing: Outgoing, answer: aiohttp.ClientResponse, chunks: list[bytes]
+    ) -> web.StreamResponse:
+        self._answered(arrived, answer.status, outgoing)
+        if answer.status != 200 or outgoing.asked.only_replayed == "count":
+            return await forwarding.pump(arrived.request, answer, chunks, _ignored)
+        told = answer.headers
+        copy = Copy(outgoing.asked.wire, told.get("content-type", ""), told.get("content-encoding", ""))
+        try:
+            return await forwarding.pump(arrived.request, answer, chunks, copy.feed)
+        finally:
+            # Also of a client that left: what came was billed.
+            self.engine.heard(outgoing, copy.heard)
+
+    def _answered(self, arrived: Arrived, code: int, outgoing: Outgoing | None = None) -> None:
+        seconds = time.perf_counter() - arrived.begun
+        self.meters.count("ebb_requests_total", wire=arrived.wire, status=code)
+        self.meters.observe("ebb_first_byte_seconds", seconds)
+        fields: dict[str, object] = {"status": code, "ms": round(seconds * 1000, 1), "upstream": arrived.target.name}
+        if outgoing is not None:
+            tally = outgoing.slot.tally
+            fields |= {"session": outgoing.slot.identity.session, "wire": arrived.wire, "model": outgoing.asked.model}
+            fields |= {"tokens_untouched": tally.last_before, "tokens": tally.last_after, "edited": outgoing.edited}
+            fields |= {"fallback": outgoing.fallback, "asks": outgoing.asked.only_replayed}
+        self.meters.log.line("request", **fields)
+
+    def _unreached(self, arrived: Arrived, failed: BaseException) -> web.StreamResponse:
+        kind = type(failed).__name__
+        self.meters.count("ebb_upstream_failures_total", kind=kind)
+        self.meters.log.line("upstream", upstream=arrived.target.name, error=kind)
+        slow = isinstance(failed, TimeoutError)
+        return _ours(504 if slow else 502, f"the upstream {arrived.target.name!r} gave no answer: {kind}")
+
+    @property
+    def client(self) -> aiohttp.ClientSession:
+        if self._client is None:
+            self._client = forwarding.client()
+        return self._client
+
+
+def _body(request: web.Request) -> AsyncIterator[bytes] | None:
+    return request.content.iter_any() if request.body_exists else None
+
+
+def _ignored(_: bytes) -> None:
+    """Nobody listens."""
+
+
+def _ours(code: int, reason: str) -> web.Response:
+    """Our own refusals, in words that both families of SDKs can read."""
+    kind = "invalid_request_error" if code < 500 else "api_error"
+    error = {"type": kind, "message": f"ebb proxy: {reason}", "code": None}
+    return web.json_response({"type": "error", "error": error}, status=code, headers={"x-ebb-proxy": "refused"})
+
+
+def runner_for(proxy: Proxy) -> web.AppRunner:
+    """The server around it. A client that leaves takes its handler along, and that the request to the upstream."""
+    return web.AppRunner(
+        proxy.application(),
+        handle_signals=False,
+        handler_cancellation=True,
+        shutdown_timeout=proxy.options.drain,
+        auto_decompress=False,
+        access_log=None,
+        max_line_size=_FIELD,
+        max_field_size=_FIELD,
+    )
+
+
+async def serve(options: Options) -> int:
+    """Until SIGTERM or SIGINT; then no new connections, and what is under way may end."""
+    proxy = Proxy(options)
+    runner = runner_for(proxy)
+    await runner.setup()
+    site = web.TCPSite(runner, options.host, options.port)
+    try:
+        await site.start()
+    except OSError as failed:
+        await runner.cleanup()
+        raise BadConfig(f"cannot listen on {options.host}:{options.port}: {failed.strerror}") from failed
+    stop = asyncio.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, stop.set)
+    _announce(proxy, runner.addresses[0])
+    await stop.wait()
+    proxy.meters.log.line("stopping", in_flight=proxy.meters.in_flight)
+    await runner.cleanup()
+    return 0 if await proxy.close() else 1
+
+
+def _announce(proxy: Proxy, address: tuple[str, int]) -> None:
+    options, (host, port) = proxy.options, address[:2]
+    proxy.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if options.announce:
+        print(json.dumps({"listening": proxy.address}), flush=True)
+    upstreams = dict(options.upstreams)
+    proxy.meters.log.line("listening", url=proxy.address, upstreams=upstreams, shadow=options.shadow or None)

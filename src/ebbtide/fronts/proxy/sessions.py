@@ -1,0 +1,128 @@
+"""Conversations in memory: the newest few hundred, each with its engine. The truth is in the store.
+
+A conversation that was let go comes back from the store with its next request, as it would in another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ebbtide.core.journal import State, fold
+from ebbtide.core.types import Edit
+from ebbtide.drive import Context
+from ebbtide.drive.context import Ready
+from ebbtide.drive.report import Event
+from ebbtide.fronts.proxy.identity import Asked, Identity
+from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.tally import Tally
+from ebbtide.policy import Policy
+from ebbtide.store import MemoryStore, Store, open_store
+
+Heard = Callable[[Event], None]
+
+
+@dataclass(slots=True)
+class Slot:
+    """One conversation."""
+
+    identity: Identity
+    wire: str
+    opening: str
+    policy: Policy
+    store: Store
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the engine works on it, and by nobody who waits for the network."""
+    context: Context | None = None
+    window: int = 0
+    model: str = ""
+    edits: tuple[Edit, ...] | None = None
+    """As last recorded; None before anybody looked."""
+    bytes: int = 0
+    """Of its newest request."""
+    room: int = 0
+    """Tokens that its newest request left until the policy acts."""
+    newest: Ready | None = None
+    """What its engine prepared last: only that can be folded anew."""
+    stuck: bool = False
+    """A call of ours ran out of time and has not come back."""
+    complained: set[str] = field(default_factory=set)
+    """Kinds of failure that were told: each is logged once."""
+    hear: Heard | None = None
+    """Who listens to the engine during the call under way."""
+    tally: Tally = field(default_factory=Tally)
+
+    def opened(self, model: str, window: int, way: str) -> Context:
+        """Its engine; a new one where the model's window is another. Reads the disk."""
+        if self.context is None or self.window != window:
+            self.context = Context(
+                model=model,
+                window=window,
+                policy=self.policy,
+                store=self.store,
+                session=self.identity.session,
+                project=self.identity.project,
+                wire=self.wire,
+                recall="path" if way == "path" else "off",
+                on_event=self._told,
+            )
+            self.window = window
+        self.model = model
+        return self.context
+
+    def recorded(self) -> tuple[Edit, ...]:
+        """Its edits, from the log if need be, without the lock: somebody else may be holding it for ever."""
+        if self.edits is None:
+            reading = self.store.peek(self.identity.session, project=self.identity.project).read()
+            self.edits = fold(State(), reading.records).edits
+        return self.edits
+
+    def _told(self, event: Event) -> None:
+        if self.hear is not None:
+            self.hear(event)
+
+
+class Sessions:
+    def __init__(self, options: Options) -> None:
+        settings = options.settings
+        self._most = options.most_sessions
+        self._policy = settings.policy()
+        # What a turn records can be read from the client's next request again: it need not survive a power cut.
+        durable = settings.durable and "durable" in settings.origins
+        self._store = MemoryStore() if options.shadow else open_store(settings.store or None, durable=durable)
+        self._slots: OrderedDict[Identity, Slot] = OrderedDict()
+        self.begun = 0
+
+    def slot(self, asked: Asked) -> Slot:
+        """The conversation of a request. A client's own compaction is about the newest lane that tells its story."""
+        identity = asked.identity
+        if asked.only_replayed and identity not in self._slots:
+            identity = self._telling_the_same(asked) or identity
+        slot = self._slots.get(identity) or Slot(
+            identity=identity, wire=asked.wire, opening=asked.opening, policy=self._policy, store=self._store
+        )
+        if asked.only_replayed:
+            return slot  # no turn of any conversation: it begins none
+        if identity not in self._slots:
+            self._slots[identity] = slot
+            self.begun += 1
+            self._forget()
+        self._slots.move_to_end(identity)
+        return slot
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(list(self._slots.values()))
+
+    def _telling_the_same(self, asked: Asked) -> Identity | None:
+        wanted = (asked.identity.tenant, asked.identity.client, asked.opening, asked.wire)
+        for identity, slot in reversed(self._slots.items()):
+            if (identity.tenant, identity.client, slot.opening, slot.wire) == wanted:
+                return identity
+        return None
+
+    def _forget(self) -> None:
+        idle = [one for one, slot in self._slots.items() if not slot.lock.locked()]
+        for identity in idle[: max(0, len(self._slots) - self._most)]:
+            del self._slots[identity]

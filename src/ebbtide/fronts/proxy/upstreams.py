@@ -1,0 +1,70 @@
+"""A request goes to an address of the configuration, and never to one that the request names.
+
+With one upstream every path goes there. With several the path tells which, then the kind of credential; a first path
+segment that is an upstream's name decides it outright, as in `/anthropic/v1/messages`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ebbtide.core.errors import BadConfig
+
+KNOWN: Mapping[str, str] = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+}
+"""Where nothing is configured, the providers themselves."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+_PATHS = (
+    (re.compile(r"/v1/(messages|complete)\b"), "anthropic"),
+    (re.compile(r"/v1(alpha|beta)"), "gemini"),
+    (re.compile(r"/(v1/)?(chat/completions|responses|embeddings|completions)\b"), "openai"),
+)
+_CREDENTIALS = (("x-goog-api-key", "gemini"), ("anthropic-version", "anthropic"), ("x-api-key", "anthropic"))
+
+
+class Target(NamedTuple):
+    name: str
+    url: str
+    """Whole, with path and query as they came."""
+
+
+def checked(name: str, address: str) -> tuple[str, str]:
+    """A named address that can be one, without a slash at the end."""
+    parts = urlsplit(address)
+    if not _NAME.match(name):
+        raise BadConfig(f"upstream {name[:40]!r}: a name has small letters, digits, '-' and '_'")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise BadConfig(f"upstream {name}: {address[:200]!r} is not an address as in https://api.example.com")
+    return name, address.rstrip("/")
+
+
+def target(upstreams: Mapping[str, str], path: str, headers: Mapping[str, str]) -> Target | None:
+    """Where this goes; None where no upstream serves such a path. `path` is raw and has the query."""
+    first, _, rest = path[1:].partition("/")
+    if first in upstreams:
+        return Target(first, _joined(upstreams[first], f"/{rest}"))
+    if len(upstreams) == 1:
+        name, address = next(iter(upstreams.items()))
+        return Target(name, _joined(address, path))
+    name = _named(path.partition("?")[0], headers)
+    return Target(name, _joined(upstreams[name], path)) if name in upstreams else None
+
+
+def _named(path: str, headers: Mapping[str, str]) -> str:
+    for pattern, name in _PATHS:
+        if pattern.search(path):
+            return name
+    return next((name for header, name in _CREDENTIALS if header in headers), "openai")
+
+
+def _joined(address: str, path: str) -> str:
+    """People give the address with `/v1`, clients send `/v1` too."""
+    if address.endswith("/v1") and (path + "/").startswith("/v1/"):
+        return address + path[3:]
+    return address + path

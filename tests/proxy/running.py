@@ -1,0 +1,115 @@
+"""A proxy in this process, on a real socket, and clients that see every byte."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import io
+import json
+import threading
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from ebbtide.config import load_settings
+from ebbtide.fronts.proxy.meters import Log, Meters
+from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.server import Proxy, runner_for
+from proxy.raw import RawUpstream
+
+WAIT = 20.0
+"""Seconds that anything may take before a test fails."""
+
+
+class Running:
+    """In a thread with an event loop of its own, as a process would have it."""
+
+    def __init__(self, options: Options) -> None:
+        self.log = io.StringIO()
+        self.options = options
+        self._begun = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="proxy")
+
+    async def _serve(self) -> None:
+        self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self.proxy = Proxy(self.options, Meters(Log(self.log)))
+        runner = runner_for(self.proxy)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.port = runner.addresses[0][1]
+        self._begun.set()
+        await self._stop.wait()
+        await runner.cleanup()
+        await self.proxy.close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def lines(self) -> list[dict]:
+        return [json.loads(line) for line in self.log.getvalue().splitlines()]
+
+    def settle(self) -> None:
+        """Until what is recorded behind the client's back is recorded."""
+
+        async def quiet() -> None:
+            async with asyncio.timeout(WAIT):
+                while self.proxy.engine._background or self.proxy.meters.in_flight:
+                    await asyncio.sleep(0.005)
+
+        asyncio.run_coroutine_threadsafe(quiet(), self.loop).result(WAIT)
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        assert self._begun.wait(WAIT)
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        self.loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(WAIT)
+        assert not self._thread.is_alive()
+
+
+def options(upstream: str, **more: object) -> Options:
+    """Limits that a busy machine keeps; tests of limits give their own."""
+    told = {name: more.pop(name) for name in ("window", "policy", "store") if name in more}
+    settings = load_settings(arguments=told, environ={"EBB_HOME": str(more.pop("home", "")) or "unused"})
+    usual = {"idle_limit": 30.0, "acting_limit": 30.0, "drain": 2.0}
+    return Options(settings=settings, upstreams={"upstream": upstream}, **{**usual, **more})
+
+
+@contextmanager
+def proxied(upstream: str, **more: object):
+    with Running(options(upstream, **more)) as running:
+        yield running
+
+
+@contextmanager
+def beside(script, store: object, **more: object):
+    """An upstream that plays bytes, and a proxy before it."""
+    with RawUpstream(script) as upstream, proxied(upstream.url, store=str(store), **more) as running:
+        yield upstream, running
+
+
+def exchange(port: int, method: str, path: str, body: bytes | None = None, headers: dict | None = None):
+    """Status, headers and bytes of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
+    try:
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+    finally:
+        connection.close()
+
+
+def post(port: int, path: str, body: object, **headers: str):
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    status, _, answer = exchange(port, "POST", path, raw, {"content-type": "application/json", **told})
+    return status, answer
+
+
+def get(port: int, path: str, **headers: str):
+    status, _, answer = exchange(port, "GET", path, None, headers)
+    return status, json.loads(answer)
