@@ -114,6 +114,8 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     around = (request.model, request.system, request.tools)
     accepted = len(made.written) if made.around == around else 0
     groups = [group for _, group in grouped(view.entries[len(made.entries) :])]
+    if view.edited and request.wire.name in _ALTERNATING:
+        groups = _joined(groups)
     written = [write_group(request, view, group) for group in groups]
     known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
     tree: Mapping[str, Any] = request.body.tree
@@ -126,6 +128,26 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     made.edits, made.around, made.entries = view.edits, around, view.entries
     made.reusable = not made.repairs and set(map(len, written)) <= {1}
     return made
+
+
+_ALTERNATING = frozenset({"anthropic"})
+"""Wires on which two messages of one side may not stand side by side (A5)."""
+
+
+def _joined(groups: Sequence[list[Item]]) -> list[list[Item]]:
+    """Where an edit emptied the message between two of one side, they are one: the hardener would join them each turn.
+
+    Neighbours that came as such are its business, and it says so.
+    """
+    joined: list[list[Item]] = []
+    for group in groups:
+        last = joined[-1] if joined else None
+        if last and last[0].role != "system" and (last[0].role == "assistant") == (group[0].role == "assistant"):
+            if group[0].role != "system" and group[0].message > last[-1].message + 1:
+                last += group
+                continue
+        joined.append(group)
+    return joined
 
 
 def _alike(before: tuple[Item, ...], view: View) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
@@ -182,7 +183,17 @@ def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, 
         before = tools + system + tokens[i]
         if isinstance(content, list):
             found += [_place("messages", i, j, one, before) for j, one in enumerate(content)]
+    if body.get("cache_control"):
+        _automatic(found, body["cache_control"])
     return found
+
+
+def _automatic(found: list[Place], control: Any) -> None:
+    """The mark that stands beside the messages: the provider sets it on the last block that can have one (A45)."""
+    last = next((n for n in reversed(range(len(found))) if found[n].eligible), None)
+    if last is not None and found[last].section == "messages":
+        ttl = _HOUR if as_mapping(control).get("ttl") == "1h" else _MINUTES
+        found[last] = replace(found[last], marked=True, ttl=ttl)
 
 
 def breakpoints(message: Any) -> int:
@@ -205,6 +216,9 @@ def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
         for control in controls:
             found.append(i)
             ttl = min(ttl, _HOUR if as_mapping(control).get("ttl") == "1h" else _MINUTES)
+    if body.get("cache_control") and messages:
+        found.append(len(messages) - 1)
+        ttl = min(ttl, _HOUR if as_mapping(body["cache_control"]).get("ttl") == "1h" else _MINUTES)
     return tuple(dict.fromkeys(found)), ttl if found else _MINUTES
 
 

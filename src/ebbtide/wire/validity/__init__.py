@@ -26,13 +26,18 @@ _WIRES = {"anthropic": anthropic, "openai_chat": openai_chat, "openai_responses"
 _LISTS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
 
 
-def violations(wire: WireName, body: Mapping[str, Any]) -> list[Violation]:
-    """What the provider would refuse. Rules never confirmed against a live provider are not reported."""
+def violations(wire: WireName, body: Mapping[str, Any], *, since: int = 0) -> list[Violation]:
+    """What the provider would refuse. Rules never confirmed against a live provider are not reported.
+
+    With `since`, so many leading messages were looked at before and stand as they stood then.
+    """
     if (finding := _unreadable(wire, body)) is not None:
         return [finding.violation]
-    if not isinstance(body.get(_LISTS[wire]), list):
+    items = body.get(_LISTS[wire])
+    if not isinstance(items, list):
         return []
-    found = _WIRES[wire].check(body, 0, frozenset(), None)
+    rules = _WIRES[wire]
+    found = rules.check(body, rules.seam(items, min(since, len(items))), frozenset(), None)
     return [finding.violation for finding in found if finding.rule not in UNVERIFIED]
 
 
