@@ -1,0 +1,270 @@
+"""From settings and a session's name to an agent that can work. Begun or resumed is the same act: the log tells which.
+
+Changing the model or the policy is opening the session again. Nothing is carried over in memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from ebbtide.assembly import Conversation
+from ebbtide.config import Access, Settings, environment_without_keys
+from ebbtide.core.errors import BadRequest
+from ebbtide.drive.context import Context
+from ebbtide.drive.report import Listener
+from ebbtide.drive.restoring import Source
+from ebbtide.fronts.chat.bill import Bill, bill_of
+from ebbtide.fronts.chat.loop import STEPS, Agent, final_words
+from ebbtide.fronts.chat.notebook import Begun, Notebook, Scribe, read_notebook, retell
+from ebbtide.fronts.chat.permission import Ask, Permits, Rules
+from ebbtide.fronts.chat.prompts import DELEGATED, prompt_for
+from ebbtide.fronts.chat.providers import Call, Provider, complete, define
+from ebbtide.fronts.chat.tools import ALONE, TOOLS, Desk, Outcome, Tool
+from ebbtide.fronts.chat.tools.todo import listed
+from ebbtide.policy import Policy
+from ebbtide.store import SessionInfo, Store
+from ebbtide.workspace import Surroundings, look_around
+
+REPLY = 8_192
+"""Tokens that a reply may have where the window is large."""
+_ROOMY = 100_000
+"""Tokens of window from which files are shown again after a fold: they may take 25,000."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """All that a session is opened with, but for its name."""
+
+    provider: Provider
+    settings: Settings
+    access: Access
+    store: Store
+    root: Path
+    project: str
+    rules: Rules
+    ask: Ask
+    listen: Listener
+    window: int
+    prompt: str = ""
+    """In place of the one for the model's family."""
+    tools: tuple[Tool, ...] = TOOLS
+    steps: int = STEPS
+    clock: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """One session, open."""
+
+    session: str
+    setup: Setup
+    agent: Agent
+    notebook: Notebook
+    bill: Bill
+    waiting: bool
+    """Whether the model owes an answer: the program ended before it came."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Instruction files that were not read, each with the reason."""
+
+
+def open_chat(setup: Setup, session: str) -> Chat:
+    log = setup.store.open(session, project=setup.project, now=setup.clock())
+    records = log.read().records
+    notebook, bill = read_notebook(records), bill_of(records, setup.provider.model)
+    scribe = Scribe(log, setup.clock)
+    fresh = notebook.begun is None or notebook.begun.model != setup.provider.model
+    if notebook.begun is not None and notebook.begun.wire != setup.provider.wire:
+        told = f"this session was begun over {notebook.begun.wire}, and {setup.provider.model} is spoken to over"
+        raise BadRequest(f"{told} {setup.provider.wire}; begin a new one with /clear")
+    around = _around(setup) if fresh else None
+    begun = _begun(setup, around) if around is not None else notebook.begun
+    assert begun is not None, "one of the two"
+    if fresh:
+        scribe.begun(begun)
+    desk = _desk(setup, notebook)
+    context = _context(setup, session, desk, bill)
+    talk = _conversation(setup, context, begun.system, setup.tools)
+    waiting = retell(talk, notebook)
+    if around is not None and not notebook.messages:
+        around.enter(talk)
+    agent = _agent(setup, context, talk, desk, scribe, notebook, bill)
+    skipped = around.skipped if around is not None else ()
+    return Chat(
+        session=session, setup=setup, agent=agent, notebook=notebook, bill=bill, waiting=waiting, skipped=skipped
+    )
+
+
+def with_provider(setup: Setup, provider: Provider) -> Setup:
+    return replace(setup, provider=provider, window=setup.settings.window_for(provider.model))
+
+
+def new_session(clock: Callable[[], float] = time.time) -> str:
+    """Sorts by time, and two in one second do not meet."""
+    now = clock()
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"-{int(now * 1000) % 1000:03d}"
+
+
+def chosen(store: Store, project: str, name: str) -> SessionInfo:
+    """A session of this project by its id or the beginning of one; without a name the newest."""
+    found = [one for one in store.sessions() if one.project == project and "." not in one.session]
+    if not found:
+        raise BadRequest("there is no session of this project yet")
+    matching = [one for one in found if one.session.startswith(name)]
+    exact = [one for one in matching if one.session == name]
+    if not name or exact:
+        return (exact or found)[0]
+    if len(matching) != 1:
+        told = ", ".join(one.session for one in (matching or found)[:8])
+        why = "may mean several" if matching else "is no session of this project"
+        raise BadRequest(f"{name!r} {why}: {told}")
+    return matching[0]
+
+
+# --- the parts ---------------------------------------------------------------------------------------------------
+
+
+def _around(setup: Setup) -> Surroundings:
+    model, access = setup.provider.model, setup.access
+    return look_around(setup.root, model=model, home=access.home, config_dir=access.config)
+
+
+def _begun(setup: Setup, around: Surroundings) -> Begun:
+    system = around.system(setup.prompt or prompt_for(setup.provider.model))
+    return Begun(model=setup.provider.model, wire=setup.provider.wire, system=system)
+
+
+def _desk(setup: Setup, notebook: Notebook) -> Desk:
+    desk = Desk(root=setup.root, environ=environment_without_keys())
+    desk.seen.update(notebook.seen)
+    desk.todos[:] = [dict(one) for one in notebook.todos]
+    return desk
+
+
+def _context(setup: Setup, session: str, desk: Desk, bill: Bill) -> Context:
+    context = Context(
+        store=setup.store, session=session, project=setup.project, clock=setup.clock, **_engine(setup, desk, bill)
+    )
+    desk.recall = context.recall_answer
+    return context
+
+
+class _Engine(TypedDict):
+    """What a context and those of its sub-agents have in common."""
+
+    model: str
+    window: int
+    policy: Policy
+    wire: str
+    marks: bool
+    summarizer: Callable[[dict[str, object]], object]
+    workspace: Path | None
+    live: Mapping[str, Source]
+    recall: Literal["tool"]
+    on_event: Listener
+
+
+def _engine(setup: Setup, desk: Desk, bill: Bill) -> _Engine:
+    provider = setup.provider
+
+    def summarize(request: dict[str, object]) -> object:
+        response = complete(provider, request)
+        bill.add(provider.model, provider.read(response).usage)
+        return response
+
+    return {
+        "model": provider.model,
+        "window": setup.window,
+        "policy": setup.settings.policy(),
+        "wire": provider.wire,
+        "marks": True,
+        "summarizer": summarize,
+        "workspace": setup.root if setup.window >= _ROOMY else None,
+        "live": {"todo": lambda: listed(desk.todos)},
+        "recall": "tool",
+        "on_event": setup.listen,
+    }
+
+
+def _conversation(
+    setup: Setup, context: Context, system: Sequence[Mapping[str, object]], tools: tuple[Tool, ...]
+) -> Conversation:
+    provider = setup.provider
+    defined = [*define(tools, provider.wire), *(context.recall_tools(provider.wire) if tools else ())]
+    return Conversation(
+        model=provider.model,
+        system=system,
+        tools=defined,
+        max_tokens=min(REPLY, setup.window // 4),
+        wire=provider.wire,
+    )
+
+
+def _agent(
+    setup: Setup,
+    context: Context,
+    talk: Conversation,
+    desk: Desk,
+    scribe: Scribe,
+    notebook: Notebook,
+    bill: Bill,
+) -> Agent:
+    rules = setup.rules
+    for need in notebook.allowed:
+        rules = rules.remembering(need)
+    permits = Permits(rules=rules, ask=setup.ask, remembered=scribe.allowed)
+
+    def keep(call: Call, outcome: Outcome) -> None:
+        seen = {path: at for path, at in desk.seen.items() if known.get(path, -1) != at}
+        known.update(seen)
+        scribe.result(call.id, outcome, seen, desk.todos if call.name == "todo" else None)
+
+    known: dict[str, int | None] = dict(desk.seen)
+    agent = Agent(
+        provider=setup.provider,
+        context=context,
+        talk=talk,
+        desk=desk,
+        permits=permits,
+        tools=_named(setup.tools),
+        steps=setup.steps,
+        keep=keep,
+        billed=partial(bill.add, setup.provider.model),
+    )
+    desk.delegate = _delegate(setup, agent, bill)
+    return agent
+
+
+def _named(tools: tuple[Tool, ...]) -> Mapping[str, Tool]:
+    return {tool.name: tool for tool in tools}
+
+
+def _delegate(setup: Setup, parent: Agent, bill: Bill) -> Callable[[str, str], str]:
+    """A sub-agent: its own context and desk, the parent's permits and its wish to stop."""
+
+    def work(title: str, prompt: str) -> str:
+        desk = Desk(root=parent.desk.root, environ=parent.desk.environ, stop=parent.desk.stop)
+        name = "-".join(title.lower().split())[:40] or "task"
+        context = parent.context.child(f"{name}-{new_session(setup.clock)}", **_engine(setup, desk, bill))
+        desk.recall = context.recall_answer
+        system = _around(setup).system((setup.prompt or prompt_for(setup.provider.model)) + DELEGATED)
+        talk = _conversation(setup, context, system, ALONE)
+        helper = Agent(
+            provider=setup.provider,
+            context=context,
+            talk=talk,
+            desk=desk,
+            permits=parent.permits,
+            tools=_named(ALONE),
+            steps=setup.steps,
+            billed=parent.billed,
+        )
+        found = final_words(helper.turn(prompt))
+        context.finish(found)
+        return found
+
+    return work

@@ -1,0 +1,127 @@
+"""`ebb chat -p`: the answer on stdout, words to people on stderr, and exit codes that scripts can go by."""
+
+import io
+import json
+import os
+
+import pytest
+
+from ebbtide.fronts.cli.main import main
+from upstream.script import Failure, Say, Use
+from upstream.server import Upstream
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A workspace, and an environment without anybody's keys or settings."""
+    for name in list(os.environ):
+        if name.startswith(("ANTHROPIC_", "OPENAI_", "EBB_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("EBB_HOME", str(tmp_path / "store"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+def chat(upstream: Upstream, *arguments: str) -> int:
+    return main(["chat", "--provider", "anthropic", "--base-url", upstream.url, *arguments])
+
+
+def test_the_answer_and_nothing_else_is_on_stdout(place, capsys):
+    (place / "a.txt").write_text("forty-one\n")
+    with Upstream([[Say("I read."), Use("read", {"path": "a.txt"})], "It is 41."]) as upstream:
+        assert chat(upstream, "-p", "What is it?") == 0
+
+    assert capsys.readouterr().out == "It is 41.\n"
+    assert "forty-one" in str(upstream.requests[1].parsed)
+
+
+def test_json_has_answer_usage_edits_and_cost(place, capsys):
+    with Upstream(["Hello."]) as upstream:
+        assert chat(upstream, "-p", "Hi.", "--output", "json") == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert (told["answer"], told["error"], told["requests"], told["edits"]) == ("Hello.", None, 1, [])
+    assert told["usage"]["input"] + told["usage"]["cache_write"] == upstream.requests[0].usage.prompt
+    assert told["cost"] > 0
+    assert told["model"] == "claude-sonnet-5"
+
+
+def test_in_a_script_what_was_not_allowed_is_refused_and_said(place, capsys):
+    with Upstream([[Use("bash", {"command": "touch made"})], "I may not."]) as upstream:
+        assert chat(upstream, "-p", "Go.") == 0
+
+    assert not (place / "made").exists()
+    assert "--allow bash" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("permission", [("--allow", "bash"), ("--yes",)])
+def test_what_was_allowed_beforehand_runs(place, capsys, permission):
+    with Upstream([[Use("bash", {"command": "touch made"})], "Done."]) as upstream:
+        assert chat(upstream, "-p", "Go.", *permission) == 0
+
+    assert (place / "made").exists()
+
+
+def test_the_words_may_come_from_stdin(place, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
+    with Upstream(["Heard."]) as upstream:
+        assert chat(upstream, "-p", "-") == 0
+
+    assert upstream.requests[0].parsed["messages"][-1]["content"][-1]["text"] == "from a pipe"
+
+
+def test_a_session_goes_on_in_another_process(place, capsys):
+    with Upstream(["My name is Ada.", "Ada."]) as upstream:
+        chat(upstream, "-p", "Who are you?")
+        chat(upstream, "-p", "Again?", "--continue")
+
+    assert len(upstream.requests[1].parsed["messages"]) == 3
+
+
+def test_without_a_model_the_message_names_every_way_to_one(place, capsys):
+    assert main(["chat", "-p", "Hi."]) == 2
+
+    told = capsys.readouterr().err
+    assert all(word in told for word in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "--local"))
+
+
+def test_a_server_of_ones_own_is_asked_for_its_model_or_named(place, capsys):
+    with Upstream(["Hi."]) as upstream:
+        assert main(["chat", "--base-url", upstream.url + "/v1", "-p", "Hi."]) == 2
+        assert "--model" in capsys.readouterr().err
+        assert main(["chat", "--base-url", upstream.url + "/v1", "--model", "qwen3", "-p", "Hi."]) == 0
+        assert (
+            main(
+                ["chat", "--base-url", upstream.url + "/v1", "--model", "gpt-5", "--provider", "responses", "-p", "Hi."]
+            )
+            == 0
+        )
+
+    assert [one.path for one in upstream.requests] == ["/v1/chat/completions", "/v1/responses"]
+
+
+def test_a_refusal_of_the_provider_is_one_line_and_exit_code_1(place, capsys):
+    with Upstream([Failure(status=401, message="invalid x-api-key")]) as upstream:
+        assert chat(upstream, "-p", "Hi.") == 1
+
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == "ebb: the provider refused (401): invalid x-api-key; check the key\n"
+
+
+def test_what_cannot_fit_is_exit_code_3(place, capsys):
+    with Upstream(["Hi."]) as upstream:
+        assert chat(upstream, "-p", "Hi.", "--window", "600") == 3
+
+    assert not upstream.requests
+
+
+def test_unknown_tools_and_directories_are_bad_input(place, capsys):
+    with Upstream([]) as upstream:
+        assert chat(upstream, "-p", "Hi.", "--allow", "teleport") == 2
+        assert chat(upstream, "-p", "Hi.", "-C", "nowhere") == 2
+        assert chat(upstream, "--output", "json") == 2
+        assert chat(upstream, "-p", "Hi.", "--resume", "nothing") == 2
