@@ -128,6 +128,7 @@ def retell(talk: Conversation, notebook: Notebook) -> bool:
         if side == "system":
             continue  # The conversation has it from the start.
         if side == "model":
+            talk.request()  # What was said before it has been sent: it is closed.
             open_calls = _told_reply(talk, messages)
         else:
             _told_turns(talk, messages)
