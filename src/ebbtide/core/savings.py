@@ -112,11 +112,13 @@ class Savings:
     expected: float
     """All gains, less `vain`."""
     billed: float | None
-    """Savings as the bills have them, over the calls that have one; None without any bill."""
+    """Savings as the bills have them; None where no call with an edit in it was billed."""
     told: float
-    """What may be claimed: over billed calls the lower of both; where nothing was billed, what is expected."""
+    """What may be claimed: of the billed calls the lower of both; where none was billed, what is expected."""
     pending: float
-    """Expected of calls that have no bill, and not in `told` if any call has one."""
+    """Expected of the other calls and not in `told`, where some were billed."""
+    settled: int
+    """Calls that have both edits and a bill."""
     served: float
     """Share of what could be read from the cache that was, before the first edit; 1 where that is not known."""
 
@@ -145,7 +147,7 @@ class Savings:
     @property
     def share(self) -> float:
         """Of what the untouched conversation would have cost."""
-        whole = self.bill + self.told + (self.pending if self.bills else 0.0)
+        whole = self.bill + self.told + self.pending
         return self.told / whole if whole > 0 else 0.0
 
 
@@ -161,19 +163,20 @@ def closed(kept: Books, tariffs: Tariffs = relative) -> Savings:
     lines = [_line(kept, n, priced[n], gains[n], served) for n in range(len(kept.calls))]
     vain = _asked(kept.vain, priced[-1]) if priced else 0.0
     expected = sum(line.gain for line in lines) - vain
-    known = [line for line in lines if line.saved is not None]
+    known = [line for line, gained in zip(lines, gains, strict=True) if line.saved is not None and gained]
     sure = sum(line.gain for line in known) - vain
     billed = sum(line.saved or 0.0 for line in known) - vain if known else None
     by_bill = billed is not None and billed < sure
     told = expected if billed is None else min(billed, sure)
     return Savings(
         lines=tuple(lines),
-        entries=tuple(_entries(kept, lines, gains, priced, by_bill=by_bill)),
+        entries=tuple(_entries(kept, lines, gains, priced, settled=bool(known), by_bill=by_bill)),
         vain=vain,
         expected=expected,
         billed=billed,
         told=told,
-        pending=sum(line.gain for line in lines if line.saved is None),
+        pending=sum(line.gain for line in lines if line.saved is None) if known else 0.0,
+        settled=len(known),
         served=served,
     )
 
@@ -262,7 +265,7 @@ def _line(kept: Books, nth: int, tariff: Tariff, gains: Mapping[int, float], ser
 
 
 def _entries(
-    kept: Books, lines: list[Line], gains: list[dict[int, float]], priced: list[Tariff], *, by_bill: bool
+    kept: Books, lines: list[Line], gains: list[dict[int, float]], priced: list[Tariff], *, settled: bool, by_bill: bool
 ) -> Iterable[Entry]:
     expected, sure, billed = ([0.0] * len(kept.changes) for _ in range(3))
     calls, paid = [0] * len(kept.changes), list[int | None]([None] * len(kept.changes))
@@ -279,9 +282,8 @@ def _entries(
                 paid[n] = None
             elif paid[n] is None:
                 paid[n] = line.call.number
-    some = any(line.saved is not None for line in lines)
     for n, change in enumerate(kept.changes):
-        told = expected[n] if not some else billed[n] if by_bill else sure[n]
+        told = expected[n] if not settled else billed[n] if by_bill else sure[n]
         yield Entry(
             change=change,
             undone=change.batch in kept.undone,

@@ -23,7 +23,8 @@ class TestExplain:
         assert edit["why"]
         assert edit["tokens"] > 0
         assert edit["kept"] == ["t0.txt"]
-        assert edit["usd"] is None
+        assert edit["rewritten"] >= 0
+        assert edit["breaks_even"] >= 0
 
     def test_a_recorded_session_is_replayed_call_by_call(self, ebb, tmp_path):
         told = ebb("explain", recorded(tmp_path / "s.jsonl"), *PRESSED, "--json").json[0]
@@ -48,22 +49,39 @@ class TestExplain:
         assert [(one["by"], one["first"]) for one in edits] == [(one["by"], one["first"]) for one in report["edits"]]
         assert not any(one["kept"] for one in edits)
 
-    def test_money_is_told_only_where_a_price_was(self, ebb, tmp_path):
+    def test_dollars_follow_the_table_or_the_price_that_was_told(self, ebb, tmp_path):
+        pytest.importorskip("genai_prices")
         stored(tmp_path)
 
-        assert "$" not in ebb("explain", "nightly").text
-        assert re.search(r"net -?\$\d", ebb("explain", "nightly", "--price", "5").text)
+        by_table = ebb("explain", "nightly", "--json").json[0]["savings"]
+        told = ebb("explain", "nightly", "--price", "7", "--json").json[0]["savings"]
+        other = ebb("explain", "nightly", "--price", "claude-haiku-4-5", "--json").json[0]["savings"]
 
-    def test_worth_grows_with_every_request_and_the_rewrite_is_taken_off(self, ebb, tmp_path):
+        assert by_table["prices"].startswith("prices of anthropic claude-")
+        assert told["saved_usd"] == pytest.approx(told["saved"] * 7 / 1e6, abs=1e-5)
+        assert by_table["saved_usd"] == pytest.approx(told["saved"] * 5 / 1e6, abs=1e-5), "Opus 4.5 costs 5 dollars"
+        assert other["saved_usd"] == pytest.approx(told["saved"] * 1 / 1e6, abs=1e-5)
+        assert "no price is known for whatever" in ebb("explain", "nightly", "--price", "whatever").err
+        assert re.search(r"net -?[\d.]+k? \(-?\$\d", ebb("explain", "nightly").text)
+
+    def test_a_model_without_a_price_has_no_dollars(self, ebb, tmp_path):
+        path = written(tmp_path / "r.json", {**request(), "model": "my-own-finetune"})
+        text = ebb("explain", path, *PRESSED).text
+
+        assert "$" not in text
+        assert "no price is known for my-own-finetune" in text
+
+    def test_worth_grows_with_every_request_and_edits_add_up(self, ebb, tmp_path):
         stored(tmp_path)
 
-        first, *_, last = ebb("explain", "nightly", "--json").json[0]["batches"]
+        told = ebb("explain", "nightly", "--json").json[0]
+        first, *_, last = told["batches"]
 
         assert first["requests_held"] > last["requests_held"]
-        assert first["edits"][0]["worth"] > last["edits"][0]["worth"] > 0
-        assert first["rewrite"] > 0
-        gains = sum(edit["worth"] for edit in first["edits"])
-        assert first["net"] == pytest.approx(gains - first["rewrite"], abs=1)
+        assert first["net"] > last["net"]
+        assert first["rewritten"] > 0
+        assert first["net"] == pytest.approx(sum(edit["worth"] for edit in first["edits"]), abs=1)
+        assert told["savings"]["saved"] == pytest.approx(sum(batch["net"] for batch in told["batches"]), abs=5)
 
     def test_where_nothing_left_it_says_so(self, ebb, tmp_path):
         assert "Nothing was taken out, in 1 request." in ebb("explain", written(tmp_path / "r.json", request(1))).text

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from typing import TextIO
 
 from ebbtide import example
+from ebbtide.core.savings import Entry
 from ebbtide.core.types import Edit
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.history import History, Step
+from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_store, add_wire, settled
 from ebbtide.fronts.cli.sources import histories
 from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.fronts.cli.worth import Worth, dollars, worth_of
 
 
 def add(commands: Commands) -> None:
@@ -31,9 +31,10 @@ def add(commands: Commands) -> None:
             session is read; a recorded session of another program is replayed call by call, in memory, under the
             policy you name; a request body is fitted once.
 
-            "worth" is the estimated saving so far, in input tokens at full price, cache prices considered: cached
-            tokens count for what reading them costs, and what an edit makes the provider write again is taken off.
-            Dollars are shown only with --price: prices change, and none is built in.
+            "worth" is what an edit saved so far, in input tokens at full price: tokens that it keeps out count for
+            what they would have cost in each request since, and what it made the provider write again is taken off.
+            Where the provider's bills show less than that, they are believed. Dollars come from the price table of
+            the extra 'replay', or from --price. 'ebb report' shows the same call by call, and draws it.
         """,
         examples="""
             ebb explain request.json --window 32k
@@ -43,16 +44,8 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
     parser.add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
-    parser.add_argument("--price", type=_dollars, metavar="USD", help="dollars for a million uncached input tokens")
-    for more in (add_policy, add_wire, add_store, add_max_bytes, add_json):
+    for more in (add_price, add_policy, add_wire, add_store, add_max_bytes, add_json):
         more(parser)
-
-
-def _dollars(text: str) -> float:
-    price = float(text)
-    if not 0 <= price < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a price")
-    return price
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,28 +64,61 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def tell(history: History, steps: Sequence[Step], *, price: float | None = None, file: TextIO | None = None) -> None:
-    """The steps as tables, each under a line that sums it up."""
-    columns = [("by", "left"), ("what", "left"), ("why", "left"), ("tokens", "right"), ("worth", "right")]
+def tell(history: History, steps: Sequence[Step], *, price: Price = None, file: TextIO | None = None) -> None:
+    """The steps as tables, each under a line that sums it up, and the session in a line of its own."""
+    accounts = accounts_of(history, price)
+    columns = [(name, "left") for name in ("by", "what", "why")]
+    columns += [(name, "right") for name in ("tokens", "rewritten", "worth", *["USD"] * bool(accounts.dollars))]
     for step in steps:
-        worth = worth_of(history, step)
-        rows = [[*told, amounts.short(saved), _units(gain, price)] for told, saved, gain in _alike(step, worth)]
+        rows = [_row(told, entries) for told, entries in _alike(step, accounts)]
         screen.draw(screen.styled((screen.line(_headline(step)), "bold")), file=file)
-        screen.draw(screen.table(columns, rows, folds="what"), file=file)
-        print(_sum(step, worth, price) + "\n", file=file or sys.stdout)
+        screen.draw(screen.table([*columns, ("pays after", "left")], rows, folds="what"), file=file)
+        print(_sum(step, accounts) + "\n", file=file or sys.stdout)
+    print(*told_in_all(accounts), sep="\n", file=file or sys.stdout)
     for refusal in history.refusals:
         print(screen.visible(refusal), file=file or sys.stdout)
 
 
-def _alike(step: Step, worth: Worth) -> list[tuple[list[str], int, float]]:
+Pairs = Sequence[tuple[Entry, Entry | None]]
+"""An edit in tokens, and in dollars where they are known."""
+
+
+def _alike(step: Step, accounts: Accounts) -> list[tuple[list[str], Pairs]]:
     """Edits that read the same are one row: thirty blocks of old thinking left for one reason."""
-    sums: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
-    for edit, gain in zip(step.batch.edits, worth.gains, strict=True):
-        sums.setdefault((edit.by, _what(step, edit), edit.reason), []).append((edit.saved, gain))
+    sums: dict[tuple[str, str, str], list[tuple[Entry, Entry | None]]] = {}
+    for edit, entry in zip(step.batch.edits, accounts.of(step.batch.id), strict=False):
+        sums.setdefault((edit.by, _what(step, edit), edit.reason), []).append(entry)
     return [
-        ([by, what if len(all) == 1 else f"{what} × {len(all)}", why], sum(n for n, _ in all), sum(g for _, g in all))
-        for (by, what, why), all in sums.items()
+        ([by, what if len(all) == 1 else f"{what} × {len(all)}", why], all) for (by, what, why), all in sums.items()
     ]
+
+
+def _row(told: list[str], pairs: Pairs) -> list[str]:
+    entries, dollars = [one for one, _ in pairs], [one for _, one in pairs if one]
+    return [
+        *told,
+        amounts.short(sum(one.change.tokens for one in entries)),
+        amounts.short(sum(one.change.after for one in entries)),
+        units(sum(one.told for one in entries)),
+        *([usd(sum(one.told for one in dollars))] if dollars else []),
+        even(entries),
+    ]
+
+
+def told_in_all(accounts: Accounts) -> list[str]:
+    """What the session's edits came to, and how that was found."""
+    told, paid = accounts.tokens, accounts.dollars
+    calls = f"{len(told.lines)} request{'s' * (len(told.lines) != 1)}"
+    how = f"by {told.bills} bills for {calls}" if told.settled else f"expected of {calls}; none with an edit was billed"
+    dollars = f" ({usd(abs(paid.told))})" if paid else ""
+    gone = "Saved" if told.told >= 0 else "Not paid back yet:"
+    share = f"{abs(told.share):.1%} of what it would have cost untouched"
+    lines = [f"{gone} {units(abs(told.told))} input tokens{dollars}, {share}; {how}."]
+    if told.settled:
+        more = f"; {units(told.pending)} more expected of calls without a bill" if told.pending else ""
+        was = f"Expected {units(told.expected - told.pending)}"
+        lines.append(f"{was}; the bills drifted by {units(told.drift)} from what was expected of them{more}.")
+    return [screen.visible(line) for line in (*lines, f"Dollars: {accounts.basis}.")]
 
 
 def _what(step: Step, edit: Edit) -> str:
@@ -111,18 +137,17 @@ def _headline(step: Step) -> str:
     return " · ".join(part for part in parts if part) + (" · undone" if step.undone else "")
 
 
-def _sum(step: Step, worth: Worth, price: float | None) -> str:
-    edits, saved = len(step.batch.edits), sum(edit.saved for edit in step.batch.edits)
-    told = f"{edits} edit{'s' * (edits != 1)}, {amounts.short(saved)} tokens out"
-    told += f"; held in {worth.calls} request{'s' * (worth.calls != 1)}"
-    if worth.rewrite:
-        told += f"; rewriting the cache cost {_units(worth.rewrite, price)}"
-    return f"{told}; net {_units(worth.net, price)}"
-
-
-def _units(tokens: float, price: float | None) -> str:
-    sign = "-" if tokens < 0 else ""
-    return f"{sign}{amounts.short(round(abs(tokens)))}" if price is None else dollars(tokens, price)
+def _sum(step: Step, accounts: Accounts) -> str:
+    pairs = list(accounts.of(step.batch.id))
+    edits, tokens = len(step.batch.edits), sum(one.change.tokens for one, _ in pairs)
+    held = max((one.calls for one, _ in pairs), default=0)
+    told = f"{edits} edit{'s' * (edits != 1)}, {amounts.short(tokens)} tokens out"
+    told += f"; held in {held} request{'s' * (held != 1)}"
+    again = sum(one.change.after for one, _ in pairs)
+    if again:
+        told += f"; {amounts.short(again)} tokens written again"
+    dollars = f" ({usd(sum(one.told for _, one in pairs if one))})" if accounts.dollars else ""
+    return f"{told}; net {units(sum(one.told for one, _ in pairs))}{dollars}"
 
 
 def _tokens(record: object, key: str) -> str:
@@ -130,31 +155,29 @@ def _tokens(record: object, key: str) -> str:
     return amounts.short(value if isinstance(value, int) else 0)
 
 
-def _as_dict(history: History, price: float | None) -> dict[str, object]:
+def _as_dict(history: History, price: Price) -> dict[str, object]:
+    accounts = accounts_of(history, price)
     return {
         "session": history.session,
         "requests": len(history.turns),
         "refusals": list(history.refusals),
-        "batches": [_batch(history, step, price) for step in history.steps],
+        "savings": summed(accounts),
+        "batches": [_batch(step, accounts) for step in history.steps],
     }
 
 
-def _batch(history: History, step: Step, price: float | None) -> dict[str, object]:
-    told, worth = step.batch.record, worth_of(history, step)
+def _batch(step: Step, accounts: Accounts) -> dict[str, object]:
+    told, pairs = step.batch.record, list(accounts.of(step.batch.id))
     edits = [
         {
+            **booked(entry, dollars),
             "id": edit.id,
-            "by": edit.by,
             "what": _what(step, edit),
-            "why": edit.reason,
-            "tokens": edit.saved,
-            "worth": round(gain, 1),
-            "usd": None if price is None else round(gain * price / 1_000_000, 6),
             "first": edit.first,
             "last": edit.last,
             "kept": way_back(edit),
         }
-        for edit, gain in zip(step.batch.edits, worth.gains, strict=True)
+        for edit, (entry, dollars) in zip(step.batch.edits, pairs, strict=False)
     ]
     return {
         "id": step.batch.id,
@@ -165,9 +188,9 @@ def _batch(history: History, step: Step, price: float | None) -> dict[str, objec
         "tokens_before": told.get("tokens_before"),
         "tokens_after": told.get("tokens_after"),
         "undone": step.undone,
-        "requests_held": worth.calls,
-        "rewrite": round(worth.rewrite, 1),
-        "net": round(worth.net, 1),
-        "net_usd": None if price is None else round(worth.net * price / 1_000_000, 6),
+        "requests_held": max((one.calls for one, _ in pairs), default=0),
+        "rewritten": sum(one.change.after for one, _ in pairs),
+        "net": round(sum(one.told for one, _ in pairs), 1),
+        "net_usd": round(sum(one.told for _, one in pairs if one), 6) if accounts.dollars else None,
         "edits": edits,
     }

@@ -78,6 +78,8 @@ class History:
     """By uuid."""
     newest: tuple[str, ...]
     """Uuids of the conversation as it stands, the last reply included."""
+    records: Sequence[Record] = field(default=(), repr=False)
+    """All that the log holds."""
     refusals: tuple[str, ...] = ()
     """Requests of a rehearsal that did not fit."""
 
@@ -119,6 +121,7 @@ def history_of(records: Sequence[Record], *, session: str, name: str = "", store
         steps=tuple(_steps(messages, turns, state)),
         messages=messages,
         newest=_newest(records, turns),
+        records=records,
     )
 
 

@@ -7,10 +7,11 @@ another request, so from there on tokens are estimated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from ebbtide.core.errors import WontFit
 from ebbtide.core.gauge import upper_bound
+from ebbtide.core.journal import ebb
 from ebbtide.drive.effects import drive
 from ebbtide.drive.session import Session
 from ebbtide.formats import Call
@@ -60,8 +61,13 @@ class _Rehearsal:
         except WontFit as refused:
             self._refusals.append(f"call {self._calls}: {refused}")
             return
-        if call.usage is not None and not ready.report.held:
+        if call.usage is None:
+            return
+        if not ready.report.held:
             drive(self._session.recording((), call.usage, ready, now=self._now), self._log)
+        # For the books alone: it anchors nothing, being the bill of another request where an edit holds.
+        note = ebb("recorded", turn=ready.turn, at=self._now, **asdict(call.usage))
+        drive(self._session.noting(note, now=self._now), self._log)
 
     def history(self, name: str) -> History:
         records: Sequence[dict[str, object]] = self._log.read().records
