@@ -6,6 +6,8 @@ failure the few hundred bytes that it has.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import NamedTuple
 
 import aiohttp
@@ -17,6 +19,8 @@ from ebbtide.wire.sse import EventReader
 
 _MOST = 256 << 10
 """Bytes of a failure that are read. One that echoes the request is longer, and its beginning tells."""
+_PATIENCE = 1.0
+"""Seconds that headers wait for the first chunk behind them. A refusal comes at once; who thinks is let through."""
 _NEVER = frozenset({401, 402, 403, 404, 429})
 """Never about size: not held back for a moment."""
 
@@ -41,7 +45,9 @@ async def held(answer: aiohttp.ClientResponse) -> Held:
         return Held([], None)
     encoding, kind = answer.headers.get("content-encoding", ""), answer.headers.get("content-type", "")
     if 200 <= answer.status < 300:
-        chunk = await answer.content.readany()
+        chunk = await _first(answer)
+        if chunk is None:
+            return Held([], None)
         if "event-stream" in kind:
             return _streamed(chunk, encoding)
         if not chunk.lstrip().startswith(b'{"error"'):
@@ -54,11 +60,21 @@ async def held(answer: aiohttp.ClientResponse) -> Held:
     return Held(chunks, Refused(answer.status, told) if found else None)
 
 
+async def _first(answer: aiohttp.ClientResponse) -> bytes | None:
+    """Empty where the answer is; None where there is none yet, or it broke off: whoever reads on will see."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await answer.content.readany()
+    except (TimeoutError, aiohttp.ClientError):
+        return None
+
+
 async def _rest(answer: aiohttp.ClientResponse) -> list[bytes]:
     chunks, size = list[bytes](), 0
-    while size < _MOST and (chunk := await answer.content.readany()):
-        chunks.append(chunk)
-        size += len(chunk)
+    with suppress(aiohttp.ClientError):
+        while size < _MOST and (chunk := await answer.content.readany()):
+            chunks.append(chunk)
+            size += len(chunk)
     return chunks
 
 
