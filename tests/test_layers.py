@@ -7,7 +7,7 @@ import pytest
 
 SRC = Path(__file__).resolve().parents[1] / "src" / "ebbtide"
 FILES = sorted(SRC.rglob("*.py"))
-PURE = ("core", "passes", "wire", "ledger", "summary", "assembly")
+PURE = ("core", "passes", "wire", "ledger", "summary", "assembly", "showing")
 _BELOW = ("core", "passes", "ledger", "summary", "wire", "formats", "store", "policy", "assembly", "drive")
 MAY = {
     "core": {"core"},
@@ -24,9 +24,10 @@ MAY = {
     "config": {*_BELOW, "workspace"},
     "example": set(),
     "prices": {"core"},
+    "showing": {"core"},
     "fronts": {
         *("core", "drive", "config", "policy", "formats", "store", "assembly", "workspace", "wire", "example", "fronts"),
-        "prices",
+        *("prices", "showing"),
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 
+from ebbtide.showing import rounded as rounded  # noqa: PLC0414  # for who has always found it here
+from ebbtide.showing import short as short  # noqa: PLC0414  # for who has always found it here
+
 _AMOUNT = re.compile(r"\s*(\d+(?:[._]\d+)*)\s*([a-z]*)\s*", re.IGNORECASE)
 _OCTETS = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1024**2, "mb": 1024**2, "g": 1024**3, "gb": 1024**3}
 _SECONDS = {"": 86_400, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -28,20 +31,6 @@ def _parsed(text: str, units: dict[str, int], meant: str) -> float:
         return float(match[1].replace("_", "")) * units[unit]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not an amount of {meant}") from None
-
-
-def short(amount: int) -> str:
-    """Tokens with one decimal, as in `2.2k`."""
-    if amount < 1_000:
-        return str(amount)
-    return f"{amount / 1_000:.1f}k" if amount < 999_950 else f"{amount / 1_000_000:.1f}M"
-
-
-def rounded(amount: int) -> str:
-    """Tokens without decimals, as in `172k`."""
-    if amount < 1_000:
-        return str(amount)
-    return f"{amount / 1_000:.0f}k" if amount < 999_500 else f"{amount / 1_000_000:.3g}M"
 
 
 def sized(length: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
 
 from ebbtide import example
 from ebbtide.core.errors import BadRequest
@@ -12,26 +11,15 @@ from ebbtide.core.gauge import Readings
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
 from ebbtide.formats import Call
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.history import History, history_of
 from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled
 from ebbtide.fronts.cli.sources import STDIN, given, own_history
 from ebbtide.fronts.cli.stored import LAST, found, records_of
 from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.fronts.cli.usage import Window, parts_of
+from ebbtide.showing import Window, drawn, parts_of
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-_COLOURS = {
-    "system": "bright_black", "tools": "cyan", "user": "green", "assistant": "blue", "tool calls": "magenta",
-    "tool results": "yellow", "thinking": "bright_magenta", "images": "bright_cyan", "our stubs": "bright_green",
-    "other": "white", "messages": "bold", "unrecorded": "bright_black",
-    "buffer": "bright_black", "free": "bright_black",
-}  # fmt: skip
-_SIDE = 10
 
 
 def add(commands: Commands) -> None:
@@ -69,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         screen.show_json(_as_dict(window))
     else:
-        _draw(window, ascii_only=args.ascii or not screen.can_draw("⛁⛶⛝"))
+        for row in drawn(window, ascii_only=args.ascii or not screen.can_draw("⛁⛶⛝")):
+            screen.draw(screen.styled(*row))
     return 0
 
 
@@ -137,45 +126,6 @@ def _window(
         unrecorded=max(0, usage.prompt - estimate) if bare and usage else 0,
         messages=parts_of(view, scale),
     )
-
-
-def _draw(window: Window, *, ascii_only: bool) -> None:
-    used, buffer, free = "#x." if ascii_only else "⛁⛝⛶"
-    marks = {"buffer": buffer, "free": free}
-    cells = window.cells()
-    legend = _legend(window, used, buffer, free, "-" if ascii_only else "·")
-    rows: list[Text] = [screen.styled(("Context Usage", "bold"))]
-    for n in range(max(_SIDE, len(legend))):
-        here = cells[n * _SIDE : (n + 1) * _SIDE]
-        drawn = [(f"{marks.get(name, used)} ", _COLOURS[name]) for name in here] or [("  " * _SIDE, "")]
-        beside = legend[n] if n < len(legend) else []
-        rows.append(screen.styled(("  ", ""), *drawn, ("  ", ""), *beside))
-    for row in rows:
-        screen.draw(row)
-
-
-def _legend(window: Window, used: str, buffer: str, free: str, dot: str) -> list[list[tuple[str, str]]]:
-    share = round(window.share(window.tokens) * 100)
-    size = f"{amounts.rounded(window.tokens)}/{amounts.rounded(window.size)} tokens ({share}%)"
-    rows: list[list[tuple[str, str]]] = [[(f"{screen.line(window.model, 60)} {dot} {size}", "bold")], []]
-    rows.append([("Estimated usage by category", "italic")])
-
-    def entry(mark: str, colour: str, name: str, tokens: int, indent: str = "") -> None:
-        amount = f"{amounts.short(tokens)} tokens ({window.share(tokens):.1%})"
-        rows.append([(indent, ""), (f"{mark} ", _COLOURS[colour]), (f"{name}: ", ""), (amount, "dim")])
-
-    if window.unrecorded:
-        entry(used, "unrecorded", "System prompt and tools, not in the file", window.unrecorded)
-    else:
-        entry(used, "system", "System prompt", window.system)
-        entry(used, "tools", "System tools", window.tools)
-    entry(used, "messages", "Messages", window.conversation)
-    for name, tokens in window.messages:
-        entry(used, name, name.capitalize(), tokens, "  ")
-    entry(buffer, "buffer", "Autocompact buffer", window.buffer)
-    entry(free, "free", "Free space", window.free)
-    rows.append([(f"Context left until auto-compact: {window.context_left:.0%}", "dim")])
-    return rows
 
 
 def _as_dict(window: Window) -> dict[str, object]:

@@ -7,11 +7,13 @@ looks after NO_COLOR and pipes.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO, TypeVar
+
+from ebbtide.showing import line as line  # noqa: PLC0414  # for who has always found it here
+from ebbtide.showing import visible as visible  # noqa: PLC0414  # for who has always found it here
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -19,29 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# C0 but newline and tab, DEL, C1, marks and overrides of direction, line separators, halves of surrogate pairs, and the
-# invisible: zero-width characters, soft hyphens and tags, which hide words from people and not from models.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e0fff]"
-)
 _WIDE = 100_000  # columns: in a pipe a table is as wide as its cells
-
-
-def visible(text: str) -> str:
-    """With what a terminal would obey, or hide, written out as escapes."""
-    return _UNSEEN.sub(lambda found: _escaped(found[0]), text)
-
-
-def _escaped(one: str) -> str:
-    code = ord(one)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def line(text: str, width: int = 0) -> str:
-    """On one line, and not longer than `width` where that is given."""
-    flat = visible(" ".join(text[: 8 * width or None].split()))
-    return flat if not width or len(flat) <= width else flat[: width - 1] + "…"
 
 
 def say(message: str) -> None:

@@ -1,0 +1,203 @@
+"""What people are shown: text that a terminal will not obey, amounts, and what fills a window (R241).
+
+Pure, and below all fronts, because several show the same. The header of a window is what the provider billed where that
+is known; categories are estimates, so their sum may differ. The buffer is what lies beyond the level where the policy
+acts, and it gets only the cells that are left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ebbtide.core.types import Item
+from ebbtide.core.view import View
+
+# C0 but newline and tab, DEL, C1, marks and overrides of direction, line separators, halves of surrogate pairs, and the
+# invisible: zero-width characters, soft hyphens and tags, which hide words from people and not from models.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+
+
+def visible(text: str) -> str:
+    """With what a terminal would obey, or hide, written out as escapes."""
+    return _UNSEEN.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(one: str) -> str:
+    code = ord(one)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def line(text: str, width: int = 0) -> str:
+    """On one line, and not longer than `width` where that is given."""
+    flat = visible(" ".join(text[: 8 * width or None].split()))
+    return flat if not width or len(flat) <= width else flat[: width - 1] + "…"
+
+
+def short(amount: int) -> str:
+    """Tokens with one decimal, as in `2.2k`."""
+    if amount < 1_000:
+        return str(amount)
+    return f"{amount / 1_000:.1f}k" if amount < 999_950 else f"{amount / 1_000_000:.1f}M"
+
+
+def rounded(amount: int) -> str:
+    """Tokens without decimals, as in `172k`."""
+    if amount < 1_000:
+        return str(amount)
+    return f"{amount / 1_000:.0f}k" if amount < 999_500 else f"{amount / 1_000_000:.3g}M"
+
+
+# --- a window ----------------------------------------------------------------------------------------------------
+
+CELLS = 100
+
+MESSAGES = ("user", "assistant", "tool calls", "tool results", "thinking", "images", "our stubs", "other")
+"""The parts of a conversation, in the order they are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """One request, weighed."""
+
+    model: str
+    size: int
+    tokens: int
+    """Billed where known, else estimated."""
+    billed: bool
+    auto_at: int
+    """Where the policy acts by itself."""
+    system: int
+    tools: int
+    unrecorded: int
+    """What was billed beyond the estimate, where the recording has neither system prompt nor tools: they are it."""
+    messages: tuple[tuple[str, int], ...]
+    """Estimated tokens of each part that is there."""
+
+    @property
+    def conversation(self) -> int:
+        return sum(tokens for _, tokens in self.messages)
+
+    @property
+    def used(self) -> int:
+        return self.system + self.tools + self.unrecorded + self.conversation
+
+    @property
+    def buffer(self) -> int:
+        return max(0, self.size - self.auto_at)
+
+    @property
+    def free(self) -> int:
+        return max(0, self.size - self.used - self.buffer)
+
+    @property
+    def context_left(self) -> float:
+        """Share left until the policy acts (R051)."""
+        return max(0.0, 1 - self.tokens / self.auto_at) if self.auto_at else 0.0
+
+    def share(self, tokens: int) -> float:
+        return tokens / self.size
+
+    def cells(self) -> list[str]:
+        """The category of each cell: `system`, `tools`, `unrecorded`, a part of the messages, `free` or `buffer`."""
+        parts = [("system", self.system), ("tools", self.tools), ("unrecorded", self.unrecorded), *self.messages]
+        used = min(CELLS, max(round(self.share(self.used) * CELLS), 1 if self.used else 0))
+        buffer = min(round(self.share(self.buffer) * CELLS), CELLS - used)
+        drawn = [
+            name
+            for (name, _), n in zip(parts, _apportioned([t for _, t in parts], used), strict=True)
+            for _ in range(n)
+        ]
+        return [*drawn, *["free"] * (CELLS - used - buffer), *["buffer"] * buffer]
+
+
+def parts_of(view: View, scale: float) -> tuple[tuple[str, int], ...]:
+    """Tokens by part; `scale` is what the gauge makes of an estimated token."""
+    sums: dict[str, float] = {}
+    for entry in view.entries:
+        name = "our stubs" if view.is_ours(entry) else _part(entry)
+        sums[name] = sums.get(name, 0) + entry.tokens * scale
+    return tuple((name, round(sums[name])) for name in MESSAGES if name in sums)
+
+
+def _part(entry: Item) -> str:
+    if entry.kind == "text":
+        return entry.role if entry.role in ("user", "assistant") else "other"
+    named = {
+        "call": "tool calls",
+        "result": "tool results",
+        "thinking": "thinking",
+        "image": "images",
+        "document": "images",
+    }
+    return named.get(entry.kind, "other")
+
+
+def _apportioned(weights: Sequence[int], cells: int) -> list[int]:
+    """Whole cells by weight, the largest remainders first, so that they add up."""
+    total = sum(weights)
+    if not total:
+        return [0] * len(weights)
+    exact = [weight * cells / total for weight in weights]
+    whole = [int(one) for one in exact]
+    order = sorted(range(len(weights)), key=lambda n: whole[n] - exact[n])
+    for n in order[: cells - sum(whole)]:
+        whole[n] += 1
+    return whole
+
+
+# --- the grid ----------------------------------------------------------------------------------------------------
+
+Row = list[tuple[str, str]]
+"""Words and their styles, on one line."""
+
+_COLOURS = {
+    "system": "bright_black", "tools": "cyan", "user": "green", "assistant": "blue", "tool calls": "magenta",
+    "tool results": "yellow", "thinking": "bright_magenta", "images": "bright_cyan", "our stubs": "bright_green",
+    "other": "white", "messages": "bold", "unrecorded": "bright_black",
+    "buffer": "bright_black", "free": "bright_black",
+}  # fmt: skip
+_SIDE = 10
+
+
+def drawn(window: Window, *, ascii_only: bool = False) -> list[Row]:
+    """Ten by ten cells, and the table beside them."""
+    used, buffer, free = "#x." if ascii_only else "⛁⛝⛶"
+    marks = {"buffer": buffer, "free": free}
+    cells = window.cells()
+    legend = _legend(window, used, buffer, free, "-" if ascii_only else "·")
+    rows: list[Row] = [[("Context Usage", "bold")]]
+    for n in range(max(_SIDE, len(legend))):
+        here = cells[n * _SIDE : (n + 1) * _SIDE]
+        grid = [(f"{marks.get(name, used)} ", _COLOURS[name]) for name in here] or [("  " * _SIDE, "")]
+        beside = legend[n] if n < len(legend) else []
+        rows.append([("  ", ""), *grid, ("  ", ""), *beside])
+    return rows
+
+
+def _legend(window: Window, used: str, buffer: str, free: str, dot: str) -> list[Row]:
+    share = round(window.share(window.tokens) * 100)
+    size = f"{rounded(window.tokens)}/{rounded(window.size)} tokens ({share}%)"
+    rows: list[Row] = [[(f"{line(window.model, 60)} {dot} {size}", "bold")], []]
+    rows.append([("Estimated usage by category", "italic")])
+
+    def entry(mark: str, colour: str, name: str, tokens: int, indent: str = "") -> None:
+        amount = f"{short(tokens)} tokens ({window.share(tokens):.1%})"
+        rows.append([(indent, ""), (f"{mark} ", _COLOURS[colour]), (f"{name}: ", ""), (amount, "dim")])
+
+    if window.unrecorded:
+        entry(used, "unrecorded", "System prompt and tools, not in the file", window.unrecorded)
+    else:
+        entry(used, "system", "System prompt", window.system)
+        entry(used, "tools", "System tools", window.tools)
+    entry(used, "messages", "Messages", window.conversation)
+    for name, tokens in window.messages:
+        entry(used, name, name.capitalize(), tokens, "  ")
+    entry(buffer, "buffer", "Autocompact buffer", window.buffer)
+    entry(free, "free", "Free space", window.free)
+    rows.append([(f"Context left until auto-compact: {window.context_left:.0%}", "dim")])
+    return rows
