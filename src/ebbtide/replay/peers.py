@@ -1,0 +1,111 @@
+"""Other people's rules, written with our passes, so that they run on the same sessions.
+
+Rules only: what a peer's code does besides (its prompts, its bugs) is in `benchmarks/`, where the real packages run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from ebbtide.core.engine import Levels, Situation
+from ebbtide.core.stub import Stub
+from ebbtide.core.types import Ask, Edit
+from ebbtide.core.view import View
+from ebbtide.passes import clear_results, summarize
+from ebbtide.policy import PRESETS, Policy
+from ebbtide.policy.levels import LevelRule, beside_reply, shares
+from ebbtide.replay.arms import Arm, Engine, Making, Recorded, Untouched
+from ebbtide.replay.tape import Tape
+
+_NEVER = 10**9
+
+
+def _masked(_: Stub) -> str:
+    return "Old environment output: (omitted)"
+
+
+def _cleared(_: Stub) -> str:
+    return "[cleared to save context]"
+
+
+def _only_by_hand(window: int, _: int) -> Levels:
+    """Levels for rules that do not look at the window."""
+    return Levels(warning=_NEVER, soft=_NEVER, auto=_NEVER, hard=_NEVER, blocking=_NEVER, low=window)
+
+
+def _at(tokens: int, low: int) -> LevelRule:
+    """Act above so many tokens, in a small window above half of it."""
+
+    def rule(window: int, _: int) -> Levels:
+        auto = min(tokens, window // 2)
+        return Levels(warning=auto, soft=auto, auto=auto, hard=_NEVER, blocking=_NEVER, low=min(low, auto))
+
+    return rule
+
+
+masking = Policy(
+    name="masking",
+    levels=_only_by_hand,
+    usable=beside_reply,
+    always=(partial(clear_results, keep_results=10, min_tokens=0, never=frozenset(), stub=_masked),),
+)
+"""JetBrains and SWE-agent (arXiv 2508.21433): all observations but the newest 10 are masked, on every turn."""
+
+
+def _every_43(view: View, situation: Situation) -> Iterable[Edit | Ask]:
+    """A summary of all but the newest 10 turns, once 43 have gathered."""
+    if len(view.results) < 43 + 10:
+        return ()
+    return summarize(view, situation, keep_messages=20, keep_turns=_NEVER, keep_tokens=_NEVER)
+
+
+hybrid = Policy(
+    name="hybrid",
+    levels=_only_by_hand,
+    usable=beside_reply,
+    always=(*masking.always, _every_43),
+    overflow="summarize",
+)
+"""Masking, and a summary every 43 turns (the same paper)."""
+
+clear_tool_uses = Policy(
+    name="clear-tool-uses",
+    levels=_at(100_000, 0),
+    usable=beside_reply,
+    pressure=(partial(clear_results, keep_results=3, min_tokens=0, never=frozenset(), stub=_cleared),),
+)
+"""Anthropic's context editing with its defaults: above 100,000 tokens all results but the newest 3 are cleared."""
+
+lean = Policy(
+    name="lean",
+    levels=shares(warning=0.5, soft=0.5, auto=0.5, hard=0.95, low=0.25),
+    usable=beside_reply,
+    folds=(partial(summarize, keep_tokens=25_000, keep_turns=_NEVER),),
+    overflow="summarize",
+)
+"""Hermes: at half the window all but a tail of 25,000 tokens becomes an index of names, and can be searched."""
+
+PEERS = {policy.name: policy for policy in (masking, hybrid, clear_tool_uses, lean)}
+
+_SEARCHED = frozenset({"default", "lean"})
+"""Those whose model can search what left."""
+
+NAMES = ("raw", "recorded", *PRESETS, "default+model", *PEERS)
+
+
+def arm(name: str, window: int) -> Making:
+    """An arm by its name. A name may end with `+model`: then summaries are asked for, from the stand-in."""
+    if name == "raw":
+        return Untouched
+    if name == "recorded":
+        return Recorded
+    plain = name.removesuffix("+model")
+    policy: Policy | str = PEERS.get(plain, plain)
+    # Our own default folds without a model, as it does for a user who gives it none. The others cannot.
+    asks = plain not in ("default", "lean") or name != plain
+    return engine(policy, window, asks=asks, recall=plain in _SEARCHED)
+
+
+def engine(policy: Policy | str, window: int, *, asks: bool = False, recall: bool = True) -> Callable[[Tape], Arm]:
+    return lambda tape: Engine(tape, policy, window, asks, recall)

@@ -1,0 +1,160 @@
+"""Many recordings under many arms, on all cores or on a cluster. The results never depend on who was done first.
+
+A unit of work is one file under all arms: what is known of its messages is found out once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+
+from ebbtide.core.errors import BadRequest, EbbtideError
+from ebbtide.formats import load
+from ebbtide.replay.arms import Making
+from ebbtide.replay.peers import arm
+from ebbtide.replay.score import Point, Score, Scoring, calibration, uses
+from ebbtide.replay.tape import tapes
+
+Told = Callable[[int, int], None]
+"""Hears how many files are done, of how many."""
+
+
+def _to_nobody(done: int, of: int) -> None:
+    del done, of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On what terms a replay is made."""
+
+    arms: tuple[str, ...] = ("raw", "recorded", "default")
+    window: int = 200_000
+    ttl: float = 300.0
+    """Seconds for which the provider keeps a prefix."""
+    model: str = ""
+    """Prices and cache rules of this model instead of the recorded one."""
+    recalls: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """One file under all arms."""
+
+    path: str
+    format: str = ""
+    scores: dict[str, Score] = field(default_factory=dict)
+    points: dict[str, tuple[Point, ...]] = field(default_factory=dict)
+    """Of its longest conversation, for pictures."""
+    simulated: float = 0.0
+    """The recorded requests as we would have billed them, of the calls that have a bill."""
+    billed: float = 0.0
+    """What the same calls were billed, at the same prices."""
+    failed: str = ""
+    """Why there is no score."""
+
+
+def files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The files that the paths mean, folders looked through, in the order of their names."""
+    found: list[Path] = []
+    for given in map(Path, paths):
+        if given.is_dir():
+            found += sorted(one for one in given.rglob("*") if one.is_file() and _is_session(one))
+        elif given.exists():
+            found.append(given)
+        else:
+            raise BadRequest(f"there is no file {given}")
+    return list(dict.fromkeys(found))
+
+
+def _is_session(path: Path) -> bool:
+    kinds = {".jsonl", ".json", ".traj", ".txt"}
+    return path.suffix in kinds or (path.suffix == ".gz" and Path(path.stem).suffix in kinds)
+
+
+def play(path: str | os.PathLike[str], terms: Terms, more: dict[str, Making] | None = None) -> Played:
+    """One file under all arms, `more` beside those that go by name. A file that cannot be read is told, not raised."""
+    makings = {name: arm(name, terms.window) for name in terms.arms} | (more or {})
+    try:
+        recording = load(path)
+    except (EbbtideError, OSError, UnicodeError) as failed:
+        return Played(path=str(path), failed=str(failed))
+    scores = {name: Score() for name in makings}
+    points: dict[str, tuple[Point, ...]] = {}
+    simulated = billed = 0.0
+    longest = 0
+    for tape in tapes(recording, str(path), model=terms.model):
+        used = uses(tape)
+        ours, theirs = calibration(tape, terms.ttl)
+        simulated, billed = simulated + ours, billed + theirs
+        for name, making in makings.items():
+            scoring = Scoring(tape, making(tape), terms.window, terms.ttl, used, recalls=terms.recalls)
+            scores[name] = scores[name].plus(scoring.run())
+            if len(tape.takes) >= longest:
+                points[name] = tuple(scoring.points)
+        longest = max(longest, len(tape.takes))
+    return Played(
+        path=str(path), format=recording.format, scores=scores, points=points, simulated=simulated, billed=billed
+    )
+
+
+def replay(paths: Sequence[Path], terms: Terms, *, workers: int = 0, told: Told = _to_nobody) -> list[Played]:
+    """All files, on `workers` processes (0: as many as there are cores). `told` hears how many are done."""
+    workers = min(workers or os.cpu_count() or 1, len(paths)) or 1
+    if workers == 1:
+        return [_after(play(path, terms), n, len(paths), told) for n, path in enumerate(paths, 1)]
+    # Largest first, so that no core is left alone with one at the end.
+    order = sorted(range(len(paths)), key=lambda n: -paths[n].stat().st_size)
+    results: dict[int, Played] = {}
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting: dict[Future[Played], int] = {pool.submit(play, paths[n], terms): n for n in order}
+        for done in as_completed(waiting):
+            results[waiting[done]] = done.result()
+            told(len(results), len(paths))
+    return [results[n] for n in range(len(paths))]
+
+
+def _after(played: Played, n: int, of: int, told: Callable[[int, int], None]) -> Played:
+    told(n, of)
+    return played
+
+
+def on_ray(paths: Sequence[Path], terms: Terms, address: str, *, told: Told = _to_nobody) -> list[Played]:
+    """The same on a Ray cluster. Its machines must see the files under the same names."""
+    try:
+        import ray  # noqa: PLC0415 - an extra, and half a second
+    except ImportError as missing:
+        raise BadRequest("a replay on Ray needs the extra: pip install 'ebbtide[ray]'") from missing
+    ray.init(address=None if address == "local" else address, include_dashboard=False, log_to_driver=False)
+    try:
+        far = ray.remote(play)
+        order = sorted(range(len(paths)), key=lambda n: -paths[n].stat().st_size)
+        names = {far.remote(str(paths[n]), terms): n for n in order}
+        results: dict[int, Played] = {}
+        left = list(names)
+        while left:
+            done, left = ray.wait(left)
+            for one in done:
+                results[names[one]] = ray.get(one)
+            told(len(results), len(paths))
+    finally:
+        ray.shutdown()
+    return [results[n] for n in range(len(paths))]
+
+
+def totals(played: Iterable[Played]) -> dict[str, Score]:
+    """The sum of all scores by arm."""
+    whole: dict[str, Score] = {}
+    for one in played:
+        for name, score in one.scores.items():
+            whole[name] = whole.get(name, Score()).plus(score)
+    return whole
+
+
+def failures(played: Iterable[Played]) -> Iterator[tuple[str, str]]:
+    for one in played:
+        if one.failed:
+            yield one.path, one.failed
