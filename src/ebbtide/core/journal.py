@@ -88,16 +88,83 @@ class State:
 
 def fold(state: State, records: Iterable[Mapping[str, object]]) -> State:
     """The state after more records. Records of others, and of later versions, are passed over."""
+    run = _Run(state)
     for record in records:
-        step = _STEPS.get(str(record.get("kind"))) if record.get("type") == "ebb" else _foreign
-        if step is not None:
-            state = step(state, record)
-    return state
+        kind = record.get("kind") if record.get("type") == "ebb" else "message"
+        if kind == "turn":
+            run.turn(record)
+        elif kind == "usage":
+            run.usage(record)
+        elif kind == "message":
+            run = _Run(_cleared(run.state(), record)) if _CLEARED in record else run
+        elif (step := _STEPS.get(str(kind))) is not None:
+            run = _Run(step(run.state(), record))
+    return run.state()
+
+
+class _Run:
+    """Turns and their usage, one after the other. They are most of a log, and a new state for each would cost most."""
+
+    __slots__ = ("_calibration", "_counters", "_messages", "_open", "_sent", "_state", "_turns")
+
+    def __init__(self, state: State) -> None:
+        self._state, self._open = state, False
+
+    def state(self) -> State:
+        if not self._open:
+            return self._state
+        self._open = False
+        self._state = replace(
+            self._state,
+            sent=tuple(self._sent),
+            turns=self._turns,
+            messages=self._messages,
+            calibration=self._calibration,
+            counters=self._counters,
+        )
+        return self._state
+
+    def _begin(self) -> None:
+        state, self._open = self._state, True
+        self._sent, self._turns, self._messages = list(state.sent), state.turns, state.messages
+        self._calibration, self._counters = state.calibration, dict(state.counters)
+
+    def turn(self, record: Mapping[str, object]) -> None:
+        if not self._open:
+            self._begin()
+        sent = sent_from(record, self._sent[-1].prefix if self._sent else Chain())
+        del self._sent[: 1 - KEEP]
+        self._sent.append(sent)
+        self._turns += 1
+        self._messages = self._messages.grown(_int(record, "base"), list(map(str, _list(record, "add"))))
+        if not record.get("edited"):
+            self._count("skipped_count", 1)
+
+    def usage(self, record: Mapping[str, object]) -> None:
+        if not self._open:
+            self._begin()
+        usage = usage_out(record)
+        nth = len(self._sent) - 1 - (self._turns - _int(record, "turn"))
+        estimated = 0
+        if 0 <= nth < len(self._sent):
+            estimated = self._sent[nth].tokens
+            self._sent[nth] = replace(self._sent[nth], usage=usage)
+        raw = _int(record, "estimated")
+        if raw > 0 and usage.prompt > 0:
+            self._calibration = self._calibration.observe(_str(record, "model"), raw, usage.prompt)
+        self._count("total_input", usage.input)
+        self._count("total_output", usage.output)
+        self._count("total_cache_read", usage.cache_read)
+        self._count("total_cache_write", usage.cache_write)
+        self._count("estimated", estimated)
+
+    def _count(self, name: str, more: int) -> None:
+        self._counters[name] = self._counters.get(name, 0) + more
 
 
 def _plan(state: State, record: Mapping[str, object]) -> State:
-    edits = tuple(edit_from(one) for one in _list(record, "edits"))
-    batch = Batch(id=_str(record, "id"), edits=edits, at=_float(record, "at"), turn=_int(record, "turn"), record=record)
+    batch = batch_from(record)
+    edits = batch.edits
     taken = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
     saved = sum(edit.saved for edit in edits)
     folded, stalled = _after_fold(state, record, edits)
@@ -112,6 +179,11 @@ def _plan(state: State, record: Mapping[str, object]) -> State:
     )
 
 
+def batch_from(record: Mapping[str, object]) -> Batch:
+    edits = tuple(edit_from(one) for one in _list(record, "edits"))
+    return Batch(id=_str(record, "id"), edits=edits, at=_float(record, "at"), turn=_int(record, "turn"), record=record)
+
+
 def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit]) -> tuple[int | None, int]:
     if not any(edit.by in FOLDS for edit in edits):
         return state.folded, state.stalled
@@ -119,14 +191,18 @@ def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit
     return after, state.stalled + 1 if before - after < before // 20 else 0
 
 
-def _answer(state: State, record: Mapping[str, object]) -> State:
+def answer_from(record: Mapping[str, object]) -> Answer:
     way: Way = (
         "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
     )
     names = ("key", "first", "last", "text", "analysis", "failed")
-    answer = Answer(way=way, **{name: _str(record, name) for name in names})
+    return Answer(way=way, **{name: _str(record, name) for name in names})
+
+
+def _answer(state: State, record: Mapping[str, object]) -> State:
+    answer = answer_from(record)
     newest = dict(list(state.answers.items())[-(ANSWERS - 1) :])
-    asked = way != "live" and record.get("asked", True) is True
+    asked = answer.way != "live" and record.get("asked", True) is True
     return replace(
         state,
         answers={**newest, answer.key: answer},
@@ -192,61 +268,29 @@ def _regrown_from(standing: Sequence[Batch], undone: Sequence[str], state: State
     return _int(folds[-1].record, "tokens_after") if folds else None
 
 
-def _turn(state: State, record: Mapping[str, object]) -> State:
-    before = state.sent[-1].prefix if state.sent else Chain()
-    links = Chain(before) if not isinstance(before, Chain) else before
-    sent = Sent(
+def sent_from(record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None) -> Sent:
+    """What went out; `before` is the prefix of the request before, which the record goes on from."""
+    links = before if isinstance(before, Chain) else Chain(before)
+    return Sent(
         at=_float(record, "at"),
         model=_str(record, "model"),
         system=_str(record, "system"),
         tools=_str(record, "tools"),
         prefix=links.grown(_int(record, "out_base"), list(map(str, _list(record, "out_add")))),
         tokens=_int(record, "tokens"),
+        usage=usage,
         marks=tuple(map(int, map(str, _list(record, "marks")))),
         ttl=_float(record, "ttl", 300.0),
     )
-    messages = state.messages.grown(_int(record, "base"), list(map(str, _list(record, "add"))))
-    return replace(
-        state,
-        sent=(*state.sent[-(KEEP - 1) :], sent),
-        turns=state.turns + 1,
-        messages=messages,
-        counters=state.counters if record.get("edited") else _add(state.counters, skipped_count=1),
-    )
 
 
-def _usage(state: State, record: Mapping[str, object]) -> State:
-    usage = usage_out(record)
-    back = state.turns - _int(record, "turn")
-    sent = state.sent
-    estimated = 0
-    if 0 <= back < len(sent):
-        nth = len(sent) - 1 - back
-        estimated = sent[nth].tokens
-        sent = (*sent[:nth], replace(sent[nth], usage=usage), *sent[nth + 1 :])
-    calibration = state.calibration
-    raw = _int(record, "estimated")
-    if raw > 0 and usage.prompt > 0:
-        calibration = calibration.observe(_str(record, "model"), raw, usage.prompt)
-    return replace(
-        state,
-        sent=sent,
-        calibration=calibration,
-        counters=_add(
-            state.counters,
-            total_input=usage.input,
-            total_output=usage.output,
-            total_cache_read=usage.cache_read,
-            total_cache_write=usage.cache_write,
-            estimated=estimated,
-        ),
-    )
+_CLEARED = "microcompactMetadata"
 
 
-def _foreign(state: State, record: Mapping[str, object]) -> State:
+def _cleared(state: State, record: Mapping[str, object]) -> State:
     """A message record, ours or Claude Code's own. What Claude Code cleared itself is remembered (R149)."""
-    told = record.get("microcompactMetadata")
-    if told is None or not isinstance(told, Mapping):
+    told = record.get(_CLEARED)
+    if not isinstance(told, Mapping):
         return state
     cleared = {one for one in _list(told, "compactedToolIds") if isinstance(one, str)}
     count = len(cleared) + len(_list(told, "clearedAttachmentUUIDs"))
@@ -257,8 +301,6 @@ _STEPS = {
     "plan": _plan,
     "undo": _undo,
     "redo": _redo,
-    "turn": _turn,
-    "usage": _usage,
     "answer": _answer,
     "limit": _limit,
     "child": _child,
@@ -321,8 +363,12 @@ def _item_from(record: object) -> Item:
 
 
 def usage_out(record: Mapping[str, object]) -> Usage:
-    names = ("input", "cache_read", "cache_write", "output")
-    return Usage(**{name: max(0, _int(record, name)) for name in names})
+    return Usage(
+        input=max(0, _int(record, "input")),
+        cache_read=max(0, _int(record, "cache_read")),
+        cache_write=max(0, _int(record, "cache_write")),
+        output=max(0, _int(record, "output")),
+    )
 
 
 def _add(counters: Mapping[str, int], **more: int) -> Mapping[str, int]:

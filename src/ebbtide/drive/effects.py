@@ -10,10 +10,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
+from ebbtide.core.checkpoint import FORM
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Blob
 from ebbtide.drive.consulting import Advisers, Consult, Heard
-from ebbtide.store import Log, Position, Reading, Record
+from ebbtide.store import Log, Position, Reading, Record, Take
 
 T = TypeVar("T")
 
@@ -22,6 +23,8 @@ class Load(NamedTuple):
     """Take the lock and read what others appended. The answer is a `Reading`, or None if the lock is not to be had."""
 
     position: Position | None
+    take: Take
+    """At first all that a log holds goes here, and the reading has no records."""
 
 
 class Save(NamedTuple):
@@ -37,11 +40,18 @@ class Append(NamedTuple):
     at: float
 
 
+class Remember(NamedTuple):
+    """What the log comes to up to here, so that resuming need not read all of it. There is no answer: it may fail."""
+
+    records: Sequence[Record]
+    position: Position
+
+
 class Release(NamedTuple):
     """Nothing to commit."""
 
 
-Effect = Load | Save | Append | Release | Consult
+Effect = Load | Save | Append | Remember | Release | Consult
 Outcome = Reading | Position | Heard | str | None
 Steps = Generator[Effect, Outcome, T]
 
@@ -79,22 +89,26 @@ class Performer:
     def __call__(self, effect: Effect) -> Outcome:
         match effect:
             case Load():
-                return self._load(effect.position)
+                return self._load(effect)
             case Save():
                 return self._save(effect.blob)
             case Append():
                 return self._append(effect)
+            case Remember():
+                self.log.remember(effect.records, effect.position, FORM)
+                return None
             case Release():
                 self.held.close()
                 return None
             case Consult():
                 return None
 
-    def _load(self, position: Position | None) -> Reading | None:
+    def _load(self, effect: Load) -> Reading | None:
         try:
             if not self.held.take(self.log.locked()):
                 return None
-            return self.log.read() if position is None else self.log.since(position)
+            position = effect.position
+            return self.log.resume(effect.take, FORM) if position is None else self.log.since(position)
         except StoreError:
             return None
 

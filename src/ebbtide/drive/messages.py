@@ -31,6 +31,15 @@ class Transcript:
             if isinstance(ids, list) and record.get("uuid"):
                 self.known[_key(record.get("parentUuid"), ids)] = str(record["uuid"])
 
+    def as_record(self) -> Record:
+        """All that it knows, for `recollect`."""
+        return {"type": "ebb", "kind": "known", "uuids": self.known}
+
+    def recollect(self, record: Mapping[str, object]) -> None:
+        uuids = record.get("uuids")
+        if isinstance(uuids, dict):
+            self.known |= uuids
+
     def advance(self, request: Request, now: float) -> list[Record]:
         """Records for the messages of this request that the log does not have yet."""
         same = min(request.body.same, len(self.path))

@@ -25,12 +25,13 @@ from ebbtide.drive.accounts import composition, noted, notes_of, own_marks, plan
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Moment, steps_of
-from ebbtide.drive.effects import Append, Effect, Load, Outcome, Release, Save, Steps
+from ebbtide.drive.effects import Append, Effect, Load, Outcome, Release, Remember, Save, Steps
 from ebbtide.drive.events import told_of
 from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
 from ebbtide.drive.projection import Projection, marked, project
 from ebbtide.drive.report import Event, Listener, Prepared, Report, account
+from ebbtide.drive.resuming import Checkpoints, Known
 from ebbtide.policy import Policy
 from ebbtide.store import Log, Position, Reading, Record
 from ebbtide.wire import WIRES
@@ -70,6 +71,7 @@ class Session:
     _projection: Projection | None = None
     _transcript: Transcript = field(init=False)
     _unsaved: list[Record] = field(default_factory=list)
+    _checkpoints: Checkpoints = field(default_factory=Checkpoints)
     _ours: set[str] = field(default_factory=set)
     _failed: bool = False
     _last_budget: Budget | None = None
@@ -127,9 +129,10 @@ class Session:
         """Plan, and where the plan asks, ask with the lock given back and plan again with what is known then."""
         told = False
         for left in range(_ROUNDS, -1, -1):
-            loaded = yield Load(self._position)
+            known = Known(self.state, self._transcript, self._checkpoints)
+            loaded = yield Load(self._position, known.take)
             if isinstance(loaded, Reading):
-                request = self._absorb(loaded, body, request, now)
+                request = self._absorb(loaded, known, body, request, now)
             view = self._folded(request)
             last, self._projection = self._projection, None
             self._projection = project(request, view, last)
@@ -173,14 +176,13 @@ class Session:
         path = self.log.path("x") if self.kept else ""
         return path.removesuffix("/tool-results/x") + ".jsonl" if path.endswith("/tool-results/x") else ""
 
-    def _absorb(self, loaded: Reading, body: Any, request: Request, now: float) -> Request:
+    def _absorb(self, loaded: Reading, known: Known, body: Any, request: Request, now: float) -> Request:
         """Take in what this process has not seen: at first all, later what others appended."""
         first, self._position = self._position is None, loaded.position
-        if not loaded.records:
+        known.take(loaded.records)
+        before, self.state = self.state, known.state
+        if self.state is before:
             return request
-        before = self.state
-        self.state = fold(self.state, loaded.records)
-        self._transcript.absorb(loaded.records)
         if self.state.edits is before.edits and self.state.stays == before.stays and not first:
             return request
         self._ours |= own_marks(request.wire, self.state.edits)
@@ -321,13 +323,17 @@ class Session:
         """Append the turn. What could not be written is kept and goes with the next."""
         self.state = fold(self.state, records)
         if not may_edit:
+            self._checkpoints.sound = False
             self._unsaved += [record for record in records if record.get("kind") != "turn"]
             yield Release()
             return []
         answer = yield Append([*self._unsaved, *records], now)
         if isinstance(answer, Position):
             self._position, self._unsaved = answer, []
+            if self._checkpoints.due(answer):
+                yield Remember(self._checkpoints.made(self.state, self._transcript, answer), answer)
             return []
+        self._checkpoints.sound = False
         self._unsaved += records
         return [f"not saved yet: {answer}"]
 
@@ -480,11 +486,12 @@ class Session:
         ]
 
     def _catch_up(self) -> Generator[Effect, Outcome, None]:
-        loaded = yield Load(self._position)
+        known = Known(self.state, self._transcript, self._checkpoints)
+        loaded = yield Load(self._position, known.take)
         if isinstance(loaded, Reading):
             self._position = loaded.position
-            self.state = fold(self.state, loaded.records)
-            self._transcript.absorb(loaded.records)
+            known.take(loaded.records)
+            self.state = known.state
 
     def _settle(self, records: list[Record], now: float, *, locked: bool = False) -> Generator[Effect, Outcome, None]:
         if not locked:

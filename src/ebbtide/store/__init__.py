@@ -12,7 +12,7 @@ from ebbtide.store.collect import Sweep, gc
 from ebbtide.store.contract import BlobInfo, Log, Reader, SessionInfo, Store
 from ebbtide.store.directory import DirectoryStore
 from ebbtide.store.files import Files
-from ebbtide.store.lines import Damage, Position, Reading, Record
+from ebbtide.store.lines import Damage, Position, Reading, Record, Take
 from ebbtide.store.memory import MemoryStore, PrivateLog
 from ebbtide.store.records import message_record, record_uuid, summary_record, thread
 from ebbtide.store.verify import Verification, verify
@@ -32,6 +32,7 @@ __all__ = [
     "SessionInfo",
     "Store",
     "Sweep",
+    "Take",
     "Verification",
     "gc",
     "message_record",

@@ -20,6 +20,7 @@ from ebbtide.store.folder import TEMPORARY, Tree, read_chunks, read_whole, telli
 from ebbtide.store.lines import header_of
 from ebbtide.store.lock import SessionLock
 from ebbtide.store.log import PROJECTS, RESULTS, blobs_in
+from ebbtide.store.memo import SUFFIX
 from ebbtide.store.names import INDEX
 
 GRACE = 86_400.0  # seconds, a day: no turn lasts that long between putting a blob and recording who names it
@@ -55,14 +56,15 @@ class _Session:
     ours: bool
     """Begun by us: our header, or, where the log is gone, our lock file."""
     log: _File | None
-    torn: tuple[_File, ...]
+    beside: tuple[_File, ...]
+    """Torn tails, and what resuming goes by."""
     blobs: tuple[_File, ...]
     leftovers: tuple[_File, ...]
     """Half-written results."""
 
     @property
     def bytes(self) -> int:
-        files = [*self.torn, *self.blobs, *self.leftovers, *([self.log] if self.log else [])]
+        files = [*self.beside, *self.blobs, *self.leftovers, *([self.log] if self.log else [])]
         return sum(file.bytes for file in files)
 
     @property
@@ -129,7 +131,7 @@ def _session(tree: Tree, folder: int, place: tuple[str, ...], stem: str, files: 
         stem=stem,
         ours=header_of(first) is not None if log else f"{stem}.lock" in files,
         log=log,
-        torn=tuple(file for name, file in files.items() if name.startswith(f"{stem}.torn-")),
+        beside=tuple(file for name, file in files.items() if name.startswith(f"{stem}.torn-") or name == stem + SUFFIX),
         blobs=tuple(blobs),
         leftovers=tuple(leftovers),
     )
@@ -170,7 +172,7 @@ def _sweep(tree: Tree, session: _Session, whole: bool, spare: set[tuple[str, ...
     blobs = [b for b in session.blobs if whole or now - b.modified > GRACE]
     blobs = [b for b in blobs if (*session.place, session.stem, b.name) not in spare]
     blobs += [file for file in session.leftovers if now - file.modified > GRACE]
-    logs = [session.log, *session.torn] if whole and session.log else []
+    logs = [session.log, *session.beside] if whole and session.log else []
     if not blobs and not logs:
         return Sweep()
     if not dry_run and not _remove(tree, session, logs, blobs):

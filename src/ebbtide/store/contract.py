@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from ebbtide.store.lines import STORE, Position, Reading, Record
+from ebbtide.store.lines import STORE, Position, Reading, Record, Take
 from ebbtide.store.records import timestamp
 
 WAIT = 10.0
@@ -45,6 +45,14 @@ class Reader(Protocol):
 
     def read(self) -> Reading: ...
 
+    def resume(self, take: Take, form: str = "") -> Reading:
+        """What one needs who goes on with the session: given to `take` in order, some records at a time.
+
+        What `remember` was given under the same form, if it still is of this log, and then what the log got since. Of
+        messages of ours only `parentUuid`, `uuid` and `ebbids`. The reading that is returned has no records.
+        """
+        ...
+
     def since(self, position: Position) -> Reading:
         """What was appended after `position`, by whomever. Costs one stat where nothing was."""
         ...
@@ -74,6 +82,10 @@ class Log(Reader, Protocol):
 
     def locked(self, timeout: float = WAIT) -> AbstractContextManager[bool]:
         """For reading the tail, planning and committing as one. False: not taken; replay, and make no edits."""
+        ...
+
+    def remember(self, records: Sequence[Record], position: Position, form: str) -> None:
+        """What the log comes to up to a position, instead of all before it. Derived: it may be lost or ignored."""
         ...
 
     def put(self, name: str, text: str) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -94,22 +94,39 @@ def encode(records: Sequence[Record], start: Position) -> tuple[bytes, Position]
     return data, end
 
 
+Take = Callable[[list[Record]], None]
+"""Is given the records of a log some at a time, in order, and may keep what it needs of them."""
+_HANDFUL = 256
+"""Records that a `Take` is given at once: some hundred kilobytes."""
+
+
 def scan(chunks: Iterable[bytes], start: Position) -> Reading:
     """Read on from a position. It stops before a commit that is not whole, which it reports as torn."""
-    state = _Scan(start)
+    state = _Scan(start, _parse)
     for raw, whole in _lines(chunks):
         if whole:
             state.line(raw)
         else:
             state.finish(raw)
-    return Reading(
-        records=state.records,
-        position=state.settled,
-        damage=tuple(state.damage),
-        header=state.header,
-        blobs=state.blobs,
-        unchecked=state.unchecked,
-    )
+    return state.reading()
+
+
+def skim(chunks: Iterable[bytes], start: Position, take: Take) -> Reading:
+    """As `scan`, with the same checks, for one who goes on with a session: bounded in memory, whatever was said.
+
+    Of a message of ours only its place in the tree is told (`parentUuid`, `uuid`, `ebbids`), not its words. `take` gets
+    the records, and the reading that is returned has none.
+    """
+    state = _Scan(start, _place)
+    for raw, whole in _lines(chunks):
+        if whole:
+            state.line(raw)
+        else:
+            state.finish(raw)
+        if not whole or len(state.records) >= _HANDFUL:
+            take(state.records)
+            state.records = []
+    return state.reading()
 
 
 def header_of(start: bytes) -> Record | None:
@@ -125,19 +142,26 @@ def ends_whole(tail: bytes) -> bool:
     return tail[-1:] == b"\n" and not (found and found[2] == b"+")
 
 
+def sum_at_end(tail: bytes) -> str:
+    """The own sum of the line that these bytes end with, if it is one of ours and ends a commit; else empty."""
+    found = _TRAILER.fullmatch(tail[:-1][-_TRAILER_BYTES:])
+    return found[3].decode() if found and found[2] == b"." and tail[-1:] == b"\n" else ""
+
+
 class _Scan:
-    def __init__(self, start: Position) -> None:
+    def __init__(self, start: Position, parse: Callable[[bytes], Record | None]) -> None:
         self.records: list[Record] = []
         self.damage: list[Damage] = []
         self.header: Record | None = None
         self.blobs: dict[str, str] = {}
         self.unchecked = 0
-        self.settled = start
+        self._parse = parse
+        self._settled = (start.offset, start.lines, start.sum.encode())
         self._offset, self._count, self._chain = start.offset, start.lines, start.sum.encode()
         self._sound = True
         """False after a damaged line: that the next one does not link to it is then no news."""
-        self._group: list[tuple[Damage | None, Record | None]] = []
-        """Lines of the commit being read, each with what to report should it never end; None for another program's."""
+        self._group: list[tuple[_Line | None, Record | None]] = []
+        """Lines of the commit being read, each with its place should it never end; None for another program's."""
         self._closed = False
         """The last line was too damaged to say whether it ended the commit; if a line of ours follows, it did."""
         self._doubted = False
@@ -145,44 +169,54 @@ class _Scan:
         commit had not ended; if not, it came in later."""
 
     def line(self, raw: bytes) -> None:
-        found = _TRAILER.fullmatch(raw[-_TRAILER_BYTES:])
+        found = _TRAILER.fullmatch(raw, max(0, len(raw) - _TRAILER_BYTES))
         if found:
             self._signed(raw, *found.groups())
         else:
             self._unsigned(raw)
 
+    def reading(self) -> Reading:
+        offset, lines, chain = self._settled
+        return Reading(
+            records=self.records,
+            position=Position(offset=offset, lines=lines, sum=chain.decode()),
+            damage=tuple(self.damage),
+            header=self.header,
+            blobs=self.blobs,
+            unchecked=self.unchecked,
+        )
+
     def finish(self, rest: bytes) -> None:
         self._decide(self._doubted)
-        raw = b"".join(note.raw + b"\n" for note, _ in self._group if note) + rest
+        raw = b"".join(line[2] + b"\n" for line, _ in self._group if line) + rest
         if not raw:
             return
-        self.damage.append(
-            Damage(
-                kind="torn",
-                line=self.settled.lines + 1,
-                offset=self.settled.offset,
-                reason=f"the last write was cut short: {len(raw)} bytes belong to no whole commit",
-                raw=raw,
-            )
-        )
+        offset, lines, _ = self._settled
+        reason = f"the last write was cut short: {len(raw)} bytes belong to no whole commit"
+        self.damage.append(Damage(kind="torn", line=lines + 1, offset=offset, reason=reason, raw=raw))
 
     def _signed(self, raw: bytes, before: bytes, mark: bytes, own: bytes) -> None:
         intact = _sum(before, mark, raw[:-_TRAILER_BYTES]) == own
-        self._decide(self._doubted and intact and before == self._chain)
-        record = _parse(raw) if intact else None
-        if not intact:
-            self._report("altered", "the checksum does not match the line", raw)
-        elif record is None:
-            self._report("unreadable", "the line is not a JSON object that can be read", raw)
-        elif before != self._chain and self._sound:
-            self._report("gap", "lines before this one are missing, changed or out of place", raw)
-        unfinished = self._note("unfinished", "the commit it belongs to was never finished", raw)
-        self._group.append((unfinished, record))
+        if self._closed or self._doubted:
+            self._decide(self._doubted and intact and before == self._chain)
+        record = self._parse(raw) if intact else None
+        if record is None or before != self._chain:
+            self._suspect(raw, intact, record is not None)
+        self._group.append(((self._count + 1, self._offset, raw), record))
         self._step(raw, own, sound=intact)
         self._closed = not intact  # the mark may be what was altered
         if mark == b".":
             self._flush()
-            self._settle()
+            self._settled = (self._offset, self._count, self._chain)
+
+    def _suspect(self, raw: bytes, intact: bool, readable: bool) -> None:
+        """A line of ours that is altered, cannot be read, or does not link to the one before."""
+        if not intact:
+            self._report("altered", "the checksum does not match the line", raw)
+        elif not readable:
+            self._report("unreadable", "the line is not a JSON object that can be read", raw)
+        elif self._sound:
+            self._report("gap", "lines before this one are missing, changed or out of place", raw)
 
     def _unsigned(self, raw: bytes) -> None:
         record = None if _nearly_ours(raw) else _parse(raw)
@@ -190,10 +224,9 @@ class _Scan:
         if not foreign:
             kind: Kind = "unreadable" if record is None else "altered"
             self._report(kind, "the line is neither one that we wrote nor a JSON object", raw)
-            unfinished = self._note("unfinished", "the commit it belongs to was never finished", raw)
             self._closed = bool(self._group)
             if self._group:
-                self._group.append((unfinished, None))
+                self._group.append(((self._count + 1, self._offset, raw), None))
         else:
             self.unchecked += 1
             self._doubted = bool(self._group)
@@ -202,17 +235,17 @@ class _Scan:
                 self._flush()
         self._step(raw, _sum(self._chain, b"?", raw), sound=foreign)
         if not self._group:
-            self._settle()
+            self._settled = (self._offset, self._count, self._chain)
 
     def _decide(self, unfinished: bool) -> None:
         """Whether the lines of a commit that has no readable last line count."""
         if not self._closed and not self._doubted:
             return
         if unfinished:
-            self.damage += [note for note, record in self._group if note and record is not None]
-            self._group = [(note, record) for note, record in self._group if note is None]
+            self.damage += [_unfinished(line) for line, record in self._group if line and record is not None]
+            self._group = [(line, record) for line, record in self._group if line is None]
         self._flush()
-        self._settle()
+        self._settled = (self._offset, self._count, self._chain)
 
     def _flush(self) -> None:
         for ours, record in self._group:
@@ -235,20 +268,23 @@ class _Scan:
         self._offset, self._count = self._offset + len(raw) + 1, self._count + 1
         self._chain, self._sound = chain, sound
 
-    def _settle(self) -> None:
-        self.settled = Position(offset=self._offset, lines=self._count, sum=self._chain.decode())
-
-    def _note(self, kind: Kind, reason: str, raw: bytes) -> Damage:
-        return Damage(kind=kind, line=self._count + 1, offset=self._offset, reason=reason, raw=raw)
-
     def _report(self, kind: Kind, reason: str, raw: bytes) -> None:
-        self.damage.append(self._note(kind, reason, raw))
+        found = Damage(kind=kind, line=self._count + 1, offset=self._offset, reason=reason, raw=raw)
+        self.damage.append(found)
+
+
+_Line = tuple[int, int, bytes]
+"""Its number, where it begins, and its bytes."""
+
+
+def _unfinished(line: _Line) -> Damage:
+    number, offset, raw = line
+    reason = "the commit it belongs to was never finished"
+    return Damage(kind="unfinished", line=number, offset=offset, reason=reason, raw=raw)
 
 
 def _sum(before: bytes, mark: bytes, body: bytes) -> bytes:
-    digest = hashlib.blake2b(before + mark, digest_size=8)
-    digest.update(body)
-    return digest.hexdigest().encode()
+    return hashlib.blake2b(before + mark + body, digest_size=8).hexdigest().encode()
 
 
 def _nearly_ours(raw: bytes) -> bool:
@@ -313,15 +349,39 @@ def _dump_huge(record: Record) -> str:
     return text
 
 
+_DECODE = json.JSONDecoder().decode
+
+
 def _parse(raw: bytes) -> Record | None:
     try:
         text = raw.decode()
-        value = json.loads(text)
+        value = _DECODE(text)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         return None
     except ValueError:  # an integer over Python's limit for decimal literals
         value = json.loads(text, parse_int=_long_int)
     return value if isinstance(value, dict) else None
+
+
+_FIRST = re.compile(rb'\{"parentUuid":(?:null|"([0-9a-f-]{36})"),')
+_IDS = b',"ebbids":['
+_LAST = re.compile(
+    rb',"ebbids":\[((?:"[\w.-]+",?)*)\](?:,"ebbwire":"\w+")?,"uuid":"([0-9a-f-]{36})","timestamp":"[^"\\]*",'
+)
+
+
+def _place(raw: bytes) -> Record | None:
+    """A message of ours without its words, which need not be read for that; any other record whole.
+
+    The keys that we put last are read from the end. That they are the record's own follows from the grammar: no brace
+    is between them and the record's last one, and no quote stands bare inside a string.
+    """
+    first = _FIRST.match(raw)
+    last = _LAST.fullmatch(raw, raw.rfind(_IDS), len(raw) - _TRAILER_BYTES) if first else None
+    if first is None or last is None or b'"microcompactMetadata"' in raw:
+        return _parse(raw)
+    ids = last[1].decode().replace('"', "").split(",") if last[1] else []
+    return {"parentUuid": first[1].decode() if first[1] else None, "uuid": last[2].decode(), "ebbids": ids}
 
 
 def _long_int(digits: str) -> int:

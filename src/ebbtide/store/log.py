@@ -17,8 +17,9 @@ from ebbtide.store.catalog import refresh
 from ebbtide.store.contract import WAIT, BlobInfo, blob_bytes, blob_records, blob_sum, header
 from ebbtide.store.files import APPEND
 from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling, write_all, write_new
-from ebbtide.store.lines import TAIL, Position, Reading, Record, encode, ends_whole, header_of, scan
+from ebbtide.store.lines import TAIL, Position, Reading, Record, Take, encode, ends_whole, header_of, scan, skim
 from ebbtide.store.lock import SessionLock
+from ebbtide.store.memo import Recollection, keep, recollect
 from ebbtide.store.names import blob_name, project_slug, session_stem
 
 RESULTS = "tool-results"
@@ -55,6 +56,24 @@ class DirectoryLog:
                 raise StoreError(f"{self._path} is shorter than it was: {length} bytes, {position.offset} were read")
             with self._tree.folder(*self._place) as folder:
                 return self._scan(folder, position)
+
+    def resume(self, take: Take, form: str = "") -> Reading:
+        with telling(f"read {self._path}"):
+            if not self._length():
+                return Reading()
+            with self._tree.folder(*self._place) as folder:
+                known = recollect(self._tree, self._stem, folder, form) if form else None
+                if known is not None:
+                    take(known.records)
+                    self._sums |= known.sums
+                start = known.position if known else Position()
+                chunks = read_chunks(self._files, self._name, folder, offset=start.offset)
+                return self._known(skim(chunks, start, take))
+
+    def remember(self, records: Sequence[Record], position: Position, form: str) -> None:
+        # Derived: the log is whole without it.
+        with suppress(OSError, StoreError), self._tree.folder(*self._place) as folder:
+            keep(self._tree, self._stem, folder, Recollection(form, position, self._sums, list(records)))
 
     def commit(self, records: Sequence[Record], *, at: float) -> Position:
         with telling(f"write to {self._path}"), self._held():
@@ -164,8 +183,12 @@ class DirectoryLog:
             return 0
 
     def _scan(self, folder: int, start: Position) -> Reading:
-        reading = scan(read_chunks(self._files, self._name, folder, offset=start.offset), start)
+        return self._known(scan(read_chunks(self._files, self._name, folder, offset=start.offset), start))
+
+    def _known(self, reading: Reading) -> Reading:
+        """What was read and checked up to here need not be read again before the next commit."""
         self._sums |= reading.blobs
+        self._end = reading.position
         return reading
 
     def _settle(self, folder: int) -> tuple[Position, bytes]:
@@ -176,7 +199,6 @@ class DirectoryLog:
         if not length:
             return Position(), b""
         reading = self._scan(folder, known if length > known.offset else Position())
-        self._end = reading.position
         tail = b"".join(read_chunks(self._files, self._name, folder, offset=reading.position.offset))
         return self._mend(folder, reading.position, tail) if tail else (reading.position, b"")
 

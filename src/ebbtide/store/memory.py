@@ -10,7 +10,7 @@ from ebbtide.core.errors import StoreError
 from ebbtide.store.contract import WAIT, BlobInfo, SessionInfo, blob_bytes, blob_records, blob_sum, header
 from ebbtide.store.fork import fork_log
 from ebbtide.store.index import describe
-from ebbtide.store.lines import Position, Reading, Record, encode, scan
+from ebbtide.store.lines import Position, Reading, Record, Take, encode, scan
 from ebbtide.store.names import blob_name
 
 
@@ -53,6 +53,15 @@ class MemoryLog:
 
     def read(self) -> Reading:
         return self.since(Position())
+
+    def resume(self, take: Take, form: str = "") -> Reading:
+        del form
+        reading = self.read()
+        take(reading.records)
+        return replace(reading, records=[])
+
+    def remember(self, records: Sequence[Record], position: Position, form: str) -> None:
+        """Nobody resumes what dies with the process."""
 
     def since(self, position: Position) -> Reading:
         with self._kept.mutex:

@@ -87,9 +87,12 @@ class Calibration:
         weight = min(estimated, _MOST_WEIGHT)
         mass = min(_MOST_MASS, known.mass + weight)
         log = known.log + max(-_STEP, min(_STEP, off)) * weight / (known.mass + weight)
-        others = {name: seen for name, seen in self.models.items() if name != model[:_NAME]}
-        kept = list(others.items())[-(_MODELS - 1) :]
-        return Calibration(models={**dict(kept), model[:_NAME]: Learned(log=log, mass=mass)})
+        models = dict(self.models)
+        models.pop(model[:_NAME], None)
+        models[model[:_NAME]] = Learned(log=log, mass=mass)
+        if len(models) > _MODELS:
+            del models[next(iter(models))]
+        return Calibration(models=models)
 
     def as_dict(self) -> dict[str, list[float]]:
         return {name: [seen.log, seen.mass] for name, seen in self.models.items()}

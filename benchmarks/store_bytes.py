@@ -1,0 +1,115 @@
+"""How much disk a message takes: `python benchmarks/store_bytes.py [--data ../shared/data] [--sessions N] [--json]`.
+
+Every recorded session is lived through once more, one request after the other, as if its client had never compacted:
+window of 200,000 tokens, the default policy, a directory store. Counted are all bytes of all files but the search
+index, over the messages in the logs. No usage is reported back: what was billed then was billed for other requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ebbtide
+from ebbtide.core.errors import EbbtideError
+
+WINDOW = 200_000
+PROMISED = 4096
+"""Bytes a message."""
+
+
+def recordings(data: Path) -> list[Path]:
+    with (data / "MANIFEST.csv").open() as manifest:
+        rows = [row for row in csv.DictReader(manifest) if row["kind"] == "session"]
+    return [data / row["file"] for row in sorted(rows, key=lambda row: row["sha256"])]
+
+
+def live(path: Path, store: str, session: str) -> Counter[str]:
+    """One recorded session again, through a `Context`."""
+    now = 0.0
+    ctx = ebbtide.Context(store=store, session=session, durable=False, window=WINDOW, clock=lambda: now)
+    done: Counter[str] = Counter()
+    for call in ebbtide.load(path).uncompacted():
+        now = call.at or now + 10
+        try:
+            ready = ctx.prepare(call.request)
+        except EbbtideError as refused:
+            done[type(refused).__name__] += 1
+            continue
+        done["requests"] += 1
+        done["edits"] += len(ready.report.edits)
+        if call.response:
+            ready.record({key: value for key, value in call.response.items() if key != "usage"})
+    return done
+
+
+def counted(store: Path) -> tuple[Counter[str], Counter[str]]:
+    """Bytes and number of records or files, by kind."""
+    taken: Counter[str] = Counter()
+    number: Counter[str] = Counter()
+    for path in store.rglob("*"):
+        if not path.is_file() or path.name.startswith("index.sqlite"):
+            continue
+        for kind, size in _lines(path) if path.suffix == ".jsonl" else [(_file(path), path.stat().st_size)]:
+            taken[kind] += size
+            number[kind] += 1
+    return taken, number
+
+
+def _file(path: Path) -> str:
+    return "blobs" if path.parent.name == "tool-results" else "other files"
+
+
+def _lines(path: Path) -> Iterator[tuple[str, int]]:
+    with path.open("rb") as log:
+        for line in log:
+            record: dict[str, Any] = json.loads(line)
+            ours = record.get("type") == "ebb"
+            yield str(record.get("kind") or record.get("store")) if ours else "messages", len(line)
+
+
+def measured(paths: list[Path]) -> dict[str, Any]:
+    done: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as place:
+        for n, path in enumerate(paths):
+            done += live(path, place, f"s{n}")
+            if sys.stderr.isatty():
+                print(f"\r{n + 1} of {len(paths)}", end="", file=sys.stderr)
+        taken, number = counted(Path(place))
+    return {
+        "sessions": len(paths),
+        **done,
+        "messages": number["messages"],
+        "bytes": dict(taken),
+        "records": dict(number),
+        "bytes_per_message": sum(taken.values()) / max(1, number["messages"]),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
+    parser.add_argument("--sessions", type=int, default=None)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    if not (given.data / "MANIFEST.csv").exists():
+        sys.exit("no recorded sessions there: give --data")
+    found = measured(recordings(given.data)[: given.sessions])
+    if given.json:
+        json.dump(found, sys.stdout, indent=1)
+        return
+    for kind, size in sorted(found["bytes"].items(), key=lambda one: -one[1]):
+        print(f"{kind:14}{found['records'][kind]:8}{size:12,} bytes")
+    each = found["bytes_per_message"]
+    print(f"{'met   ' if each <= PROMISED else 'MISSED'} {each:.0f} bytes a message (promised: {PROMISED})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""A state as one record: what a log comes to up to some place, so that a long one need not be folded again.
+
+The log stays the truth. A checkpoint that another version wrote has another form, and is not read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+
+from ebbtide.core.chain import Chain, shared
+from ebbtide.core.journal import Batch, Record, State, answer_from, batch_from, sent_from, usage_out
+from ebbtide.core.tokens import Calibration
+from ebbtide.core.types import Answer, Edit, Sent, Usage
+
+_FIELDS = [one.name for kind in (State, Batch, Edit, Sent, Usage, Answer) for one in fields(kind)]
+FORM = "1-" + hashlib.blake2b(",".join(_FIELDS).encode(), digest_size=8).hexdigest()
+"""Changes by itself with what a state is made of. Count up where a record comes to mean something else."""
+
+
+def condensed(state: State) -> Record:
+    """`expanded` gives it back."""
+    return {
+        "type": "ebb",
+        "kind": "checkpoint",
+        "batches": [batch.record for batch in state.batches],
+        "undone": list(state.undone),
+        "sent": _sent_to(state.sent),
+        "turns": state.turns,
+        "messages": list(state.messages),
+        "calibration": state.calibration.as_dict(),
+        "taken": dict(state.taken),
+        "spared": sorted(state.spared),
+        "pinned": sorted(state.pinned),
+        "cleared": sorted(state.cleared),
+        "answers": [asdict(answer) for answer in state.answers.values()],
+        "failures": state.failures,
+        "folded": state.folded,
+        "stalled": state.stalled,
+        "limits": dict(state.limits),
+        "children": dict(state.children),
+        "recall": state.recall,
+        "counters": dict(state.counters),
+    }
+
+
+def expanded(told: Mapping[str, object]) -> State:
+    """The state that a record of this form was made from."""
+    batches = tuple(batch_from(one) for one in _list(told, "batches") if isinstance(one, Mapping))
+    undone = tuple(map(str, _list(told, "undone")))
+    answers = [answer_from(one) for one in _list(told, "answers") if isinstance(one, Mapping)]
+    folded = told.get("folded")
+    children = {name: brought if isinstance(brought, str) else None for name, brought in _dict(told, "children")}
+    return State(
+        batches=batches,
+        undone=undone,
+        edits=tuple(edit for batch in batches if batch.id not in undone for edit in batch.edits),
+        sent=_sent_from(_list(told, "sent")),
+        turns=_int(told, "turns"),
+        messages=Chain(map(str, _list(told, "messages"))),
+        calibration=Calibration.from_dict(told.get("calibration")),
+        taken={name: str(mark) for name, mark in _dict(told, "taken")},
+        spared=frozenset(map(str, _list(told, "spared"))),
+        pinned=frozenset(map(str, _list(told, "pinned"))),
+        cleared=frozenset(map(str, _list(told, "cleared"))),
+        answers={answer.key: answer for answer in answers},
+        failures=_int(told, "failures"),
+        folded=folded if isinstance(folded, int) else None,
+        stalled=_int(told, "stalled"),
+        limits={name: n for name, n in _dict(told, "limits") if isinstance(n, int)},
+        children=children,
+        recall=str(told.get("recall") or ""),
+        counters={name: n for name, n in _dict(told, "counters") if isinstance(n, int)},
+    )
+
+
+def _sent_to(sent: Sequence[Sent]) -> list[Record]:
+    """Each prefix by what it shares with the one before, as in the log."""
+    told: list[Record] = []
+    before: Sequence[str] = ()
+    for one in sent:
+        alike = shared(before, one.prefix)
+        record = {name: getattr(one, name) for name in ("at", "model", "system", "tools", "tokens", "ttl")}
+        record |= {"marks": list(one.marks), "out_base": alike, "out_add": list(one.prefix[alike:])}
+        told.append({**record, "usage": asdict(one.usage) if one.usage else None})
+        before = one.prefix
+    return told
+
+
+def _sent_from(told: Sequence[object]) -> tuple[Sent, ...]:
+    sent: list[Sent] = []
+    for one in told:
+        if isinstance(one, Mapping):
+            usage = one.get("usage")
+            before = sent[-1].prefix if sent else Chain()
+            sent.append(sent_from(one, before, usage_out(usage) if isinstance(usage, Mapping) else None))
+    return tuple(sent)
+
+
+def _list(told: Mapping[str, object], key: str) -> Sequence[object]:
+    found = told.get(key)
+    return found if isinstance(found, list) else ()
+
+
+def _dict(told: Mapping[str, object], key: str) -> Sequence[tuple[str, object]]:
+    found = told.get(key)
+    return [(str(name), value) for name, value in found.items()] if isinstance(found, Mapping) else ()
+
+
+def _int(told: Mapping[str, object], key: str) -> int:
+    found = told.get(key)
+    return found if isinstance(found, int) else 0

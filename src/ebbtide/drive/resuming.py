@@ -1,0 +1,55 @@
+"""Going on with a session: its log is read once, in bounded memory, and a long one only from its last checkpoint on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ebbtide.core.checkpoint import condensed, expanded
+from ebbtide.core.journal import State, fold
+from ebbtide.drive.messages import Transcript
+from ebbtide.store import Position, Record
+
+_LEAST = 4_000_000
+"""Bytes of log between two checkpoints: what is folded in a tenth of a second."""
+_SHARE = 5
+"""Or a fifth of the log: then all checkpoints together are written for a fraction of what the log itself took."""
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """When to write one, and of what."""
+
+    last: int = 0
+    """Bytes of log that the newest one covers."""
+    sound: bool = True
+    """False once this process knows more than the log: what was not written must not be remembered as if it were."""
+
+    def due(self, end: Position) -> bool:
+        return self.sound and end.offset - self.last > max(_LEAST, end.offset // _SHARE)
+
+    def made(self, state: State, transcript: Transcript, end: Position) -> list[Record]:
+        self.last = end.offset
+        return [condensed(state), {**transcript.as_record(), "covers": end.offset}]
+
+    def read(self, record: Record) -> None:
+        covers = record.get("covers")
+        self.last = covers if isinstance(covers, int) else 0
+
+
+@dataclass(slots=True)
+class Known:
+    """What a session comes to know while its log is read. It counts once all was read."""
+
+    state: State
+    transcript: Transcript
+    checkpoints: Checkpoints
+
+    def take(self, records: list[Record]) -> None:
+        if not records:
+            return
+        if records[0].get("kind") == "checkpoint":
+            self.state, records = expanded(records[0]), records[1:]
+            self.transcript.recollect(records[0])
+            self.checkpoints.read(records[0])
+        self.state = fold(self.state, records)
+        self.transcript.absorb(records)

@@ -1,0 +1,135 @@
+"""A session that goes on in another process knows what it knew, however much of its log it had to read for that."""
+
+import json
+from pathlib import Path
+
+from drive.sessions import body, call, context, loop, result, run
+from ebbtide.core.checkpoint import condensed, expanded
+from ebbtide.core.journal import State, ebb, fold
+from ebbtide.core.types import Usage
+from ebbtide.store import DirectoryStore, MemoryStore
+from store.faults import Quick
+
+CACHED = {"output_tokens": 20, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 7}
+LONG = 2 * 50_000
+"""Lines of a result of over four megabytes: enough log for a checkpoint."""
+
+
+def lived(store):
+    """A session in which everything happened that a state remembers."""
+    ctx = context(store=store)
+    messages = loop(14)
+    for n in range(1, len(messages), 2):
+        ready = ctx.prepare(body(messages[:n]))
+        usage = {"input_tokens": ready.report.tokens_after, **CACHED}
+        ready.record({"role": "assistant", "content": messages[n]["content"], "usage": usage})
+    ctx.undo()
+    ctx.redo()
+    ctx.undo()
+    ctx.pin(ctx._session._last[1].view.items[0].id)
+    ctx.child("scout", window=9_000).finish("nothing there")
+    ctx._note(ebb("limit", model="claude-opus-4-5", window=25_000, estimated=9_000, used=11_000))
+    answer = {"key": "k", "first": "a", "last": "b", "text": "so it was", "way": "transcript"}
+    ctx._note(ebb("answer", **answer))
+    ctx._note(ebb("answer", **{**answer, "key": "l", "failed": "cut"}))
+    return ctx
+
+
+def test_a_checkpoint_gives_back_the_very_state():
+    store = MemoryStore()
+    lived(store)
+    records = store.peek("default").read().records
+    state = fold(State(), records)
+
+    again = expanded(json.loads(json.dumps(condensed(state))))
+
+    assert again == state
+    assert state.batches
+    assert state.undone
+    used = state.sent[-1].usage
+    assert used == Usage(input=used.input, output=20, cache_read=5, cache_write=7)
+    told = (state.pinned, state.children, state.limits, state.answers, state.failures, state.recall, state.counters)
+    assert all(told)
+    # What comes after goes on from it alike.
+    more = [*records[-4:], ebb("usage", turn=state.turns, model="claude-opus-4-5", estimated=800, input=900)]
+    assert fold(again, more) == fold(state, more)
+
+
+def large(tmp_path):
+    """A session whose log is worth a checkpoint, and some turns after it."""
+    ctx = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    messages = [*loop(2), call(7), result(7, LONG), *loop(3, first=8)[1:]]
+    return ctx, messages, run(ctx, messages)
+
+
+def memo(tmp_path):
+    return next(Path(tmp_path).rglob("default.resume"))
+
+
+def test_a_long_session_resumes_from_its_checkpoint_as_from_its_log(tmp_path):
+    first, messages, _ = large(tmp_path)
+    memo(tmp_path)
+    later = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    later.edits()
+    assert later._session.state == first._session.state
+    assert later._session._transcript.known == first._session._transcript.known
+
+    memo(tmp_path).unlink()
+    whole = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    whole.edits()
+    assert whole._session.state == first._session.state
+
+    before = len(first._log.read().records)
+    later.prepare(body([*messages, call(20), result(20)]))
+    added = first._log.read().records[before:]
+    assert [record["type"] for record in added] == ["assistant", "user", "ebb"], "what the log has is not told again"
+
+
+def test_checkpoints_are_rare(tmp_path):
+    first, messages, _ = large(tmp_path)
+    path = memo(tmp_path)
+    was = path.read_bytes()
+    later = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    for ctx in (first, later):
+        messages += [call(30), result(30)]
+        ctx.prepare(body(messages))
+    assert path.read_bytes() == was
+
+
+class Unlucky(Quick):
+    """A lock that is held elsewhere while `busy`."""
+
+    busy = False
+
+    def flock(self, fd):
+        return not self.busy and super().flock(fd)
+
+    def wait(self, seconds):
+        pass
+
+    def ticks(self):
+        self.now = getattr(self, "now", 0.0) + 1.0
+        return self.now
+
+
+def test_what_was_never_written_is_not_remembered(tmp_path):
+    """A process that sent a request without the lock knows of a turn that the log does not have."""
+    files = Unlucky()
+    ctx = context(store=DirectoryStore(tmp_path, files=files), window=10_000_000)
+    ctx.prepare(body(loop(1)))
+    files.busy = True
+    ctx.prepare(body(loop(2)))
+    files.busy = False
+    ctx.prepare(body([*loop(2), call(7), result(7, LONG)]))
+    assert not list(Path(tmp_path).rglob("*.resume"))
+
+
+def test_a_checkpoint_of_another_form_is_not_read(tmp_path):
+    first, _, _ = large(tmp_path)
+    path = memo(tmp_path)
+    log = first._log
+    log.remember([{"type": "ebb", "kind": "checkpoint", "turns": 99}], log.read().position, "0-other")
+    later = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    later.edits()
+    assert path.exists()
+    assert later._session.state == first._session.state

@@ -1,0 +1,191 @@
+"""Who goes on with a session reads what it needs: places of messages, not words; a memo instead of what it covers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.store import DirectoryStore, Position, gc, message_record
+from ebbtide.store.lines import encode, scan, skim
+from store.faults import Quick
+
+UUID = "0f" * 4 + "-1111-5222-8333-" + "ab" * 6
+TRAPS = [
+    ',"ebbids":["e1-0-0"],"uuid":"' + UUID + '","timestamp":"t",',
+    '","ebbids":["e1-0-0"],"uuid":"' + UUID + '","timestamp":"t","x":"',
+    '{"parentUuid":null,',
+    '"}',
+    "\\",
+    "\u2028 é 世",
+]
+words = st.lists(st.sampled_from(TRAPS) | st.text(max_size=8), max_size=4).map("".join)
+inner = st.dictionaries(
+    st.sampled_from(["ebbids", "uuid", "timestamp", "x"]), words | st.lists(words, max_size=2), max_size=3
+)
+
+
+@st.composite
+def messages(draw):
+    message = {
+        "role": draw(st.sampled_from(["user", "assistant"])),
+        "content": draw(words | st.lists(inner, max_size=2)),
+    }
+    ids = [f"e1-{n:020x}-0" for n in range(draw(st.integers(0, 3)))]
+    wire = draw(st.none() | inner)
+    extra = {"ebbids": ids, **({"ebbwire": "openai_chat"} if wire else {})}
+    parent = draw(st.none() | st.just(UUID))
+    return message_record(message, session=draw(words), parent=parent, at=1.0, wire=wire, extra=extra)
+
+
+others = st.fixed_dictionaries({"type": st.just("ebb"), "kind": words}) | st.dictionaries(words, words, max_size=2)
+
+
+def place(record):
+    if record.get("ebbids") is None or "parentUuid" not in record:
+        return record
+    return {key: record[key] for key in ("parentUuid", "uuid", "ebbids")}
+
+
+@settings(max_examples=200)
+@given(st.lists(messages() | others, max_size=6))
+def test_the_place_of_a_message_is_found_whatever_its_words_say(records):
+    data, _ = encode(records, Position())
+    taken = []
+
+    told = skim([data], Position(), taken.extend)
+
+    whole = scan([data], Position())
+    assert taken == [place(record) for record in whole.records]
+    assert (told.position, told.damage, told.records) == (whole.position, whole.damage, [])
+
+
+def test_what_a_client_cleared_is_read_whole():
+    record = message_record(
+        {"role": "user", "content": "x"}, session="s", parent=None, at=1.0,
+        extra={"microcompactMetadata": {"compactedToolIds": ["t1"]}, "ebbids": ["e1-0-0"]},
+    )  # fmt: skip
+    taken = []
+    skim([encode([record], Position())[0]], Position(), taken.extend)
+    assert taken[0]["microcompactMetadata"] == {"compactedToolIds": ["t1"]}
+
+
+@pytest.mark.parametrize("at", range(0, 400, 7))
+def test_the_same_damage_is_found_without_reading_the_words(at):
+    commits = [
+        [message_record({"role": "user", "content": f"{n} " * 9}, session="s", parent=None, at=1.0)] for n in "ab"
+    ]
+    first, end = encode(commits[0], Position())
+    data = bytearray(first + encode(commits[1], end)[0])
+    data[at % len(data)] ^= 1
+
+    told = skim([bytes(data)], Position(), list)
+
+    assert told.damage == scan([bytes(data)], Position()).damage != ()
+
+
+# --- the memo ---------------------------------------------------------------------------------------------------------
+
+
+class Reads(Quick):
+    """Counts what is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.bytes = 0
+
+    def read(self, fd, limit, offset):
+        found = super().read(fd, limit, offset)
+        self.bytes += len(found)
+        return found
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A log of a hundred records whose memo covers ninety."""
+    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    log.put("a.txt", "kept")
+    for n in range(100):
+        position = log.commit([{"n": n, "words": "x" * 10_000}], at=1.0)
+        if n == 89:
+            log.remember([{"sum": 90}], position, "f1")
+    return log
+
+
+def resumed(tmp_path, form="f1", files=None):
+    taken = []
+    log = DirectoryStore(tmp_path, files=files or Quick()).open("s", now=2.0)
+    reading = log.resume(taken.extend, form)
+    return log, [record.get("n", record) for record in taken], reading
+
+
+def memo(tmp_path):
+    return next(Path(tmp_path).rglob("s.resume"))
+
+
+def test_what_a_memo_covers_is_not_read(tmp_path, log):
+    files = Reads()
+
+    again, told, reading = resumed(tmp_path, files=files)
+
+    assert told == [{"sum": 90}, *range(90, 100)]
+    assert reading.position == log.read().position
+    assert files.bytes < 250_000, "of a million"
+    assert again.commit([{"n": 100}], at=2.0) == log.read().position
+
+
+def test_the_sums_of_blobs_are_remembered(tmp_path, log):
+    again, _, _ = resumed(tmp_path)
+    Path(again.path("a.txt")).write_text("changed")
+    with pytest.raises(Exception, match="checksum differs"):
+        again.get("a.txt")
+
+
+@pytest.mark.parametrize("harm", ["gone", "byte", "short", "form", "log", "cut", "empty", "other"])
+def test_a_memo_that_is_stale_or_damaged_is_not_believed(tmp_path, log, harm):
+    path, form, expected = memo(tmp_path), "f1", [*range(100)]
+    jsonl = path.with_suffix(".jsonl")
+    if harm == "gone":
+        path.unlink()
+    elif harm == "byte":
+        data = bytearray(path.read_bytes())
+        data[data.index(b'"sum":90') + 6] ^= 1
+        path.write_bytes(data)
+    elif harm == "short":
+        path.write_bytes(path.read_bytes()[:-5])
+    elif harm == "form":
+        form = "f2"
+    elif harm == "log":
+        # The same session begun again: as long, and another.
+        told = jsonl.read_bytes()
+        jsonl.unlink()
+        twin = DirectoryStore(tmp_path, files=Quick()).open("s", now=9.0)
+        twin.put("a.txt", "kept")
+        for n in range(100):
+            twin.commit([{"n": n, "words": "y" * 10_000}], at=1.0)
+        assert jsonl.stat().st_size == len(told)
+    elif harm == "cut":
+        lines = jsonl.read_bytes().splitlines(keepends=True)
+        jsonl.write_bytes(b"".join(lines[:52]))  # the header, a blob's sum, and fifty
+        expected = [*range(50)]
+    elif harm == "empty":
+        path.write_bytes(b"")
+    else:
+        path.write_text(json.dumps({"n": 7}) + "\n")
+
+    assert resumed(tmp_path, form)[1] == expected
+
+
+def test_a_memo_that_cannot_be_written_is_no_harm(tmp_path, log):
+    path = memo(tmp_path)
+    path.unlink()
+    path.mkdir()
+    log.remember([{"sum": 100}], log.read().position, "f1")
+    assert resumed(tmp_path)[1] == [*range(100)]
+
+
+def test_a_memo_leaves_with_its_session(tmp_path, log):
+    day = 86_400.0
+    gc(DirectoryStore(tmp_path, files=Quick()), older_than=day, now=10 * day + memo(tmp_path).stat().st_mtime)
+    assert not list(Path(tmp_path).rglob("s.*"))
