@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import io
 import json
+import os
 import threading
 from contextlib import contextmanager
 
@@ -15,6 +16,7 @@ from ebbtide.config import load_settings
 from ebbtide.fronts.proxy.meters import Log, Meters
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.server import Proxy, runner_for
+from ebbtide.store import Store
 from proxy.raw import RawUpstream
 
 WAIT = 20.0
@@ -24,15 +26,15 @@ WAIT = 20.0
 class Running:
     """In a thread with an event loop of its own, as a process would have it."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, store: Store | None = None) -> None:
         self.log = io.StringIO()
-        self.options = options
+        self.options, self.store = options, store
         self._begun = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="proxy")
 
     async def _serve(self) -> None:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self.proxy = Proxy(self.options, Meters(Log(self.log)))
+        self.proxy = Proxy(self.options, Meters(Log(self.log)), self.store)
         runner = runner_for(self.proxy)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -74,6 +76,7 @@ class Running:
 def options(upstream: str, **more: object) -> Options:
     """Limits that a busy machine keeps; tests of limits give their own."""
     told = {name: more.pop(name) for name in ("window", "policy", "store") if name in more}
+    told |= {"store": os.fspath(told["store"])} if "store" in told else {}
     settings = load_settings(arguments=told, environ={"EBB_HOME": str(more.pop("home", "")) or "unused"})
     usual = {"idle_limit": 30.0, "acting_limit": 30.0, "drain": 2.0}
     return Options(settings=settings, upstreams={"upstream": upstream}, **{**usual, **more})
@@ -81,7 +84,8 @@ def options(upstream: str, **more: object) -> Options:
 
 @contextmanager
 def proxied(upstream: str, **more: object):
-    with Running(options(upstream, **more)) as running:
+    kept = more.pop("kept", None)
+    with Running(options(upstream, **more), kept) as running:
         yield running
 
 

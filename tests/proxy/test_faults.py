@@ -10,7 +10,6 @@ import threading
 
 import pytest
 
-from ebbtide.core.errors import StoreError
 from proxy.raw import END, STREAM, answer, chunks
 from proxy.running import WAIT, beside, exchange, get, proxied
 
@@ -202,44 +201,3 @@ def test_a_slow_client_slows_the_upstream(tmp_path):
             held, stalled = sent[0], stalled + 1 if sent[0] == held else 0
         assert 0 < held < 64 << 20
         connection.close()
-
-
-@pytest.mark.parametrize("broken", ["full", "gone", "a file"])
-def test_a_store_that_fails_stops_no_request(broken, tmp_path):
-    store = tmp_path / "store"
-    if broken == "a file":
-        store.write_text("in the way")
-    else:
-        store.mkdir()
-    told = answer(b'{"content":[{"type":"text","text":"yo"}],"usage":{"input_tokens":7,"output_tokens":1}}')
-    with beside(lambda n, seen: [told], store, acting_limit=2.0) as (upstream, running):
-        for n in range(3):
-            if broken == "gone" and n == 1:
-                _removed(store)
-            if broken == "full":
-                store.chmod(0o500)
-                running.proxy.sessions._store = _Full(running.proxy.sessions._store)
-            assert exchange(running.port, "POST", "/v1/messages", BODY)[0] == 200
-            running.settle()
-        store.chmod(0o700)
-
-    assert [seen.body for seen in upstream.seen] == [BODY] * 3
-
-
-def _removed(folder) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    folder.rmdir()
-
-
-class _Full:
-    """A store on a disk without room."""
-
-    def __init__(self, store) -> None:
-        self._store = store
-
-    def __getattr__(self, name):
-        def refuse(*_, **__):
-            raise StoreError("no space left on device")
-
-        return refuse

@@ -29,6 +29,7 @@ from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.refusals import held
 from ebbtide.fronts.proxy.sessions import Sessions
 from ebbtide.fronts.proxy.upstreams import Target, target
+from ebbtide.store import Store
 
 _UPLOAD = 300.0
 """Seconds that a client may take to send a body that we read."""
@@ -52,10 +53,10 @@ class Arrived(NamedTuple):
 
 
 class Proxy:
-    def __init__(self, options: Options, meters: Meters | None = None) -> None:
+    def __init__(self, options: Options, meters: Meters | None = None, store: Store | None = None) -> None:
         self.options = options
         self.meters = meters or Meters()
-        self.sessions = Sessions(options)
+        self.sessions = Sessions(options, store)
         self.engine = Engine(options, self.sessions, self.meters)
         self.address = ""
         self._client: aiohttp.ClientSession | None = None

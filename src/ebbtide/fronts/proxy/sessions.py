@@ -85,13 +85,14 @@ class Slot:
 
 
 class Sessions:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, store: Store | None = None) -> None:
         settings = options.settings
         self._most = options.most_sessions
         self._policy = settings.policy()
         # What a turn records can be read from the client's next request again: it need not survive a power cut.
         durable = settings.durable and "durable" in settings.origins
-        self._store = MemoryStore() if options.shadow else open_store(settings.store or None, durable=durable)
+        kept = MemoryStore() if options.shadow else open_store(settings.store or None, durable=durable)
+        self._store = store or kept
         self._slots: OrderedDict[Identity, Slot] = OrderedDict()
         self.begun = 0
 

@@ -1,0 +1,196 @@
+"""When something of ours breaks: recorded edits are replayed, nothing new is planned, and the client never notices."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+
+import pytest
+
+from ebbtide.store import DirectoryStore
+from proxy.agent import Agent, looping
+from proxy.running import Running, get, options, proxied
+from store.faults import Faulty, Quick
+from upstream.prefix import units
+from upstream.server import Upstream
+
+WINDOW = 16_000
+FULL = 22
+"""Calls after which several batches of edits are recorded."""
+
+
+def extends(upstream, since, until=None):
+    """Whether each request from this number on begins with the one before it."""
+    sent = [[unit.text for unit in units("openai_chat", one.parsed)] for one in upstream.requests[:until]]
+    return all(sent[n][: len(sent[n - 1])] == sent[n - 1] for n in range(since, len(sent)))
+
+
+def carries_edits(exchange, agent):
+    """Whether a good part of the history was left out of this late request."""
+    return len(exchange.raw) < len(json.dumps(agent.request())) * 3 // 4
+
+
+def edited(running):
+    return get(running.port, "/ebb/summary")[1]["edits"]
+
+
+def walk(agent, running, first, last):
+    for n in range(first, last):
+        agent.turn(n)
+        running.settle()
+
+
+class Hanging(Quick):
+    """A disk that stops answering writes, and comes back."""
+
+    def __init__(self):
+        self.fine = threading.Event()
+        self.fine.set()
+
+    def write(self, *args, **kwargs):
+        assert self.fine.wait(30)
+        return super().write(*args, **kwargs)
+
+
+def test_a_disk_that_hangs_costs_no_request_and_no_edit(tmp_path):
+    """What goes out meanwhile carries the edits of before, extends the last request, and is counted and logged once."""
+    disk = Hanging()
+    store = DirectoryStore(tmp_path, files=disk, durable=False)
+    with (
+        Upstream(looping("openai_chat"), window=40_000) as upstream,
+        proxied(upstream.url, kept=store, window=WINDOW, acting_limit=1.0, idle_limit=1.0) as running,
+    ):
+        agent = Agent("openai_chat", running.port, upstream, lines=30)
+        walk(agent, running, 0, FULL)
+        known = edited(running)
+        disk.fine.clear()
+        for n in range(FULL, FULL + 3):
+            agent.turn(n)
+        summary = get(running.port, "/ebb/summary")[1]
+        disk.fine.set()
+        walk(agent, running, FULL + 3, FULL + 5)
+        later = get(running.port, "/ebb/summary")[1]
+        told = [line for line in running.lines if line["event"] == "fallback" and line["reason"] == "late"]
+
+    assert known > 0
+    assert summary["fallbacks"] == 3
+    assert summary["edits"] == known
+    assert extends(upstream, FULL, FULL + 3)
+    assert carries_edits(upstream.requests[FULL + 1], agent)
+    assert later["fallbacks"] < FULL
+    assert later["requests"] == FULL + 5
+    assert len(told) == 1
+    assert not [one.refused for one in upstream.requests if one.refused]
+
+
+@pytest.mark.parametrize("fault", ["ENOSPC", "EIO", "EROFS"])
+def test_a_disk_that_is_full_or_broken_stops_no_request(fault, tmp_path):
+    files = Faulty(fault, 10**9, sticky=True, only=("write", "link", "rename", "mkdir"))
+    store = DirectoryStore(tmp_path, files=files, durable=False)
+    with (
+        Upstream(looping("openai_chat"), window=40_000) as upstream,
+        proxied(upstream.url, kept=store, window=WINDOW) as running,
+    ):
+        agent = Agent("openai_chat", running.port, upstream, lines=30)
+        walk(agent, running, 0, FULL)
+        known = edited(running)
+        files.when = files.calls
+        walk(agent, running, FULL, FULL + 3)
+
+    assert known > 0
+    assert files.fired
+    assert not [one.refused for one in upstream.requests if one.refused]
+    assert carries_edits(upstream.requests[-1], agent)
+
+
+def test_a_store_that_goes_away_stops_no_request(tmp_path):
+    store = tmp_path / "store"
+    with (
+        Upstream(looping("openai_chat"), window=40_000) as upstream,
+        proxied(upstream.url, store=store, window=WINDOW) as running,
+    ):
+        agent = Agent("openai_chat", running.port, upstream, lines=30)
+        walk(agent, running, 0, FULL)
+        known = edited(running)
+        shutil.rmtree(store)
+        walk(agent, running, FULL, FULL + 3)
+
+    assert known > 0
+    assert carries_edits(upstream.requests[-1], agent)
+
+
+def test_where_no_store_can_be_everything_passes_as_it_came(tmp_path):
+    store = tmp_path / "store"
+    store.write_text("in the way")
+    with Upstream(looping("openai_chat")) as upstream, proxied(upstream.url, store=store, window=WINDOW) as running:
+        agent = Agent("openai_chat", running.port, upstream, lines=3)
+        walk(agent, running, 0, 3)
+
+    assert len(upstream.requests) == 3
+
+
+def test_a_lock_that_another_process_holds_means_replay(tmp_path):
+    with (
+        Upstream(looping("openai_chat"), window=40_000) as upstream,
+        proxied(upstream.url, store=tmp_path, window=WINDOW, acting_limit=1.0, idle_limit=1.0) as running,
+    ):
+        agent = Agent("openai_chat", running.port, upstream, lines=30)
+        walk(agent, running, 0, FULL)
+        known = edited(running)
+        (session,) = get(running.port, "/ebb/sessions")[1]["sessions"]
+        other = DirectoryStore(tmp_path).open(session["session"], project=session["project"], now=1.0)
+        with other.locked() as taken:
+            assert taken
+            agent.turn(FULL)
+        summary = get(running.port, "/ebb/summary")[1]
+        # A process that has never seen the session finds its edits without the lock.
+        fresh = options(upstream.url, store=tmp_path, window=WINDOW, acting_limit=1.0, idle_limit=1.0)
+        with other.locked() as taken, Running(fresh) as second:
+            assert taken
+            agent.port = second.port
+            agent.turn(FULL + 1)
+
+    assert (summary["edits"], summary["fallbacks"]) == (known, 1)
+    assert extends(upstream, FULL)
+    assert not [one.refused for one in upstream.requests if one.refused]
+
+
+def test_two_processes_on_one_store_send_one_conversation(tmp_path):
+    """Each finds what the other recorded: requests that go by turns through both extend each other between edits."""
+    edits = []
+    with Upstream(looping("openai_chat"), window=WINDOW) as upstream:
+        terms = {"store": tmp_path, "window": WINDOW}
+        with proxied(upstream.url, **terms) as one, proxied(upstream.url, **terms) as two:
+            agent = Agent("openai_chat", one.port, upstream, lines=30)
+            for n in range(40):
+                running = (one, two)[n // 2 % 2]
+                agent.port = running.port
+                agent.turn(n)
+                running.settle()
+                edits.append(edited(one) + edited(two))
+
+    sent = [[unit.text for unit in units("openai_chat", one.parsed)] for one in upstream.requests]
+    calm = [n for n in range(1, 40) if edits[n] == edits[n - 1]]
+    assert edits[-1] > 0
+    assert not [n for n in calm if sent[n][: len(sent[n - 1])] != sent[n - 1]]
+    assert not [one.refused for one in upstream.requests if one.refused]
+
+
+def test_a_conversation_that_was_let_go_from_memory_comes_back_with_its_edits(tmp_path):
+    with (
+        Upstream(looping("openai_chat"), window=WINDOW) as upstream,
+        proxied(upstream.url, store=tmp_path, window=WINDOW, most_sessions=1) as running,
+    ):
+        agent = Agent("openai_chat", running.port, upstream, lines=30)
+        walk(agent, running, 0, FULL)
+        known = edited(running)
+        other = Agent("openai_chat", running.port, upstream, authorization="Bearer somebody-else")
+        other.turn(0)
+        assert len(get(running.port, "/ebb/sessions")[1]["sessions"]) == 1
+        agent.turn(FULL)
+        again = edited(running)
+
+    assert known == again > 0
+    del upstream.requests[FULL]
+    assert extends(upstream, FULL)
