@@ -1,0 +1,117 @@
+"""A stream put together again is the answer that the same request gets without one; half a stream is no answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ebbtide.wire import WIRES
+from ebbtide.wire.sse import EventReader
+from ebbtide.wire.streamed import MOST, assembly, parsed
+from upstream import events, render
+from upstream.caching import Billed
+from upstream.script import Say, Think, Use
+
+PARTS = [Think("先想一想 🙂"), Say("I'll read it. " * 9), Use("Read", {"path": "src/表.ts", "n": [1]}), Use("Bash", {})]
+REQUESTS = {
+    "anthropic": {"model": "claude-opus-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "go"}]},
+    "openai_chat": {"model": "deepseek-reasoner", "messages": [{"role": "user", "content": "go"}]},
+    "openai_responses": {"model": "gpt-5", "input": [{"role": "user", "content": "go"}]},
+}
+BILL = Billed(fresh=100, read=500, written_5m=100)
+
+
+def answered(wire):
+    return render.answer(wire, REQUESTS[wire], PARTS, BILL, 1)
+
+
+def assembled(wire, spelled):
+    made, reader = assembly(wire), EventReader()
+    for event in [*reader.feed(spelled), *reader.close()]:
+        made.take(parsed(event))
+    return made
+
+
+@pytest.mark.parametrize("wire", REQUESTS)
+def test_a_whole_stream_is_the_answer(wire):
+    body = {**REQUESTS[wire], "stream": True, "stream_options": {"include_usage": True}}
+    response = answered(wire)
+    made = assembled(wire, b"".join(events.stream(wire, body, response)))
+
+    assert made.whole
+    replies = [WIRES[wire].reply(one) for one in (made.response(), response)]
+    told, wanted = ([{k: v for k, v in one.items() if v is not None} for one in reply] for reply in replies)
+    assert told == wanted
+    assert WIRES[wire].usage(made.response()) == WIRES[wire].usage(response)
+
+
+@pytest.mark.parametrize("wire", REQUESTS)
+def test_a_stream_that_ends_early_is_not_whole(wire):
+    spelled = events.stream(wire, {"stream": True}, answered(wire))
+    made = assembled(wire, b"".join(spelled[: len(spelled) // 2]))
+
+    assert not made.whole
+
+
+def test_of_a_stream_that_ends_early_the_input_is_still_known():
+    spelled = events.stream("anthropic", {}, answered("anthropic"))
+    made = assembled("anthropic", b"".join(spelled[:4]))
+
+    usage = WIRES["anthropic"].usage(made.response())
+    assert usage is not None
+    assert usage.cache_read == 500
+
+
+@pytest.mark.parametrize("wire", REQUESTS)
+def test_an_error_inside_a_stream_makes_it_no_answer(wire):
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
+    made = assembled(wire, b"".join(events.failed(wire, answered(wire), error)))
+
+    assert not made.whole
+
+
+def test_what_nobody_here_knows_makes_a_stream_no_answer():
+    """A new kind of delta would be missing from the reply."""
+    start = {"type": "message_start", "message": {"role": "assistant", "usage": {"input_tokens": 3}}}
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    odd = {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": {}}}
+    made = assembly("anthropic")
+    for event in (start, block, odd, {"type": "message_stop"}):
+        made.take(event)
+
+    assert not made.whole
+    assert WIRES["anthropic"].usage(made.response()).input == 3
+
+
+@pytest.mark.parametrize("wire", REQUESTS)
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        {"type": 3},
+        {"choices": [None]},
+        {"choices": [{"delta": {"tool_calls": [7]}}]},
+        {"type": "content_block_delta", "delta": 5},
+        {"type": "response.completed", "response": []},
+        {"usage": "x"},
+    ],
+    ids=str,
+)
+def test_nothing_that_an_event_says_breaks_it(wire, event):
+    made = assembly(wire)
+    made.take(event)
+
+    assert isinstance(made.response(), dict)
+
+
+def test_a_reply_without_end_is_let_go():
+    made = assembly("openai_chat")
+    piece = {"choices": [{"index": 0, "delta": {"content": "x" * (1 << 20)}}]}
+    for _ in range((MOST >> 20) + 2):
+        made.take(piece)
+    made.take({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 4}})
+
+    assert not made.whole
+    assert len(json.dumps(made.response())) < MOST
+    assert WIRES["openai_chat"].usage(made.response()).input == 4
