@@ -27,6 +27,12 @@ def choose(args: argparse.Namespace, settings: Settings, access: Access) -> tupl
     return made(name, model, args.base_url, access), replace(settings, model=model)
 
 
+def another(args: argparse.Namespace, now: Provider, model: str, access: Access) -> Provider:
+    """The same door, and another model behind it."""
+    name = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "responses"}[now.wire]
+    return made(name, model, args.base_url, access)
+
+
 def made(name: str, model: str, url: str, access: Access) -> Provider:
     if name == "anthropic":
         address = url or access.anthropic_url

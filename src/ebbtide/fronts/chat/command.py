@@ -6,21 +6,27 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ebbtide.config import Access, Settings, load_access, load_settings
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.drive.report import Listener
-from ebbtide.fronts.chat.choosing import PROVIDERS, choose
+from ebbtide.fronts.chat.choosing import PROVIDERS, another, choose
 from ebbtide.fronts.chat.loop import STEPS
 from ebbtide.fronts.chat.permission import Ask, Rules
-from ebbtide.fronts.chat.providers import Provider
+from ebbtide.fronts.chat.providers import MISSING, Provider
 from ebbtide.fronts.chat.script import nobody, run_script
-from ebbtide.fronts.chat.session import Setup, chosen, new_session, open_chat
+from ebbtide.fronts.chat.session import Setup, chosen, new_session, open_chat, with_provider
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.policy import PRESETS
 from ebbtide.store import open_store
 from ebbtide.workspace import project_root
+
+try:
+    from ebbtide.fronts.chat.screen import Screen
+except ModuleNotFoundError as missing:
+    raise BadConfig(MISSING) from missing
 
 _ABOUT = """\
 A coding agent in the terminal, on the Ebbtide engine: it reads, searches, edits and runs commands in
@@ -49,9 +55,19 @@ def main(arguments: Sequence[str]) -> int:
     settings = load_settings(arguments={key: getattr(args, key) for key in ("window", "policy", "store", "model")})
     access = load_access()
     provider, settings = choose(args, settings, access)
-    setup = _setup(args, settings, access, provider, nobody, lambda _event: None)
-    chat = open_chat(setup, _session(args, setup))
-    return run_script(chat, _words(args.print), as_json=args.output == "json")
+    if args.print is not None:
+        setup = _setup(args, settings, access, provider, nobody, lambda _event: None)
+        chat = open_chat(setup, _session(args, setup))
+        return run_script(chat, _words(args.print), as_json=args.output == "json")
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise BadRequest("ebb chat needs a terminal; for scripts there is -p")
+    screen = Screen(Path(settings.store) / "chat-history", partial(_with_model, args))
+    setup = _setup(args, settings, access, provider, screen.ask, screen.listen)
+    return screen.run(setup, _session(args, setup), args.words)
+
+
+def _with_model(args: argparse.Namespace, setup: Setup, model: str) -> Setup:
+    return with_provider(setup, another(args, setup.provider, model, setup.access))
 
 
 def _words(given: str) -> str:

@@ -100,7 +100,7 @@ class Permits:
             return ""
         verdict = self.ask(Question(need=need, reason=reason))
         if not verdict.allowed:
-            said = f" They say: {verdict.words}" if verdict.words else ""
+            said = f' They say: "{verdict.words}".' if verdict.words else ""
             return f"The user did not permit this ({reason}).{said} Do not try to reach the same by other means."
         if verdict.remember:
             self.rules = self.rules.remembering(need)

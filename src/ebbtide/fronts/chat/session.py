@@ -66,6 +66,8 @@ class Chat:
     agent: Agent
     notebook: Notebook
     bill: Bill
+    frame: Mapping[str, object]
+    """What stands around the messages in every request: model, system prompt, tools."""
     waiting: bool
     """Whether the model owes an answer: the program ended before it came."""
     skipped: tuple[tuple[str, str], ...] = ()
@@ -95,7 +97,14 @@ def open_chat(setup: Setup, session: str) -> Chat:
     agent = _agent(setup, context, talk, desk, scribe, notebook, bill)
     skipped = around.skipped if around is not None else ()
     return Chat(
-        session=session, setup=setup, agent=agent, notebook=notebook, bill=bill, waiting=waiting, skipped=skipped
+        session=session,
+        setup=setup,
+        agent=agent,
+        notebook=notebook,
+        bill=bill,
+        frame=_frame(setup, context, begun),
+        waiting=waiting,
+        skipped=skipped,
     )
 
 
@@ -237,6 +246,13 @@ def _agent(
     )
     desk.delegate = _delegate(setup, agent, bill)
     return agent
+
+
+def _frame(setup: Setup, context: Context, begun: Begun) -> Mapping[str, object]:
+    """Asked of a conversation in which nothing else was said."""
+    talk = _conversation(setup, context, begun.system, setup.tools)
+    talk.user("-")
+    return {key: value for key, value in talk.request().items() if key not in ("messages", "input")}
 
 
 def _named(tools: tuple[Tool, ...]) -> Mapping[str, Tool]:

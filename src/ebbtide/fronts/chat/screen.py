@@ -1,0 +1,418 @@
+"""The terminal: an input line that is always there, and above it what happens.
+
+Two threads: this one reads keys, the other drives the agent. What the agent says is printed above the input; what it
+asks is answered there. Nothing but this module knows of keys and threads.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.styles import Style
+from rich.console import Console, RenderableType
+
+from ebbtide.core.errors import EbbtideError
+from ebbtide.core.types import Usage
+from ebbtide.drive.report import Event as EngineEvent
+from ebbtide.fronts.chat import drawing
+from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey
+from ebbtide.fronts.chat.events import Answered, Calling, Event, Failed, Heard, Returned, Said, Sending, Stopped
+from ebbtide.fronts.chat.permission import Question, Verdict
+from ebbtide.fronts.chat.session import Chat, Setup, open_chat
+from ebbtide.fronts.chat.telling import told
+from ebbtide.fronts.chat.tools.bash import stop_all
+from ebbtide.showing import visible
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_TICK = 0.12  # seconds between frames
+_GUARD = 0.4  # seconds in which a key cannot answer a question that has just come up: it was meant for the input
+_LARGE = 2_000  # characters of a paste that is shown as a name: longer ones hide the input
+_LIVE = 3  # lines of a half-finished paragraph that are shown
+_STYLE = Style.from_dict(
+    {
+        "bottom-toolbar": "noreverse #888888",
+        "spinner": "#5f87d7",
+        "live": "#888888",
+        "ask": "bold #d7af5f",
+        "subject": "bold",
+        "key": "reverse",
+        "prompt": "bold #5f87d7",
+    }
+)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question that waits for a key."""
+
+    shown: StyleAndTextTuples
+    keys: str
+    at: float
+    answer: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
+
+
+class Screen:
+    """One person at one terminal."""
+
+    def __init__(self, history: Path, change_model: Callable[[Setup, str], Setup]) -> None:
+        self._chat: Chat | None = None
+        self._change_model = change_model
+        self._busy = False
+        self._doing, self._since = "", 0.0
+        self._asked: _Asked | None = None
+        self._block = ""
+        """The paragraph that the model is in the middle of."""
+        self._pastes: dict[str, str] = {}
+        self._last: Usage | None = None
+        self._left, self._window = 1.0, 0
+        self._lock = threading.Lock()
+        self._leaving = False
+        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+        history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._session: PromptSession[str] = PromptSession(
+            message=self._message,
+            bottom_toolbar=self._footer,
+            multiline=True,
+            history=FileHistory(str(history)),
+            key_bindings=self._keys(),
+            completer=WordCompleter([f"/{name}" for name in COMMANDS], sentence=True),
+            complete_while_typing=Condition(lambda: self._session.default_buffer.text.startswith("/")),
+            style=_STYLE,
+            erase_when_done=True,
+            prompt_continuation="  ",
+        )
+        # An escape begins longer keys: so long is waited for the rest.
+        self._session.app.ttimeoutlen = 0.05
+        self._session.app.timeoutlen = 0.2
+
+    # --- the room that commands are said in --------------------------------------------------------------------------
+
+    @property
+    def chat(self) -> Chat:
+        assert self._chat is not None, "a session is open while the screen runs"
+        return self._chat
+
+    @property
+    def last(self) -> Usage | None:
+        return self._last
+
+    def show(self, what: RenderableType) -> None:
+        self._console.print(what)
+
+    def confirm(self, asked: str) -> bool:
+        shown: StyleAndTextTuples = [("class:ask", f"\n {visible(asked)}\n"), ("class:key", " y "), ("", "yes   ")]
+        return self._choice([*shown, ("class:key", " n "), ("", "no\n")], "yn") == "y"
+
+    def provider(self, model: str) -> Setup:
+        return self._change_model(self.chat.setup, model)
+
+    def reopen(self, setup: Setup, session: str) -> None:
+        chat = open_chat(setup, session)
+        if self._chat is not None:
+            stop_all(self._chat.agent.desk)
+        self._chat, self._last = chat, chat.bill.calls[-1][1] if chat.bill.calls else None
+        self._window = chat.agent.context.window
+        self._left = 1.0
+        if chat.notebook.messages:
+            self._greet_again(chat)
+        for source, why in chat.skipped:
+            self.show(drawing.notice(f"not read: {source}: {why}", "dim"))
+
+    def _greet_again(self, chat: Chat) -> None:
+        self.show(drawing.notice(f"Resumed {chat.session}: {len(chat.notebook.messages)} messages.", "cyan"))
+        if chat.waiting:
+            self.show(drawing.notice("It was in the middle of its work. Enter on an empty line goes on.", "cyan"))
+
+    # --- from the agent's thread -------------------------------------------------------------------------------------
+
+    def ask(self, question: Question) -> Verdict:
+        said = self._choice(drawing.question(question), "yan")
+        if said in ("y", "a"):
+            return Verdict(allowed=True, remember=said == "a")
+        return Verdict(allowed=False, words="" if said == "n" else said)
+
+    def listen(self, event: EngineEvent) -> None:
+        words, doing = drawing.engine(event)
+        if words:
+            self._flush()
+            self.show(drawing.notice(words))
+        self._do(doing or ("Thinking..." if event.kind == "folded" else self._doing))
+
+    def _choice(self, shown: StyleAndTextTuples, keys: str) -> str:
+        """One of the keys, or words in their place. Whoever stops the agent says no."""
+        asked = _Asked(shown, keys, time.monotonic())
+        self._asked = asked
+        self._redraw()
+        try:
+            return asked.answer.get()
+        finally:
+            self._asked = None
+            self._redraw()
+
+    def _work(self, words: str) -> None:
+        """Until nothing more is to do; what was said meanwhile begins another turn."""
+        more: str | None = words
+        while more is not None:
+            self._attempt(more)
+            with self._lock:
+                more = self._next()
+                self._busy = more is not None
+        self._redraw()
+        if self._leaving and self._session.app.is_running:
+            self._session.app.exit(exception=EOFError)
+
+    def _next(self) -> str | None:
+        try:
+            return self.chat.agent.inbox.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _attempt(self, words: str) -> None:
+        try:
+            if words.startswith("/"):
+                obey(self, words)
+            else:
+                self._turn(words)
+        except Leave:
+            self._leaving = True
+        except EbbtideError as failed:
+            self.show(drawing.notice(told(failed), "red"))
+        except Exception as failed:  # noqa: BLE001  # The screen must outlive what it shows.
+            self.show(drawing.notice(f"a fault of ours: {told(failed)}", "red"))
+
+    def _turn(self, words: str) -> None:
+        for event in self.chat.agent.turn(words):
+            self._shown(event)
+        self._flush()
+
+    def _shown(self, event: Event) -> None:
+        match event:
+            case Sending(report=report):
+                self._left, self._window = report.context_left, self.chat.agent.context.window
+                self._do("Thinking...")
+            case Said(text=text):
+                self._say(text)
+            case Answered(usage=usage, cut=cut):
+                self._flush()
+                self._last = usage if usage.total else self._last
+                if cut:
+                    self.show(drawing.notice("The reply was cut at its largest length."))
+            case Calling(call=call):
+                self._flush()
+                self.show(drawing.call(call))
+                self._do(f"{call.name}...")
+            case Returned(call=call, outcome=outcome):
+                self.show(drawing.outcome(outcome, call.name))
+            case Heard(text=text):
+                self.show(drawing.echo(text))
+            case Stopped():
+                self._flush()
+                self.show(drawing.notice("Interrupted. Say what to do instead, or Enter on an empty line to go on."))
+            case Failed(error=error):
+                self._flush()
+                self.show(drawing.notice(f"{told(error)}. Enter on an empty line tries again.", "red"))
+
+    def _say(self, text: str) -> None:
+        """Whole paragraphs are printed; the one that is being written is shown above the input."""
+        self._block += text
+        while (end := _paragraph(self._block)) > 0:
+            block, self._block = self._block[:end], self._block[end:]
+            if block.strip():
+                self.show(drawing.words(block.strip("\n")))
+        self._redraw()
+
+    def _flush(self) -> None:
+        block, self._block = self._block, ""
+        if block.strip():
+            self.show(drawing.words(block.strip("\n")))
+
+    def _do(self, doing: str) -> None:
+        self._doing = doing
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self._session.app.invalidate()
+
+    # --- from the keyboard -------------------------------------------------------------------------------------------
+
+    def run(self, setup: Setup, session: str, words: str) -> int:
+        with patch_stdout(raw=True):
+            self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, force_terminal=True)
+            self.reopen(setup, session)
+            if words:
+                self._begin(words)
+            with self._ticking():
+                self._read()
+            self._end()
+        print(f"To go on: ebb chat --resume {self.chat.session}")
+        return 0
+
+    def _read(self) -> None:
+        while not self._leaving:
+            try:
+                said = self._session.prompt()
+            except KeyboardInterrupt:
+                if not self._busy:
+                    return
+                self._stop()
+                continue
+            except EOFError:
+                return
+            self._said(self._expanded(said).strip())
+
+    def _said(self, words: str) -> None:
+        with self._lock:
+            if self._asked is not None and words:
+                self._asked.answer.put(words)
+                return
+            if self._busy and words.startswith("/"):
+                name = words.partition(" ")[0]
+                self.show(drawing.notice(f"{name} waits until the agent is done; Esc stops it.", "dim"))
+                return
+            if self._busy:
+                if words:
+                    self.chat.agent.inbox.put(words)
+                    self.show(drawing.notice(f"queued: {words}", "dim"))
+                return
+        if words or self.chat.waiting or self._last is not None:
+            self._begin(words)
+
+    def _begin(self, words: str) -> None:
+        if words:
+            self.show(drawing.echo(words))
+        self._busy, self._since, self._doing = True, time.monotonic(), "Thinking..."
+        threading.Thread(target=self._work, args=(words,), daemon=True).start()
+
+    def _stop(self) -> None:
+        self.chat.agent.interrupt()
+        if self._asked is not None:
+            self._asked.answer.put("n")
+
+    def _end(self) -> None:
+        """Give the agent a moment to write down what it was at."""
+        self._stop()
+        deadline = time.monotonic() + 5
+        while self._busy and time.monotonic() < deadline:
+            time.sleep(0.05)
+        stop_all(self.chat.agent.desk)
+
+    def _expanded(self, said: str) -> str:
+        for name, text in self._pastes.items():
+            said = said.replace(name, text)
+        self._pastes.clear()
+        return said
+
+    @contextmanager
+    def _ticking(self) -> Iterator[None]:
+        """Redraws while somebody watches a spinner."""
+        done = threading.Event()
+
+        def tick() -> None:
+            while not done.wait(_TICK):
+                if self._busy:
+                    self._redraw()
+
+        threading.Thread(target=tick, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def _message(self) -> StyleAndTextTuples:
+        shown: StyleAndTextTuples = []
+        if self._block.strip():
+            tail = visible(self._block.strip("\n")).splitlines()[-_LIVE:]
+            shown.append(("class:live", "\n".join(row[-200:] for row in tail) + "\n"))
+        if self._asked is not None:
+            shown += self._asked.shown
+        elif self._busy:
+            passed = time.monotonic() - self._since
+            frame = _FRAMES[int(passed / _TICK) % len(_FRAMES)]
+            shown.append(("class:spinner", f"{frame} {self._doing} {passed:.0f} s · Esc to interrupt\n"))
+        return [*shown, ("class:prompt", "> ")]
+
+    def _footer(self) -> str:
+        if self._chat is None:
+            return ""
+        chat = self._chat
+        tokens = self._last.total if self._last is not None else 0
+        mode, hits = chat.agent.permits.mode, chat.agent.context.health().hit_rate
+        return drawing.footer(chat.setup.provider.model, mode, tokens, self._window, self._left, chat.bill, hits)
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        quick = Condition(lambda: self._asked is not None and not self._session.default_buffer.text)
+
+        def answer(event: KeyPressEvent) -> None:
+            asked = self._asked
+            if asked is not None and event.data in asked.keys and time.monotonic() - asked.at > _GUARD:
+                asked.answer.put(event.data)
+            elif asked is None or event.data not in asked.keys:
+                event.current_buffer.insert_text(event.data)
+
+        for key in "yan":
+            keys.add(key, filter=quick)(answer)
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.validate_and_handle()
+
+        @keys.add("escape", "enter")
+        @keys.add("c-j")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("escape")
+        def _(event: KeyPressEvent) -> None:
+            if self._busy:
+                self._stop()
+            else:
+                event.current_buffer.reset()
+
+        @keys.add("s-tab")
+        def _(_event: KeyPressEvent) -> None:
+            permits = self.chat.agent.permits
+            permits.mode = "build" if permits.mode == "plan" else "plan"
+
+        @keys.add(Keys.BracketedPaste)
+        def _(event: KeyPressEvent) -> None:
+            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            if len(text) <= _LARGE:
+                event.current_buffer.insert_text(text)
+                return
+            name = f"[paste {len(self._pastes) + 1}: {text.count(chr(10)) + 1} lines]"
+            self._pastes[name] = text
+            event.current_buffer.insert_text(name)
+
+        return keys
+
+
+def _paragraph(text: str) -> int:
+    """Where the first whole paragraph ends; 0 where none does. A blank line inside a fence ends nothing."""
+    fenced, at = False, 0
+    for row in text.splitlines(keepends=True):
+        if not row.endswith("\n"):
+            return 0
+        at += len(row)
+        if row.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+            if not fenced:
+                return at
+        elif not row.strip() and not fenced and text[: at - len(row)].strip():
+            return at
+    return 0

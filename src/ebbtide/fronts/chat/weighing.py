@@ -1,0 +1,64 @@
+"""What fills the window of an open session, from its log and the edits that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ebbtide.core.gauge import Readings
+from ebbtide.core.types import Usage
+from ebbtide.core.view import View
+from ebbtide.fronts.chat.notebook import read_notebook
+from ebbtide.fronts.chat.session import Chat
+from ebbtide.showing import Window, parts_of
+from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader, Request
+
+
+def weigh(chat: Chat, last: Usage | None) -> Window:
+    """As it stands. `last` is what the newest call was billed, where there was one."""
+    policy, model = chat.setup.settings.policy(), chat.setup.provider.model
+    body = dict(chat.frame) | {WIRES[chat.setup.provider.wire].key: list(recorded(chat))}
+    request: Request = Reader(policy.estimator, wire=WIRES[chat.setup.provider.wire]).read(body)
+    view = View.of(request.items, chat.agent.context.edits())
+    system, tools = request.overhead
+    whole = view.tokens + system + tools
+    estimate = policy.gauge(
+        Readings(
+            estimator=policy.estimator,
+            model=model,
+            view=view.tokens,
+            messages=len(request.messages),
+            system=system,
+            tools=tools,
+        )
+    )
+    scale = estimate / whole if whole else 1.0
+    window = chat.agent.context.window
+    return Window(
+        model=model,
+        size=window,
+        tokens=last.total if last is not None else estimate,
+        billed=last is not None,
+        auto_at=policy.levels(window, request.max_output or policy.output_reserved).auto,
+        system=round(system * scale),
+        tools=round(tools * scale),
+        unrecorded=0,
+        messages=parts_of(view, scale),
+    )
+
+
+def recorded(chat: Chat) -> Sequence[Mapping[str, object]]:
+    """Every message that the log has of the conversation, the newest reply included."""
+    log = chat.setup.store.peek(chat.session, project=chat.setup.project)
+    return read_notebook(log.read().records).messages
+
+
+def standing(chat: Chat) -> dict[str, object]:
+    """The last request as it was before any edit: what a fold by hand is about, also where no request went out yet."""
+    messages = list(recorded(chat))
+    while messages and (messages[-1].get("role") == "assistant" or messages[-1].get("type") in _REPLIES):
+        messages.pop()
+    return dict(chat.frame) | {WIRES[chat.setup.provider.wire].key: messages}
+
+
+_REPLIES = ("reasoning", "function_call", "message")

@@ -1,0 +1,97 @@
+"""What reaches the terminal is harmless, short, and says what the seeds' screens said."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from ebbtide.core.types import Usage
+from ebbtide.drive.report import Event
+from ebbtide.fronts.chat import drawing
+from ebbtide.fronts.chat.bill import Bill
+from ebbtide.fronts.chat.permission import Question
+from ebbtide.fronts.chat.providers import Call
+from ebbtide.fronts.chat.screen import _paragraph
+from ebbtide.fronts.chat.tools import Need, Outcome
+
+EVIL = "fine\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07\x9b31m\u202egnp"
+
+
+def shown(what) -> str:
+    out = io.StringIO()
+    Console(file=out, width=100, force_terminal=True, color_system=None).print(what)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        drawing.words(EVIL),
+        drawing.words(f"# {EVIL}\n\n```\n{EVIL}\n```\n\n[a link](http://evil)"),
+        drawing.echo(EVIL),
+        drawing.call(Call(id="1", name="bash", given={"command": EVIL})),
+        drawing.outcome(Outcome(text=EVIL), "bash"),
+        drawing.notice(EVIL),
+        drawing.table(("a",), [[EVIL]]),
+    ],
+)
+def test_no_text_can_steer_the_terminal(what):
+    told = shown(what)
+
+    assert not {"\x1b]", "\x07", "\x9b", "\u202e", "\x1b[2J"} & {
+        mark for mark in ("\x1b]", "\x07", "\x9b", "\u202e", "\x1b[2J") if mark in told
+    }
+
+
+def test_a_question_shows_the_whole_command_harmlessly():
+    asked = Question(need=Need(tool="bash", kind="run", command=f"rm -rf / {EVIL}"), reason="a command")
+
+    told = "".join(text for _, text in drawing.question(asked))
+
+    assert "rm -rf /" in told
+    assert "\x1b" not in told
+    assert "this very command line" in told
+
+
+def test_folds_are_announced_in_the_seeds_words_and_clears_are_silent():
+    def told(kind, **fields):
+        return drawing.engine(Event(kind=kind, session="s", fields=fields))
+
+    assert told("fold_begins", trigger="auto")[0] == "Context window filling up, compacting conversation..."
+    assert told("fold_begins", trigger="manual") == ("", "Compacting conversation...")
+    assert told("folded", tokens_before=150_000, tokens_after=31_000)[0].startswith(
+        "Conversation compacted: 150.0k → 31.0k"
+    )
+    assert "paste" in told("edit", by="offload_input", saved=9_000)[0]
+    for silent in ("microcompact", "edit", "result_persisted", "repair", "fold_asks"):
+        assert told(silent, by="clear_results") == ("", "")
+
+
+def test_the_footer_has_all_that_it_should():
+    bill = Bill()
+    bill.add("claude-sonnet-5", Usage(input=1_000_000))
+
+    told = drawing.footer("claude-sonnet-5", "plan", 12_345, 200_000, 0.42, bill, 0.875)
+
+    assert told.startswith("claude-sonnet-5 · 12.3k/200k tokens · Context left until auto-compact: 42% · $")
+    assert "cache 88%" in told
+    assert told.endswith("PLAN MODE")
+    bill.add("nobody-knows-this-model", Usage(input=5))
+    assert "tokens billed" in drawing.footer("x", "build", 1, 2, 0, bill, 0)
+
+
+def test_long_results_are_shown_by_their_head():
+    told = shown(drawing.outcome(Outcome(text="\n".join(map(str, range(30)))), "bash"))
+
+    assert "… 26 more lines" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("", 0), ("a", 0), ("a\n", 0), ("a\n\nb", 3), ("\n\na\n", 0),
+        ("```\na\n\nb\n", 0), ("```\na\n\nb\n```\nc", 13), ("```", 0),
+    ],
+)  # fmt: skip
+def test_a_paragraph_ends_at_a_blank_line_outside_of_fences(text, end):
+    assert _paragraph(text) == end
