@@ -37,7 +37,8 @@ def violations(wire: WireName, body: Mapping[str, Any], *, since: int = 0) -> li
     if not isinstance(items, list):
         return []
     rules = _WIRES[wire]
-    found = rules.check(body, rules.seam(items, min(since, len(items))), frozenset(), None)
+    start = rules.seam(items, min(since, len(items)))
+    found = rules.check(body, start, frozenset(), _breakpoints(items[:start]) if start else None)
     return [finding.violation for finding in found if finding.rule not in UNVERIFIED]
 
 
@@ -77,6 +78,12 @@ def harden(
     if left:
         refuse(left[0])
     return fixed, tuple(finding.repaired for finding in done)
+
+
+def _breakpoints(items: list[Any]) -> int:
+    """Cache marks in messages that were looked at before."""
+    contents = [item.get("content") for item in items if isinstance(item, dict)]
+    return sum("cache_control" in block for one in contents if isinstance(one, list) for block in one)
 
 
 def _unreadable(wire: WireName, body: Mapping[str, Any]) -> Finding | None:

@@ -17,7 +17,9 @@ from ebbtide.wire.validity.findings import Json, Log
 from ebbtide.wire.validity.soundness import is_sound
 
 _WORDS = frozenset(("type", "text", "cache_control"))
-_CALL = frozenset(("type", "id", "name", "input", "cache_control"))
+_CALL = frozenset(("type", "id", "name", "input", "cache_control", "caller"))
+_DIRECT = {"type": "direct"}
+"""The caller of a call that the model made itself, as current answers say it; others are code."""
 _RESULT = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
 _THOUGHT = frozenset(("type", "thinking", "signature"))
 _HIDDEN = frozenset(("type", "data"))
@@ -67,7 +69,7 @@ class _Walk:
         """Whether the last message said more than results: the next one then opens a loop (A37)."""
         asked = calls(before) if self.role == "assistant" else []
         self.waiting = {call.get("id") for call in asked}
-        self.strange = any("caller" in call for call in asked) or len(self.waiting) < len(asked)
+        self.strange = any(call.get("caller", _DIRECT) != _DIRECT for call in asked) or len(self.waiting) < len(asked)
         self.taken, self.new = taken, set[str]()
         self.marks = 0
         """Cache breakpoints met."""
@@ -107,7 +109,8 @@ class _Walk:
         self.new.add(identity)
         self.waiting.add(identity)
         named = CALL_ID.fullmatch(identity) and TOOL_NAME.fullmatch(name)
-        return bool(named) and block.keys() <= _CALL and is_sound(given)
+        direct = block.get("caller", _DIRECT) == _DIRECT
+        return bool(named) and direct and block.keys() <= _CALL and is_sound(given)
 
     def _results(self, content: list[Json]) -> bool:
         """Results first, one for each call, then words."""
