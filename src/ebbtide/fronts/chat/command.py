@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from ebbtide.config import Access, Settings, load_access, load_settings
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.drive.report import Listener
 from ebbtide.fronts.chat.choosing import PROVIDERS, another, choose
+from ebbtide.fronts.chat.local import MODEL, WINDOW, served
 from ebbtide.fronts.chat.loop import STEPS
 from ebbtide.fronts.chat.permission import Ask, Rules
-from ebbtide.fronts.chat.providers import MISSING, Provider
+from ebbtide.fronts.chat.prompts import SMALL
+from ebbtide.fronts.chat.providers import MISSING, Chat, Provider, openai_client
 from ebbtide.fronts.chat.script import nobody, run_script
 from ebbtide.fronts.chat.session import Setup, chosen, new_session, open_chat, with_provider
 from ebbtide.fronts.chat.tools import TOOLS
@@ -54,7 +57,16 @@ def main(arguments: Sequence[str]) -> int:
         raise BadRequest("--output json goes with -p")
     settings = load_settings(arguments={key: getattr(args, key) for key in ("window", "policy", "store", "model")})
     access = load_access()
-    provider, settings = choose(args, settings, access)
+    if not args.local:
+        provider, settings = choose(args, settings, access)
+        return _run(args, settings, access, provider)
+    settings = replace(settings, model=MODEL, window=settings.window or WINDOW)
+    with served(settings.window_for(MODEL)) as address:
+        provider = Chat(model=MODEL, client=openai_client("", f"{address}/v1"))
+        return _run(args, settings, access, provider)
+
+
+def _run(args: argparse.Namespace, settings: Settings, access: Access, provider: Provider) -> int:
     if args.print is not None:
         setup = _setup(args, settings, access, provider, nobody, lambda _event: None)
         chat = open_chat(setup, _session(args, setup))
@@ -67,6 +79,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _with_model(args: argparse.Namespace, setup: Setup, model: str) -> Setup:
+    if args.local:
+        raise BadRequest("the local model is the only one here")
     return with_provider(setup, another(args, setup.provider, model, setup.access))
 
 
@@ -97,6 +111,9 @@ def _setup(
         listen=listen,
         window=settings.window_for(provider.model),
         steps=args.steps,
+        # So small a model calls tools at random, and a long prompt only confuses it.
+        prompt=SMALL if args.local else "",
+        tools=() if args.local else TOOLS,
     )
 
 

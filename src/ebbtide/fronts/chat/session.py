@@ -173,7 +173,7 @@ class _Engine(TypedDict):
     summarizer: Callable[[dict[str, object]], object]
     workspace: Path | None
     live: Mapping[str, Source]
-    recall: Literal["tool"]
+    recall: Literal["tool", "off"]
     on_event: Listener
 
 
@@ -194,7 +194,7 @@ def _engine(setup: Setup, desk: Desk, bill: Bill) -> _Engine:
         "summarizer": summarize,
         "workspace": setup.root if setup.window >= _ROOMY else None,
         "live": {"todo": lambda: listed(desk.todos)},
-        "recall": "tool",
+        "recall": "tool" if setup.tools else "off",
         "on_event": setup.listen,
     }
 
