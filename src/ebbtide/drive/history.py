@@ -63,11 +63,6 @@ class Step:
         first, last = self.before.index.get(edit.first), self.before.index.get(edit.last)
         return () if first is None or last is None else self.before.items[first : last + 1]
 
-    @property
-    def changed(self) -> int:
-        """The newest message that the batch changed."""
-        return max((item.message for edit in self.batch.edits for item in self.covered(edit)[-1:]), default=0)
-
     def situation(self) -> Mapping[str, object]:
         told = self.batch.record.get("situation")
         return told if isinstance(told, Mapping) else {}
@@ -86,6 +81,8 @@ class History:
     """By uuid."""
     newest: tuple[str, ...]
     """Uuids of the conversation as it stands, the last reply included."""
+    records: Sequence[Record] = field(default=(), repr=False)
+    """All that the log holds."""
     refusals: tuple[str, ...] = ()
     """Requests of a rehearsal that did not fit."""
 
@@ -144,6 +141,7 @@ def history_of(records: Sequence[Record], *, session: str, name: str = "", store
         steps=tuple(_steps(messages, turns, state)),
         messages=messages,
         newest=_newest(records, turns),
+        records=records,
     )
 
 

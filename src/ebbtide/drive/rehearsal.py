@@ -7,9 +7,10 @@ another request, so from there on tokens are estimated.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from ebbtide.core.errors import WontFit
+from ebbtide.core.journal import ebb
 from ebbtide.drive.effects import drive
 from ebbtide.drive.history import History, history_of
 from ebbtide.drive.session import Session
@@ -34,7 +35,11 @@ def rehearsed(calls: Iterable[Call], *, name: str, wire: str, policy: Policy, wi
         except WontFit as refused:
             refusals.append(f"call {number}: {refused}")
             continue
-        if call.usage is not None and not ready.report.held:
+        if call.usage is None:
+            continue
+        if not ready.report.held:
             drive(session.recording((), call.usage, ready, now=now), log)
+        # For the books alone: it anchors nothing, being the bill of another request where an edit holds.
+        drive(session.noting(ebb("recorded", turn=ready.turn, at=now, **asdict(call.usage)), now=now), log)
     history = history_of(log.read().records, session=name, name=name, stored=False)
     return replace(history, refusals=tuple(refusals)), log

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.redact import redact
 from ebbtide.core.view import View
 from ebbtide.drive.history import History, history_of
 from ebbtide.drive.recalling import Recall
@@ -22,9 +23,12 @@ from ebbtide.drive.rehearsal import rehearsed
 from ebbtide.formats import Call, Recording, load
 from ebbtide.policy import PRESETS, Policy, preset
 from ebbtide.store import Position, Reader, Record, SessionInfo, Store
+from ebbtide.wire import WIRES
 
 _OPEN = 6
 """Sessions kept in memory: a person compares two or three, and a large one takes some 100 MB."""
+_TITLE = 120
+"""Characters of a title: a line."""
 _VIEWS = 4
 """Requests of a session kept: the page asks for one of them piece by piece."""
 
@@ -205,11 +209,13 @@ class _Tape:
         self.path = path
         self._stat = self._looked()
         self.recording = load(path)
+        self._titles = _titles(self.recording)
 
     def changed(self) -> bool:
         if self._looked() == self._stat:
             return False
         self._stat, self.recording = self._looked(), load(self.path)
+        self._titles = _titles(self.recording)
         return True
 
     @property
@@ -224,8 +230,8 @@ class _Tape:
             Listed(
                 key=key,
                 session=episode or self.recording.session or name,
-                project=self.recording.format,
-                title=f"{name} · {episode}" if episode else name,
+                project=f"{self.recording.format} · {name}",
+                title=self._titles.get(episode, "") or name,
                 messages=0,
                 bytes=told.st_size,
                 modified=datetime.fromtimestamp(told.st_mtime, UTC).isoformat(),
@@ -239,10 +245,21 @@ class _Tape:
         return told.st_mtime_ns, told.st_size
 
 
+def _titles(recording: Recording) -> dict[str, str]:
+    """What the user said first, by episode."""
+    wire, found = WIRES[recording.wire], dict[str, str]()
+    for call in recording.requests():
+        if call.episode not in found:
+            blocks = (block for message in call.request[wire.key] for block in wire.blocks(message, wire.key))
+            words = (block.text for block in blocks if block.role == "user" and block.kind == "text")
+            found[call.episode] = next((" ".join(text.split())[:_TITLE] for text in words if text.strip()), "")
+    return found
+
+
 def matching(rows: Iterable[Listed], query: str) -> list[dict[str, object]]:
     """Rows in which every word stands somewhere, whatever its case."""
     words = query.casefold().split()
-    told = [asdict(one) for one in rows]
+    told = [asdict(one) | {"title": redact(one.title)[0]} for one in rows]
     return [one for one in told if all(any(word in str(v).casefold() for v in one.values()) for word in words)]
 
 

@@ -19,6 +19,7 @@ from ebbtide.core.redact import redact
 from ebbtide.drive import Context
 from ebbtide.drive.recalling import Hit
 from ebbtide.fronts.ui.library import Library, Opened, Setting, Unknown, matching
+from ebbtide.fronts.ui.money import Accounts, accounts_of
 from ebbtide.fronts.ui.told import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
 from ebbtide.fronts.ui.trace import Trace, batch_marks, traced
 from ebbtide.policy import PRESETS
@@ -192,9 +193,18 @@ def _trace(opened: Opened) -> Trace:
     return found
 
 
+def _accounts(opened: Opened) -> Accounts:
+    found = opened.kept.get("accounts")
+    if not isinstance(found, Accounts):
+        found = opened.kept["accounts"] = accounts_of(opened.history)
+    return found
+
+
 def _summary(library: Library, opened: Opened, _: Mapping[str, str]) -> Json:
     history, trace = opened.history, _trace(opened)
-    costs = [cost for cost in trace.cost if cost is not None]
+    accounts = _accounts(opened)
+    costs = [cost for cost in accounts.costs() if cost is not None]
+    booked = accounts.dollars
     window, policy = library.window(opened), library.policy(opened)
     output = history.turns[-1].max_output if history.turns else 0
     return {
@@ -216,8 +226,9 @@ def _summary(library: Library, opened: Opened, _: Mapping[str, str]) -> Json:
         "breaks": len(trace.breaks),
         "diagnosis": trace.diagnosis,
         "cost": round(sum(costs), 6) if costs else None,
+        "saved_usd": round(booked.told + booked.pending, 6) if booked else None,
         "estimated": not all(trace.billed),
-        "prices": trace.prices,
+        "prices": list(accounts.basis),
         "undone": list(history.state.undone),
         "pinned": len(history.state.pinned),
         "refusals": list(history.refusals),
@@ -226,7 +237,7 @@ def _summary(library: Library, opened: Opened, _: Mapping[str, str]) -> Json:
 
 
 def _calls(_: Library, opened: Opened, __: Mapping[str, str]) -> Json:
-    return {**asdict(_trace(opened)), "batches": batch_marks(opened.history)}
+    return {**asdict(_trace(opened)), "cost": _accounts(opened).costs(), "batches": batch_marks(opened.history)}
 
 
 def _at(opened: Opened, query: Mapping[str, str]) -> int:
@@ -267,7 +278,7 @@ def _under(_: Library, opened: Opened, query: Mapping[str, str]) -> Json:
 
 def _edits(_: Library, opened: Opened, __: Mapping[str, str]) -> Json:
     if "batches" not in opened.kept:
-        opened.kept["batches"] = batches_told(opened.history)
+        opened.kept["batches"] = batches_told(opened.history, _accounts(opened))
     return {"batches": opened.kept["batches"]}
 
 

@@ -6,17 +6,19 @@ the page shows text as text.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.core.content import file_of
 from ebbtide.core.redact import redact
+from ebbtide.core.savings import Entry
 from ebbtide.core.stub import parse
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.drive.history import History, Step
-from ebbtide.drive.worth import worth_of
-from ebbtide.fronts.ui.trace import part_of, rates_of
+from ebbtide.fronts.ui.money import Accounts
+from ebbtide.fronts.ui.trace import part_of
 from ebbtide.wire.shape import grouped
 
 Json = dict[str, object]
@@ -95,17 +97,15 @@ def handles_of(edit: Edit) -> list[str]:
     return list(dict.fromkeys([*told, *(os.path.basename(stub.path) for stub in stubs if stub.path)]))
 
 
-def batches_told(history: History) -> list[Json]:
-    return [_batch_told(history, step) for step in history.steps]
+def batches_told(history: History, accounts: Accounts) -> list[Json]:
+    return [_batch_told(step, accounts.of(step.batch.id)) for step in history.steps]
 
 
-def _batch_told(history: History, step: Step) -> Json:
-    record, worth = step.batch.record, worth_of(history, step)
-    rate = rates_of(step.turn.model, step.turn.ttl)
-    full = rate.input / 1_000_000 if rate else None
+def _batch_told(step: Step, entries: Sequence[tuple[Entry, Entry | None]]) -> Json:
+    record = step.batch.record
     edits = [
-        {**edit_told(edit), "what": _what(step, edit), "worth": round(gain), "usd": _dollars(gain, full)}
-        for edit, gain in zip(step.batch.edits, worth.gains, strict=True)
+        {**edit_told(edit), "what": _what(step, edit), **_booked(entry, paid)}
+        for edit, (entry, paid) in zip(step.batch.edits, entries, strict=True)
     ]
     return {
         "id": step.batch.id,
@@ -116,17 +116,25 @@ def _batch_told(history: History, step: Step) -> Json:
         "before": record.get("tokens_before"),
         "after": record.get("tokens_after"),
         "undone": step.undone,
-        "held": worth.calls,
-        "rewrite": round(worth.rewrite),
-        "net": round(worth.net),
-        "usd": _dollars(worth.net, full),
+        "held": max((entry.calls for entry, _ in entries), default=0),
+        "rewritten": sum(entry.change.after for entry, _ in entries),
+        "worth": round(sum(entry.told for entry, _ in entries)),
+        "usd": round(sum(paid.told for _, paid in entries if paid), 6) if any(paid for _, paid in entries) else None,
         "saved": sum(edit.saved for edit in step.batch.edits),
         "edits": edits,
     }
 
 
-def _dollars(tokens: float, full: float | None) -> float | None:
-    return None if full is None else round(tokens * full, 6)
+def _booked(entry: Entry, paid: Entry | None) -> Json:
+    """`worth` in input tokens at full price, `usd` in dollars: no more than the bills show."""
+    even = entry.breaks_even
+    return {
+        "worth": round(entry.told),
+        "usd": round(paid.told, 6) if paid else None,
+        "rewritten": entry.change.after,
+        "breaks_even": None if math.isinf(even) else round(even, 1),
+        "paid_at": entry.paid,
+    }
 
 
 def _what(step: Step, edit: Edit) -> Json:

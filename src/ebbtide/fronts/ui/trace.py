@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ebbtide.core.cache import Break, health, warmth
-from ebbtide.core.errors import BadConfig
 from ebbtide.core.journal import FOLDS
-from ebbtide.core.types import Item, Usage
+from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
 from ebbtide.drive.history import History, Turn
-from ebbtide.prices import Rates, rates
+from ebbtide.wire.shape import is_original
 
 PARTS = (
     "system", "tools", "unrecorded", "user", "assistant", "tool calls", "tool results", "thinking", "images",
@@ -51,17 +50,15 @@ class Trace:
     output: list[int | None] = field(default_factory=list)
     warm: list[int] = field(default_factory=list)
     """Tokens that should still have been in the cache."""
-    cost: list[float | None] = field(default_factory=list)
-    """Dollars: of the bill, or expected."""
     breaks: list[dict[str, object]] = field(default_factory=list)
     diagnosis: str | None = None
-    hit_rate: float = 0.0
-    prices: dict[str, str] = field(default_factory=dict)
-    """From a model to the row of the price table that was used."""
+    hit_rate: float | None = None
+    """None where nothing was billed."""
 
 
 def part_of(view: View, entry: Item) -> str:
-    if view.is_ours(entry):
+    # What a fold carries along is in its hands, and still the client's own.
+    if entry.source == OURS or (entry.id in view.owner and not is_original(entry)):
         return "our stubs"
     if entry.kind == "text":
         return entry.role if entry.role in ("user", "assistant", "system") else "other"
@@ -93,7 +90,7 @@ def traced(history: History) -> Trace:
         _bill(trace, turn)
     found = health(sent)
     trace.breaks = [_break_told(one, history.turns) for one in found.breaks]
-    trace.diagnosis, trace.hit_rate = found.diagnosis, found.hit_rate
+    trace.diagnosis, trace.hit_rate = found.diagnosis, found.hit_rate if found.calls else None
     return trace
 
 
@@ -125,21 +122,8 @@ class _Weigher:
             self._sums[part] = self._sums.get(part, 0) + sign * entry.tokens
 
 
-def rates_of(model: str, ttl: float, prompt: int = 0) -> Rates | None:
-    """None for a model without a price, and where the table is not installed."""
-    try:
-        return rates(model, ttl=ttl, prompt=prompt)
-    except BadConfig:
-        return None
-
-
-def priced(usage: Usage, rate: Rates) -> float:
-    paid = usage.input * rate.input + usage.cache_read * rate.read + usage.cache_write * rate.write
-    return (paid + usage.output * rate.output) / 1_000_000
-
-
 def _bill(trace: Trace, turn: Turn) -> None:
-    usage, tokens, warm = turn.usage, trace.tokens[-1], trace.warm[-1]
+    usage = turn.usage
     trace.at.append(turn.at)
     trace.model.append(turn.model)
     trace.billed.append(usage is not None)
@@ -147,17 +131,18 @@ def _bill(trace: Trace, turn: Turn) -> None:
     trace.write.append(usage.cache_write if usage else None)
     trace.fresh.append(usage.input if usage else None)
     trace.output.append(usage.output if usage else None)
-    rate = rates_of(turn.model, turn.ttl, tokens)
-    if rate is None:
-        trace.cost.append(None)
-        return
-    trace.prices[turn.model] = rate.basis
-    expected = Usage(cache_read=warm, cache_write=tokens - warm)
-    trace.cost.append(round(priced(usage or expected, rate), 6))
 
 
 def _break_told(one: Break, turns: Sequence[Turn]) -> dict[str, object]:
-    return {"call": turns[one.at].number, "lost": one.lost, "cause": one.cause, "detail": one.detail}
+    turn = turns[one.at]
+    return {
+        "call": turn.number,
+        "lost": one.lost,
+        "cause": one.cause,
+        "detail": one.detail,
+        # The commonest reason for a message to change is an edit of ours.
+        "batch": next(iter(turn.planned), "") if one.cause == "message" else "",
+    }
 
 
 def batch_marks(history: History) -> list[dict[str, object]]:

@@ -1,0 +1,102 @@
+"""Who is answered: this person, this page, this run. The rest learns nothing."""
+
+import pytest
+
+from ui.inspected import Talker, library, page
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    where = tmp_path_factory.mktemp("store")
+    Talker(where).steps(1)
+    return where
+
+
+async def test_without_the_token_there_is_no_answer(root):
+    async with page(library(root), log_in=False) as ask:
+        before = await ask.status("GET", "/api/sessions")
+        wrong = [await ask.login(""), await ask.login(ask.guard.token[:-1]), await ask.login("é")]
+        still = await ask.status("GET", "/api/sessions")
+        right = await ask.login()
+        after = await ask.status("GET", "/api/sessions")
+
+    assert (before, wrong, still, right, after) == (401, [403, 403, 403], 401, 200, 200)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example", ""])
+async def test_another_host_is_refused_on_every_path(root, host):
+    """A name that resolves to loopback is how another page would reach us."""
+    async with page(library(root)) as ask:
+        for path in ("/", "/app.js", "/api/sessions", "/api/login"):
+            assert await ask.status("GET", path, headers={"Host": host}) in (400, 403)
+
+
+async def test_localhost_is_a_name_of_ours(root):
+    async with page(library(root)) as ask:
+        assert await ask.status("GET", "/api/sessions", headers={"Host": f"localhost:{ask.guard.port}"}) == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:{port}"])
+async def test_another_origin_is_refused_whatever_cookie_it_has(root, origin):
+    async with page(library(root), allow_undo=True) as ask:
+        headers = {"Origin": origin.format(port=ask.guard.port)}
+        assert await ask.status("GET", "/api/sessions", headers=headers) == 403
+        assert await ask.status("POST", "/api/session/x/undo", headers=headers, json={}) == 403
+        assert await ask.status("POST", "/api/login", headers=headers, json={"token": ask.guard.token}) == 403
+
+
+async def test_a_form_cannot_change_anything(root):
+    """No Origin, or not JSON: neither is a script of ours."""
+    async with page(library(root), allow_undo=True) as ask:
+        listed = (await ask.get("sessions"))["sessions"][0]["key"]
+        path = f"/api/session/{listed}/redo"
+
+        assert await ask.status("POST", path, json={}) == 403
+        assert await ask.status("POST", path, data={"batch": "p1"}, headers=ask.origin) == 403
+        assert await ask.status("POST", path, json={}, headers=ask.origin) == 200
+
+
+async def test_what_another_site_fetches_is_refused_but_for_a_link_to_the_page(root):
+    async with page(library(root)) as ask:
+        cross = {"Sec-Fetch-Site": "cross-site"}
+        assert await ask.status("GET", "/api/sessions", headers=cross) == 403
+        assert await ask.status("GET", "/app.js", headers=cross) == 403
+        assert await ask.status("GET", "/", headers=cross) == 200
+
+
+async def test_every_answer_carries_the_strict_headers(root):
+    async with page(library(root)) as ask:
+        for path in ("/", "/app.js", "/app.css", "/api/sessions", "/api/session/none", "/nowhere"):
+            async with ask.http.get(ask.base + path) as answer:
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'" in policy
+                assert "unsafe" not in policy
+                assert answer.headers["X-Frame-Options"] == "DENY"
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+                assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(root):
+    async with (
+        page(library(root), log_in=False) as ask,
+        ask.http.post(f"{ask.base}/api/login", json={"token": ask.guard.token}, headers=ask.origin) as answer,
+    ):
+        cookie = answer.headers["Set-Cookie"]
+
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert ask.guard.token not in cookie
+
+
+async def test_it_listens_on_loopback_alone(root):
+    async with page(library(root)) as ask:
+        assert ask.guard.address.startswith("http://127.0.0.1:")
+        assert "?" not in ask.guard.address
+        assert "#token=" in ask.guard.address
+
+
+async def test_no_path_of_a_request_reaches_the_disk(root):
+    async with page(library(root)) as ask:
+        for path in ("/../command.py", "/static/app.js", "/%2e%2e/command.py", "/app.js/../../command.py"):
+            async with ask.http.get(ask.base + path) as answer:
+                assert answer.status == 404

@@ -1,0 +1,287 @@
+/** What the server tells, and how it is asked. Everything here is data to be shown as text. */
+
+export interface Listed {
+  key: string;
+  session: string;
+  project: string;
+  title: string;
+  messages: number;
+  bytes: number;
+  modified: string;
+  stored: boolean;
+}
+
+export interface Sessions {
+  version: string;
+  allow_undo: boolean;
+  policies: string[];
+  setting: { policy: string; window: number };
+  total: number;
+  sessions: Listed[];
+}
+
+export interface Summary extends Listed {
+  played: boolean;
+  policy: string;
+  window: number;
+  auto_at: number;
+  wire: string;
+  models: string[];
+  calls: number;
+  batches: number;
+  edits: number;
+  saved: number;
+  tokens: number;
+  untouched: number;
+  peak: number;
+  hit_rate: number | null;
+  breaks: number;
+  diagnosis: string | null;
+  cost: number | null;
+  saved_usd: number | null;
+  estimated: boolean;
+  prices: string[];
+  undone: string[];
+  refusals: string[];
+}
+
+export interface Break {
+  call: number;
+  lost: number;
+  cause: string;
+  detail: string;
+  /** The edits that did it, where they did. */
+  batch: string;
+}
+
+export interface BatchMark {
+  id: string;
+  call: number;
+  fold: boolean;
+  edits: number;
+  saved: number;
+  undone: boolean;
+}
+
+type Column = (number | null)[];
+
+export interface Calls {
+  at: number[];
+  model: string[];
+  tokens: number[];
+  untouched: number[];
+  billed: boolean[];
+  items: number[];
+  parts: Record<string, number[]>;
+  read: Column;
+  write: Column;
+  fresh: Column;
+  output: Column;
+  warm: number[];
+  cost: Column;
+  breaks: Break[];
+  diagnosis: string | null;
+  hit_rate: number | null;
+  batches: BatchMark[];
+}
+
+export interface Item {
+  id: string;
+  message: number;
+  role: string;
+  kind: string;
+  name: string;
+  path: string;
+  tokens: number;
+  tier: number;
+  source: string;
+  pinned: boolean;
+  text: string;
+  chars: number;
+}
+
+export interface EditTold {
+  id: string;
+  by: string;
+  reason: string;
+  saved: number;
+  first: string;
+  last: string;
+  handles: string[];
+}
+
+export interface Row extends Item {
+  place: number;
+  out: number;
+  part: string;
+  stub?: EditTold & { batch: string; covers: number };
+}
+
+export interface Warm {
+  messages: number;
+  tokens: number;
+  reason: string;
+}
+
+export interface RequestPage {
+  at: number;
+  total: number;
+  tokens: number;
+  warm?: Warm;
+  marks?: number[];
+  overhead?: [number, number];
+  rows: Row[];
+}
+
+export interface What {
+  items: number;
+  kind: string;
+  role: string;
+  name: string;
+  path: string;
+  first: number;
+  last: number;
+}
+
+export interface Edit extends EditTold {
+  what: What;
+  worth: number;
+  usd: number | null;
+  rewritten: number;
+  breaks_even: number | null;
+  paid_at: number | null;
+}
+
+export interface Batch {
+  id: string;
+  call: number;
+  at: number;
+  policy: string;
+  level: string;
+  before: number;
+  after: number;
+  undone: boolean;
+  held: number;
+  rewritten: number;
+  worth: number;
+  usd: number | null;
+  saved: number;
+  edits: Edit[];
+}
+
+export interface Sides extends EditTold {
+  what: What;
+  batch: string;
+  call: number;
+  before: Item[];
+  after: Item[];
+}
+
+export interface CacheMap {
+  at: number;
+  overhead: number;
+  messages: { tokens: number; role: string; ours: boolean }[];
+  warm: Warm;
+  marks: number[];
+  ttl: number;
+  usage: { input: number; cache_read: number; cache_write: number; output: number } | null;
+  break: Break | null;
+  pause: number | null;
+}
+
+export interface Ledger {
+  items: number;
+  words: { handle: string; text: string }[];
+  stated: { handle: string; text: string }[];
+  files: { path: string; did: string[]; times: number; handle: string }[];
+  commands: { handle: string; text: string; status: number | null; failed: boolean; times: number; lines: string[] }[];
+  troubles: { handle: string; about: string; line: string; open: boolean; by: string[] }[];
+  todos: { text: string; status: string }[];
+  plan: string;
+}
+
+export interface Hit {
+  handle: string;
+  session: string;
+  message: number;
+  role: string;
+  kind: string;
+  name: string;
+  path: string;
+  line: number;
+  start: number;
+  snippet: string;
+  spans: [number, number][];
+  total: number;
+  copies: number;
+}
+
+export interface TextPage {
+  text: string;
+  start: number;
+  end: number;
+  total: number;
+  next: number | null;
+  masked: number;
+  kind: string;
+  name: string;
+}
+
+export interface Scored {
+  policy: string;
+  cost: number | null;
+  tokens: number;
+  peak: number;
+  breaks: number;
+  edits: number;
+  hit_rate: number;
+  retention: number | null;
+  series: number[];
+  note: string;
+}
+
+export interface Comparison {
+  window: number;
+  calls: number;
+  arms: Scored[];
+}
+
+export type Query = Record<string, string | number | undefined>;
+
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+async function answered<T>(response: Response): Promise<T> {
+  const told = (await response.json().catch(() => ({ error: response.statusText }))) as T & { error?: string };
+  if (!response.ok) throw new Refused(response.status, told.error ?? response.statusText);
+  return told;
+}
+
+export function address(path: string, query: Query = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const told = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return `/api/${path}${told ? `?${told}` : ""}`;
+}
+
+export async function ask<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  return answered<T>(await fetch(address(path, query), signal ? { signal } : {}));
+}
+
+export async function tell<T>(path: string, body: object): Promise<T> {
+  const headers = { "Content-Type": "application/json" };
+  return answered<T>(await fetch(address(path), { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+/** The token from the address becomes a cookie, and leaves the address. */
+export async function login(hash: string): Promise<boolean> {
+  const token = /^#token=([\w-]+)$/.exec(hash)?.[1];
+  if (!token) return false;
+  await tell("login", { token });
+  return true;
+}

@@ -1,0 +1,183 @@
+/** Tokens of every call, stacked by what they are. What left and what broke is marked where it happened. */
+
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { Calls } from "./api";
+import { short } from "./format";
+
+interface Props {
+  calls: Calls;
+  parts: string[];
+  window: number;
+  actsAt: number;
+  at: number;
+  theme: string;
+  onPick: (call: number) => void;
+  onHover: (call: number) => void;
+}
+
+export function colour(part: string): string {
+  return variable(`--part-${part.replaceAll(" ", "-")}`);
+}
+
+function variable(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** Each part on top of those before it, the topmost first: they are drawn over each other, down to the ground. */
+export function stacked(calls: Calls, parts: string[]): number[][] {
+  const sums = new Array<number>(calls.tokens.length).fill(0);
+  const layers = parts.map((part) => {
+    const column = calls.parts[part] ?? [];
+    column.forEach((n, i) => {
+      sums[i] = (sums[i] ?? 0) + n;
+    });
+    return [...sums];
+  });
+  return layers.reverse();
+}
+
+/** The top of the chart: the window in any case. What would have been sent untouched may leave it. */
+export function ceiling(calls: Calls, window: number): number {
+  const most = calls.tokens.reduce((a, b) => Math.max(a, b), 0);
+  const raw = calls.untouched.reduce((a, b) => Math.max(a, b), 0);
+  // A wide window would press a small session flat against the ground.
+  const line = window <= 4 * Math.max(most, raw) ? window : 0;
+  return Math.max(most, line, Math.min(raw, 1.6 * most)) * 1.08 || 1;
+}
+
+export function Chart({ calls, parts, window, actsAt, at, theme, onPick, onHover }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>();
+  const chosen = useRef(at);
+  chosen.current = at;
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const layers = stacked(calls, parts);
+    const numbers = calls.tokens.map((_, n) => n + 1);
+    const ink = variable("--faint");
+    const grid = variable("--grid");
+    const top = ceiling(calls, window);
+    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    const made = new uPlot(
+      {
+        width: element.clientWidth,
+        height: element.clientHeight,
+        padding: [14, 6, 0, 0],
+        legend: { show: false },
+        cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+        scales: { x: { time: false, range: () => [1, Math.max(2, numbers.length)] }, y: { range: () => [0, top] } },
+        axes: [
+          {
+            ...axis,
+            size: 26,
+            grid: { show: false },
+            values: (_, splits) => splits.map((n) => (n % 1 ? "" : String(n))),
+          },
+          { ...axis, size: 46, values: (_, splits) => splits.map((n) => short(n)) },
+        ],
+        series: [
+          {},
+          ...[...parts].reverse().map((part) => ({
+            stroke: variable("--panel"),
+            width: 0.75,
+            fill: colour(part),
+            points: { show: false },
+          })),
+          { stroke: variable("--soft"), width: 1.25, dash: [2, 4], points: { show: false } },
+        ],
+        hooks: {
+          draw: [(u) => overlay(u, calls, window, actsAt, chosen.current)],
+          setCursor: [(u) => onHover(u.cursor.idx === null || u.cursor.idx === undefined ? 0 : u.cursor.idx + 1)],
+        },
+      },
+      [numbers, ...layers, calls.untouched],
+      element,
+    );
+    plot.current = made;
+    const picked = () => {
+      const nth = made.cursor.idx;
+      if (nth !== null && nth !== undefined) onPick(nth + 1);
+    };
+    made.over.addEventListener("click", picked);
+    const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: element.clientHeight }));
+    sized.observe(element);
+    return () => {
+      sized.disconnect();
+      made.destroy();
+      plot.current = undefined;
+    };
+  }, [calls, parts, window, actsAt, theme]);
+
+  useEffect(() => plot.current?.redraw(false), [at]);
+
+  return <div class="chart" ref={box} role="img" aria-label="tokens by call" />;
+}
+
+function overlay(u: uPlot, calls: Calls, window: number, actsAt: number, at: number): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  const ratio = devicePixelRatio;
+  const y = (tokens: number) => u.valToPos(tokens, "y", true);
+  const x = (call: number) => u.valToPos(call, "x", true);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left - 6 * ratio, 0, width + 12 * ratio, top + height + 8 * ratio);
+  ctx.clip();
+  for (const [tokens, ink] of [
+    [window, variable("--bad")],
+    [actsAt, variable("--warn")],
+  ] as const) {
+    ctx.strokeStyle = ink;
+    ctx.lineWidth = ratio;
+    ctx.setLineDash([6 * ratio, 4 * ratio]);
+    ctx.beginPath();
+    ctx.moveTo(left, y(tokens));
+    ctx.lineTo(left + width, y(tokens));
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+  const size = 4 * ratio;
+  for (const batch of calls.batches) {
+    const place = x(batch.call);
+    ctx.fillStyle = batch.undone ? variable("--faint") : variable(batch.fold ? "--fold" : "--edit");
+    if (batch.fold) {
+      ctx.globalAlpha = 0.55;
+      ctx.fillRect(place - ratio / 2, top, ratio, height);
+      ctx.globalAlpha = 1;
+      diamond(ctx, place, top - 1 * ratio, size + ratio);
+    } else {
+      triangle(ctx, place, top - 2 * ratio, size - 0.5 * ratio, 1);
+    }
+  }
+  ctx.fillStyle = variable("--bad");
+  for (const one of calls.breaks) triangle(ctx, x(one.call), top + height, size, -1);
+  if (at) {
+    ctx.fillStyle = variable("--ink");
+    ctx.fillRect(x(at) - ratio / 2, top, ratio, height);
+    ctx.beginPath();
+    ctx.arc(x(at), y(calls.tokens[at - 1] ?? 0), 3.5 * ratio, 0, 7);
+    ctx.fill();
+  }
+  ctx.restore();
+}
+
+function triangle(ctx: CanvasRenderingContext2D, x: number, y: number, size: number, way: 1 | -1): void {
+  ctx.beginPath();
+  ctx.moveTo(x - size, y - way * size);
+  ctx.lineTo(x + size, y - way * size);
+  ctx.lineTo(x, y + way * size);
+  ctx.fill();
+}
+
+function diamond(ctx: CanvasRenderingContext2D, x: number, y: number, size: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x, y - size);
+  ctx.lineTo(x + size, y);
+  ctx.lineTo(x, y + size);
+  ctx.lineTo(x - size, y);
+  ctx.fill();
+}

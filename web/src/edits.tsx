@@ -1,0 +1,220 @@
+/** Every edit: who made it, why, what it saved in tokens and money, and both sides of it. */
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { type Batch, type Edit, type Item, type Sides, tell, type What } from "./api";
+import type { Go } from "./app";
+import { diff, folded } from "./diff";
+import { dollars, moment, short } from "./format";
+import { useAsk, useKeys, worded } from "./hooks";
+import { partOf, type Source, Trouble } from "./item";
+import { VirtualList } from "./list";
+import { Original } from "./request";
+import { named, t } from "./words";
+
+interface Props {
+  source: Source;
+  at: number;
+  version: number;
+  /** Whether this server undoes. */
+  may: boolean;
+  changed: () => void;
+  go: Go;
+}
+
+type Line = { batch: Batch; edit?: Edit };
+
+export function EditsView({ source, at, version, may, changed, go }: Props) {
+  const { value, error } = useAsk<{ batches: Batch[] }>(`session/${source.key}/edits`, source.query, version);
+  const [open, setOpen] = useState("");
+  const [cursor, setCursor] = useState(-1);
+  const [failed, setFailed] = useState("");
+  const lines = useMemo(() => {
+    const batches = value ? [...value.batches].reverse() : [];
+    return batches.flatMap((batch): Line[] => [{ batch }, ...batch.edits.map((edit) => ({ batch, edit }))]);
+  }, [value]);
+  useEffect(() => {
+    const nth = at ? lines.findIndex((line) => line.batch.call <= at) : -1;
+    setCursor(nth);
+  }, [at, lines]);
+
+  const move = (to: number) => setCursor(Math.max(0, Math.min(lines.length - 1, to)));
+  const toggle = (id: string) => setOpen(open === id ? "" : id);
+  useKeys({
+    ArrowDown: () => move(cursor + 1),
+    j: () => move(cursor + 1),
+    ArrowUp: () => move(cursor - 1),
+    k: () => move(cursor - 1),
+    Home: () => move(0),
+    End: () => move(lines.length - 1),
+    Enter: () => {
+      const edit = lines[cursor]?.edit;
+      if (edit) toggle(edit.id);
+    },
+  });
+  const change = (what: "undo" | "redo", batch: string) => {
+    tell(`session/${source.key}/${what}`, { batch })
+      .then(changed)
+      .catch((error: unknown) => setFailed(worded(error)));
+  };
+
+  if (error) return <Trouble error={error} />;
+  if (!value) return <p class="faint pad">{t("loading")}</p>;
+  if (!lines.length) return <p class="faint pad">{t("noEdits")}</p>;
+  const undone = value.batches.filter((batch) => batch.undone);
+  return (
+    <section aria-label={t("edits")}>
+      {failed && <Trouble error={failed} />}
+      <VirtualList name={`${source.key}${version}`} count={lines.length} estimate={58} cursor={cursor}>
+        {(n) => {
+          const line = lines[n];
+          if (!line) return null;
+          const { batch, edit } = line;
+          if (!edit)
+            return (
+              <BatchHead batch={batch} go={go}>
+                {may && !batch.undone && (
+                  <button type="button" onClick={() => change("undo", batch.id)}>
+                    {t("undo")}
+                  </button>
+                )}
+                {may && batch.undone && batch.id === undone.at(-1)?.id && (
+                  <button type="button" onClick={() => change("redo", batch.id)}>
+                    {t("redo")}
+                  </button>
+                )}
+              </BatchHead>
+            );
+          return (
+            <article class={batch.undone ? "edit undone" : "edit"}>
+              <button type="button" class="fold" aria-expanded={open === edit.id} onClick={() => toggle(edit.id)}>
+                <span class="mono by">{edit.by}</span>
+                <span class="what">{told(edit.what)}</span>
+                <span class="why">{edit.reason}</span>
+                <span class="number">−{short(edit.saved)}</span>
+                <span class="number money" title={`${t("worth")}: ${short(edit.worth)}`}>
+                  {dollars(edit.usd)}
+                </span>
+              </button>
+              {open === edit.id && <Booked edit={edit} />}
+              {open === edit.id && <Diff source={source} id={edit.id} />}
+            </article>
+          );
+        }}
+      </VirtualList>
+    </section>
+  );
+}
+
+export function told(what: What): string {
+  if (!what.items) return t("nothing");
+  const name = [what.name, what.path].filter(Boolean).join(" ");
+  if (what.kind) return `${named(partOf({ kind: what.kind, role: what.role } as Item))} ${name}`.trim();
+  const where = what.first === what.last ? `${what.first}` : `${what.first}–${what.last}`;
+  return `${what.items} ${t("items")}, ${t("messages")} ${where}`;
+}
+
+function BatchHead({ batch, go, children }: { batch: Batch; go: Go; children: preact.ComponentChildren }) {
+  return (
+    <div class={batch.undone ? "batch undone" : "batch"}>
+      <button type="button" class="link" onClick={() => go({ at: batch.call, tab: "request" })}>
+        {t("call")} {batch.call}
+      </button>
+      <span class="faint mono">{batch.id}</span>
+      <span class="faint">{moment(batch.at)}</span>
+      <span class="chip">{batch.policy}</span>
+      <span class="chip">{batch.level}</span>
+      {batch.undone && <span class="chip bad">{t("undone")}</span>}
+      <span class="grow" />
+      <span>
+        {short(batch.before)} → <b>{short(batch.after)}</b>
+      </span>
+      <span class="faint">{t("held", batch.held)}</span>
+      <span class="money" title={`${t("worth")}: ${short(batch.worth)}`}>
+        {dollars(batch.usd)}
+      </span>
+      {children}
+    </div>
+  );
+}
+
+function Booked({ edit }: { edit: Edit }) {
+  return (
+    <p class="booked faint">
+      <span>
+        {t("worth")}: {short(edit.worth)}
+      </span>
+      <span>{edit.rewritten ? t("rewrote", short(edit.rewritten)) : t("free")}</span>
+      {edit.breaks_even !== null && edit.breaks_even > 0 && <span>{t("even", Math.ceil(edit.breaks_even))}</span>}
+      {edit.paid_at !== null && edit.breaks_even !== 0 && <span>{t("paid", edit.paid_at)}</span>}
+      {edit.handles.map((handle) => (
+        <span key={handle} class="mono">
+          {handle}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+function Diff({ source, id }: { source: Source; id: string }) {
+  const { value, error } = useAsk<Sides>(`session/${source.key}/edit`, { ...source.query, id });
+  if (error) return <Trouble error={error} />;
+  if (!value) return <p class="faint pad">{t("loading")}</p>;
+  const long = value.before.length > 2;
+  return (
+    <div class="diff">
+      {long ? <Lists source={source} sides={value} /> : <Lines before={value.before} after={value.after} />}
+    </div>
+  );
+}
+
+function Lines({ before, after }: { before: Item[]; after: Item[] }) {
+  const lines = useMemo(() => {
+    const text = (items: Item[]) => items.map((item) => item.text).join("\n");
+    return folded(diff(text(before), text(after)));
+  }, [before, after]);
+  const signs = { same: " ", gone: "−", new: "+", skip: "⋯" };
+  return (
+    <pre class="lines" dir="auto">
+      {lines.map((line, n) => (
+        <span key={n} class={line.sign}>
+          <i>{signs[line.sign]}</i>
+          {line.sign === "skip" ? t("same", line.text) : line.text}
+          {"\n"}
+        </span>
+      ))}
+    </pre>
+  );
+}
+
+/** A fold stands for many items: what was there on one side, what stands there on the other. */
+function Lists({ source, sides }: { source: Source; sides: Sides }) {
+  const kept = new Set(sides.after.map((item) => item.id));
+  return (
+    <div class="sides">
+      <div>
+        <h4>
+          {t("before")} · {sides.before.length} {t("items")}
+        </h4>
+        <div class="tall">
+          {sides.before.map((item) => (
+            <div key={item.id} class={kept.has(item.id) ? "" : "gone"}>
+              <Original source={source} item={item} alone={false} />
+            </div>
+          ))}
+        </div>
+      </div>
+      <div>
+        <h4>
+          {t("after")} · {sides.after.length} {t("items")}
+        </h4>
+        <div class="tall">
+          {sides.after.map((item, n) => (
+            <div key={n} class={item.id ? "" : "new"}>
+              {item.id ? <Original source={source} item={item} alone={false} /> : <pre dir="auto">{item.text}</pre>}
+            </div>
+          ))}
+        </div>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,52 @@
+/** Figures for people: short where they are compared, whole where they are read. */
+
+export function short(n: number): string {
+  const size = Math.abs(n);
+  if (size < 1000) return String(Math.round(n));
+  if (size < 99_950) return `${trimmed(n / 1000)}k`;
+  if (size < 999_500) return `${Math.round(n / 1000)}k`;
+  return `${trimmed(n / 1_000_000)}M`;
+}
+
+function trimmed(n: number): string {
+  return n.toFixed(1).replace(/\.0$/, "");
+}
+
+export function whole(n: number): string {
+  return Math.round(n).toLocaleString("en-US");
+}
+
+export function dollars(n: number | null): string {
+  if (n === null) return "–";
+  const size = Math.abs(n);
+  const sign = n < 0 ? "−" : "";
+  if (size === 0) return "$0";
+  return `${sign}$${size >= 1 ? size.toFixed(2) : size >= 0.01 ? size.toFixed(3) : size.toFixed(5)}`;
+}
+
+export function percent(share: number): string {
+  return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`;
+}
+
+export function bytes(n: number): string {
+  if (n < 1024) return `${n} B`;
+  if (n < 1024 * 1024) return `${(n / 1024).toFixed(0)} KB`;
+  return `${(n / 1024 / 1024).toFixed(1)} MB`;
+}
+
+/** Seconds since the epoch, in the reader's own time; empty where the recording has no times. */
+export function moment(at: number): string {
+  if (at < 1e6) return "";
+  const when = new Date(at * 1000);
+  const two = (n: number) => String(n).padStart(2, "0");
+  const day = `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())}`;
+  return `${day} ${two(when.getHours())}:${two(when.getMinutes())}:${two(when.getSeconds())}`;
+}
+
+export function ago(iso: string, now: number = Date.now()): { n: number; unit: "s" | "m" | "h" | "d" } {
+  const seconds = Math.max(0, (now - Date.parse(iso)) / 1000);
+  if (seconds < 60) return { n: Math.round(seconds), unit: "s" };
+  if (seconds < 3600) return { n: Math.round(seconds / 60), unit: "m" };
+  if (seconds < 86_400) return { n: Math.round(seconds / 3600), unit: "h" };
+  return { n: Math.round(seconds / 86_400), unit: "d" };
+}

@@ -1,0 +1,83 @@
+/** One item, and the way to all of it. Whatever a transcript holds is text here: nothing in it is markup. */
+
+import { useState } from "preact/hooks";
+import { ask, type Item, type Query, type TextPage } from "./api";
+import { short, whole } from "./format";
+import { worded } from "./hooks";
+import { named, t } from "./words";
+
+/** Which session is asked, and as what it is played. */
+export interface Source {
+  key: string;
+  query: Query;
+}
+
+export function Trouble({ error }: { error: string }) {
+  return (
+    <p class="trouble pad" role="alert">
+      {error === "locked" ? t("locked") : `${t("failed")}: ${error}`}
+    </p>
+  );
+}
+
+export function partOf(item: Item): string {
+  const kinds: Record<string, string> = {
+    call: "tool calls",
+    result: "tool results",
+    thinking: "thinking",
+    image: "images",
+    document: "images",
+  };
+  return kinds[item.kind] ?? (["user", "assistant", "system"].includes(item.role) ? item.role : "other");
+}
+
+export function Head({ item, part }: { item: Item; part: string }) {
+  return (
+    <span class="head">
+      <span class={`swatch part-${part.replaceAll(" ", "-")}`} />
+      <b>{named(part)}</b>
+      {item.name && <span class="mono tool">{item.name}</span>}
+      {item.path && <span class="mono path">{item.path}</span>}
+      {item.tier === 2 && <span class="chip">{item.source}</span>}
+      {item.pinned && <span class="chip">pinned</span>}
+      <span class="grow" />
+      <span class="faint" title={`${whole(item.tokens)} tokens`}>
+        {short(item.tokens)}
+      </span>
+    </span>
+  );
+}
+
+/** The beginning of a text, and the rest of it page by page, through its handle. */
+export function Text({ source, item, handle }: { source: Source; item: Item; handle: string }) {
+  const [read, setRead] = useState<{ text: string; next: number | null; total: number; masked: number }>();
+  const [error, setError] = useState("");
+  const more = () => {
+    const start = read?.next ?? 0;
+    ask<TextPage>(`session/${source.key}/read`, { ...source.query, handle, start })
+      .then((page) =>
+        setRead({ text: (read?.text ?? "") + page.text, next: page.next, total: page.total, masked: page.masked }),
+      )
+      .catch((failed: unknown) => setError(worded(failed)));
+  };
+  const text = read?.text ?? item.text;
+  const cut = read ? read.next !== null : item.chars > item.text.length;
+  return (
+    <div class="text">
+      <pre dir="auto">{text || "∅"}</pre>
+      {error && <Trouble error={error} />}
+      <div class="under">
+        {cut && handle && (
+          <button type="button" class="link" onClick={more}>
+            {t(read ? "more" : "whole")} · {whole(text.length)} / {whole(read?.total ?? item.chars)}
+          </button>
+        )}
+        {!!read?.masked && (
+          <span class="faint">
+            {read.masked} {t("masked")}
+          </span>
+        )}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,114 @@
+/** Search over all that was recorded, whether the model still sees it or not, and the exact text behind each hit. */
+
+import { useEffect, useState } from "preact/hooks";
+import type { Hit, Item } from "./api";
+import type { Go } from "./app";
+import { useAsk, useKeys } from "./hooks";
+import { partOf, type Source, Text, Trouble } from "./item";
+import type { Place } from "./route";
+import { named, t } from "./words";
+
+/** Milliseconds after the last letter before the server is asked. */
+const PAUSE = 200;
+
+export function RecallView({ source, place, go, stored }: { source: Source; place: Place; go: Go; stored: boolean }) {
+  const [words, setWords] = useState(place.query);
+  const [across, setAcross] = useState(false);
+  const [cursor, setCursor] = useState(-1);
+  const [open, setOpen] = useState("");
+  const asked = place.query.trim();
+  const { value, error, busy } = useAsk<{ query: string; hits: Hit[] }>(asked ? `session/${source.key}/recall` : "", {
+    ...source.query,
+    q: asked,
+    across: across ? 1 : undefined,
+  });
+  const hits = asked ? (value?.hits ?? []) : [];
+  useEffect(() => {
+    const timer = setTimeout(() => words !== place.query && go({ query: words }, true), PAUSE);
+    return () => clearTimeout(timer);
+  }, [words]);
+  const move = (to: number) => setCursor(Math.max(0, Math.min(hits.length - 1, to)));
+  const toggle = (hit: Hit | undefined) => hit && setOpen(open === nameOf(hit) ? "" : nameOf(hit));
+  useKeys({
+    ArrowDown: () => move(cursor + 1),
+    j: () => move(cursor + 1),
+    ArrowUp: () => move(cursor - 1),
+    k: () => move(cursor - 1),
+    Enter: () => toggle(hits[cursor]),
+  });
+  useEffect(() => {
+    document.querySelector(".hit.cursor")?.scrollIntoView({ block: "nearest" });
+  }, [cursor]);
+
+  return (
+    <section class="recall" aria-label={t("recall")}>
+      <div class="ask">
+        <input
+          type="search"
+          placeholder={t("askRecall")}
+          aria-label={t("askRecall")}
+          value={words}
+          onInput={(event) => setWords(event.currentTarget.value)}
+        />
+        {stored && (
+          <label>
+            <input type="checkbox" checked={across} onChange={(event) => setAcross(event.currentTarget.checked)} />
+            {t("across")}
+          </label>
+        )}
+      </div>
+      {asked && error && <Trouble error={error} />}
+      {asked && !busy && !error && !hits.length && <p class="faint pad">{t("noHits")}</p>}
+      {hits.map((hit, n) => (
+        <article key={nameOf(hit)} class={n === cursor ? "card hit cursor" : "card hit"}>
+          <button type="button" class="fold" aria-expanded={open === nameOf(hit)} onClick={() => toggle(hit)}>
+            <span class="head">
+              <b>{named(partOf(hit as unknown as Item))}</b>
+              {hit.name && <span class="mono tool">{hit.name}</span>}
+              {hit.path && <span class="mono path">{hit.path}</span>}
+              {hit.copies > 1 && <span class="chip">{t("times", hit.copies)}</span>}
+              <span class="grow" />
+              <span class="faint">
+                {t("line")} {hit.line}
+              </span>
+              <span class="faint mono">{hit.handle}</span>
+            </span>
+            <span class="snippet" dir="auto">
+              {pieces(hit.snippet, hit.spans).map((piece, i) =>
+                piece.hit ? <mark key={i}>{piece.text}</mark> : <span key={i}>{piece.text}</span>,
+              )}
+            </span>
+          </button>
+          {open === nameOf(hit) && (
+            <Text
+              source={{ ...source, query: { ...source.query, session: across ? hit.session : undefined } }}
+              item={{ text: hit.snippet, chars: hit.total } as Item}
+              handle={hit.handle}
+            />
+          )}
+        </article>
+      ))}
+    </section>
+  );
+}
+
+function nameOf(hit: Hit): string {
+  return `${hit.session} ${hit.handle} ${hit.start}`;
+}
+
+/** A text cut at the places that matched. Python counts characters, JavaScript halves of some: counted as Python does. */
+export function pieces(text: string, spans: [number, number][]): { text: string; hit: boolean }[] {
+  const letters = Array.from(text);
+  const found: { text: string; hit: boolean }[] = [];
+  let at = 0;
+  const add = (to: number, hit: boolean) => {
+    if (to > at) found.push({ text: letters.slice(at, to).join(""), hit });
+    at = Math.max(at, to);
+  };
+  for (const [start, end] of spans) {
+    add(start, false);
+    add(end, true);
+  }
+  add(letters.length, false);
+  return found;
+}
