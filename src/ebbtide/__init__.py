@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ebbtide.core.types import Edit, Item, Usage
     from ebbtide.drive import Compaction, Context, Event, Hit, Hooks, Page, Ready, Report, fit
     from ebbtide.formats import Recording, load
+    from ebbtide.fronts.sdk import session, wrap
     from ebbtide.policy import PRESETS, Policy, preset
 
 __version__ = "0.1.0"
@@ -44,6 +45,8 @@ __all__ = [
     "fit",
     "load",
     "preset",
+    "session",
+    "wrap",
 ]
 
 _HOMES = {
@@ -54,6 +57,7 @@ _HOMES = {
     "ebbtide.core.types": ("Edit", "Item", "Usage"),
     "ebbtide.drive": ("Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"),
     "ebbtide.formats": ("Recording", "load"),
+    "ebbtide.fronts.sdk": ("session", "wrap"),
     "ebbtide.policy": ("PRESETS", "Policy", "preset"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,0 +1,111 @@
+"""Which conversation a call belongs to. One conversation, one lane, one `Context`; two never share one by accident.
+
+Whoever says `with session("id"):` decides. Else the conversation's beginning does: the system prompt, digits left out
+since many prompts carry the date or a counter, and the first user message to the letter. Two conversations that begin
+alike share a lane, as branches of one: edits hold by content, so neither sees what only the other had.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from ebbtide.drive import Context, Ready
+from ebbtide.wire.shape import canonical_json, digest
+
+Body = Mapping[str, object]
+
+_NAMED: ContextVar[str] = ContextVar("ebbtide_session", default="")
+
+MOST_LANES = 256
+"""Conversations kept at hand. Each holds its history in memory; one that returns after so many others is read from the
+store, or, without a store, is planned anew."""
+
+_DIGITS = re.compile(r"\d+")
+
+
+@contextmanager
+def session(name: str) -> Iterator[str]:
+    """Calls inside belong to this conversation, in this thread or task and in tasks started from it."""
+    if not isinstance(name, str) or not name:
+        raise ValueError("a session needs a name")
+    token = _NAMED.set(name)
+    try:
+        yield name
+    finally:
+        _NAMED.reset(token)
+
+
+def _beginning(body: Body) -> tuple[str, str]:
+    """System prompt and first user message, as far as they tell conversations apart."""
+    given = body.get("messages", body.get("input"))
+    messages = given if isinstance(given, list | tuple) else [{"role": "user", "content": given}]
+    system = [body.get("system") or body.get("instructions") or ""]
+    for message in messages:
+        told = message if isinstance(message, Mapping) else {}
+        if told.get("role") in ("system", "developer"):
+            system.append(told.get("content"))
+        if told.get("role") == "user":
+            return _DIGITS.sub("", canonical_json(system)), _words(told.get("content"))
+    return _DIGITS.sub("", canonical_json(system)), canonical_json(list(messages[:1]))
+
+
+def _words(content: object) -> str:
+    """A bare string equals its text block: clients make the one of the other to hang a cache mark on it."""
+    parts = content if isinstance(content, list | tuple) else [content]
+    told = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    texts = [text for text in told if isinstance(text, str)]
+    return "\n".join(texts) if len(texts) == len(parts) else canonical_json(content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request to a model, as the SDK is about to send it."""
+
+    wire: str
+    url: str
+    body: Body
+    headers: Mapping[str, str]
+    """Those that the provider's features hang on, as betas; a question about this conversation needs them too."""
+    again: bool = False
+    """The SDK tries the same request once more."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """One conversation. Whoever prepares or records holds `lock`: a `Context` is for one at a time."""
+
+    session: str
+    call: Call
+    """The newest."""
+    context: Context = field(init=False)
+    ready: Ready | None = None
+    """What was made of the newest call."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Lanes:
+    """The lanes of one client and of all its copies. `make` opens one; `only` names the session of all calls."""
+
+    def __init__(self, make: Callable[[str, Call], Lane], only: str = "") -> None:
+        self._make, self._only = make, only
+        self._known: OrderedDict[tuple[str, str], Lane] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, call: Call) -> Lane:
+        """Kept apart by wire too: one name for two clients is two conversations."""
+        name = _NAMED.get() or self._only or f"lane-{digest([call.wire, *_beginning(call.body)])}"
+        key = (name, call.wire)
+        with self._lock:
+            lane = self._known.get(key)
+            if lane is None:
+                lane = self._known[key] = self._make(name, call)
+            self._known.move_to_end(key)
+            while len(self._known) > MOST_LANES:
+                self._known.popitem(last=False)
+        return lane

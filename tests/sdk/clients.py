@@ -1,0 +1,20 @@
+"""Clients of the official SDKs that are installed, before a scripted provider."""
+
+from __future__ import annotations
+
+import pytest
+
+from upstream.server import Upstream
+
+WINDOW = 16_000
+
+
+def client(wire: str, upstream: Upstream, *, is_async: bool = False, **options):
+    """`wire` is `anthropic`, `chat` or `responses`."""
+    if wire == "anthropic":
+        sdk = pytest.importorskip("anthropic")
+        kind, url = (sdk.AsyncAnthropic if is_async else sdk.Anthropic), upstream.url
+    else:
+        sdk = pytest.importorskip("openai")
+        kind, url = (sdk.AsyncOpenAI if is_async else sdk.OpenAI), upstream.url + "/v1"
+    return kind(api_key="key-of-a-test", base_url=url, max_retries=options.pop("max_retries", 0), timeout=30, **options)
