@@ -8,6 +8,7 @@ needs to know whether it came as bytes, as a dict, or with SDK objects inside.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
@@ -199,6 +200,9 @@ def _lenient_float(digits: str) -> float:
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_lenient_int, parse_float=_lenient_float)
 
+_DECODE = _DECODER.raw_decode
+_BETWEEN = re.compile(rf"[{_SPACE}]*,[{_SPACE}]*")
+
 Span = tuple[int, int]
 
 
@@ -301,14 +305,20 @@ def _walk_array(doc: _Text, start: int, key: str, known: list[Any], before: _Tex
         at = _skip(text, at + 1)
     elif text[at : at + 1] == "]":
         return values, at + 1, same
+    spans, between = doc.spans, _BETWEEN.match
     while True:
-        value, end = _value(text, at, f"{key}.{len(values)}")
+        try:
+            value, end = _DECODE(text, at)
+        except (ValueError, BadRequest, RecursionError):
+            value, end = _value(text, at, f"{key}.{len(values)}")
         values.append(value)
-        doc.spans.append((at, end))
-        at = _skip(text, end)
-        if _expect(text, at, ",]", f"{key}.{len(values)}") == "]":
+        spans.append((at, end))
+        comma = between(text, end)
+        if comma is None:
+            at = _skip(text, end)
+            _expect(text, at, ",]", f"{key}.{len(values)}")
             return values, at + 1, same
-        at = _skip(text, at + 1)
+        at = comma.end()
 
 
 def _known(text: str, before: _Text | None) -> int:
@@ -406,7 +416,21 @@ def _elements(text: str, start: int, values: list[Any]) -> Iterator[tuple[Any, S
         at = _skip(text, _skip(text, end) + 1)
 
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+def encoder(settings: json.JSONEncoder) -> Callable[[Any], str]:
+    """`settings.encode`, where Python has a C encoder without making a new one for each call.
+
+    The price is that an endless value ends in a RecursionError and not in a ValueError.
+    """
+    make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return settings.encode
+    strings = json.encoder.encode_basestring_ascii if settings.ensure_ascii else json.encoder.encode_basestring
+    colon, comma = settings.key_separator, settings.item_separator
+    encode = make(None, settings.default, strings, None, colon, comma, settings.sort_keys, False, settings.allow_nan)
+    return lambda value: "".join(encode(value, 0))
+
+
+_ENCODE = encoder(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False))
 
 
 def dumps(value: Any) -> str:

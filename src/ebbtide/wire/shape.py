@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ebbtide.core.marks import Place
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role, Usage
+from ebbtide.wire.body import encoder
 
 SCHEME = "e1"
 """Of item ids. A change of what is hashed is a new scheme."""
@@ -114,7 +115,7 @@ class Wire(Protocol):
         """A copy with breakpoints; what carries none is the same object."""
 
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str).encode
+_ENCODE = encoder(json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str))
 
 
 def canonical_json(value: Any) -> str:
@@ -127,9 +128,10 @@ _ATOMS = frozenset((str, int, float, bool))
 def _bare(value: Any) -> Any:
     """Without cache marks and nulls: clients move the one every turn and SDKs add the other."""
     if isinstance(value, dict):
-        return {
-            k: v if type(v) in _ATOMS else _bare(v) for k, v in value.items() if v is not None and k != "cache_control"
-        }
+        for k, v in value.items():
+            if type(v) not in _ATOMS or k == "cache_control":
+                return {k: _bare(v) for k, v in value.items() if v is not None and k != "cache_control"}
+        return value
     if isinstance(value, list):
         return [one if type(one) in _ATOMS else _bare(one) for one in value]
     return value
