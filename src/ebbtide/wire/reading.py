@@ -18,7 +18,6 @@ from ebbtide.wire import WIRES, detect
 from ebbtide.wire.body import Body, read_body
 from ebbtide.wire.shape import Block, Wire, canonical_json, digest, fingerprint, grouped
 
-
 _Draft: Any = make_dataclass("_Draft", [(one.name, one.type) for one in fields(Item)], slots=True)
 """An item before it is frozen. Its fields are set at a fifth of the price, and then it becomes an `Item` as it stands.
 First reads are made of items."""
