@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -50,6 +51,12 @@ class _Words(Markdown):
 def words(text: str) -> RenderableType:
     """What the model said."""
     return Padding(_Words(visible(text), hyperlinks=False, code_theme="ansi_dark"), (0, 0, 1, 0))
+
+
+def greeting(model: str, root: Path) -> RenderableType:
+    return Padding(
+        Text.assemble(("ebb chat", "bold"), f" · {line(model, 40)} · {line(str(root))} · /help"), (0, 0, 1, 0)
+    )
 
 
 def echo(text: str) -> RenderableType:

@@ -253,6 +253,7 @@ class Screen:
     def run(self, setup: Setup, session: str, words: str) -> int:
         with patch_stdout(raw=True):
             self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, force_terminal=True)
+            self.show(drawing.greeting(setup.provider.model, setup.root))
             self.reopen(setup, session)
             if words:
                 self._begin(words)

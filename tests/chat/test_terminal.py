@@ -1,0 +1,200 @@
+"""`ebb chat` as a person has it: in a terminal, key by key, screen by screen."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from chat.terminal import Terminal, needs_tmux
+from ebbtide.fronts.chat.notebook import INTERRUPTED
+from local_model.serving import missing
+from upstream.script import Say, Use
+from upstream.server import Upstream
+
+pytestmark = [needs_tmux(), pytest.mark.timeout(900)]
+
+CALLS = 44
+FOOTER = "Context left until auto-compact"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def environ(place: Path) -> dict[str, str]:
+    home = place.parent
+    return {"EBB_HOME": str(home / "store"), "HOME": str(home / "home"), "XDG_CONFIG_HOME": str(home / "config")}
+
+
+def arguments(upstream: Upstream, *more: str) -> list[str]:
+    return ["--provider", "anthropic", "--base-url", upstream.url, *more]
+
+
+def grid(screen: str) -> str:
+    return screen[screen.rindex("Context Usage") :]
+
+
+class Walk:
+    """A provider that walks gauge after gauge, sums up when asked, and at last waits for a slow command."""
+
+    def __init__(self) -> None:
+        self.done = self.summaries = 0
+
+    def __call__(self, body):
+        last = str(body["messages"][-1])
+        if "<summary>" in last[-6_000:]:
+            self.summaries += 1
+            return "<summary>\n## Intent\n- The gauges are walked one by one.\n## State of work\n- Some were read.\n</summary>"
+        if INTERRUPTED in last:
+            return "I see that it was cut off."
+        if "Wait for the tide." in last:
+            return [Say("I wait."), Use("bash", {"command": "sleep 600"})]
+        if self.done == CALLS:
+            return "All gauges are walked."
+        self.done += 1
+        told = f"Gauge {self.done} stands at {self.done * 31 % 97} hands. "
+        words = told + "The reading was taken twice and agrees with the tide table. " * 14
+        return [Say(words), Use("bash", {"command": f"seq {self.done}00 {self.done}60"})]
+
+
+def test_a_long_task_in_a_small_window_with_folds_a_kill_and_a_resume(place):
+    """44 calls at 14,000 tokens: folds by themselves, one by hand, the grid before and after, kill -9, and on."""
+    walk = Walk()
+    with Upstream(walk, window=14_000) as upstream, Terminal(place.parent) as terminal:
+        terminal.start(arguments(upstream, "--window", "14k", "--allow", "bash"), place, environ(place))
+        terminal.shows(FOOTER)
+        terminal.say("Walk the gauges.")
+        shown = terminal.shows("All gauges are walked.")
+
+        assert walk.done == CALLS
+        assert shown.count("Context window filling up, compacting conversation...") >= 2
+        assert shown.count("Conversation compacted: ") >= 2
+        assert walk.summaries >= 2
+        assert len([line for line in shown.splitlines() if line.startswith("● bash")]) == CALLS
+
+        terminal.say("/context")
+        before = grid(terminal.shows("Free space"))
+        terminal.say("/compact keep the levels")
+        terminal.shows("Fold?")
+        terminal.until(lambda screen: _press(terminal, "y") and "Conversation compacted.\n" in screen, "the fold")
+        terminal.say("/context")
+        after = grid(terminal.until(lambda screen: screen.count("Context Usage") == 2, "the second grid"))
+        assert "14k tokens" in before
+        assert _tokens(after, "Messages") < _tokens(before, "Messages")
+
+        terminal.say("Wait for the tide.")
+        terminal.shows("● bash sleep 600")
+        terminal.shows("bash... ")
+        terminal.kill()
+        sent = len(upstream.requests)
+
+        terminal.start(arguments(upstream, "--window", "14k", "--allow", "bash", "--continue"), place, environ(place))
+        terminal.shows("It was in the middle of its work.")
+        terminal.press("Enter")
+        terminal.shows("I see that it was cut off.")
+        terminal.press("C-d")
+        terminal.shows("To go on: ebb chat --resume")
+
+        old, new = (one.parsed["messages"] for one in (upstream.requests[sent - 1], upstream.requests[sent]))
+        assert [_plain(message) for message in new[: len(old)]] == [_plain(message) for message in old]
+        assert "Walk the gauges." in str(new)
+        assert not [one.refused for one in upstream.requests if one.refused]
+
+
+def _press(terminal: Terminal, key: str) -> bool:
+    """Again until it is taken: a key that comes too soon after the question is not an answer."""
+    if "Fold?" in terminal.screen():
+        terminal.press(key)
+    return True
+
+
+def _tokens(screen: str, row: str) -> float:
+    found = re.search(rf"{row}: ([0-9.]+)(k?) tokens", screen)
+    assert found, screen
+    return float(found[1]) * (1_000 if found[2] else 1)
+
+
+def _plain(message) -> str:
+    return re.sub(r", 'cache_control': \{[^}]*\}", "", str(message))
+
+
+def test_questions_interruptions_queued_words_pastes_and_modes(place):
+    script = [
+        [Use("bash", {"command": "touch first"})],
+        [Use("bash", {"command": "touch second"})],
+        [Use("bash", {"command": "sleep 600"})],
+        "Then I stop.",
+        [Use("bash", {"command": "sleep 3"})],
+        "Heard both.",
+        "A large paste.",
+    ]
+    with Upstream(script) as upstream, Terminal(place.parent) as terminal:
+        terminal.start(arguments(upstream, "--window", "40k"), place, environ(place))
+        terminal.shows(FOOTER)
+        terminal.say("Make them.")
+        _answer(terminal, "touch first", "a")
+        # The first word was allowed for good; `sleep` was not.
+        _answer(terminal, "sleep 600", "y")
+        assert (place / "first").exists()
+        assert (place / "second").exists()
+        terminal.shows("Esc to interrupt")
+        terminal.press("Escape")
+        terminal.shows("Interrupted. Say what to do instead")
+        terminal.say("Enough.")
+        terminal.shows("Then I stop.")
+
+        terminal.say("Wait a little.")
+        _answer(terminal, "sleep 3", "y")
+        terminal.say("And this too.")
+        terminal.shows("queued: And this too.")
+        terminal.shows("Heard both.")
+        assert "And this too." in str(upstream.requests[5].parsed["messages"][-1])
+
+        terminal.press("BTab")
+        terminal.shows("PLAN MODE")
+        terminal.paste("a line of the log\n" * 4_000, place.parent)
+        terminal.shows("[paste 1: 4001 lines]")
+        terminal.press("Enter")
+        terminal.shows("A large paste.")
+        assert "Your paste was put on disk" in terminal.whole()
+        assert "Plan mode is on" in str(upstream.requests[6].parsed["messages"][-1])
+        assert len(str(upstream.requests[6].parsed["messages"][-1])) < 20_000
+        terminal.say("/exit")
+        terminal.shows("To go on: ebb chat --resume")
+        terminal.shows("LEFT 0")
+
+
+def _answer(terminal: Terminal, command: str, key: str) -> None:
+    terminal.until(lambda screen: f"$ {command}" in screen and "May I?" in screen, f"the question about {command}")
+
+    def taken(_: str) -> bool:
+        if f"$ {command}" in terminal.screen():
+            terminal.press(key)
+            return False
+        return True
+
+    terminal.until(taken, f"an answer to the question about {command}")
+
+
+@pytest.mark.skipif(bool(missing()), reason=f"no local model: {missing()} not installed")
+def test_five_turns_with_a_real_model_on_this_machine(place):
+    with Terminal(place.parent) as terminal:
+        terminal.start(["--local", "--window", "2k"], place, environ(place))
+        terminal.shows(FOOTER)
+        for question in ("Say hello.", "Name a river.", "Name a sea.", "Name a wind.", "Say goodbye."):
+            terminal.say(f"{question} One word.")
+            terminal.until(lambda screen, question=question: _answered(screen, question), f"an answer to {question}")
+        terminal.say("/cost")
+        shown = terminal.shows("requests")
+        assert re.search(r"requests +5\b", shown)
+        terminal.press("C-d")
+        terminal.shows("LEFT 0")
+
+
+def _answered(screen: str, question: str) -> bool:
+    """Something stands below the question, and nobody is at work any more."""
+    _, asked, below = screen.rpartition(f"> {question} One word.\n")
+    said = below.partition("\n>")[0]
+    return bool(asked) and bool(re.search(r"\w", said)) and "Esc to interrupt" not in below
