@@ -174,6 +174,11 @@ def environment_without_keys() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _SECRETS}
 
 
+def process_environment() -> dict[str, str]:
+    """A copy of all of it, for a program that is started from here."""
+    return dict(os.environ)
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 _SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kKmM]?)")
