@@ -12,6 +12,7 @@ from ebbtide.fronts.chat.choosing import made
 from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey
 from ebbtide.fronts.chat.events import Answered
 from ebbtide.fronts.chat.session import Chat, Setup, open_chat, with_provider
+from ebbtide.fronts.chat.weighing import last_words
 from upstream.script import Say, Use
 from upstream.server import Upstream
 
@@ -107,6 +108,14 @@ def test_a_fold_by_hand_works_right_after_resuming(hall):
     assert hall.chat.agent.context.edits()
 
 
+def test_where_a_conversation_stood_is_told_without_what_the_harness_added(hall):
+    hall.chat.agent.permits.mode = "plan"
+    hall.say("Question 6: the last one.")
+    hall.reopen(hall.chat.setup, hall.chat.session)
+
+    assert last_words(hall.chat) == ("Question 6: the last one.", "Read: the level is off by a hand.")
+
+
 def test_recall_finds_and_reads_and_pin_keeps(hall):
     found = hall.say("/recall connection refused by gauge 77")
     assert "gauge 77" in found
@@ -182,6 +191,7 @@ def test_help_lists_every_command_and_a_wrong_one_is_told(hall):
 def test_nothing_to_fold_is_said(tmp_path):
     with Upstream(["Hello."]) as upstream:
         hall = Hall(Stage(tmp_path, upstream).chat())
+        assert "nothing" in hall.say("/compact").lower()
+        assert "Messages: 0 tokens" in hall.say("/context")
         hall.say("Question.")
-
         assert "nothing" in hall.say("/compact").lower()

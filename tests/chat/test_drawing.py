@@ -76,6 +76,9 @@ def test_the_footer_has_all_that_it_should():
     assert told.startswith("claude-sonnet-5 · 12.3k/200k tokens · Context left until auto-compact: 42% · $")
     assert "cache 88%" in told
     assert told.endswith("PLAN MODE")
+    narrow = drawing.footer("claude-sonnet-5", "plan", 12_345, 200_000, 0.42, bill, 0.875, columns=70)
+    assert narrow.startswith("42% left · 12.3k/200k · PLAN MODE")
+    assert len(narrow) < 70
     bill.add("nobody-knows-this-model", Usage(input=5))
     assert "tokens billed" in drawing.footer("x", "build", 1, 2, 0, bill, 0)
 

@@ -80,9 +80,10 @@ def _context(room: Room, _rest: str) -> None:
 
 def _compact(room: Room, focus: str) -> None:
     chat = room.chat
-    made = chat.agent.context.compact(standing(chat), focus=focus, apply=False)
-    if not made.edits:
-        room.show(drawing.notice(made.notes[0] if made.notes else "There is nothing to fold yet."))
+    request = standing(chat)
+    made = chat.agent.context.compact(request, focus=focus, apply=False) if _said(chat, request) else None
+    if made is None or not made.edits:
+        room.show(drawing.notice(made.notes[0] if made and made.notes else "There is nothing to fold yet."))
         return
     lines = visible(made.text).splitlines()
     more = [f"… {len(lines) - _PREVIEW} more lines"] if len(lines) > _PREVIEW else []
@@ -93,6 +94,10 @@ def _compact(room: Room, focus: str) -> None:
         return
     made.apply()
     room.show(drawing.notice("Conversation compacted."))
+
+
+def _said(chat: Chat, request: Mapping[str, object]) -> bool:
+    return bool(request[WIRES[chat.setup.provider.wire].key])
 
 
 def _undo(room: Room, _rest: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderableType, RenderResult
 from rich.markdown import Heading, Markdown
 from rich.padding import Padding
 from rich.table import Table
@@ -82,11 +82,13 @@ def outcome(one: Outcome, name: str) -> RenderableType:
     told = text.splitlines()
     most = 12 if name in ("edit", "todo") else _SHOWN
     more = [f"… {len(told) - most} more lines"] if len(told) > most else []
-    style = "red" if one.failed else "dim"
-    body = "\n".join(f"  {'⎿' if n == 0 else ' '} {row}" for n, row in enumerate([*told[:most], *more]))
-    # A person wants to read all of what went wrong.
-    shown = Text(body, style=style, no_wrap=not one.failed, overflow="fold" if one.failed else "ellipsis")
-    return Padding(shown, (0, 0, 1, 0))
+    # A person wants to read all of what went wrong; of what went right, one line is one line.
+    how: OverflowMethod = "fold" if one.failed else "ellipsis"
+    body = Text("\n".join([*told[:most], *more]), style="red" if one.failed else "dim", overflow=how)
+    body.no_wrap = not one.failed
+    beside = Table.grid(padding=0)
+    beside.add_row(Text("  ⎿ ", style="dim"), body)
+    return Padding(beside, (0, 0, 1, 0))
 
 
 def question(asked: Question) -> StyleAndTextTuples:
@@ -97,26 +99,33 @@ def question(asked: Question) -> StyleAndTextTuples:
         ("class:ask", f"\n May I? ({asked.reason})\n"),
         ("class:subject", f"   {what}\n"),
         ("class:key", " y "),
-        ("", "once   "),
+        ("", " once\n"),
         ("class:key", " a "),
-        ("", f"always: {visible(asked.remembered)}   "),
+        ("", f" always: {visible(asked.remembered)}\n"),
         ("class:key", " n "),
-        ("", "no   or say what to do instead\n"),
+        ("", " no; or say what to do instead\n"),
     ]
 
 
-def footer(model: str, mode: str, tokens: int, window: int, left: float, bill: Bill, hits: float) -> str:
-    """R240, and what it costs."""
+def footer(
+    model: str, mode: str, tokens: int, window: int, left: float, bill: Bill, hits: float, columns: int = 200
+) -> str:
+    """R240, and what it costs. On a narrow terminal in fewer words."""
     dollars = bill.dollars
     cost = f"${dollars:.4f}" if dollars is not None else f"{short(bill.usage.total)} tokens billed"
-    parts = [
+    planning = ["PLAN MODE"] if mode == "plan" else []
+    whole = [
         line(model, 40),
         f"{short(tokens)}/{rounded(window)} tokens",
         f"Context left until auto-compact: {left:.0%}",
         cost,
         f"cache {hits:.0%}",
+        *planning,
     ]
-    return " · ".join([*parts, "PLAN MODE"] if mode == "plan" else parts)
+    told = " · ".join(whole)
+    if len(told) < columns:
+        return told
+    return " · ".join([f"{left:.0%} left", f"{short(tokens)}/{rounded(window)}", *planning, cost, line(model, 20)])
 
 
 def engine(event: EngineEvent) -> tuple[str, str]:
@@ -151,7 +160,7 @@ def _whole(value: object) -> int:
 
 
 def table(headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[int] = ()) -> RenderableType:
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(headings))
     for n, heading in enumerate(headings):
         made.add_column(heading, justify="right" if n in right else "left", overflow="ellipsis", no_wrap=True)
     for row in cells:

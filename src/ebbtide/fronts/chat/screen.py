@@ -36,6 +36,7 @@ from ebbtide.fronts.chat.permission import Question, Verdict
 from ebbtide.fronts.chat.session import Chat, Setup, open_chat
 from ebbtide.fronts.chat.telling import told
 from ebbtide.fronts.chat.tools.bash import stop_all
+from ebbtide.fronts.chat.weighing import last_words, weigh
 from ebbtide.showing import visible
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -126,8 +127,8 @@ class Screen:
         if self._chat is not None:
             stop_all(self._chat.agent.desk)
         self._chat, self._last = chat, chat.bill.calls[-1][1] if chat.bill.calls else None
-        self._window = chat.agent.context.window
-        self._left = 1.0
+        weighed = weigh(chat, self._last)
+        self._window, self._left = weighed.size, weighed.context_left
         if chat.notebook.messages:
             self._greet_again(chat)
         for source, why in chat.skipped:
@@ -135,6 +136,11 @@ class Screen:
 
     def _greet_again(self, chat: Chat) -> None:
         self.show(drawing.notice(f"Resumed {chat.session}: {len(chat.notebook.messages)} messages.", "cyan"))
+        said, answered = last_words(chat)
+        if said:
+            self.show(drawing.echo(said[:_LARGE]))
+        if answered:
+            self.show(drawing.words(answered))
         if chat.waiting:
             self.show(drawing.notice("It was in the middle of its work. Enter on an empty line goes on.", "cyan"))
 
@@ -186,6 +192,7 @@ class Screen:
         try:
             if words.startswith("/"):
                 obey(self, words)
+                self.show("")
             else:
                 self._turn(words)
         except Leave:
@@ -268,9 +275,10 @@ class Screen:
             try:
                 said = self._session.prompt()
             except KeyboardInterrupt:
-                if not self._busy:
-                    return
-                self._stop()
+                if self._busy:
+                    self._stop()
+                else:
+                    self.show(drawing.notice("Ctrl-D leaves.", "dim"))
                 continue
             except EOFError:
                 return
@@ -353,7 +361,8 @@ class Screen:
         chat = self._chat
         tokens = self._last.total if self._last is not None else 0
         mode, hits = chat.agent.permits.mode, chat.agent.context.health().hit_rate
-        return drawing.footer(chat.setup.provider.model, mode, tokens, self._window, self._left, chat.bill, hits)
+        columns, model = self._session.app.output.get_size().columns, chat.setup.provider.model
+        return drawing.footer(model, mode, tokens, self._window, self._left, chat.bill, hits, columns)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ebbtide.core.gauge import Readings
-from ebbtide.core.types import Usage
+from ebbtide.core.types import USER, Usage
 from ebbtide.core.view import View
 from ebbtide.fronts.chat.notebook import read_notebook
 from ebbtide.fronts.chat.session import Chat
@@ -59,6 +59,16 @@ def standing(chat: Chat) -> dict[str, object]:
     while messages and (messages[-1].get("role") == "assistant" or messages[-1].get("type") in _REPLIES):
         messages.pop()
     return dict(chat.frame) | {WIRES[chat.setup.provider.wire].key: messages}
+
+
+def last_words(chat: Chat) -> tuple[str, str]:
+    """What the person said last, and what the model did: where the conversation stood."""
+    wire = WIRES[chat.setup.provider.wire]
+    blocks = [block for message in chat.notebook.messages for block in wire.blocks(message, wire.key)]
+    texts = [block for block in blocks if block.kind == "text"]
+    said = [block.text for block in texts if block.role == "user" and block.tier == USER]
+    answered = [block.text for block in texts if block.role == "assistant"]
+    return said[-1] if said else "", answered[-1] if answered else ""
 
 
 _REPLIES = ("reasoning", "function_call", "message")
