@@ -12,14 +12,14 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
 from ebbtide.core.types import USER
 from ebbtide.wire import WIRES
-from ebbtide.wire.shape import Block
+from ebbtide.wire.shape import Block, Wire
 
 _ROUTES = (
     (re.compile(r"/v1/messages\Z"), "anthropic"),
@@ -90,10 +90,10 @@ def wire_of(method: str, path: str) -> str:
 
 
 def asked(wire: str, path: str, headers: Mapping[str, str], body: Json) -> Asked:
-    blocks = list(_blocks(wire, body))
-    opening = _hashed(_opening(blocks))
+    first, last, alone = _ends(wire, body)
+    opening = _hashed(_opening(first))
     system, tools = WIRES[wire].surroundings(body)
-    lane = _hashed(opening, _beginning(system, blocks), bool(tools))
+    lane = _hashed(opening, _beginning(system, first), bool(tools))
     given = _client_id(headers, body)
     # What is the same in two requests of one agent, and differs between two agents.
     client = _tidy(given) if given else f"by-content-{opening[:12]}"
@@ -104,13 +104,18 @@ def asked(wire: str, path: str, headers: Mapping[str, str], body: Json) -> Asked
         model=str(body.get("model") or ""),
         streams=bool(body.get("stream")),
         reads_files=_reads_files(tools),
-        only_replayed=next((why for end, why in _ONLY_REPLAYED if path.endswith(end)), _compaction(body, blocks)),
+        only_replayed=next((why for end, why in _ONLY_REPLAYED if path.endswith(end)), _compaction(body, last, alone)),
     )
 
 
 def tenant(headers: Mapping[str, str]) -> str:
     """A name for a credential that does not tell it: 48 bits of a hash of something that nobody can guess."""
     return _hashed(*(f"{name}:{headers[name]}" for name in _CREDENTIALS if name in headers))[:12]
+
+
+def talker(headers: Mapping[str, str]) -> str:
+    """Who sent this, by headers alone: its next request probably begins as this one."""
+    return "\0".join((tenant(headers), *(headers.get(name, "") for name in _ID_HEADERS)))
 
 
 def _client_id(headers: Mapping[str, str], body: Json) -> str:
@@ -146,39 +151,43 @@ def _tidy(given: str) -> str:
     return given.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{7,47}", given) else f"id-{_hashed(given)}"
 
 
-_FIRST, _LAST = 12, 6
-"""Messages at either end that are looked at: harnesses put reminders around the user's words."""
+_FIRST = 12
+"""Messages among which the user's first words are looked for: harnesses put reminders and examples before them."""
 
 
-def _blocks(wire: str, body: Json) -> Iterator[tuple[int, Block]]:
-    """Of the first and the last messages, each with the place of its message; what is no message is passed over."""
+def _ends(wire: str, body: Json) -> tuple[list[Block], list[Block], bool]:
+    """What a conversation begins with, up to the user's first words; its last message; whether that is the only one."""
     known = WIRES[wire]
     given = body.get(known.key)
     messages: Sequence[object] = given if isinstance(given, list) else [{"role": "user", "content": given}]
-    ends = sorted({*range(min(_FIRST, len(messages))), *range(max(0, len(messages) - _LAST), len(messages))})
-    for n in ends:
-        try:
-            found = known.blocks(messages[n], "")
-        except Exception:  # noqa: BLE001, S112 - whatever it is, the provider will say so
-            continue
-        for block in found:
-            yield n, block
+    first: list[Block] = []
+    for message in messages[:_FIRST]:
+        first += _blocks(known, message)
+        if any(block.tier == USER and block.kind == "text" for block in first):
+            break
+    return first, _blocks(known, messages[-1]) if messages else [], len(messages) < 2
 
 
-def _opening(blocks: Sequence[tuple[int, Block]]) -> str:
+def _blocks(wire: Wire, message: object) -> list[Block]:
+    try:
+        return wire.blocks(message, "")
+    except Exception:  # noqa: BLE001 - whatever it is, the provider will say so
+        return []
+
+
+def _opening(first: Sequence[Block]) -> str:
     """The user's first words. What a harness adds around them changes with the day."""
-    texts = [block for _, block in blocks if block.kind == "text" and block.role == "user"]
+    texts = [block for block in first if block.kind == "text" and block.role == "user"]
     typed = [block.text for block in texts if block.tier == USER]
-    return typed[0] if typed else texts[0].text if texts else blocks[0][1].canonical if blocks else ""
+    return typed[0] if typed else texts[0].text if texts else first[0].canonical if first else ""
 
 
-def _beginning(system: object, blocks: Sequence[tuple[int, Block]]) -> str:
+def _beginning(system: object, first: Sequence[Block]) -> str:
     """Letters at the beginning of the instructions, wherever a wire has them."""
     parts = system if isinstance(system, list) else [system]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     # Further on they come and go with the conversation.
-    leading = itertools.takewhile(lambda one: one[1].role == "system", blocks)
-    texts += [block.text for _, block in leading]
+    texts += [block.text for block in itertools.takewhile(lambda one: one.role == "system", first)]
     # Claude Code's first block is a header with a version and a checksum in it.
     words = [text for text in texts if isinstance(text, str) and not text.startswith("x-anthropic-")]
     return re.sub(r"[^A-Za-z\u00c0-\uffff]+", "", " ".join(words)[: 4 * _BEGINNING])[:_BEGINNING]
@@ -210,16 +219,15 @@ _ASKS = re.compile(
 )
 
 
-def _compaction(body: Json, blocks: Sequence[tuple[int, Block]]) -> str:
+def _compaction(body: Json, last: Sequence[Block], alone: bool) -> str:
     """The client's own compaction: its newest words ask for a summary of all, and no tool could answer."""
-    last = max((n for n, _ in blocks), default=0)
-    if any(n == last and '"compaction_trigger"' in block.canonical for n, block in blocks):
+    if any('"compaction_trigger"' in block.canonical for block in last):
         return "compaction"
-    said = "\n".join(block.text for n, block in blocks if n == last and block.role == "user" and block.kind == "text")
+    said = "\n".join(block.text for block in last if block.role == "user" and block.kind == "text")
     if _COMPACTIONS.search(said[:20_000]):
         return "compaction"
     unarmed = not body.get("tools") or body.get("tool_choice") in ("none", {"type": "none"})
-    return "compaction" if last > 0 and unarmed and _ASKS.search(said[:2_000]) else ""
+    return "compaction" if unarmed and not alone and _ASKS.search(said[:2_000]) else ""
 
 
 def _hashed(*parts: object) -> str:

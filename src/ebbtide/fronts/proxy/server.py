@@ -22,7 +22,7 @@ from ebbtide.fronts.proxy import forwarding, status
 from ebbtide.fronts.proxy.encoding import inflated, readable
 from ebbtide.fronts.proxy.engine import Engine, Outgoing
 from ebbtide.fronts.proxy.guard import admitted
-from ebbtide.fronts.proxy.identity import Asked, asked, wire_of
+from ebbtide.fronts.proxy.identity import Asked, asked, talker, wire_of
 from ebbtide.fronts.proxy.listening import Copy
 from ebbtide.fronts.proxy.meters import Meters
 from ebbtide.fronts.proxy.options import Options
@@ -133,16 +133,14 @@ class Proxy:
         if not raw or signed or not readable(encoding):
             return None  # a signature covers the body: it is not ours to change
 
-        def read() -> tuple[Asked, bytes] | None:
+        def read() -> tuple[Asked, bytes]:
             plain = inflated(raw, encoding, self.options.most_body)
-            body = json.loads(plain)
-            if not isinstance(body, dict):
-                return None
-            return asked(arrived.wire, arrived.path.partition("?")[0], arrived.headers, body), plain
+            tree = self.sessions.read(talker(arrived.headers), plain).tree
+            return asked(arrived.wire, arrived.path.partition("?")[0], arrived.headers, tree), plain
 
         try:
             return await asyncio.to_thread(read) if len(raw) > _OFF_THE_LOOP else read()
-        except (BadRequest, ValueError, RecursionError):
+        except BadRequest:
             return None
 
     async def _exchange(self, arrived: Arrived, outgoing: Outgoing) -> web.StreamResponse:

@@ -20,8 +20,11 @@ from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.policy import Policy
 from ebbtide.store import MemoryStore, Store, open_store
+from ebbtide.wire.body import Body, read_body
 
 Heard = Callable[[Event], None]
+_BODIES = 64
+"""Requests of which the text is kept to read the next one by what is new in it."""
 
 
 @dataclass(slots=True)
@@ -94,7 +97,17 @@ class Sessions:
         kept = MemoryStore() if options.shadow else open_store(settings.store or None, durable=durable)
         self._store = store or kept
         self._slots: OrderedDict[Identity, Slot] = OrderedDict()
+        self._bodies: OrderedDict[str, Body] = OrderedDict()
         self.begun = 0
+
+    def read(self, client: str, plain: bytes) -> Body:
+        """A request as a tree. What this client's last one had already is recognised, not read again."""
+        body = read_body(plain, self._bodies.get(client))
+        self._bodies[client] = body
+        self._bodies.move_to_end(client)
+        if len(self._bodies) > _BODIES:
+            self._bodies.popitem(last=False)
+        return body
 
     def slot(self, asked: Asked) -> Slot:
         """The conversation of a request. A client's own compaction is about the newest lane that tells its story."""
