@@ -1,0 +1,1 @@
+"""`ebb run -- CMD`: a program behind a proxy of its own."""
