@@ -1,8 +1,10 @@
 """What a log says about calls and edits, as facts that money can be counted from. Nothing is looked up elsewhere.
 
 A call knows which earlier one it goes on from, what it was expected to take before its bill was known, and which edits
-held in it. An edit knows what it took out and what it made the provider write again, both scaled to billed tokens by
-what had been learned when it was made.
+held in it. An edit knows what it took out and what it made the provider write again, both in billed tokens.
+
+Bills teach how many tokens an estimated one is: by how they grow from call to call, not by their height. What a file
+does not hold, such as a recorded client's system prompt, is in every bill and says nothing about what was taken out.
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ from dataclasses import dataclass, field, replace
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.journal import FOLDS, Record, usage_out
 from ebbtide.core.marks import minimum
-from ebbtide.core.tokens import Calibration
+from ebbtide.core.tokens import prior
 from ebbtide.core.types import Usage
 
+TRUST = 2_000
+"""Estimated tokens of growth that weigh as much as what is known of the model beforehand."""
+LEAST, MOST = 0.4, 2.5
+"""Billed tokens for an estimated one, further from which no tokenizer is: a bill beyond says something else."""
 LOOK = 64
 """Calls looked back on for the one that this goes on from: titles and sub-agents stand in between."""
 
@@ -98,6 +104,8 @@ class _Sent:
     ttl: float
     chain: Chain
     estimated: int
+    marked: bool
+    """Or of a provider that needs no marks."""
 
 
 @dataclass(slots=True)
@@ -117,7 +125,8 @@ class _Clerk:
     present: Counter[str] = field(default_factory=Counter)
     known: set[str] = field(default_factory=set)
     standing: tuple[int, ...] = ()
-    calibration: Calibration = field(default_factory=Calibration)
+    grown: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By model: what bills grew by, and what estimates did."""
     asked: Usage = field(default_factory=Usage)
     caches: bool = False
     """A bill has shown the cache at work."""
@@ -154,18 +163,41 @@ class _Clerk:
 
     @staticmethod
     def _long(call: Call) -> bool:
-        return (call.usage.prompt if call.usage else call.expected) >= minimum(call.model)
+        if call.usage is None:
+            return call.expected >= minimum(call.model)
+        return call.usage.cache_read + call.usage.cache_write > 0 or call.usage.prompt >= minimum(call.model)
 
     def _usage(self, record: Mapping[str, object], kind: str) -> None:
         nth, usage = _int(record, "turn") - 1, usage_out(record)
         if not 0 <= nth < len(self.calls):
             return
-        if kind == "recorded":
-            self.calls[nth] = replace(self.calls[nth], recorded=usage)
-        else:
-            self.calls[nth] = replace(self.calls[nth], usage=usage)
-            self.calibration = self.calibration.observe(self.calls[nth].model, self.sent[nth].estimated, usage.prompt)
+        bill = replace(self.calls[nth], recorded=usage) if kind == "recorded" else replace(self.calls[nth], usage=usage)
+        self.calls[nth] = bill
         self.caches |= usage.cache_read + usage.cache_write > 0
+        if bill.source is not None and bill.share == 1 and not bill.made:
+            self._learn(bill, self.calls[bill.source])
+
+    def _learn(self, call: Call, before: Call) -> None:
+        """From two bills of one conversation, the second of which only grew."""
+        now, then = self._billed(call), self._billed(before)
+        if now is None or then is None:
+            return
+        more = self.sent[call.number - 1].estimated - self.sent[before.number - 1].estimated
+        if more > 0 and now >= then:
+            billed, estimated = self.grown.get(call.model, (0, 0))
+            self.grown[call.model] = (billed + now - then, estimated + more)
+
+    def _billed(self, call: Call) -> int | None:
+        """Prompt tokens of what went out: of a bill for the same untouched, less what edits kept out."""
+        if call.usage is not None:
+            return call.usage.prompt
+        if call.recorded is None:
+            return None
+        return max(0, call.recorded.prompt - sum(self.changes[n].tokens for n in call.held))
+
+    def _ratio(self, model: str) -> float:
+        billed, estimated = self.grown.get(model, (0, 0))
+        return min(MOST, max(LEAST, (billed + TRUST * prior(model)) / (estimated + TRUST)))
 
     def _turn(self, record: Mapping[str, object]) -> None:
         rewound = self._walk(_int(record, "base"), _strings(record, "add"))
@@ -176,6 +208,7 @@ class _Clerk:
             ttl=_float(record, "ttl") or 300.0,
             chain=before.grown(_int(record, "out_base"), _strings(record, "out_add")),
             estimated=_int(record, "estimated") or _int(record, "tokens"),
+            marked=bool(record.get("marks")) or record.get("wire") != "anthropic",
         )
         warm = not self.plans or any(_warm(plan) for plan in self.plans)
         source = self._source(now, changed=bool(self.plans or self.flipped)) if warm else None
@@ -189,8 +222,8 @@ class _Clerk:
                 at=now.at,
                 model=now.key[0],
                 ttl=now.ttl,
-                cached=bool(record.get("marks")) or record.get("wire") != "anthropic",
-                expected=self._expected(now, source),
+                cached=now.marked,
+                expected=self._expected(now),
                 source=source,
                 share=self._share(now, source) if not made else 1.0,
                 made=made,
@@ -215,7 +248,7 @@ class _Clerk:
         best, most = None, 0
         for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK), -1):
             one = self.sent[nth]
-            if one.key != now.key or now.at - one.at >= one.ttl:
+            if one.key != now.key or now.at - one.at >= one.ttl or not (one.marked or self.caches):
                 continue
             alike = shared(one.chain, now.chain) + changed
             if alike > most:
@@ -228,16 +261,18 @@ class _Clerk:
         chain = self.sent[source].chain
         return shared(chain, now.chain) / len(chain) if len(chain) else 0.0
 
-    def _expected(self, now: _Sent, source: int | None) -> int:
-        ratio = self.calibration.ratio(now.key[0])
-        usage = self.calls[source].usage if source is not None else None
-        if usage is None or source is None:
-            return round(now.estimated * ratio)
-        return max(0, usage.prompt + round((now.estimated - self.sent[source].estimated) * ratio))
+    def _expected(self, now: _Sent) -> int:
+        """From the last bill of the same model, system prompt and tools, however long ago."""
+        ratio = self._ratio(now.key[0])
+        for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK), -1):
+            billed = self._billed(self.calls[nth]) if self.sent[nth].key == now.key else None
+            if billed is not None:
+                return max(0, billed + round((now.estimated - self.sent[nth].estimated) * ratio))
+        return round(now.estimated * ratio)
 
     def _enter(self, now: _Sent) -> tuple[int, ...]:
         """The edits of the plans for this call."""
-        first, ratio = len(self.changes), self.calibration.ratio(now.key[0])
+        first, ratio = len(self.changes), self._ratio(now.key[0])
         for plan in self.plans:
             edits = [edit for edit in _list(plan, "edits") if isinstance(edit, Mapping)]
             self.changes += _changes(plan, edits, len(self.calls) + 1, ratio, now.estimated)
@@ -267,7 +302,10 @@ def _changes(
     # A log that does not say: as careful as can be, all that stayed was written again.
     after = _int(facts, "after") if facts else stayed * _warm(plan)
     fresh = {int(str(n)) for n in _list(facts, "fresh")} if facts else set[int]()
-    weights = [0 if n in fresh else max(0, _int(edit, "saved")) for n, edit in enumerate(edits)]
+    saved = [max(0, _int(edit, "saved")) for edit in edits]
+    # What a pass says it saved is its own estimate; the view knows what they saved together.
+    outs = _parted(round(_int(facts, "out") * ratio) if "out" in facts else round(sum(saved) * ratio), saved)
+    weights = [0 if n in fresh else one for n, one in enumerate(saved)]
     afters, puts = _parted(round(after * ratio), weights), _parted(round(_int(facts, "put") * ratio), weights)
     return [
         Change(
@@ -276,7 +314,7 @@ def _changes(
             by=_str(edit, "by"),
             reason=_str(edit, "reason"),
             call=call,
-            tokens=round(_int(edit, "saved") * ratio),
+            tokens=outs[n],
             after=afters[n],
             put=puts[n],
             fresh=n in fresh,

@@ -8,26 +8,26 @@ from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 
 
-def moved(before: View, after: View, edits: Sequence[Edit], warm: int) -> dict[str, object]:
+def moved(before: View, after: View, edits: Sequence[Edit], warm: int, *, each: float = 1.0) -> dict[str, object]:
     """In estimated tokens. `warm` leading entries of the view before were in the provider's cache.
 
-    `after`: kept, warm, behind the first change, so written again. `put`: stand-ins for what was warm. `fresh`: which
-    of the edits, by place in the batch, changed nothing that was warm.
+    `out`: what the view lost in all. `after`: kept, warm, behind the first change, so written again. `put`: stand-ins
+    for what was warm. `fresh`: which of the edits, by place in the batch, changed nothing that was warm. `each` is what
+    the policy counts for a token of an item when it adds up a request.
     """
     edge = _edge(before, warm)
     fresh = [n for n, edit in enumerate(edits) if before.index[edit.after or edit.first] >= edge]
+    told = {"out": round((before.tokens - after.tokens) * each), "after": 0, "put": 0, "fresh": fresh}
     old = {edit.id for n, edit in enumerate(edits) if n not in set(fresh)}
     if not old:
-        return {"after": 0, "put": 0, "fresh": fresh}
+        return told
     stays = {entry.id for entry in after.entries}
     known = {entry.id for entry in before.entries}
     first = _first_change(before, after)
-    put = [entry for entry in after.entries if entry.id not in known and entry.id in after.owner]
-    return {
-        "after": sum(entry.tokens for entry in before.entries[first:warm] if entry.id in stays),
-        "put": sum(entry.tokens for entry in put if after.owner[entry.id].id in old),
-        "fresh": fresh,
-    }
+    kept = sum(entry.tokens for entry in before.entries[first:warm] if entry.id in stays)
+    new = [entry for entry in after.entries if entry.id not in known and entry.id in after.owner]
+    put = sum(entry.tokens for entry in new if after.owner[entry.id].id in old)
+    return {**told, "after": round(kept * each), "put": round(put * each)}
 
 
 def _edge(view: View, warm: int) -> int:

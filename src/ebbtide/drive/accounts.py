@@ -12,6 +12,7 @@ from ebbtide.core.types import Composition, Edit
 from ebbtide.core.view import View
 from ebbtide.drive.folding import journaled as folding_to
 from ebbtide.drive.report import Report
+from ebbtide.policy import Policy
 from ebbtide.store import Record
 from ebbtide.wire.reading import stand_in_marks
 from ebbtide.wire.shape import Wire
@@ -52,7 +53,7 @@ def journaled(situation: Situation) -> Record:
 
 
 def plan_record(
-    made: Plan, edits: Sequence[Edit], situation: Situation, state: State, policy: str, messages: int, warm: int
+    made: Plan, edits: Sequence[Edit], situation: Situation, state: State, policy: Policy, messages: int, warm: int
 ) -> Record:
     """A plan as it is journaled: what it went by, and what came of it. `warm` leading entries were in the cache."""
     after = made.after if len(edits) == len(made.edits) else made.before.apply(edits)
@@ -65,7 +66,7 @@ def plan_record(
         id=f"p{turn}.{before}" if before else f"p{turn}",
         at=situation.now,
         turn=turn,
-        policy=policy,
+        policy=policy.name,
         window=situation.budget.window,
         situation=journaled(situation),
         level=made.level,
@@ -74,7 +75,7 @@ def plan_record(
         edits=told,
         blobs=[pair for edit in told for pair in _blob_pairs(edit)],
         planned=[edit.id for edit in made.edits],
-        moved=moved(made.before, after, edits, warm),
+        moved=moved(made.before, after, edits, warm, each=policy.estimator.safety),
         messages=messages,
     )
 

@@ -317,7 +317,7 @@ class Session:
     def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request) -> Record:
         assert self._projection is not None, "what is planned was projected"
         warm = self._projection.entries_in(situation.warm)
-        return plan_record(made, edits, situation, self.state, self.policy.name, len(request.messages), warm)
+        return plan_record(made, edits, situation, self.state, self.policy, len(request.messages), warm)
 
     def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Outcome, list[str]]:
         """Append the turn. What could not be written is kept and goes with the next."""
