@@ -1,0 +1,82 @@
+"""All figures of speed and size in one command: `python benchmarks/all.py [--only store,memory]`.
+
+Runs the scripts one after the other, each in a process of its own, and writes what they tell into `results/`, with what
+is to be known about the machine. A script that fails is named, keeps its last result, and the others go on. Give an
+environment with `requirements/bench.txt` in it to have the peers beside us.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+SCRIPTS = ("install_size", "import_time", "per_turn", "memory", "store", "store_bytes")
+
+
+def machine() -> dict[str, object]:
+    """What figures depend on. No name of a host, no path."""
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _line("/proc/cpuinfo", "model name"),
+        "cores": os.cpu_count(),
+        "memory": _line("/proc/meminfo", "MemTotal"),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def _line(path: str, name: str) -> str:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return "unknown"
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "unknown")
+
+
+def run(name: str) -> str:
+    """Why it failed, or empty."""
+    before, start = machine(), time.perf_counter()
+    command = [sys.executable, "-W", "ignore", str(HERE / f"{name}.py"), "--json"]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        return f"exit code {done.returncode}"
+    told: Any = json.loads(done.stdout)
+    seconds = round(time.perf_counter() - start, 1)
+    result = {"command": f"python benchmarks/{name}.py --json", "machine": before, "seconds": seconds, "result": told}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(_rounded(result), indent=1) + "\n")
+    return ""
+
+
+def _rounded(value: Any) -> Any:
+    """Four digits: what lies behind them is noise, and differs in every diff."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list) else value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default=",".join(SCRIPTS))
+    failed = 0
+    for name in parser.parse_args().only.split(","):
+        print(f"{name} ...", end=" ", flush=True)
+        why = run(name) if name in SCRIPTS else f"no such script; there are {', '.join(SCRIPTS)}"
+        print(why or f"results/{name}.json")
+        failed += bool(why)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
