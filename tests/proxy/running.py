@@ -26,15 +26,15 @@ WAIT = 20.0
 class Running:
     """In a thread with an event loop of its own, as a process would have it."""
 
-    def __init__(self, options: Options, store: Store | None = None) -> None:
-        self.log = io.StringIO()
+    def __init__(self, options: Options, store: Store | None = None, watch=None) -> None:
+        self.log, self.watch = io.StringIO(), watch
         self.options, self.store = options, store
         self._begun = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="proxy")
 
     async def _serve(self) -> None:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self.proxy = Proxy(self.options, Meters(Log(self.log)), self.store)
+        self.proxy = Proxy(self.options, Meters(Log(self.log), self.watch), self.store)
         runner = runner_for(self.proxy)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -84,8 +84,8 @@ def options(upstream: str, **more: object) -> Options:
 
 @contextmanager
 def proxied(upstream: str, **more: object):
-    kept = more.pop("kept", None)
-    with Running(options(upstream, **more), kept) as running:
+    kept, watch = more.pop("kept", None), more.pop("watch", None)
+    with Running(options(upstream, **more), kept, watch) as running:
         yield running
 
 

@@ -59,6 +59,7 @@ def settled(args: argparse.Namespace) -> Options:
         shadow=args.shadow,
         announce=args.announce,
         drain=args.drain,
+        otel=args.otel,
     )
 
 
@@ -109,5 +110,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--allow-host", metavar="NAME", action="append", default=[], help="a name in Host that is this proxy's")
     add("--allow-origin", metavar="URL", action="append", default=[], help="a web page that may call")
     add("--drain", metavar="SECONDS", type=float, default=30.0, help="for streams under way after SIGTERM; default 30")
+    add("--otel", action="store_true", help="a span for each request, to the collector that OTEL_* variables name")
     add("--announce", action="store_true", help="print the address as a line of JSON on stdout")
     return parser

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ebbtide.core.errors import WontFit
@@ -23,7 +23,7 @@ from ebbtide.drive.replaying import Replayed, replay
 from ebbtide.drive.report import Event, Report
 from ebbtide.fronts.proxy.identity import Asked
 from ebbtide.fronts.proxy.listening import Heard
-from ebbtide.fronts.proxy.meters import Meters
+from ebbtide.fronts.proxy.meters import Meters, Turn
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.refusals import Refused
 from ebbtide.fronts.proxy.sessions import Sessions, Slot
@@ -59,6 +59,14 @@ class Outgoing:
     """None where nothing was planned: its usage is nobody's anchor."""
     fallback: str = ""
     """Why nothing was planned that should have been."""
+    began: float = field(default_factory=time.time)
+
+    def turn(self, status: int, usage: Usage | None = None) -> Turn:
+        tally, seconds = self.slot.tally, time.time() - self.began
+        return Turn(
+            self.asked.wire, self.asked.model, self.slot.identity.session, status, self.began, seconds,
+            tally.last_before, tally.last_after, self.edited, usage,
+        )  # fmt: skip
 
 
 class Engine:
@@ -212,6 +220,7 @@ class Engine:
         loop = asyncio.get_running_loop()
         told = await loop.run_in_executor(self._pool, heard)
         usage = WIRES[outgoing.asked.wire].usage(told.response) if told.response else None
+        self._meters.turned(outgoing.turn(200, usage))
         if usage is not None:
             self._billed(slot, usage)
         if ready is None or self._options.shadow or (usage is None and not told.whole):

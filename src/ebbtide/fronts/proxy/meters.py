@@ -6,10 +6,11 @@ import json
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TextIO
 
 from ebbtide.core.redact import redact
+from ebbtide.core.types import Usage
 from ebbtide.fronts.proxy.tally import Tally
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
@@ -24,6 +25,23 @@ _HELP = {
     "ebb_engine_seconds": "Time spent before a request could go out.",
     "ebb_first_byte_seconds": "Time from a request to the first byte of its answer.",
 }
+
+
+class Turn(NamedTuple):
+    """One request to a model and what became of it, for whoever listens."""
+
+    wire: str
+    model: str
+    session: str
+    status: int
+    began: float
+    """Seconds since 1970."""
+    seconds: float
+    """Until the last byte."""
+    tokens_untouched: int
+    tokens_sent: int
+    edited: bool
+    usage: Usage | None = None
 
 
 class Log:
@@ -53,13 +71,24 @@ def _only_ours(failed: BaseException, words: str) -> str:
 
 
 class Meters:
-    def __init__(self, log: Log | None = None) -> None:
+    def __init__(self, log: Log | None = None, watch: Callable[[Turn], None] | None = None) -> None:
         self.log = log or Log()
+        self._watch = watch
         self.total = Tally()
         self.started = time.time()
         self.in_flight = 0
         self._counts: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._times: dict[str, tuple[list[int], list[float]]] = {}
+
+    def turned(self, turn: Turn) -> None:
+        """A turn ended. Whoever listens may fail alone."""
+        if self._watch is None:
+            return
+        try:
+            self._watch(turn)
+        except Exception as failed:  # noqa: BLE001 - telemetry is no reason to lose anything
+            self._watch = None
+            self.log.failed(turn.session, "telemetry", failed)
 
     def count(self, name: str, **labels: object) -> None:
         key = (name, tuple(sorted((label, str(value)) for label, value in labels.items())))

@@ -26,6 +26,7 @@ from ebbtide.fronts.proxy.identity import Asked, asked, talker, wire_of
 from ebbtide.fronts.proxy.listening import Copy
 from ebbtide.fronts.proxy.meters import Meters
 from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.otel import exporting
 from ebbtide.fronts.proxy.refusals import held
 from ebbtide.fronts.proxy.sessions import Sessions
 from ebbtide.fronts.proxy.upstreams import Target, target
@@ -160,6 +161,7 @@ class Proxy:
     ) -> web.StreamResponse:
         self._answered(arrived, answer.status, outgoing)
         if answer.status != 200 or outgoing.asked.only_replayed == "count":
+            self.meters.turned(outgoing.turn(answer.status))
             return await forwarding.pump(arrived.request, answer, chunks, _ignored)
         told = answer.headers
         copy = Copy(outgoing.asked.wire, told.get("content-type", ""), told.get("content-encoding", ""))
@@ -226,7 +228,7 @@ def runner_for(proxy: Proxy) -> web.AppRunner:
 
 async def serve(options: Options) -> int:
     """Until SIGTERM or SIGINT; then no new connections, and what is under way may end."""
-    proxy = Proxy(options)
+    proxy = Proxy(options, Meters(watch=exporting() if options.otel else None))
     runner = runner_for(proxy)
     await runner.setup()
     site = web.TCPSite(runner, options.host, options.port)
