@@ -63,6 +63,8 @@ class Line:
     """Prompt tokens: billed where that is known, else expected."""
     out: int
     """Tokens that edits kept out of it."""
+    read: float
+    """Of its expected tokens, those that the provider should still have."""
     expected: float
     """What it should cost."""
     untouched: float
@@ -249,6 +251,7 @@ def _line(kept: Books, nth: int, tariff: Tariff, gains: Mapping[int, float], ser
         tariff=tariff,
         tokens=_tokens(call),
         out=sum(kept.changes[n].tokens for n in call.held),
+        read=read,
         expected=expected,
         untouched=expected + gain + asked,
         gain=gain,

@@ -16,14 +16,28 @@ from importlib.util import find_spec
 
 from ebbtide import __version__
 from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError, WontFit
-from ebbtide.fronts.cli import context, diff, explain, export, fit, gc, recall, sessions, show, undo, verify, why
+from ebbtide.fronts.cli import (
+    context,
+    diff,
+    explain,
+    export,
+    fit,
+    gc,
+    recall,
+    report,
+    sessions,
+    show,
+    undo,
+    verify,
+    why,
+)
 from ebbtide.fronts.cli.screen import say
 
 DONE, OURS, THEIRS, TOO_LARGE = 0, 1, 2, 3
 INTERRUPTED, NO_READER = 130, 141
 """128 and the signal's number, as shells count."""
 
-_COMMANDS = (fit, context, explain, why, recall, sessions, show, diff, undo, verify, gc, export)
+_COMMANDS = (fit, context, explain, report, why, recall, sessions, show, diff, undo, verify, gc, export)
 _ELSEWHERE = {
     "replay": "replay recorded sessions under several policies, and compare the bills",
     "proxy": "an HTTP proxy before the provider",
@@ -40,6 +54,7 @@ Start here:
   ebb context FILE          what fills the window of a request or a recorded session
   ebb fit FILE              the same request, made to fit
   ebb explain FILE          what would leave, why, and what that saves
+  ebb report FILE           the same held against the bills; --html for a page with plots
   ebb sessions              what is stored; then show, diff, why, undo
   ebb recall TEXT           search all that was recorded, and read it back
 

@@ -69,7 +69,7 @@ def _price(text: str) -> float | str:
 def usd(amount: float) -> str:
     """With a sign only where it is a loss."""
     sign, amount = ("-" if amount < 0 else ""), abs(amount)
-    return f"{sign}${amount:,.2f}" if amount >= 1 or amount < 0.00005 else f"{sign}${amount:.4f}"
+    return f"{sign}${amount:,.2f}" if amount >= 0.1 or amount < 0.00005 else f"{sign}${amount:.4f}"
 
 
 def units(tokens: float) -> str:
