@@ -286,6 +286,35 @@ def test_a_sub_agent_has_its_own_context_and_brings_back_its_last_words(tmp_path
     assert chat.bill.usage.prompt == sum(one.usage.prompt for one in upstream.requests)
 
 
+def test_a_sub_agent_that_fails_is_a_failed_result(tmp_path):
+    def script(body):
+        if "Find the datum." in str(body["messages"][0]):
+            return Failure(status=400, message="not today")
+        return [Use("task", {"title": "find", "prompt": "Find the datum."})] if len(body["messages"]) == 1 else "Well."
+
+    with Upstream(script) as upstream:
+        events = list(Stage(tmp_path, upstream).chat().agent.turn("What is it?"))
+
+    (outcome,) = [event.outcome for event in events if isinstance(event, Returned)]
+    assert outcome.failed
+    assert "not today" in outcome.text
+    assert kinds(events)[-1] == "Answered"
+
+
+def test_who_does_not_wait_for_a_summary_gets_the_facts(tmp_path):
+    reads = [[Use("bash", {"command": f"seq {n}000 {n}200"})] for n in range(6)]
+    with Upstream([*reads, "Done."]) as upstream:
+        chat = Stage(tmp_path, upstream).chat()
+        list(chat.agent.turn("Count."))
+        sent = len(upstream.requests)
+        chat.agent.interrupt()
+        made = chat.agent.context.compact(apply=False)
+
+    assert len(upstream.requests) == sent
+    assert made.edits
+    assert "seq 1000" in made.text
+
+
 def test_the_first_request_knows_the_place_the_rules_and_the_tools(tmp_path):
     with Upstream(["Hello."]) as upstream:
         stage = Stage(tmp_path, upstream)

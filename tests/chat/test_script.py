@@ -81,6 +81,50 @@ def test_a_session_goes_on_in_another_process(place, capsys):
     assert len(upstream.requests[1].parsed["messages"]) == 3
 
 
+def test_a_resumed_session_remembers_its_model_and_its_server(place, capsys):
+    with Upstream(["One.", "Two.", "Three."]) as upstream:
+        main(["chat", "--base-url", upstream.url + "/v1", "--model", "qwen3", "-p", "Hi."])
+        assert main(["chat", "--continue", "-p", "On."]) == 0
+        assert main(["chat", "--continue", "--model", "qwen4", "-p", "On."]) == 0
+
+    assert [one.path for one in upstream.requests] == ["/v1/chat/completions"] * 3
+    assert [one.parsed["model"] for one in upstream.requests] == ["qwen3", "qwen3", "qwen4"]
+    assert len(upstream.requests[2].parsed["messages"]) == 6
+
+
+def test_an_address_with_a_password_is_not_written_down(place, capsys):
+    with Upstream(["One."]) as upstream:
+        url = upstream.url.replace("http://", "http://me:secret@")
+        main(["chat", "--provider", "anthropic", "--base-url", url, "-p", "Hi."])
+
+    logs = [path.read_text() for path in (place.parent / "store").rglob("*.jsonl")]
+    assert logs
+    assert "secret" not in "".join(logs)
+
+
+def test_commands_do_not_see_the_providers_keys(place, capsys, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+    with Upstream([[Use("bash", {"command": "env"})], "Done."]) as upstream:
+        chat(upstream, "-p", "Go.", "--yes")
+
+    assert "EBB_HOME" in str(upstream.requests[1].parsed)
+    assert "sk-secret" not in str(upstream.requests[1].parsed)
+
+
+def test_no_background_command_outlives_the_script(place, capsys):
+    with Upstream(
+        [
+            [Use("bash", {"command": "echo $$ > pid; exec sleep 600", "background": True})],
+            [Use("bash", {"command": "until test -s pid; do sleep 0.05; done"})],
+            "Up.",
+        ]
+    ) as upstream:
+        chat(upstream, "-p", "Go.", "--yes")
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((place / "pid").read_text()), 0)
+
+
 def test_without_a_model_the_message_names_every_way_to_one(place, capsys):
     assert main(["chat", "-p", "Hi."]) == 2
 

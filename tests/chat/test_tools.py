@@ -33,6 +33,20 @@ def refused(desk: Desk, name: str, **given: object) -> str:
     return str(why.value)
 
 
+def running(pid: int) -> bool:
+    """A process that has ended may wait a moment for somebody to hear of it."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.05)
+    return True
+
+
 # --- read ------------------------------------------------------------------------------------------------------
 
 
@@ -145,10 +159,11 @@ def test_output_without_line_ends_is_limited_too(desk):
 
 
 def test_a_command_over_its_time_is_ended_with_all_its_children(desk):
-    told = run(desk, "bash", command="(sleep 60; touch late) & echo begun; sleep 60", timeout=1)
+    told = run(desk, "bash", command="sleep 60 & echo $! > child; echo begun; sleep 60", timeout=1)
 
     assert told.failed
     assert told.text == "begun\n[Timed out after 1 s and was ended.]"
+    assert not running(int((desk.root / "child").read_text()))
 
 
 def test_a_command_ends_when_the_person_says_so(desk):

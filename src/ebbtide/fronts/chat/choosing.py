@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from dataclasses import dataclass
 
 from ebbtide.config import Access, Settings
 from ebbtide.core.errors import BadConfig
+from ebbtide.fronts.chat.local import MODEL
+from ebbtide.fronts.chat.notebook import Begun
 from ebbtide.fronts.chat.providers import Anthropic, Chat, Provider, Responses, anthropic_client, openai_client
 
 PROVIDERS = ("anthropic", "openai", "responses")
+_NAMES = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "responses"}
 _DEFAULT = {"anthropic": "claude-sonnet-5", "openai": "gpt-5", "responses": "gpt-5"}
 
 NO_KEY = """\
@@ -20,17 +23,27 @@ there is no model to talk to. One of these will do:
   ebb chat --local                      a small model on this machine; no key, no network"""
 
 
-def choose(args: argparse.Namespace, settings: Settings, access: Access) -> tuple[Provider, Settings]:
-    """The provider, and the settings with its model in them."""
-    name = args.provider or _told(args.base_url, settings.model, access)
-    model = settings.model or _served(name, args.base_url, access) or _DEFAULT[name]
-    return made(name, model, args.base_url, access), replace(settings, model=model)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """How a model is reached."""
+
+    name: str
+    """One of `PROVIDERS`."""
+    model: str
+    url: str = ""
+    local: bool = False
 
 
-def another(args: argparse.Namespace, now: Provider, model: str, access: Access) -> Provider:
-    """The same door, and another model behind it."""
-    name = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "responses"}[now.wire]
-    return made(name, model, args.base_url, access)
+def choose(args: argparse.Namespace, settings: Settings, access: Access, begun: Begun | None) -> Door:
+    """A session that is resumed goes on with its own model, unless another way was told."""
+    told = args.provider or args.base_url or args.model
+    if args.local or (begun is not None and begun.model == MODEL and not told):
+        return Door(name="openai", model=MODEL, local=True)
+    if begun is not None and not told:
+        return Door(name=_NAMES[begun.wire], model=begun.model, url=begun.url)
+    url = args.base_url or (begun.url if begun is not None and not args.provider else "")
+    name = args.provider or (_NAMES[begun.wire] if begun is not None else _told(url, settings.model, access))
+    return Door(name=name, model=settings.model or _served(name, url, access) or _DEFAULT[name], url=url)
 
 
 def made(name: str, model: str, url: str, access: Access) -> Provider:

@@ -6,24 +6,25 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ebbtide.config import Access, Settings, load_access, load_settings
+from ebbtide.config import Settings, load_access, load_settings
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.drive.report import Listener
-from ebbtide.fronts.chat.choosing import PROVIDERS, another, choose
+from ebbtide.fronts.chat.choosing import PROVIDERS, Door, choose, made
 from ebbtide.fronts.chat.local import MODEL, WINDOW, served
 from ebbtide.fronts.chat.loop import STEPS
+from ebbtide.fronts.chat.notebook import Begun, read_notebook
 from ebbtide.fronts.chat.permission import Ask, Rules
 from ebbtide.fronts.chat.prompts import SMALL
-from ebbtide.fronts.chat.providers import MISSING, Chat, Provider, openai_client
+from ebbtide.fronts.chat.providers import MISSING
 from ebbtide.fronts.chat.script import nobody, run_script
 from ebbtide.fronts.chat.session import Setup, chosen, new_session, open_chat, with_provider
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.policy import PRESETS
-from ebbtide.store import open_store
+from ebbtide.store import Store, open_store
 from ebbtide.workspace import project_root
 
 try:
@@ -56,32 +57,54 @@ def main(arguments: Sequence[str]) -> int:
     if args.output == "json" and args.print is None:
         raise BadRequest("--output json goes with -p")
     settings = load_settings(arguments={key: getattr(args, key) for key in ("window", "policy", "store", "model")})
-    access = load_access()
-    if not args.local:
-        provider, settings = choose(args, settings, access)
-        return _run(args, settings, access, provider)
-    settings = replace(settings, model=MODEL, window=settings.window or WINDOW)
+    place = _place(args, settings)
+    door = choose(args, settings, load_access(), place.begun)
+    # The window of a model that we serve is ours to choose.
+    settings = replace(settings, model=door.model, window=settings.window or (WINDOW if door.local else None))
+    if not door.local:
+        return _run(args, settings, place, door)
     with served(settings.window_for(MODEL)) as address:
-        provider = Chat(model=MODEL, client=openai_client("", f"{address}/v1"))
-        return _run(args, settings, access, provider)
+        return _run(args, settings, place, replace(door, url=f"{address}/v1"))
 
 
-def _run(args: argparse.Namespace, settings: Settings, access: Access, provider: Provider) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where it works, and on what."""
+
+    root: Path
+    project: str
+    store: Store
+    session: str
+    begun: Begun | None
+    """How the session began, where it is not new."""
+
+
+def _place(args: argparse.Namespace, settings: Settings) -> _Place:
+    root = Path(os.path.realpath(args.directory))
+    if not root.is_dir():
+        raise BadRequest(f"there is no directory {args.directory}")
+    store, project = open_store(settings.store, durable=settings.durable), str(project_root(root) or root)
+    if args.resume is None and not args.newest:
+        return _Place(root=root, project=project, store=store, session=new_session(), begun=None)
+    session = chosen(store, project, args.resume or "").session
+    begun = read_notebook(store.peek(session, project=project).read().records).begun
+    return _Place(root=root, project=project, store=store, session=session, begun=begun)
+
+
+def _run(args: argparse.Namespace, settings: Settings, place: _Place, door: Door) -> int:
     if args.print is not None:
-        setup = _setup(args, settings, access, provider, nobody, lambda _event: None)
-        chat = open_chat(setup, _session(args, setup))
+        chat = open_chat(_setup(args, settings, place, door, nobody, lambda _event: None), place.session)
         return run_script(chat, _words(args.print), as_json=args.output == "json")
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise BadRequest("ebb chat needs a terminal; for scripts there is -p")
-    screen = Screen(Path(settings.store) / "chat-history", partial(_with_model, args))
-    setup = _setup(args, settings, access, provider, screen.ask, screen.listen)
-    return screen.run(setup, _session(args, setup), args.words)
+    screen = Screen(Path(settings.store).expanduser() / "chat-history", partial(_with_model, door))
+    return screen.run(_setup(args, settings, place, door, screen.ask, screen.listen), place.session, args.words)
 
 
-def _with_model(args: argparse.Namespace, setup: Setup, model: str) -> Setup:
-    if args.local:
+def _with_model(door: Door, setup: Setup, model: str) -> Setup:
+    if door.local:
         raise BadRequest("the local model is the only one here")
-    return with_provider(setup, another(args, setup.provider, model, setup.access))
+    return with_provider(setup, made(door.name, model, door.url, setup.access))
 
 
 def _words(given: str) -> str:
@@ -90,37 +113,31 @@ def _words(given: str) -> str:
 
 
 def _setup(
-    args: argparse.Namespace, settings: Settings, access: Access, provider: Provider, ask: Ask, listen: Listener
+    args: argparse.Namespace, settings: Settings, place: _Place, door: Door, ask: Ask, listen: Listener
 ) -> Setup:
-    root = Path(os.path.realpath(args.directory))
-    if not root.is_dir():
-        raise BadRequest(f"there is no directory {args.directory}")
     allowed = frozenset(name for name in args.allow.split(",") if name)
     known = {tool.name for tool in TOOLS}
     if allowed - known:
         raise BadConfig(f"--allow: no tool {', '.join(sorted(allowed - known))}; there are {', '.join(sorted(known))}")
+    access = load_access()
     return Setup(
-        provider=provider,
+        provider=made(door.name, door.model, door.url, access),
         settings=settings,
         access=access,
-        store=open_store(settings.store, durable=settings.durable),
-        root=root,
-        project=str(project_root(root) or root),
-        rules=Rules(root=root, everything=args.yes, tools=allowed),
+        store=place.store,
+        root=place.root,
+        project=place.project,
+        rules=Rules(root=place.root, everything=args.yes, tools=allowed),
         ask=ask,
         listen=listen,
-        window=settings.window_for(provider.model),
+        window=settings.window_for(door.model),
+        # A server of ours has another address each time.
+        url="" if door.local else door.url,
         steps=args.steps,
         # So small a model calls tools at random, and a long prompt only confuses it.
-        prompt=SMALL if args.local else "",
-        tools=() if args.local else TOOLS,
+        prompt=SMALL if door.local else "",
+        tools=() if door.local else TOOLS,
     )
-
-
-def _session(args: argparse.Namespace, setup: Setup) -> str:
-    if args.resume is None and not args.newest:
-        return new_session(setup.clock)
-    return chosen(setup.store, setup.project, args.resume or "").session
 
 
 def _parser() -> argparse.ArgumentParser:

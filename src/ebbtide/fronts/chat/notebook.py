@@ -29,6 +29,8 @@ class Begun:
     model: str
     wire: str
     system: Sequence[Mapping[str, object]]
+    url: str = ""
+    """Of the server, where it was named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ def read_notebook(records: Sequence[Record]) -> Notebook:
 
 def _begun(record: Record) -> Begun:
     system = cast("list[dict[str, object]]", record["system"])
-    return Begun(model=str(record["model"]), wire=str(record["wire"]), system=system)
+    return Begun(model=str(record["model"]), wire=str(record["wire"]), system=system, url=str(record.get("url") or ""))
 
 
 def _need(record: Record) -> Need:
@@ -98,7 +100,7 @@ class Scribe:
     clock: Callable[[], float]
 
     def begun(self, begun: Begun) -> None:
-        self._write("begun", model=begun.model, wire=begun.wire, system=list(begun.system))
+        self._write("begun", model=begun.model, wire=begun.wire, url=begun.url, system=list(begun.system))
 
     def result(
         self, call: str, outcome: Outcome, seen: Mapping[str, int | None], todos: Sequence[Mapping[str, str]] | None

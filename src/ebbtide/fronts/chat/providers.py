@@ -93,9 +93,12 @@ _DEFINE: Mapping[str, Callable[[Tool], Body]] = {
 }
 
 
-def complete(provider: Provider, body: Mapping[str, object]) -> Body:
+def complete(pieces: Iterator[str | Finished]) -> Body:
     """The response alone, for questions whose words nobody watches."""
-    return next(piece.response for piece in provider.stream(body) if isinstance(piece, Finished))
+    found = next((piece.response for piece in pieces if isinstance(piece, Finished)), None)
+    if found is None:
+        raise BrokenOff
+    return found
 
 
 class BrokenOff(Exception):
@@ -123,6 +126,8 @@ def watched(pieces: Callable[[], Iterator[str | Finished]], stop: threading.Even
         except BaseException as failed:  # noqa: BLE001  # It is raised again where somebody waits for it.
             held.put(failed)
 
+    if stop.is_set():
+        raise Interrupted
     threading.Thread(target=pump, daemon=True).start()
     while True:
         if stop.is_set():

@@ -85,6 +85,7 @@ class Screen:
         self._leaving = False
         self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
         history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        history.touch(mode=0o600)
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
             bottom_toolbar=self._footer,
@@ -191,6 +192,7 @@ class Screen:
     def _attempt(self, words: str) -> None:
         try:
             if words.startswith("/"):
+                self.chat.agent.desk.stop.clear()
                 obey(self, words)
                 self.show("")
             else:

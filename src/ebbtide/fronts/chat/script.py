@@ -11,6 +11,7 @@ from ebbtide.fronts.chat.events import Answered, Calling, Failed, Stopped
 from ebbtide.fronts.chat.permission import Question, Verdict
 from ebbtide.fronts.chat.session import Chat
 from ebbtide.fronts.chat.telling import told
+from ebbtide.fronts.chat.tools.bash import stop_all
 
 _REFUSED = "nobody is there to ask. Allow it with --allow TOOL or --yes"
 
@@ -23,7 +24,21 @@ def nobody(question: Question) -> Verdict:
 
 
 def run_script(chat: Chat, words: str, *, as_json: bool) -> int:
-    answer, known = "", len(chat.agent.context.edits())
+    known = len(chat.agent.context.edits())
+    try:
+        answer, error = _worked(chat, words)
+    finally:
+        stop_all(chat.agent.desk)
+    if as_json:
+        print(json.dumps(_summary(chat, answer, error, known), ensure_ascii=False))
+    elif error is None:
+        print(answer)
+    return _code(error)
+
+
+def _worked(chat: Chat, words: str) -> tuple[str, BaseException | None]:
+    """The last words, and what went wrong."""
+    answer = ""
     error: BaseException | None = None
     for event in chat.agent.turn(words):
         match event:
@@ -37,11 +52,7 @@ def run_script(chat: Chat, words: str, *, as_json: bool) -> int:
                 error = failed
             case Stopped():
                 error = KeyboardInterrupt()
-    if as_json:
-        print(json.dumps(_summary(chat, answer, error, known), ensure_ascii=False))
-    elif error is None:
-        print(answer)
-    return _code(error)
+    return answer, error
 
 
 def _code(error: BaseException | None) -> int:

@@ -23,8 +23,10 @@ from ebbtide.fronts.chat.loop import STEPS, Agent, final_words
 from ebbtide.fronts.chat.notebook import Begun, Notebook, Scribe, read_notebook, retell
 from ebbtide.fronts.chat.permission import Ask, Permits, Rules
 from ebbtide.fronts.chat.prompts import DELEGATED, prompt_for
-from ebbtide.fronts.chat.providers import Call, Provider, complete, define
-from ebbtide.fronts.chat.tools import ALONE, TOOLS, Desk, Outcome, Tool
+from ebbtide.fronts.chat.providers import Call, Interrupted, Provider, complete, define, watched
+from ebbtide.fronts.chat.telling import told
+from ebbtide.fronts.chat.tools import ALONE, TOOLS, Desk, Outcome, Refused, Tool
+from ebbtide.fronts.chat.tools.bash import stop_all
 from ebbtide.fronts.chat.tools.todo import listed
 from ebbtide.policy import Policy
 from ebbtide.store import SessionInfo, Store
@@ -50,6 +52,8 @@ class Setup:
     ask: Ask
     listen: Listener
     window: int
+    url: str = ""
+    """Of the server, where it was named: the session remembers it."""
     prompt: str = ""
     """In place of the one for the model's family."""
     tools: tuple[Tool, ...] = TOOLS
@@ -81,8 +85,8 @@ def open_chat(setup: Setup, session: str) -> Chat:
     scribe = Scribe(log, setup.clock)
     fresh = notebook.begun is None or notebook.begun.model != setup.provider.model
     if notebook.begun is not None and notebook.begun.wire != setup.provider.wire:
-        told = f"this session was begun over {notebook.begun.wire}, and {setup.provider.model} is spoken to over"
-        raise BadRequest(f"{told} {setup.provider.wire}; begin a new one with /clear")
+        why = f"this session was begun over {notebook.begun.wire}, and {setup.provider.model} is spoken to over"
+        raise BadRequest(f"{why} {setup.provider.wire}; begin a new one with /clear")
     around = _around(setup) if fresh else None
     begun = _begun(setup, around) if around is not None else notebook.begun
     assert begun is not None, "one of the two"
@@ -128,9 +132,9 @@ def chosen(store: Store, project: str, name: str) -> SessionInfo:
     if not name or exact:
         return (exact or found)[0]
     if len(matching) != 1:
-        told = ", ".join(one.session for one in (matching or found)[:8])
+        known = ", ".join(one.session for one in (matching or found)[:8])
         why = "may mean several" if matching else "is no session of this project"
-        raise BadRequest(f"{name!r} {why}: {told}")
+        raise BadRequest(f"{name!r} {why}: {known}")
     return matching[0]
 
 
@@ -144,7 +148,9 @@ def _around(setup: Setup) -> Surroundings:
 
 def _begun(setup: Setup, around: Surroundings) -> Begun:
     system = around.system(setup.prompt or prompt_for(setup.provider.model))
-    return Begun(model=setup.provider.model, wire=setup.provider.wire, system=system)
+    # An address with a password in it is not written down.
+    url = "" if "@" in setup.url else setup.url
+    return Begun(model=setup.provider.model, wire=setup.provider.wire, system=system, url=url)
 
 
 def _desk(setup: Setup, notebook: Notebook) -> Desk:
@@ -181,7 +187,8 @@ def _engine(setup: Setup, desk: Desk, bill: Bill) -> _Engine:
     provider = setup.provider
 
     def summarize(request: dict[str, object]) -> object:
-        response = complete(provider, request)
+        # Who will not wait for it gets the ledger's facts.
+        response = complete(watched(partial(provider.stream, request), desk.stop))
         bill.add(provider.model, provider.read(response).usage)
         return response
 
@@ -279,7 +286,14 @@ def _delegate(setup: Setup, parent: Agent, bill: Bill) -> Callable[[str, str], s
             steps=setup.steps,
             billed=parent.billed,
         )
-        found = final_words(helper.turn(prompt))
+        try:
+            found = final_words(helper.turn(prompt))
+        except Interrupted:
+            raise
+        except Exception as failed:
+            raise Refused(f"the sub-agent failed: {told(failed)}") from failed
+        finally:
+            stop_all(desk)
         context.finish(found)
         return found
 
