@@ -117,7 +117,7 @@ def test_the_example_runs_and_is_short(example, tmp_path, monkeypatch, capsys):
 
 
 def test_there_are_few_examples():
-    assert 1 <= len(EXAMPLES) <= 6
+    assert 1 <= len(EXAMPLES) <= 7
 
 
 def test_the_tree_of_the_architecture_is_the_tree():

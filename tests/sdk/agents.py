@@ -186,6 +186,5 @@ async def responses_astream(client, talk):
 
 SYNC = [anthropic_create, anthropic_stream, chat_create, chat_stream, responses_create, responses_stream]
 ASYNC = [anthropic_acreate, anthropic_astream, chat_acreate, chat_astream, responses_acreate, responses_astream]
-# OpenAI's SDK walks the whole input of a Responses call against its types, a third of a second at the end of a loop.
-LONG = [agent for agent in SYNC if agent is not responses_create]
-ALONG = [agent for agent in ASYNC if agent is not responses_astream]
+LONG = [anthropic_create, anthropic_stream, chat_create, chat_stream, responses_stream]
+ALONG = [anthropic_acreate, chat_acreate]

