@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -14,6 +16,8 @@ from contextlib import contextmanager
 import pytest
 
 from ebbtide.fronts.cli.main import main
+from ebbtide.fronts.proxy.command import _parser, settled
+from ebbtide.fronts.proxy.meters import Handler, Log
 from proxy.raw import END, STREAM, RawUpstream, answer, chunks
 from proxy.running import WAIT, exchange, get
 
@@ -126,3 +130,26 @@ def test_a_port_that_is_taken_is_told(capsys, tmp_path, monkeypatch):
         assert main(["proxy", "--port", str(taken.port), "--store", str(tmp_path)]) == 2
 
     assert f"cannot listen on 127.0.0.1:{taken.port}" in capsys.readouterr().err
+
+
+def test_stubs_name_files_only_to_those_who_can_open_them():
+    """Whoever is on another machine cannot."""
+    loopback, other = (["--host", host, "--token", "0123456789abcdef"] for host in ("127.0.0.1", "0.0.0.0"))
+
+    assert settled(_parser().parse_args(loopback)).recall == "path"
+    assert settled(_parser().parse_args(other)).recall == "off"
+    assert settled(_parser().parse_args([*other, "--recall", "path"])).recall == "path"
+
+
+def test_what_libraries_log_is_json_too_and_tells_no_words(tmp_path):
+    out = io.StringIO()
+    logger = logging.getLogger("aiohttp.server.test")
+    logger.addHandler(Handler(Log(out)))
+    try:
+        raise ValueError("canary in an error")
+    except ValueError:
+        logger.exception("Error handling request from %s", "canary")
+
+    told = json.loads(out.getvalue())
+    assert (told["logger"], told["error"]) == ("aiohttp.server.test", "ValueError")
+    assert "canary" not in out.getvalue()

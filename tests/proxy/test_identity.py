@@ -184,3 +184,10 @@ def test_whatever_comes_has_a_session_with_a_name_that_is_a_file_name(wire, body
     told = asked(wire, "/v1/messages", {"x-session-id": ident}, body)
 
     assert session_stem(told.identity.session) == told.identity.session
+
+
+def test_the_same_words_on_two_wires_are_two_conversations():
+    told = [{"role": "user", "content": "hi"}]
+
+    chat, responses = ({"model": "m", key: told} for key in ("messages", "input"))
+    assert session(chat, wire="openai_chat") != session(responses, wire="openai_responses")

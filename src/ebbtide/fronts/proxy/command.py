@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ebbtide.config import Settings, load_settings
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.proxy.guard import check_address
+from ebbtide.fronts.proxy.guard import check_address, is_loopback
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.upstreams import KNOWN, checked
 from ebbtide.policy import PRESETS
@@ -55,7 +55,8 @@ def settled(args: argparse.Namespace) -> Options:
         token=_first(args.token, file.get("token"), ""),
         allow_hosts=(*args.allow_host, *_names(file, "allow_hosts")),
         allow_origins=(*args.allow_origin, *_names(file, "allow_origins")),
-        recall=_first(args.recall, file.get("recall"), "path"),
+        # Who is on another machine cannot open our files.
+        recall=_first(args.recall, file.get("recall"), "path" if is_loopback(args.host) else "off"),
         shadow=args.shadow,
         announce=args.announce,
         drain=args.drain,

@@ -93,7 +93,7 @@ def asked(wire: str, path: str, headers: Mapping[str, str], body: Json) -> Asked
     first, last, alone = _ends(wire, body)
     opening = _hashed(_opening(first))
     system, tools = WIRES[wire].surroundings(body)
-    lane = _hashed(opening, _beginning(system, first), bool(tools))
+    lane = _hashed(wire, opening, _beginning(system, first), bool(tools))
     given = _client_id(headers, body)
     # What is the same in two requests of one agent, and differs between two agents.
     client = _tidy(given) if given else f"by-content-{opening[:12]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from bisect import bisect_left
@@ -63,6 +64,19 @@ class Log:
         words, _ = redact(str(failed)[:200])
         kind = type(failed).__name__
         self.line("fallback", session=session, reason=reason, error=kind, said=_only_ours(failed, words), where=where)
+
+
+class Handler(logging.Handler):
+    """What libraries log, in the same form: where it is from and what kind of error, never its traceback."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        words, _ = redact(record.getMessage()[:200] if record.name.startswith("ebbtide") else str(record.msg)[:200])
+        failed = record.exc_info[0] if record.exc_info else None
+        self._log.line("log", logger=record.name, said=words, error=failed.__name__ if failed else None)
 
 
 def _only_ours(failed: BaseException, words: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -24,7 +25,7 @@ from ebbtide.fronts.proxy.engine import Engine, Outgoing
 from ebbtide.fronts.proxy.guard import admitted
 from ebbtide.fronts.proxy.identity import Asked, asked, talker, wire_of
 from ebbtide.fronts.proxy.listening import Copy
-from ebbtide.fronts.proxy.meters import Meters
+from ebbtide.fronts.proxy.meters import Handler, Meters
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.otel import exporting
 from ebbtide.fronts.proxy.refusals import held
@@ -118,7 +119,7 @@ class Proxy:
                 raw = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return _ours(413, f"the body is larger than {self.options.most_body} bytes")
-        except TimeoutError:
+        except (TimeoutError, web.RequestPayloadError):
             return _ours(408, "the body did not come")
         known = await self._known(arrived, raw)
         if known is None:
@@ -229,6 +230,7 @@ def runner_for(proxy: Proxy) -> web.AppRunner:
 async def serve(options: Options) -> int:
     """Until SIGTERM or SIGINT; then no new connections, and what is under way may end."""
     proxy = Proxy(options, Meters(watch=exporting() if options.otel else None))
+    logging.getLogger().addHandler(Handler(proxy.meters.log))
     runner = runner_for(proxy)
     await runner.setup()
     site = web.TCPSite(runner, options.host, options.port)

@@ -19,10 +19,12 @@ from ebbtide.fronts.proxy.identity import Asked, Identity
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.policy import Policy
-from ebbtide.store import MemoryStore, Store, open_store
+from ebbtide.store import Store, open_store
 from ebbtide.wire.body import Body, read_body
 
 Heard = Callable[[Event], None]
+_BYTES = 64 << 20
+"""Of the newest requests of all conversations in memory. An engine holds some five times its request."""
 _BODIES = 64
 """Requests of which the text is kept to read the next one by what is new in it."""
 
@@ -35,7 +37,8 @@ class Slot:
     wire: str
     opening: str
     policy: Policy
-    store: Store
+    store: Store | None
+    """None in shadow: nothing is kept, and nothing outlives the conversation in memory."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the engine works on it, and by nobody who waits for the network."""
     context: Context | None = None
@@ -77,10 +80,10 @@ class Slot:
 
     def recorded(self) -> tuple[Edit, ...]:
         """Its edits, from the log if need be, without the lock: somebody else may be holding it for ever."""
-        if self.edits is None:
+        if self.edits is None and self.store is not None:
             reading = self.store.peek(self.identity.session, project=self.identity.project).read()
             self.edits = fold(State(), reading.records).edits
-        return self.edits
+        return self.edits or ()
 
     def _told(self, event: Event) -> None:
         if self.hear is not None:
@@ -94,8 +97,7 @@ class Sessions:
         self._policy = settings.policy()
         # What a turn records can be read from the client's next request again: it need not survive a power cut.
         durable = settings.durable and "durable" in settings.origins
-        kept = MemoryStore() if options.shadow else open_store(settings.store or None, durable=durable)
-        self._store = store or kept
+        self._store = store or (None if options.shadow else open_store(settings.store or None, durable=durable))
         self._slots: OrderedDict[Identity, Slot] = OrderedDict()
         self._bodies: OrderedDict[str, Body] = OrderedDict()
         self.begun = 0
@@ -137,6 +139,11 @@ class Sessions:
         return None
 
     def _forget(self) -> None:
-        idle = [one for one, slot in self._slots.items() if not slot.lock.locked()]
-        for identity in idle[: max(0, len(self._slots) - self._most)]:
-            del self._slots[identity]
+        """The oldest go first; one that is being worked on stays."""
+        size = sum(slot.bytes for slot in self._slots.values())
+        for identity, slot in list(self._slots.items())[:-1]:
+            if len(self._slots) <= self._most and size <= _BYTES:
+                return
+            if not slot.lock.locked():
+                size -= slot.bytes
+                del self._slots[identity]
