@@ -6,6 +6,7 @@ Rules only: what a peer's code does besides (its prompts, its bugs) is in `bench
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from ebbtide.core.engine import Levels, Situation
@@ -21,8 +22,8 @@ from ebbtide.replay.tape import Tape
 _NEVER = 10**9
 
 
-def _masked(_: Stub) -> str:
-    return "Old environment output: (omitted)"
+def _masked(stub: Stub) -> str:
+    return f"Old environment output: ({stub.lines} lines omitted)"
 
 
 def _cleared(_: Stub) -> str:
@@ -50,14 +51,25 @@ masking = Policy(
     usable=beside_reply,
     always=(partial(clear_results, keep_results=10, min_tokens=0, never=frozenset(), stub=_masked),),
 )
-"""JetBrains and SWE-agent (arXiv 2508.21433): all observations but the newest 10 are masked, on every turn."""
+"""JetBrains and SWE-agent (arXiv 2508.21433, M=10): all results but the newest 10 are masked, on every turn.
+
+SWE-agent spares the first observation too; there that is the task, which here is the user's and never masked.
+"""
 
 
 def _every_43(view: View, situation: Situation) -> Iterable[Edit | Ask]:
-    """A summary of all but the newest 10 turns, once 43 have gathered."""
-    if len(view.results) < 43 + 10:
+    """A summary of all but the newest 10 turns, once 43 more have gathered (N=43, M=10): it looks at no level.
+
+    A turn is an answer and what came back for it. No tokens are asked to stay, so the tail is the 20 messages. The
+    user's words stay, as the task does there; of ours, the ledger, nothing is added.
+    """
+    answered = {entry.message for entry in view.entries if entry.role == "assistant"}
+    if len(answered) < 43 + 10:
         return ()
-    return summarize(view, situation, keep_messages=20, keep_turns=_NEVER, keep_tokens=_NEVER)
+    levels = replace(situation.budget.levels, soft=0, auto=0)
+    folding = replace(situation.folding, after=None)
+    due = replace(situation, budget=replace(situation.budget, levels=levels), folding=folding)
+    return summarize(view, due, keep_messages=20, keep_turns=_NEVER, keep_tokens=0, ledger_tokens=0)
 
 
 hybrid = Policy(
@@ -75,16 +87,33 @@ clear_tool_uses = Policy(
     usable=beside_reply,
     pressure=(partial(clear_results, keep_results=3, min_tokens=0, never=frozenset(), stub=_cleared),),
 )
-"""Anthropic's context editing with its defaults: above 100,000 tokens all results but the newest 3 are cleared."""
+"""Anthropic's context editing with its defaults: above 100,000 tokens all results but the newest 3 are cleared.
+
+It runs at the provider, from the whole history on each request, and is read here in its favour: what was cleared stays
+so, and the next clear comes when the rest has grown to 100,000 again. Its documentation says that requests after a
+clear read the new prefix, and no more. Read the other way it is LangChain's copy of it (benchmarks/replay_peers.py).
+"""
+
+
+def _hermes(window: int, output: int) -> Levels:
+    """At half of a large window; windows below 512,000 are filled to three quarters first."""
+    auto = 0.75 if window < 512_000 else 0.5
+    # Low water leaves room for the tail of 25,000 tokens: a fold keeps at most half of it.
+    return shares(warning=auto, soft=auto, auto=auto, hard=0.95, low=0.3)(window, output)
+
 
 lean = Policy(
     name="lean",
-    levels=shares(warning=0.5, soft=0.5, auto=0.5, hard=0.95, low=0.25),
+    levels=_hermes,
     usable=beside_reply,
     folds=(partial(summarize, keep_tokens=25_000, keep_turns=_NEVER),),
     overflow="summarize",
 )
-"""Hermes: at half the window all but a tail of 25,000 tokens becomes an index of names, and can be searched."""
+"""Hermes with a lean tail: all but 25,000 tokens becomes a summary, an index of names and the user's words.
+
+What left can be searched. Its first three messages and its pass over old results before a fold are left out: the first
+are the user's mostly, and of the second nothing is left after the fold.
+"""
 
 PEERS = {policy.name: policy for policy in (masking, hybrid, clear_tool_uses, lean)}
 
@@ -103,7 +132,7 @@ def arm(name: str, window: int) -> Making:
     plain = name.removesuffix("+model")
     policy: Policy | str = PEERS.get(plain, plain)
     # Our own default folds without a model, as it does for a user who gives it none. The others cannot.
-    asks = plain not in ("default", "lean") or name != plain
+    asks = plain != "default" or name != plain
     return engine(policy, window, asks=asks, recall=plain in _SEARCHED)
 
 

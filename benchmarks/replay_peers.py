@@ -1,0 +1,269 @@
+"""Every arm on the same recorded sessions, side by side: ours, rules of others, and the real code of three peers.
+
+The peers run from their packages, so this wants their environment (requirements/bench.txt). Each has two rows: with
+the settings that its documentation shows, and with those that it suggests for a window of this size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.metadata
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from langchain.agents.middleware import ClearToolUsesEdit
+from peers_harness import Tiered, file_key
+from peers_langchain import Editing, Summarization
+from pydantic_ai_harness.compaction import (
+    ClearToolResults,
+    DeduplicateFileReads,
+    SummarizingCompaction,
+    TieredCompaction,
+)
+
+from ebbtide.replay import NAMES, Score, Terms, files, play
+from ebbtide.replay.arms import Making
+
+PACKAGES = ("langchain", "langchain-core", "pydantic-ai-harness", "pydantic-ai-slim")
+
+
+def _tiered(window: int) -> TieredCompaction[Any]:
+    """The example of its README. A tier's own trigger is not looked at there."""
+    del window
+    tiers = [
+        DeduplicateFileReads(file_key=file_key),
+        ClearToolResults(max_tokens=1, keep_pairs=3),
+        SummarizingCompaction(max_messages=1, keep_messages=20),
+    ]
+    return TieredCompaction(tiers=tiers, target_tokens=120_000)
+
+
+def _tiered_for(window: int) -> TieredCompaction[Any]:
+    """By fraction of a window that is told, as its README asks where the price table has a wrong one."""
+    tiers = [
+        DeduplicateFileReads(file_key=file_key),
+        ClearToolResults(max_tokens=1, keep_pairs=3),
+        SummarizingCompaction(max_messages=1, keep_tokens=window // 10),
+    ]
+    return TieredCompaction(tiers=tiers, target_fraction=0.8, context_window=window)
+
+
+SETTINGS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "langchain-summary": (
+        "SummarizationMiddleware(trigger=('fraction', 0.8)): else as by default, keep=('messages', 20), "
+        "trim_tokens_to_summarize=4000. Without a trigger, its default, it never acts.",
+        partial(Summarization, settings={"trigger": ("fraction", 0.8)}),
+    ),
+    "langchain-summary-tuned": (
+        "trigger=('fraction', 0.85), keep=('fraction', 0.1), trim_tokens_to_summarize=None: "
+        "what deepagents sets where the model's window is known",
+        partial(
+            Summarization,
+            settings={"trigger": ("fraction", 0.85), "keep": ("fraction", 0.1), "trim_tokens_to_summarize": None},
+        ),
+    ),
+    "langchain-editing": (
+        "ContextEditingMiddleware(): ClearToolUsesEdit(trigger=100_000, keep=3)",
+        partial(Editing, edits=lambda _: [ClearToolUsesEdit()]),
+    ),
+    "langchain-editing-tuned": (
+        "ClearToolUsesEdit(trigger=80 % of the window, keep=10)",
+        partial(Editing, edits=lambda window: [ClearToolUsesEdit(trigger=window * 4 // 5, keep=10)]),
+    ),
+    "harness-tiered": (
+        "TieredCompaction([DeduplicateFileReads, ClearToolResults(keep_pairs=3), "
+        "SummarizingCompaction(keep_messages=20)], target_tokens=120_000)",
+        partial(Tiered, made=_tiered),
+    ),
+    "harness-tiered-tuned": (
+        "the same tiers, SummarizingCompaction(keep_tokens=a tenth of the window), target_fraction=0.8",
+        partial(Tiered, made=_tiered_for),
+    ),
+}
+
+Row = dict[str, dict[str, float]]
+"""By arm the sums of a file."""
+
+
+def makings(window: int) -> dict[str, Making]:
+    return {name: partial(made, window=window) for name, (_, made) in SETTINGS.items()}
+
+
+def _played(path: Path, terms: Terms) -> tuple[Row, str]:
+    warnings.simplefilter("ignore")  # Of the packages: some of what they show is beta.
+    done = play(path, terms, makings(terms.window))
+    return {name: score.as_dict() for name, score in done.scores.items()}, done.failed
+
+
+# --- which files ------------------------------------------------------------------------------------------------------
+
+
+def halves(data: Path) -> dict[str, str]:
+    """The half of each file in the manifest, by the parity of its sha256, as in retention_points.py."""
+    with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {row["file"]: "report" if int(row["sha256"], 16) % 2 else "search" for row in rows}
+
+
+def chosen(paths: Iterable[str], data: Path, half: str) -> dict[str, Path]:
+    """Files by their names in the data folder, those of the half that was asked for."""
+    known = halves(data)
+    named = {os.path.relpath(path, data): path for path in files(list(paths) or [data])}
+    return {name: path for name, path in named.items() if half == "all" or known.get(name) == half}
+
+
+def _rows(found: dict[str, Path], terms: Terms, workers: int, kept: Path | None) -> Iterator[tuple[str, Row, str]]:
+    """Largest first, so that no core is left alone at the end; what was kept from an earlier run is not run again."""
+    known = _kept(kept)
+    yield from ((name, *known[name]) for name in found if name in known)
+    left = sorted((name for name in found if name not in known), key=lambda name: -found[name].stat().st_size)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(_played, found[name], terms): name for name in left}
+        for n, done in enumerate(as_completed(waiting), 1):
+            name, (row, failed) = waiting[done], done.result()
+            print(f"\r{n} of {len(left)} files", end="", file=sys.stderr)
+            if kept is not None:
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([name, row, failed]) + "\n")
+            yield name, row, failed
+    print(file=sys.stderr)
+
+
+def _kept(path: Path | None) -> dict[str, tuple[Row, str]]:
+    if path is None or not path.exists():
+        return {}
+    return {name: (row, failed) for name, row, failed in map(json.loads, path.read_text("utf-8").splitlines())}
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def summed(rows: Iterable[Row]) -> dict[str, Score]:
+    whole: dict[str, Score] = {}
+    for row in rows:
+        for name, values in row.items():
+            whole[name] = whole.get(name, Score()).plus(Score(**values))  # type: ignore[arg-type]
+    return whole
+
+
+def shares(scores: dict[str, Score]) -> dict[str, dict[str, float]]:
+    """What is compared: each against raw, or of what there was."""
+    raw = scores["raw"]
+    return {
+        name: {
+            "bill": _share(one.bill, raw.bill),
+            "bill_without_cache": _share(one.uncached, raw.uncached),
+            "bill_of_its_own_calls": _share(one.asked, raw.bill),
+            "available": _share(one.available, one.used),
+            "in_context": _share(one.in_context, one.used),
+            "available_or_recoverable": _share(one.available + one.recoverable, one.used),
+            "user_words": _share(one.verbatim, one.said),
+            "hit_rate": _share(one.read, one.read + one.written + one.fresh),
+            "peak": one.peak,
+            "mean": round(_share(one.tokens, one.calls)),
+            "over": one.over,
+            "breaks": one.breaks,
+            "invalid": one.invalid,
+        }
+        for name, one in scores.items()
+    }
+
+
+def _share(part: float, whole: float) -> float:
+    return round(part / whole, 4) if whole else 0.0
+
+
+COLUMNS = {
+    "bill": "bill",
+    "bill_without_cache": "uncached",
+    "bill_of_its_own_calls": "own calls",
+    "available": "available",
+    "in_context": "in context",
+    "available_or_recoverable": "or found",
+    "user_words": "user words",
+    "mean": "mean",
+    "peak": "peak",
+    "over": "over",
+    "breaks": "breaks",
+    "invalid": "invalid",
+}
+
+
+def table(scores: dict[str, Score]) -> str:
+    lines = ["| arm | " + " | ".join(COLUMNS.values()) + " |", "|" + "---|" * (1 + len(COLUMNS))]
+    for name, one in shares(scores).items():
+        cells = (f"{one[key]:.3f}" if isinstance(one[key], float) else f"{one[key]:,}" for key in COLUMNS)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def told(results: dict[str, Row], terms: Terms, data: Path, failed: dict[str, str]) -> dict[str, Any]:
+    known = halves(data)
+    found: dict[str, Any] = {
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "window": terms.window,
+        "ttl_seconds": terms.ttl,
+        "settings": {name: words for name, (words, _) in SETTINGS.items()},
+        "failed": failed,
+        "halves": {},
+    }
+    for half in ("search", "report", "all"):
+        rows = {name: row for name, row in results.items() if half in ("all", known.get(name))}
+        if rows:
+            scores = summed(rows.values())
+            part = {"files": len(rows), "calls": scores["raw"].calls, "raw_dollars": round(scores["raw"].bill, 2)}
+            found["halves"][half] = {**part, "arms": shares(scores)}
+    return found
+
+
+def main() -> None:
+    given = _arguments()
+    terms = Terms(arms=tuple(given.arms.split(",")), window=given.window, ttl=given.ttl, recalls=not given.no_recalls)
+    found = chosen(given.paths, given.data, given.half)
+    results: dict[str, Row] = {}
+    failed: dict[str, str] = {}
+    for name, row, reason in _rows(found, terms, given.workers or os.cpu_count() or 1, given.kept):
+        if reason:
+            failed[name] = reason.replace(str(given.data), "")
+        else:
+            results[name] = row
+    results = dict(sorted(results.items()))
+    print(f"{len(results)} files, half: {given.half}, window {terms.window:,}; bills against raw's\n")
+    print(table(summed(results.values())))
+    for name, reason in failed.items():
+        print(f"left out: {name}: {reason}", file=sys.stderr)
+    if given.json:
+        given.json.parent.mkdir(exist_ok=True)
+        given.json.write_text(json.dumps(told(results, terms, given.data, failed), indent=1) + "\n", "utf-8")
+
+
+def _tokens(text: str) -> int:
+    return int(text[:-1]) * 1_000 if text[-1] in "kK" else int(text)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("paths", nargs="*", help="files or folders; without any, the whole data folder")
+    parser.add_argument("--data", type=Path, required=True, help="the folder with MANIFEST.csv")
+    parser.add_argument("--half", choices=("search", "report", "all"), default="all")
+    parser.add_argument("--window", type=_tokens, default=200_000)
+    parser.add_argument("--ttl", type=float, default=300.0, help="seconds for which a prefix is kept")
+    parser.add_argument("--arms", default=",".join(NAMES), help="beside the real peers, by name")
+    parser.add_argument("--no-recalls", action="store_true", help="search for nothing: faster")
+    parser.add_argument("--workers", type=int, default=0, help="processes; 0: as many as there are cores")
+    parser.add_argument("--kept", type=Path, help="keep what is done here, and go on from it")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
