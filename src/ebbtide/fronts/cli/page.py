@@ -126,7 +126,7 @@ def _tiles(one: Statement, books: Savings, shown: Shown) -> str:
             f"tokens; {amounts.short(told.rewritten)} written again for it",
             "",
         ),
-        ("Paid for themselves", f"{one.paid} of {one.edits}", "edits, so far", ""),
+        ("Paid back", f"{one.paid} of {one.edits}", "edits, by now", ""),
         _drift(books),
     ]
     if one.recorded is not None:

@@ -21,9 +21,9 @@ header { margin-bottom: 1.5rem; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.2rem, 1fr)); gap: .9rem; margin: 0 0 1.5rem;
   padding: 0; }
 .tile, section { background: var(--card); border: 1px solid var(--edge); border-radius: 12px; }
-.tile { padding: .9rem 1.1rem; } .tile dt { color: var(--soft); font-size: .85rem; }
+.tile { padding: .9rem 1rem; } .tile dt { color: var(--soft); font-size: .85rem; }
 .tile dd { margin: 0; }
-.tile .figure { font-size: 1.5rem; font-weight: 650; white-space: nowrap; font-variant-numeric: tabular-nums;
+.tile .figure { font-size: 1.4rem; font-weight: 650; white-space: nowrap; font-variant-numeric: tabular-nums;
   line-height: 1.25; }
 section { padding: 1.1rem 1.2rem 1.2rem; margin-bottom: 1.1rem; }
 svg { display: block; width: 100%; height: auto; margin-top: .6rem; overflow: visible; }
