@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from ebbtide.core.errors import WontFit
 from ebbtide.core.recall import HITS
 from ebbtide.core.types import Usage
 from ebbtide.drive import Context
@@ -36,6 +37,8 @@ class Out:
 
     body: Body
     asked: tuple[Asked, ...] = ()
+    refused: bool = False
+    """The arm found no way to make it fit. The request goes out as it came, and counts as one over the window."""
 
 
 class Arm(Protocol):
@@ -88,6 +91,7 @@ class Engine:
     recall: bool = True
     _now: float = 0.0
     _asked: list[Asked] = field(default_factory=list)
+    _refused: bool = False
     _context: Context = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,11 +107,15 @@ class Engine:
     def send(self, take: Take) -> Out:
         self._now = take.at
         self._asked.clear()
-        body = self._context.prepare(take.raw).body
-        return Out(body=body, asked=tuple(self._asked))
+        self._refused = False
+        try:
+            body = self._context.prepare(take.raw).body
+        except WontFit:
+            self._refused, body = True, take.raw
+        return Out(body=body, asked=tuple(self._asked), refused=self._refused)
 
     def billed(self, take: Take, usage: Usage) -> None:
-        if take.response is not None:
+        if take.response is not None and not self._refused:
             self._context.record(_answered(self.tape.wire, take.response, usage))
 
     def found(self, name: str) -> str | None:

@@ -53,6 +53,8 @@ class Played:
     """The recorded requests as we would have billed them, of the calls that have a bill."""
     billed: float = 0.0
     """What the same calls were billed, at the same prices."""
+    models: tuple[str, ...] = ()
+    """Whose prices were taken."""
     failed: str = ""
     """Why there is no score."""
 
@@ -86,7 +88,9 @@ def play(path: str | os.PathLike[str], terms: Terms, more: dict[str, Making] | N
     points: dict[str, tuple[Point, ...]] = {}
     simulated = billed = 0.0
     longest = 0
+    models: dict[str, None] = {}
     for tape in tapes(recording, str(path), model=terms.model):
+        models |= dict.fromkeys(take.model for take in tape.takes)
         used = uses(tape)
         ours, theirs = calibration(tape, terms.ttl)
         simulated, billed = simulated + ours, billed + theirs
@@ -97,7 +101,13 @@ def play(path: str | os.PathLike[str], terms: Terms, more: dict[str, Making] | N
                 points[name] = tuple(scoring.points)
         longest = max(longest, len(tape.takes))
     return Played(
-        path=str(path), format=recording.format, scores=scores, points=points, simulated=simulated, billed=billed
+        path=str(path),
+        format=recording.format,
+        scores=scores,
+        points=points,
+        simulated=simulated,
+        billed=billed,
+        models=tuple(models),
     )
 
 

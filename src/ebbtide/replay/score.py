@@ -232,6 +232,7 @@ class Scoring:
                 seen.change(message, 1)
             self._bill(take, out, provider, line, n)
             self._sizes(line, n, before, extends)
+            self.score.over += line.tokens[-1] > self.window or out.refused
             self._kept(take, seen, line, n)
             if violations(tape.wire.name, out.body, since=len(line.messages) - len(came)):  # type: ignore[arg-type]
                 self.score.invalid += 1
@@ -276,7 +277,6 @@ class Scoring:
         score, tokens = self.score, line.tokens[-1]
         score.peak = max(score.peak, tokens)
         score.tokens += tokens
-        score.over += tokens > self.window
         if n and not extends:
             score.breaks += 1
             self.points[-1] = Point(call=n, tokens=tokens, cost=self.points[-1].cost, broke=True)

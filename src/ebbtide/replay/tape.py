@@ -79,8 +79,10 @@ def _tape(name: str, format: str, wire: Wire, pairs: Sequence[tuple[Call, Call]]
     sheet = _weighed(wire, recorded)
     filler = _filler(sheet.overhead)
     takes: list[Take] = []
+    named = _UNNAMED[wire.name]
     for (raw, had), at in zip(pairs, _times(recorded), strict=True):
-        named = model or raw.model or _UNNAMED[wire.name]
+        # `<synthetic>` is what Claude Code calls its own words: no model of that name was asked.
+        named = model or (raw.model if not raw.model.startswith("<") else "") or named
         usage = had.usage
         takes.append(
             Take(

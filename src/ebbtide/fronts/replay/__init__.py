@@ -1,0 +1,1 @@
+"""`ebb replay`: recorded sessions under several policies, side by side."""

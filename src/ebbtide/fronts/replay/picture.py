@@ -1,0 +1,246 @@
+"""One picture of a replay: what each policy costs against what it keeps, and how full it lets the window get.
+
+Colours are those of Okabe and Ito, which people with any kind of sight tell apart; where they run out, the shape of the
+mark goes on telling. Names stand beside their marks, so that nobody has to look from a legend and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from ebbtide.core.errors import BadConfig, BadRequest
+from ebbtide.replay import Played, Point, Score, Terms, totals
+from ebbtide.replay.measures import measured
+from ebbtide.showing import rounded
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D00")
+_SHAPES = "osD^vP"
+_PLAIN = {"raw": "#555555", "recorded": "#111111"}
+_KINDS = (".png", ".svg", ".pdf")
+_INK, _FAINT = "#222222", "#DDDDDD"
+_WIDE, _HIGH = 430.0, 380.0  # points that the axes on the left have, about
+_SAME = 8.0  # points: marks nearer than this lie on each other
+_LETTERS = 26  # of a row of names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    colour: str
+    shape: str
+    bold: bool
+
+
+def check_picture(path: str) -> None:
+    """Refuse before the work what would be refused after it."""
+    to = Path(path)
+    if to.suffix.lower() not in _KINDS:
+        raise BadRequest(f"--plot {path}: a picture ends in {', '.join(_KINDS)}")
+    if not to.absolute().parent.is_dir() or to.is_dir():
+        raise BadRequest(f"--plot {path}: there is no folder for it")
+    if find_spec("matplotlib") is None:
+        raise BadConfig("a picture needs the extra: pip install 'ebbtide[replay]'")
+
+
+def draw_picture(path: str, played: Sequence[Played], terms: Terms) -> None:
+    # The object and its canvas, and not pyplot: no display is looked for, and nothing stays behind.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    scores = totals(played)
+    looks = _looks(list(scores))
+    figure = Figure(figsize=(14, 6.2), dpi=130, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
+    for axes in (left, right):
+        _dress(axes)
+    _bills(left, scores, looks)
+    _windows(right, _longest(played), looks, terms)
+    files = sum(1 for one in played if not one.failed)
+    kept = "1 hour" if terms.ttl > 300 else "5 minutes"
+    figure.suptitle(
+        f"{files} recorded session{'' if files == 1 else 's'}, window {rounded(terms.window)}, prefixes kept {kept}",
+        x=0.01, ha="left", fontsize=11, color="#666666",
+    )  # fmt: skip
+    # No date in the file: the same replay gives the same bytes.
+    dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    try:
+        figure.savefig(path, metadata=dated.get(Path(path).suffix.lower()))
+    except OSError as failed:
+        raise BadRequest(f"--plot {path}: {failed.strerror or failed}") from None
+
+
+def _looks(names: Sequence[str]) -> dict[str, _Look]:
+    looks = {}
+    others = 0
+    # Ours has a colour of its own, whoever stands beside it.
+    for name in sorted(names, key=lambda one: (one != "default", one not in _PLAIN, names.index(one))):
+        plain = _PLAIN.get(name)
+        colour = plain or _COLOURS[others % len(_COLOURS)]
+        shape = "X" if name == "raw" else "*" if name == "recorded" else _SHAPES[others // len(_COLOURS) % len(_SHAPES)]
+        looks[name] = _Look(colour=colour, shape=shape, bold=name == "default")
+        others += plain is None
+    return looks
+
+
+def _dress(axes: Axes) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#999999")
+    axes.grid(True, color=_FAINT, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors="#444444", labelsize=9)
+
+
+# --- left: bill against retention -------------------------------------------------------------------------------------
+
+
+def _bills(axes: Axes, scores: Mapping[str, Score], looks: Mapping[str, _Look]) -> None:
+    axes.set_title("What it costs, and what is still there when it is used", loc="left", fontsize=12, color=_INK)
+    axes.set_xlabel("bill, as a part of the bill with nothing taken out   (← cheaper)", fontsize=9.5)
+    axes.set_ylabel("available at use   (keeps more →)", fontsize=9.5)
+    raw = scores.get("raw")
+    points: dict[str, tuple[float, float]] = {}
+    for name, score in scores.items():
+        told = measured(score, raw)
+        bill, kept, found = told["against_raw"], told["available"], told["available_or_recoverable"]
+        if bill is None or kept is None:
+            continue
+        look, points[name] = looks[name], (bill, kept)
+        if found is not None and found > kept:
+            axes.plot([bill, bill], [kept, found], color=look.colour, linewidth=1.2, alpha=0.6, zorder=2)
+            axes.plot([bill], [found], marker="_", markersize=9, color=look.colour, zorder=2)
+        axes.plot(
+            [bill], [kept], look.shape, color=look.colour, markersize=12 if look.bold else 9, zorder=3,
+            markeredgecolor="white", markeredgewidth=0.8,
+        )  # fmt: skip
+    if not points:
+        axes.text(0.5, 0.5, "No name was used after ten calls.", ha="center", transform=axes.transAxes, color="#666666")
+        return
+    _frame(axes, points)
+    for names, at in _named(axes, points):
+        alone = looks[names[0]] if len(names) == 1 else _Look(colour=_INK, shape="", bold=False)
+        axes.annotate(
+            _rows(names), points[names[0]], xytext=at, textcoords="offset points", fontsize=9.5,
+            color=alone.colour, fontweight="bold" if alone.bold else "normal", linespacing=1.1,
+            va="center", ha="left" if at[0] > 0 else "right",
+        )  # fmt: skip
+    if any(score.recoverable for score in scores.values()):
+        axes.text(
+            0.01, 0.015, "a line up: what one search brings back", transform=axes.transAxes, fontsize=8.5,
+            color="#666666",
+        )  # fmt: skip
+
+
+def _frame(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:
+    """All points, with room for their names; the share up to a little above 1, so that the best is not at the edge."""
+    bills, shares = [x for x, _ in points.values()], [y for _, y in points.values()]
+    wide = max(max(bills) - min(bills), 0.2)
+    high = max(1 - min(shares), 0.04)
+    axes.set_xlim(min(bills) - 0.12 * wide, max(bills) + 0.22 * wide)
+    axes.set_ylim(min(shares) - 0.12 * high, 1 + 0.06 * high)
+
+
+def _named(
+    axes: Axes, points: Mapping[str, tuple[float, float]]
+) -> Iterator[tuple[tuple[str, ...], tuple[float, float]]]:
+    """Names, those of one place together, and where they stand beside it, in points: where nothing else does yet."""
+    (left, right), (low, top) = axes.get_xlim(), axes.get_ylim()
+    at = {
+        name: ((x - left) / (right - left) * _WIDE, (y - low) / (top - low) * _HIGH) for name, (x, y) in points.items()
+    }
+    groups: dict[str, list[str]] = {}
+    for name, (x, y) in at.items():
+        near = (first for first in groups if abs(at[first][0] - x) + abs(at[first][1] - y) < _SAME)
+        groups.setdefault(next(near, name), []).append(name)
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in at.values()]
+    places = [(side, 12.0 * n) for n in (0, 0.75, -0.75, 1.5, -1.5, 2.5, -2.5, 3.5, -3.5) for side in (10.0, -10.0)]
+    for first, names in groups.items():
+        x, y = at[first]
+        rows = _rows(names).split("\n")
+        boxes = [(_box(x + dx, y + dy, rows, dx > 0), (dx, dy)) for dx, dy in places]
+        free = [(box, place) for box, place in boxes if _inside(box) and not any(_touch(box, one) for one in taken)]
+        box, place = (free or boxes)[0]
+        taken.append(box)
+        yield tuple(names), place
+
+
+def _rows(names: Sequence[str]) -> str:
+    return fill(", ".join(names), _LETTERS, break_on_hyphens=False)
+
+
+def _box(x: float, y: float, rows: Sequence[str], rightwards: bool) -> tuple[float, float, float, float]:
+    # 5.6 points a letter and 12 a row at this size, about.
+    wide, half = 5.6 * max(map(len, rows)), 6.0 * len(rows)
+    return (x, y - half, x + wide, y + half) if rightwards else (x - wide, y - half, x, y + half)
+
+
+def _inside(box: tuple[float, float, float, float]) -> bool:
+    return box[0] > 0 and box[2] < _WIDE + 20 and box[1] > 0 and box[3] < _HIGH + 12
+
+
+def _touch(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+# --- right: tokens over time ------------------------------------------------------------------------------------------
+
+
+def _longest(played: Sequence[Played]) -> Mapping[str, tuple[Point, ...]]:
+    return max((one.points for one in played), key=lambda points: max(map(len, points.values()), default=0))
+
+
+def _windows(axes: Axes, points: Mapping[str, tuple[Point, ...]], looks: Mapping[str, _Look], terms: Terms) -> None:
+    calls = max(map(len, points.values()), default=0)
+    axes.set_title(f"The longest session, {calls:,} calls: tokens of each request", loc="left", fontsize=12, color=_INK)
+    axes.set_xlabel("model call", fontsize=9.5)
+    axes.set_ylabel("tokens sent", fontsize=9.5)
+    axes.yaxis.set_major_formatter(lambda value, _: rounded(round(value)))
+    ends: list[tuple[float, str]] = []
+    for name, line in points.items():
+        look = looks[name]
+        axes.plot(
+            [point.call + 1 for point in line], [point.tokens for point in line], color=look.colour,
+            linewidth=2.4 if look.bold else 1.1, alpha=1.0 if look.bold or name in _PLAIN else 0.85,
+            linestyle="--" if name == "raw" else "-", zorder=4 if look.bold else 2,
+        )  # fmt: skip
+        ends.append((float(line[-1].tokens), name))
+    top = max((point.tokens for line in points.values() for point in line), default=0)
+    shown = top > 0.8 * terms.window
+    if shown:
+        axes.axhline(terms.window, color="#999999", linewidth=1, linestyle=":")
+        axes.text(1, terms.window, " window", va="bottom", fontsize=8.5, color="#666666")
+    axes.set_ylim(0, max(top, terms.window if shown else 1) * 1.06)
+    axes.set_xlim(0, calls)
+    _name_ends(axes, ends, looks)
+
+
+def _name_ends(axes: Axes, ends: Sequence[tuple[float, str]], looks: Mapping[str, _Look]) -> None:
+    """Names behind the lines' ends, as near as they can stand without touching, in the order of the ends."""
+    high = axes.get_ylim()[1]
+    step = high * 0.036  # of the height: a line of words
+    at = -step
+    placed = []
+    for tokens, name in sorted(ends):
+        at = max(tokens, at + step)
+        placed.append((at, name))
+    # Pushed beyond the top, all move down again as far as they must.
+    over = max(0.0, at - high)
+    limit = at - over
+    for at, name in reversed(placed):
+        limit = min(at, limit)
+        look = looks[name]
+        axes.annotate(
+            name, (1, limit), xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",
+            fontsize=9.5, color=look.colour, fontweight="bold" if look.bold else "normal", va="center",
+            annotation_clip=False,
+        )  # fmt: skip
+        limit -= step

@@ -1,0 +1,196 @@
+"""`ebb replay` as a person or a script uses it: what is asked for is printed, what cannot be done is said at once."""
+
+import csv
+import io
+import json
+import struct
+
+import pytest
+
+from ebbtide.fronts.replay.roster import ABOUT, chosen
+from ebbtide.replay import NAMES, Score
+from ebbtide.replay.measures import MEASURES
+from fronts.cli.terminal import Ebb, on_a_terminal, recorded, written
+
+SMALL = ["--window", "30k", "--workers", "1"]
+"""A window in which `session` does not fit."""
+
+
+@pytest.fixture
+def ebb(monkeypatch, tmp_path):
+    return Ebb(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def session(tmp_path):
+    return recorded(tmp_path / "session.jsonl", steps=40, usage=20_000)
+
+
+def test_the_tables_name_every_policy_that_was_asked_for_and_raw(ebb, session):
+    ran = ebb("replay", session, "--policies", "default,masking", *SMALL)
+
+    assert ran.code == 0
+    for name in ("raw", "default", "masking"):
+        assert sum(line.startswith(f"{name} ") for line in ran.text.splitlines()) == 3
+    assert "1 session, 40 calls" in ran.text
+
+
+def test_the_cheapest_is_marked_and_raw_never_is(ebb, session):
+    ran = ebb("replay", session, "--policies", "recorded,default", *SMALL)
+
+    cost = {row.split()[0]: row for row in ran.text.splitlines()[2:6]}
+    assert "*" in cost["default"].split()[1]
+    assert "*" not in cost["raw"]
+    assert "*" not in cost["recorded"].split()[1]
+
+
+def test_the_check_of_our_bill_against_the_providers_is_printed(ebb, session):
+    """20,000 tokens were billed for each call, whatever it held: ours must differ, and that is said."""
+    ran = ebb("replay", session, "--policies", "recorded", *SMALL)
+
+    (line,) = [one for one in ran.text.splitlines() if one.startswith("Calibration, Claude Code as recorded")]
+    assert "NOT within 5 %" in line
+
+
+def test_json_has_each_file_the_totals_and_what_they_were_made_on(ebb, session, tmp_path):
+    recorded(tmp_path / "more.jsonl", steps=12)
+
+    ran = ebb("replay", session, tmp_path / "more.jsonl", "--policies", "default", "--json", "--ttl", "1h", *SMALL)
+
+    told = ran.json
+    assert told["terms"] == {
+        "policies": ["raw", "default"], "window": 30_000, "ttl": 3600.0, "model": "", "recall": True,
+    }  # fmt: skip
+    assert [one["file"] for one in told["files"]] == [str(session), str(tmp_path / "more.jsonl")]
+    calls = [one["scores"]["default"]["sums"]["calls"] for one in told["files"]]
+    assert calls == [40, 12]
+    assert told["totals"]["default"]["sums"]["calls"] == 52
+    assert told["totals"]["raw"]["measures"]["against_raw"] == 1
+    assert set(told["totals"]["default"]["measures"]) == {one.key for one in MEASURES}
+    assert told["failed"] == []
+
+
+def test_csv_has_a_row_for_each_file_and_policy_and_the_totals_last(ebb, session):
+    ran = ebb("replay", session, "--policies", "default", "--csv", *SMALL)
+
+    rows = list(csv.DictReader(io.StringIO(ran.text)))
+    assert [(row["file"], row["policy"]) for row in rows] == [
+        (str(session), "raw"), (str(session), "default"), ("TOTAL", "raw"), ("TOTAL", "default"),
+    ]  # fmt: skip
+    assert float(rows[1]["against_raw"]) < 1
+    assert {f"sum_{name}" for name in Score().as_dict()} < set(rows[0])
+
+
+def test_a_plot_is_a_picture_on_disk(ebb, session, tmp_path):
+    ran = ebb("replay", session, "--policies", "default,claude-code", "--plot", tmp_path / "out.png", *SMALL)
+
+    data = (tmp_path / "out.png").read_bytes()
+    assert ran.code == 0
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    wide, high = struct.unpack(">II", data[16:24])
+    assert wide > 1200 and high > 600
+    assert "out.png" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--policies", "default,nosuch"], "no policy is called 'nosuch'; there are raw, recorded, default"),
+        (["--policies", ","], "--policies names none"),
+        (["--policies", "raw+model"], "no policy is called 'raw+model'"),
+        (["--plot", "out.gif"], "a picture ends in .png"),
+        (["--plot", "nowhere/out.png"], "there is no folder for it"),
+        (["--model", "nosuch-model"], "knows no model 'nosuch-model'"),
+        (["--window", "many"], "'many' is not a number of tokens"),
+        (["--ttl", "2h"], "invalid choice: '2h'"),
+        (["--workers", "-3"], "is not a number of processes"),
+        (["--json", "--csv"], "not allowed with"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_what_can(ebb, session, options, said):
+    ran = ebb("replay", session, *options)
+
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == b""
+
+
+def test_no_path_is_answered_with_a_hint(ebb):
+    ran = ebb("replay")
+
+    assert ran.code == 2
+    assert "--example" in ran.err
+
+
+def test_a_file_that_is_not_there_is_named(ebb):
+    ran = ebb("replay", "gone.jsonl")
+
+    assert ran.code == 2
+    assert "there is no file gone.jsonl" in ran.err
+
+
+def test_a_file_that_is_no_session_is_bad_input(ebb, tmp_path):
+    ran = ebb("replay", written(tmp_path / "list.json", [1, 2, 3]))
+
+    assert ran.code == 2
+    assert "list.json" in ran.err
+
+
+def test_in_a_folder_what_cannot_be_read_is_told_and_the_rest_is_scored(ebb, session, tmp_path):
+    (tmp_path / "torn.json").write_text("{")
+
+    ran = ebb("replay", tmp_path, "--policies", "raw", *SMALL)
+
+    assert ran.code == 0
+    assert "1 session, 40 calls" in ran.text
+    assert "Left out, 1 of 2 files:" in ran.text
+    assert "torn.json" in ran.text
+
+
+def test_the_list_has_a_line_for_each_policy(ebb):
+    ran = ebb("replay", "--list")
+
+    assert ran.code == 0
+    assert [row.split()[0] for row in ran.text.splitlines() if row][: len(NAMES)] == list(NAMES)
+    assert list(ABOUT) == list(NAMES)
+
+
+def test_all_means_all_and_each_name_counts_once():
+    assert chosen("all,default") == NAMES
+    assert chosen("default, default") == ("raw", "default")
+    assert chosen("sage+model") == ("raw", "sage+model")
+
+
+def test_the_example_runs_with_no_file(ebb):
+    ran = ebb("replay", "--example", "--policies", "raw", "--json", "--no-recall")
+
+    assert ran.code == 0
+    assert ran.json["totals"]["raw"]["sums"]["calls"] == 76
+
+
+def test_text_from_a_path_cannot_move_the_cursor(ebb, tmp_path):
+    recorded(tmp_path / "ok.jsonl", steps=3)
+    (tmp_path / "a\x1b[2J.json").write_text("{")
+
+    ran = ebb("replay", tmp_path, "--policies", "raw", *SMALL)
+
+    assert "\x1b" not in ran.text
+    assert r"a\x1b[2J.json" in ran.text
+
+
+def test_a_bar_is_drawn_on_a_terminal_only(session):
+    """And it goes to stderr, so that what is piped away is the data alone."""
+    code, seen = on_a_terminal("replay", session, "--policies", "raw", "--workers", "1")
+
+    assert code == 0
+    assert "replaying" in seen
+
+
+def test_json_is_the_same_with_one_process_and_with_two(ebb, session, tmp_path):
+    recorded(tmp_path / "second.jsonl", steps=20)
+    asked = ["replay", session, tmp_path / "second.jsonl", "--policies", "default,lean", "--json", "--window", "30k"]
+
+    one, two = ebb(*asked, "--workers", "1"), ebb(*asked, "--workers", "2")
+
+    assert json.loads(one.out) == json.loads(two.out)
+    assert one.out == two.out
