@@ -56,5 +56,5 @@ class Stage:
         }
         return Setup(**{**told, **changes})
 
-    def chat(self, session: str = "one", **changes: object) -> Chat:
+    def chat(self, session: str = "20260101-000000-000", **changes: object) -> Chat:
         return open_chat(self.setup(**changes), session)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from chat.stage import Stage
+from ebbtide import Context
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.chat.events import Returned, Sending
 from ebbtide.fronts.chat.loop import final_words
@@ -192,6 +193,28 @@ def test_sessions_are_found_by_the_beginning_of_their_id(tmp_path):
     for wrong in ("2026", "nothing"):
         with pytest.raises(BadRequest, match="20260101-one"):
             chosen(store, project, wrong)
+
+
+def test_a_session_in_which_nothing_was_said_leaves_no_trace(tmp_path):
+    with Upstream(["One."]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        list(stage.chat("20260101-said").agent.turn("Go."))
+        stage.chat("20260102-silent")
+        store, project = stage.setup().store, stage.setup().project
+
+        assert chosen(store, project, "").session == "20260101-said"
+
+
+def test_sessions_of_other_programs_are_neither_listed_nor_taken_over(tmp_path):
+    with Upstream([]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        other = Context(store=stage.setup().store, session="nightly", project=stage.setup().project)
+        other.prepare({"model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
+
+        with pytest.raises(BadRequest, match="no session of this project"):
+            chosen(stage.setup().store, stage.setup().project, "")
+        with pytest.raises(BadRequest, match="another program's"):
+            stage.chat("nightly")
 
 
 def test_a_reply_that_broke_off_leaves_nothing_behind(tmp_path):

@@ -14,7 +14,7 @@ from ebbtide.config import Settings
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.types import Usage
 from ebbtide.fronts.chat import drawing
-from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session
+from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session, sessions_of
 from ebbtide.fronts.chat.weighing import recorded, standing, weigh
 from ebbtide.policy import PRESETS, preset
 from ebbtide.showing import drawn, short, visible
@@ -158,7 +158,7 @@ def _clear(room: Room, _rest: str) -> None:
 
 def _sessions(room: Room, _rest: str) -> None:
     setup = room.chat.setup
-    found = [one for one in setup.store.sessions() if one.project == setup.project and "." not in one.session]
+    found = sessions_of(setup.store, setup.project)
     room.show(drawing.sessions(found[:_LISTED]) if found else drawing.notice("None yet."))
 
 

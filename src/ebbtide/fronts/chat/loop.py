@@ -38,6 +38,8 @@ class Agent:
     steps: int = STEPS
     keep: Callable[[Call, Outcome], None] = field(default=lambda _call, _outcome: None)
     """Told of each result as it is there: the log has it with the next request, and a crash may come before."""
+    opening: Callable[[], None] | None = None
+    """Done once, before the first request: a session in which nothing was said leaves no trace."""
     billed: Callable[[Usage], None] = field(default=lambda _usage: None)
     inbox: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
     """Words that the person sends while it works."""
@@ -47,6 +49,9 @@ class Agent:
     def turn(self, words: str = "") -> Iterator[Event]:
         """Go on until the model has nothing more to do. Without words: where it was interrupted."""
         self.desk.stop.clear()
+        opening, self.opening = self.opening, None
+        if opening is not None:
+            opening()
         attach(self.talk, reminders(self.desk))
         self.talk.inject("mode", mode_reminder(self._mode, self.permits.mode))
         self._mode = self.permits.mode

@@ -5,6 +5,7 @@ Changing the model or the policy is opening the session again. Nothing is carrie
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,9 @@ REPLY = 8_192
 """Tokens that a reply may have where the window is large."""
 _ROOMY = 100_000
 """Tokens of window from which files are shown again after a fold: they may take 25,000."""
+
+_OURS = re.compile(r"\d{8}-[\w-]+")
+"""As `new_session` names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +88,14 @@ def open_chat(setup: Setup, session: str) -> Chat:
     notebook, bill = read_notebook(records), bill_of(records, setup.provider.model)
     scribe = Scribe(log, setup.clock)
     fresh = notebook.begun is None or notebook.begun.model != setup.provider.model
+    if notebook.begun is None and notebook.messages:
+        raise BadRequest(f"{session} is another program's session; ebb show looks at it")
     if notebook.begun is not None and notebook.begun.wire != setup.provider.wire:
         why = f"this session was begun over {notebook.begun.wire}, and {setup.provider.model} is spoken to over"
         raise BadRequest(f"{why} {setup.provider.wire}; begin a new one with /clear")
     around = _around(setup) if fresh else None
     begun = _begun(setup, around) if around is not None else notebook.begun
     assert begun is not None, "one of the two"
-    if fresh:
-        scribe.begun(begun)
     desk = _desk(setup, notebook)
     context = _context(setup, session, desk, bill)
     talk = _conversation(setup, context, begun.system, setup.tools)
@@ -99,6 +103,7 @@ def open_chat(setup: Setup, session: str) -> Chat:
     if around is not None and not notebook.messages:
         around.enter(talk)
     agent = _agent(setup, context, talk, desk, scribe, notebook, bill)
+    agent.opening = partial(scribe.begun, begun) if fresh else None
     skipped = around.skipped if around is not None else ()
     return Chat(
         session=session,
@@ -122,9 +127,14 @@ def new_session(clock: Callable[[], float] = time.time) -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"-{int(now * 1000) % 1000:03d}"
 
 
+def sessions_of(store: Store, project: str) -> list[SessionInfo]:
+    """Those of this agent, the newest first: other programs and sub-agents keep theirs in the same place."""
+    return [one for one in store.sessions() if one.project == project and _OURS.fullmatch(one.session)]
+
+
 def chosen(store: Store, project: str, name: str) -> SessionInfo:
     """A session of this project by its id or the beginning of one; without a name the newest."""
-    found = [one for one in store.sessions() if one.project == project and "." not in one.session]
+    found = sessions_of(store, project)
     if not found:
         raise BadRequest("there is no session of this project yet")
     matching = [one for one in found if one.session.startswith(name)]
