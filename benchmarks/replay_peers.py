@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,6 +34,8 @@ from pydantic_ai_harness.compaction import (
 from ebbtide.replay import NAMES, Score, Terms, files, play
 from ebbtide.replay.arms import Making
 
+ENDLESS = 10**9
+"""A window that is never full."""
 PACKAGES = ("langchain", "langchain-core", "pydantic-ai-harness", "pydantic-ai-slim")
 
 
@@ -98,10 +101,27 @@ def makings(window: int) -> dict[str, Making]:
     return {name: partial(made, window=window) for name, (_, made) in SETTINGS.items()}
 
 
-def _played(path: Path, terms: Terms) -> tuple[Row, str]:
+def idle() -> dict[str, Making]:
+    """The same peers in a window that is never full: they must give what they get."""
+    return {name: made for name, made in makings(ENDLESS).items() if name.endswith("-tuned")}
+
+
+def _played(path: Path, terms: Terms, wanted: frozenset[str]) -> tuple[Row, str]:
     warnings.simplefilter("ignore")  # Of the packages: some of what they show is beta.
-    done = play(path, terms, makings(terms.window))
+    more = {name: made for name, made in makings(terms.window).items() if name in wanted}
+    done = play(path, replace(terms, arms=tuple(name for name in terms.arms if name in wanted)), more)
     return {name: score.as_dict() for name, score in done.scores.items()}, done.failed
+
+
+def check(found: Iterable[Path], terms: Terms) -> bool:
+    """Whether each peer gives exactly the raw request while it has no reason to act. Says where one does not."""
+    good = True
+    for path in found:
+        done = play(path, replace(terms, arms=("raw",), recalls=False), idle())
+        wrong = [name for name, score in done.scores.items() if score != done.scores["raw"]]
+        print(f"{path.name}: {', '.join(wrong) or 'as raw'}")
+        good = good and not wrong
+    return good
 
 
 # --- which files ------------------------------------------------------------------------------------------------------
@@ -121,27 +141,32 @@ def chosen(paths: Iterable[str], data: Path, half: str) -> dict[str, Path]:
     return {name: path for name, path in named.items() if half == "all" or known.get(name) == half}
 
 
-def _rows(found: dict[str, Path], terms: Terms, workers: int, kept: Path | None) -> Iterator[tuple[str, Row, str]]:
-    """Largest first, so that no core is left alone at the end; what was kept from an earlier run is not run again."""
-    known = _kept(kept)
-    yield from ((name, *known[name]) for name in found if name in known)
-    left = sorted((name for name in found if name not in known), key=lambda name: -found[name].stat().st_size)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_played, found[name], terms): name for name in left}
+def rows(found: dict[str, Path], terms: Terms, given: argparse.Namespace) -> Iterator[tuple[str, Row, str]]:
+    """Largest first, so that no core is left alone at the end; arms kept from an earlier run are not run again."""
+    arms = frozenset((*terms.arms, *SETTINGS))
+    known, again = _kept(given.kept), frozenset(given.again.split(","))
+    wanted = {name: arms - (known.get(name, {}).keys() - again) for name in found}
+    yield from ((name, known[name], "") for name in found if name in known)
+    left = sorted((name for name in found if wanted[name]), key=lambda name: -found[name].stat().st_size)
+    with ProcessPoolExecutor(given.workers or os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(_played, found[name], terms, wanted[name]): name for name in left}
         for n, done in enumerate(as_completed(waiting), 1):
             name, (row, failed) = waiting[done], done.result()
             print(f"\r{n} of {len(left)} files", end="", file=sys.stderr)
-            if kept is not None:
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([name, row, failed]) + "\n")
+            if given.kept is not None and not failed:
+                with given.kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([name, row]) + "\n")
             yield name, row, failed
     print(file=sys.stderr)
 
 
-def _kept(path: Path | None) -> dict[str, tuple[Row, str]]:
-    if path is None or not path.exists():
-        return {}
-    return {name: (row, failed) for name, row, failed in map(json.loads, path.read_text("utf-8").splitlines())}
+def _kept(path: Path | None) -> dict[str, Row]:
+    """By file; of two rows for one arm the later."""
+    known: dict[str, Row] = {}
+    if path is not None and path.exists():
+        for name, row in map(json.loads, path.read_text("utf-8").splitlines()):
+            known.setdefault(name, {}).update(row)
+    return known
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
@@ -227,16 +252,18 @@ def told(results: dict[str, Row], terms: Terms, data: Path, failed: dict[str, st
 
 def main() -> None:
     given = _arguments()
-    terms = Terms(arms=tuple(given.arms.split(",")), window=given.window, ttl=given.ttl, recalls=not given.no_recalls)
+    terms = Terms(arms=tuple(given.arms.split(",")), window=given.window, ttl=given.ttl)
     found = chosen(given.paths, given.data, given.half)
+    if given.check:
+        sys.exit(0 if check(found.values(), terms) else 1)
     results: dict[str, Row] = {}
     failed: dict[str, str] = {}
-    for name, row, reason in _rows(found, terms, given.workers or os.cpu_count() or 1, given.kept):
+    for name, row, reason in rows(found, terms, given):
         if reason:
             failed[name] = reason.replace(str(given.data), "")
         else:
-            results[name] = row
-    results = dict(sorted(results.items()))
+            results.setdefault(name, {}).update(row)
+    results = _in_order(results, (*terms.arms, *SETTINGS))
     print(f"{len(results)} files, half: {given.half}, window {terms.window:,}; bills against raw's\n")
     print(table(summed(results.values())))
     for name, reason in failed.items():
@@ -244,6 +271,12 @@ def main() -> None:
     if given.json:
         given.json.parent.mkdir(exist_ok=True)
         given.json.write_text(json.dumps(told(results, terms, given.data, failed), indent=1) + "\n", "utf-8")
+
+
+def _in_order(results: dict[str, Row], arms: Iterable[str]) -> dict[str, Row]:
+    """Files by name and arms as they were asked for, whoever was done first."""
+    order = list(arms)
+    return {name: {arm: row[arm] for arm in order if arm in row} for name, row in sorted(results.items())}
 
 
 def _tokens(text: str) -> int:
@@ -258,9 +291,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--window", type=_tokens, default=200_000)
     parser.add_argument("--ttl", type=float, default=300.0, help="seconds for which a prefix is kept")
     parser.add_argument("--arms", default=",".join(NAMES), help="beside the real peers, by name")
-    parser.add_argument("--no-recalls", action="store_true", help="search for nothing: faster")
     parser.add_argument("--workers", type=int, default=0, help="processes; 0: as many as there are cores")
-    parser.add_argument("--kept", type=Path, help="keep what is done here, and go on from it")
+    parser.add_argument("--kept", type=Path, help="keep what is done in this file, and go on from it")
+    parser.add_argument("--again", default="", help="arms to run again though they are kept")
+    parser.add_argument("--check", action="store_true", help="only see that idle peers give the raw request")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
