@@ -254,6 +254,13 @@ def plan(
         if draft.situation.tokens <= budget.levels.hard:
             break
         draft.take(propose, down_to=budget.levels.hard, arriving=False)
+    if not draft.edits and draft.situation is now:
+        # Nothing was done and nothing freed, as on most turns.
+        asks, refused = tuple(draft.asks), tuple(draft.refused)
+        return Plan(
+            before=view, after=view, asks=asks, tokens_before=now.tokens, tokens_after=now.tokens, level=now.level,
+            held_back=held_back, refused=refused,
+        )  # fmt: skip
     planned = _uncovered(view, draft.edits)
     edits = (*planned, *_unbound_thinking(view, planned, now))
     after = draft.view if edits == tuple(draft.edits) else view.apply(edits)

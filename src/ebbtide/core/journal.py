@@ -7,7 +7,7 @@ A record is one JSON object of the session's log. What repeats from turn to turn
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from ebbtide.core.chain import Chain
 from ebbtide.core.shelf import digest
@@ -102,6 +102,9 @@ def fold(state: State, records: Iterable[Mapping[str, object]]) -> State:
     return run.state()
 
 
+_NAMES = [one.name for one in fields(State)]
+
+
 class _Run:
     """Turns and their usage, one after the other. They are most of a log, and a new state for each would cost most."""
 
@@ -114,14 +117,10 @@ class _Run:
         if not self._open:
             return self._state
         self._open = False
-        self._state = replace(
-            self._state,
-            sent=tuple(self._sent),
-            turns=self._turns,
-            messages=self._messages,
-            calibration=self._calibration,
-            counters=self._counters,
-        )
+        told = {name: getattr(self._state, name) for name in _NAMES}
+        told["sent"], told["turns"], told["messages"] = tuple(self._sent), self._turns, self._messages
+        told["calibration"], told["counters"] = self._calibration, self._counters
+        self._state = State(**told)
         return self._state
 
     def _begin(self) -> None:

@@ -11,7 +11,7 @@ from ebbtide.core.content import compact_instructions
 from ebbtide.core.engine import Folding, Pass, Plan, Situation
 from ebbtide.core.journal import FOLDS, State
 from ebbtide.core.recall import RECALL_TOOLS
-from ebbtide.core.types import HARNESS, USER, Ask, Edit
+from ebbtide.core.types import HARNESS, USER, Ask, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.drive.compaction import Hooks
 from ebbtide.drive.consulting import Consult, Heard
@@ -68,7 +68,7 @@ class Asking:
     """Whether somebody is being asked in the background."""
     hooks: Hooks = field(default_factory=Hooks)
     tell: Callable[..., None] = _nobody
-    _told_by: tuple[str, ...] = ()
+    _told_by: tuple[str, tuple[Item, ...]] = ("", ())
     _told: tuple[str, ...] = ()
 
     def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
@@ -89,7 +89,7 @@ class Asking:
     def _instructions(self, request: Request) -> tuple[str, ...]:
         """What the operator's prompt and the project's files say about summaries, looked for once (R097)."""
         first = request.items[:_FIRST]
-        told_by = (request.system, *(item.id for item in first))
+        told_by = (request.system, first)
         if self._told_by != told_by:
             system, _ = request.wire.surroundings(request.body.tree)
             texts = [system if isinstance(system, str) else _words(system)]

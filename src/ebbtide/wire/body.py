@@ -66,6 +66,8 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
         given = [{"role": "user", "content": given}]
     if not isinstance(given, list | tuple):
         raise BadRequest("must be a list of messages", path=key)
+    if previous is not None and previous.key == key and _begins(previous, given):
+        return _grown(previous, request, given)
     given = list(given)
     known, before = 0, list[Any]()
     origin: dict[int, tuple[Any, Any]] = {}
@@ -79,6 +81,36 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     tree = {**request, key: messages}
     emit = _Restore(request, key, messages, given, origin)
     return Body(tree, key, messages, known, emit, given)
+
+
+def _begins(previous: Body, now: Any) -> bool:
+    """Whether a list of messages begins with all that were there before, told without touching one of them.
+
+    Of two lists of which one begins with the other the shorter is the smaller, and objects that are identical are not
+    looked at. Where two differ Python refuses to order them, since the messages that we hold are plain dicts.
+    """
+    before = previous.messages
+    if previous.given is not before or previous.text is not None or type(now) is not list:
+        return False
+    try:
+        return before < now or before == now
+    except TypeError:
+        return False
+
+
+def _grown(previous: Body, request: Mapping[str, Any], given: Sequence[Any]) -> Body:
+    """The messages that we hold, with what is new added to them: the body before has them all from now on."""
+    messages = previous.messages
+    known, origin = len(messages), dict[int, tuple[Any, Any]]()
+    new = given[known:]
+    plain = [message if _is_plain(message) else _plain(message, origin) for message in new]
+    if not origin and all(map(is_, plain, new)):
+        messages += new
+        theirs = messages
+    else:
+        theirs, messages = list(given), [*messages, *plain]
+    emit = _Restore(request, previous.key, messages, theirs, origin)
+    return Body({**request, previous.key: messages}, previous.key, messages, known, emit, theirs)
 
 
 _NEAR = 4

@@ -78,6 +78,8 @@ class Reader:
     pinned: Collection[str] = frozenset()
     """Ids of items that a person wants to stay."""
     _last: Request | None = None
+    _wire: Wire | None = None
+    """Of the last body that was read, also where it was refused or is forgotten."""
     _seen: dict[str, int] = field(default_factory=dict)
     """How often each content occurs in the last request."""
     _names: dict[str, str] = field(default_factory=dict)
@@ -91,6 +93,8 @@ class Reader:
             raise BadRequest(f"`{wire.key}` is missing", path=wire.key)
         if last is not None and last.wire is not wire:
             last, body.same = None, 0
+        self._wire = wire
+        self._last = None  # should this fail, the next one is read whole: what they share has grown already
         around = self._surroundings(wire, body.tree)
         items, firsts, same = self._items(wire, body, last, at)
         self._last = Request(
@@ -111,7 +115,7 @@ class Reader:
 
     @property
     def last_wire(self) -> Wire | None:
-        return self._last.wire if self._last else self.wire
+        return self._wire or self.wire
 
     def forget(self) -> None:
         """Read the next request whole: what is pinned or ours has changed."""
@@ -147,7 +151,7 @@ class Reader:
         if last is None or not same:
             self._seen = {}
             return (), []
-        if same == len(last.messages):
+        if same == len(last.firsts):
             return last.items, last.firsts
         first = last.firsts[same]
         for item in last.items[first:]:
