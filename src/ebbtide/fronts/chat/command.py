@@ -21,7 +21,7 @@ from ebbtide.fronts.chat.permission import Ask, Rules
 from ebbtide.fronts.chat.prompts import SMALL
 from ebbtide.fronts.chat.providers import MISSING
 from ebbtide.fronts.chat.script import nobody, run_script
-from ebbtide.fronts.chat.session import Setup, chosen, new_session, open_chat, with_provider
+from ebbtide.fronts.chat.session import REPLY, Setup, chosen, new_session, open_chat, with_provider
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.policy import PRESETS
 from ebbtide.store import Store, open_store
@@ -31,6 +31,8 @@ try:
     from ebbtide.fronts.chat.screen import Screen
 except ModuleNotFoundError as missing:
     raise BadConfig(MISSING) from missing
+
+_LOCAL_REPLY = 240  # tokens: a dozen sentences
 
 _ABOUT = """\
 A coding agent in the terminal, on the Ebbtide engine: it reads, searches, edits and runs commands in
@@ -137,6 +139,8 @@ def _setup(
         # So small a model calls tools at random, and a long prompt only confuses it.
         prompt=SMALL if door.local else "",
         tools=() if door.local else TOOLS,
+        # Left to itself it repeats itself.
+        reply=_LOCAL_REPLY if door.local else REPLY,
     )
 
 

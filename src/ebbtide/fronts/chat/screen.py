@@ -155,6 +155,8 @@ class Screen:
 
     def listen(self, event: EngineEvent) -> None:
         words, doing = drawing.engine(event)
+        if event.kind == "fold_failed" and self.chat.agent.desk.stop.is_set():
+            return  # Who did not wait for the summary knows why there is none.
         if words:
             self._flush()
             self.show(drawing.notice(words))

@@ -61,6 +61,8 @@ class Setup:
     prompt: str = ""
     """In place of the one for the model's family."""
     tools: tuple[Tool, ...] = TOOLS
+    reply: int = REPLY
+    """Tokens that a reply may have, and never more than a quarter of the window."""
     steps: int = STEPS
     clock: Callable[[], float] = time.time
 
@@ -225,7 +227,7 @@ def _conversation(
         model=provider.model,
         system=system,
         tools=defined,
-        max_tokens=min(REPLY, setup.window // 4),
+        max_tokens=min(setup.reply, setup.window // 4),
         wire=provider.wire,
     )
 
