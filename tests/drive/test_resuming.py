@@ -97,11 +97,12 @@ def test_checkpoints_are_rare(tmp_path):
 
 
 class Unlucky(Quick):
-    """A lock that is held elsewhere while `busy`."""
+    """A lock that is held elsewhere for so many tries."""
 
-    busy = False
+    busy = 0
 
     def flock(self, fd):
+        self.busy = max(0, self.busy - 1)
         return not self.busy and super().flock(fd)
 
     def wait(self, seconds):
@@ -117,10 +118,22 @@ def test_what_was_never_written_is_not_remembered(tmp_path):
     files = Unlucky()
     ctx = context(store=DirectoryStore(tmp_path, files=files), window=10_000_000)
     ctx.prepare(body(loop(1)))
-    files.busy = True
+    files.busy = 1000
     ctx.prepare(body(loop(2)))
-    files.busy = False
+    files.busy = 0
     ctx.prepare(body([*loop(2), call(7), result(7, LONG)]))
+    assert not list(Path(tmp_path).rglob("*.resume"))
+
+
+def test_what_others_wrote_unseen_is_not_left_out_of_a_checkpoint(tmp_path):
+    """A reply that is recorded while another holds the lock, and just gave it back, lands after lines unread."""
+    files = Unlucky()
+    ctx = context(store=DirectoryStore(tmp_path, files=files), window=10_000_000)
+    ctx.prepare(body(loop(1)))
+    context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000).prepare(body(loop(2)))
+    files.busy = 15  # each try takes a second of ten
+    ctx.record({"role": "assistant", "content": [{"type": "text", "text": "x" * 5_000_000}]})
+    assert files.busy == 0
     assert not list(Path(tmp_path).rglob("*.resume"))
 
 
