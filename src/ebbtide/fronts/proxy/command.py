@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from textwrap import dedent
 from typing import TypeVar
@@ -39,7 +40,11 @@ examples:
 def main(arguments: Sequence[str]) -> int:
     options = settled(_parser().parse_args(arguments))
     check_address(options)
-    return asyncio.run(serve(options))
+    code = asyncio.run(serve(options))
+    if code:
+        # A thread of ours hangs on a disk or a lock, and Python would wait for it for ever.
+        os._exit(code)
+    return code
 
 
 def settled(args: argparse.Namespace) -> Options:

@@ -31,11 +31,13 @@ from ebbtide.wire import WIRES
 
 T = TypeVar("T")
 _CALM = 32 << 10
-"""Bytes by which a request may have grown and still be an idle turn: two thousand tokens a millisecond."""
+"""Bytes by which a request may have grown and still be an idle turn; more has to be read and counted first."""
 _BYTES_A_TOKEN = 3
 """Of what is new, at least."""
 _REFUSED = 5
 """Times the acting limit, once a request was refused: without us it has failed already."""
+_GOODBYE = 5.0
+"""Seconds for what is still being written down at the end."""
 _WORKERS = 16
 """Threads. The engine is bound by one core; the others wait for disks and locks."""
 
@@ -123,7 +125,7 @@ class Engine:
     async def drained(self) -> bool:
         """What is under way ends, or is given up; False where a thread of ours did not come back."""
         if self._background:
-            await asyncio.wait(self._background, timeout=_REFUSED)
+            await asyncio.wait(self._background, timeout=_GOODBYE)
         self._pool.shutdown(wait=False, cancel_futures=True)
         return not any(slot.stuck for slot in self._sessions) and not self._background
 
