@@ -147,6 +147,16 @@ def test_an_edit_that_has_not_paid_yet_is_a_loss_and_says_when_it_breaks_even():
     assert entry.breaks_even == pytest.approx((1.15 * (5 * 4_000 + 160 - 4_000)) / (0.1 * 8 * 3_980), rel=0.3)
 
 
+def test_what_was_never_sent_is_free_to_change():
+    talk = Talk()
+    talk.call(4_000)
+    talk.call(50_000, clear=(1,))
+    (entry,) = savings(talk.records).entries
+
+    assert entry.told == pytest.approx(1.25 * 49_980) == pytest.approx(talk.saved)
+    assert (entry.breaks_even, entry.paid) == (0, 2)
+
+
 def test_break_even_is_reached_at_the_call_that_the_formula_names():
     talk = long_talk(calls=60)
     told = savings(talk.records)
@@ -241,6 +251,7 @@ def test_without_edits_nothing_is_saved_whatever_the_bills():
     told = savings(talk.records)
 
     assert (told.told, told.billed, told.expected, told.entries) == (0, None, 0, ())
+    assert {line.saved for line in told.lines} == {0}
     assert told.drift > 0
 
 

@@ -73,9 +73,9 @@ def _currency(one: Statement) -> tuple[Savings, Shown, Shown]:
 
 
 def _axis_usd(amount: float) -> str:
-    sign = "-" if amount < 0 else ""
-    decimals = 0 if abs(amount) >= 10 else 2 if abs(amount) >= 0.1 or not amount else 3 if abs(amount) >= 0.01 else 4
-    return f"{sign}${abs(amount):,.{decimals}f}"
+    """As many decimals as it has, and two at least."""
+    whole, _, cents = f"{abs(amount):,.4f}".partition(".")
+    return f"{'-' if amount < 0 else ''}${whole}.{cents[:2]}{cents[2:].rstrip('0')}"
 
 
 def _header(one: Statement, books: Savings, shown: Shown) -> str:
@@ -246,7 +246,7 @@ def _largest(one: Statement) -> str:
             (left.by, ""),
             (amounts.short(left.tokens), "n"),
             (_money(left.saved, left.usd), "n good" if left.saved >= 0 else "n bad"),
-            (left.kept or "in the log", "words"),
+            (left.kept or "in the log", "kept"),
         ]
         for left in one.largest
     ]

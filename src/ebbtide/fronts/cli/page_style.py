@@ -50,6 +50,7 @@ i.output { background: var(--output); }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .38rem .6rem; border-bottom: 1px solid var(--edge); vertical-align: top; }
 th { color: var(--soft); font-weight: 550; white-space: nowrap; } .n { text-align: right; white-space: nowrap; }
+td.kept { white-space: nowrap; }
 td.words { min-width: 11rem; overflow-wrap: anywhere; } tr:last-child td { border-bottom: 0; }
 .gone { text-decoration: line-through; }
 code { font: .92em ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
