@@ -1,35 +1,29 @@
 """The recorded compaction points: what was there before, what the client's own compaction left, what was needed next.
 
-What counts as a file changed or read is told here from the recorded calls alone, and on purpose not by the ledger that
-is measured: its guesses must not be its own yardstick.
+What counts as a file changed or read is told by `ebbtide.replay.files`, from the recorded calls alone.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebbtide.core.content import arguments, failed
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Item
 from ebbtide.formats import Recording, load
 from ebbtide.formats.steps import Call
+from ebbtide.replay.files import touched
+from ebbtide.replay.sheet import NAME as IDENTIFIER
+from ebbtide.replay.sheet import strings
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader
 
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 NEXT = 30
 """Calls after the point whose output is looked at."""
 
-_CHANGES = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "edit", "write"))
-_READS = frozenset(("Read", "read"))
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update) File: (.+)$", re.MULTILINE)
-_SHOWN = re.compile(r"^(?:sed -n '\d+,\d+p'|cat|nl -ba) ([\w./@+-]+)$")
-"""Codex reads by shell: the two plain forms that nobody can misread."""
 _WORD = re.compile(r"[A-Za-z][a-z]*(?:-[a-z]+)*[-./]*")
 
 
@@ -84,7 +78,7 @@ def _point(recording: Recording, name: str, half: str, call: Call, before: Call,
     items = _read(recording, before)
     seen = set(IDENTIFIER.findall("\n".join(map(words, items))))
     spoken = "\n".join(text for one in following for text in _spoken(recording, one))
-    changed, read = _files(items)
+    changed, read = touched(items)
     return Point(
         session=name,
         format=recording.format,
@@ -93,8 +87,8 @@ def _point(recording: Recording, name: str, half: str, call: Call, before: Call,
         wire=recording.wire,
         items=items,
         left=_read(recording, call)[0].text,
-        changed=frozenset(changed),
-        read=frozenset(read - changed),
+        changed=changed,
+        read=read,
         needed=frozenset(seen.intersection(IDENTIFIER.findall(spoken))),
     )
 
@@ -122,40 +116,4 @@ def _message(response: Mapping[str, object]) -> dict[str, object]:
 
 def words(item: Item) -> str:
     """An item's text; of a call, the strings in its arguments, so that an escape is no part of a name."""
-    if item.kind != "call":
-        return item.text
-    try:
-        return "\n".join(_leaves(json.loads(item.text)))
-    except ValueError:
-        return item.text
-
-
-def _leaves(value: object) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for one in value.values():
-            yield from _leaves(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _leaves(one)
-    elif value is not None:
-        yield str(value)
-
-
-def _files(items: tuple[Item, ...]) -> tuple[set[str], set[str]]:
-    """Paths as the calls name them, of calls that succeeded."""
-    good = {item.call_id for item in items if item.kind == "result" and not failed(item)}
-    changed, read = set[str](), set[str]()
-    for call in items:
-        if call.kind != "call" or call.call_id not in good:
-            continue
-        given = arguments(call)
-        path = next((str(given[key]) for key in ("file_path", "path", "notebook_path") if given.get(key)), "")
-        if call.name in _CHANGES and path:
-            changed.add(path)
-        elif call.name in _READS and path:
-            read.add(path)
-        elif call.name == "apply_patch":
-            changed.update(_PATCHED.findall(words(call)))
-        elif shown := _SHOWN.match(str(given.get("cmd", ""))):
-            read.add(shown[1])
-    return changed, read
+    return "\n".join(strings(item.text)) if item.kind == "call" else item.text

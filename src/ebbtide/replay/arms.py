@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from ebbtide.core.errors import WontFit
-from ebbtide.core.recall import HITS
+from ebbtide.core.recall import SEARCH_TOOL
 from ebbtide.core.types import Usage
 from ebbtide.drive import Context
+from ebbtide.drive.answering import TAG
 from ebbtide.policy import Policy
 from ebbtide.replay.tape import Body, Take, Tape
 from ebbtide.wire.shape import Wire
@@ -48,8 +49,8 @@ class Arm(Protocol):
     def billed(self, take: Take, usage: Usage) -> None:
         """What the provider charged for what was sent."""
 
-    def found(self, name: str) -> str | None:
-        """What one recall query for a name brings, as the model would get it; None where the arm has no recall."""
+    def found(self, query: str) -> str | None:
+        """What one recall query brings, as the model gets it; None where the arm has no recall."""
 
 
 Making: TypeAlias = Callable[[Tape], Arm]
@@ -67,8 +68,8 @@ class Untouched:
     def billed(self, take: Take, usage: Usage) -> None:
         """It does not look at bills."""
 
-    def found(self, name: str) -> str | None:
-        del name
+    def found(self, query: str) -> str | None:
+        del query
         return None
 
 
@@ -118,10 +119,12 @@ class Engine:
         if take.response is not None and not self._refused:
             self._context.record(_answered(self.tape.wire, take.response, usage))
 
-    def found(self, name: str) -> str | None:
+    def found(self, query: str) -> str | None:
         if not self.recall:
             return None
-        return "\n".join(hit.snippet for hit in self._context.recall(name, limit=HITS))
+        told = self._context.recall_answer(SEARCH_TOOL, {"query": query})
+        # That nothing was found is told with the query itself, and that is not finding it.
+        return told if told.startswith(f"<{TAG}") else ""
 
     def _summary(self, body: Body) -> str:
         told = stand_in(body, self.tape)

@@ -5,15 +5,16 @@ What a score is made of, with formulas: docs/reference/replay.md.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 
 from ebbtide.core.types import Usage
 from ebbtide.prices import Rates, rates
 from ebbtide.replay.arms import Arm, Out
-from ebbtide.replay.provider import Prefix, Provider
-from ebbtide.replay.sheet import Facts, Sheet
+from ebbtide.replay.files import named
+from ebbtide.replay.line import Line, answer_of, messages_of
+from ebbtide.replay.provider import Provider
+from ebbtide.replay.seen import Seen, newest_words, shown
 from ebbtide.replay.tape import Take, Tape
 from ebbtide.wire.validity import violations
 
@@ -67,8 +68,9 @@ class Score:
     read_files: int = 0
     read_named: int = 0
     shrunk: int = 0
-    """Times that a request came out smaller than the one before with what was new."""
+    """Times that a request broke with the one before, and came out smaller than that with what was new."""
     freed: int = 0
+    """By how much, in all."""
 
     def plus(self, other: Score) -> Score:
         both = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
@@ -78,92 +80,23 @@ class Score:
         return asdict(self)
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What an arm's request shows, kept up to date by what changed in it."""
-
-    sheet: Sheet
-    origin: Mapping[bytes, int]
-    """Keys of messages as the client made them."""
-    lines: frozenset[str] | set[str]
-    """Lines of what the client sent."""
-    names: Counter[str] = field(default_factory=Counter)
-    quoted: Counter[str] = field(default_factory=Counter)
-    """Names that stand in an original line."""
-    said: Counter[str] = field(default_factory=Counter)
-
-    def change(self, message: object, by: int) -> None:
-        facts = self.sheet.of(message)
-        for name in facts.names:
-            self.names[name] += by
-        for name in self._quoted(facts):
-            self.quoted[name] += by
-        for words in facts.words:
-            self.said[words] += by
-
-    def _quoted(self, facts: Facts) -> frozenset[str]:
-        if facts.key in self.origin:
-            return facts.names
-        return frozenset().union(*(names for line, names in facts.lines.items() if line in self.lines))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One call, for plots."""
 
     call: int
     tokens: int
-    cost: float
     broke: bool
-
-
-@dataclass(slots=True)
-class _Line:
-    """The request as a provider sees it, and what of it is new."""
-
-    sheet: Sheet
-    messages: list[object] = field(default_factory=list)
-    chain: list[int] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    blocks: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.chain, self.tokens, self.blocks = [0], [self.sheet.overhead], [1]
-
-    def take(self, messages: Sequence[object]) -> tuple[list[object], list[object], bool]:
-        """What left and what came since the last request, and whether its bytes still lead."""
-        same = _shared(self.messages, messages)
-        gone, came = self.messages[same:], list(messages[same:])
-        keys_before = self.chain[-1]
-        count = len(self.messages)
-        del self.chain[same + 1 :], self.tokens[same + 1 :], self.blocks[same + 1 :]
-        for message in came:
-            facts = self.sheet.of(message)
-            self.chain.append(hash((self.chain[-1], int.from_bytes(facts.key, "big"))))
-            self.tokens.append(self.tokens[-1] + self.sheet.tokens(message))
-            self.blocks.append(self.blocks[-1] + facts.blocks)
-        self.messages = list(messages)
-        extends = len(self.chain) > count and self.chain[count] == keys_before
-        return gone, came, extends
-
-
-def _shared(before: Sequence[object], now: Sequence[object]) -> int:
-    same = 0
-    for one, other in zip(before, now, strict=False):
-        if one is not other:
-            break
-        same += 1
-    return same
 
 
 def uses(tape: Tape) -> list[frozenset[str]]:
     """For each call the names that its answer uses, and that stand in what was said long before and not since."""
     found: list[frozenset[str]] = []
     at: dict[str, int] = {}
-    line = _Line(tape.sheet)
+    line = Line(tape.sheet)
     added: list[int] = []
     for n, take in enumerate(tape.takes):
-        gone, came, _ = line.take(_messages(tape, take.raw))
+        gone, came, _ = line.take(messages_of(tape.wire, take.raw))
         if gone:
             # The user went back: what stands there now was seen when it came first.
             del added[len(added) - len(gone) :]
@@ -173,28 +106,9 @@ def uses(tape: Tape) -> list[frozenset[str]]:
         added += [n] * len(came)
         for message in came:
             at |= dict.fromkeys(tape.sheet.of(message).names, n)
-        wanted = _written(tape, take)
+        written = (tape.sheet.of(message).names for message in answer_of(tape.wire, take.response))
+        wanted = frozenset().union(*written)
         found.append(frozenset(name for name in wanted if name in at and n - at[name] > AGO))
-    return found
-
-
-def _written(tape: Tape, take: Take) -> frozenset[str]:
-    """Names in what the agent wrote: text and arguments."""
-    if take.response is None:
-        return frozenset()
-    response = take.response
-    if tape.wire.name == "openai_responses":
-        output = response.get("output")
-        messages = output if isinstance(output, list) else []
-    else:
-        messages = [{"role": "assistant", **{k: response[k] for k in ("content", "tool_calls") if k in response}}]
-    names = [tape.sheet.of(message).names for message in messages]
-    return frozenset().union(*names)
-
-
-def _messages(tape: Tape, body: Mapping[str, object]) -> list[object]:
-    found = body[tape.wire.key]
-    assert isinstance(found, list), "a replayed request has a list of messages"
     return found
 
 
@@ -212,90 +126,70 @@ class Scoring:
     points: list[Point] = field(default_factory=list)
 
     def run(self) -> Score:
-        tape, sheet = self.tape, self.tape.sheet
-        origin: dict[bytes, int] = {}
-        lines: set[str] = set()
-        seen = _Seen(sheet, origin, lines)
-        line, raw = _Line(sheet), _Line(sheet)
-        provider = Provider(model=tape.takes[0].model, ttl=self.ttl)
-        for n, take in enumerate(tape.takes):
-            for message in raw.take(_messages(tape, take.raw))[1]:
-                facts = sheet.of(message)
-                origin[facts.key] = n
-                lines |= facts.lines.keys()
+        wire, sheet = self.tape.wire, self.tape.sheet
+        seen, line, raw = Seen(sheet), Line(sheet), Line(sheet)
+        provider = Provider(model=self.tape.takes[0].model, ttl=self.ttl)
+        for n, take in enumerate(self.tape.takes):
+            had, grown = line.tokens[-1], raw.tokens[-1]
+            seen.originals(raw.take(messages_of(wire, take.raw))[1])
             out = self.arm.send(take)
-            before = line.tokens[-1] if n else 0
-            gone, came, extends = line.take(_messages(tape, out.body))
-            for message in gone:
-                seen.change(message, -1)
-            for message in came:
-                seen.change(message, 1)
-            self._bill(take, out, provider, line, n)
-            self._sizes(line, n, before, extends)
-            self.score.over += line.tokens[-1] > self.window or out.refused
+            gone, came, extends = line.take(messages_of(wire, out.body))
+            seen.change(gone, came)
+            usage = self._bill(take, out, provider, line)
+            self._sizes(line, out, broke=n > 0 and not extends, due=had + raw.tokens[-1] - grown)
             self._kept(take, seen, line, n)
-            if violations(tape.wire.name, out.body, since=len(line.messages) - len(came)):  # type: ignore[arg-type]
+            # Only now: what the agent wrote is no place where it could have found what it needed for it.
+            self.arm.billed(take, usage)
+            if violations(wire.name, out.body, since=len(line.messages) - len(came)):  # type: ignore[arg-type]
                 self.score.invalid += 1
-        self._end(seen, raw)
+        self._end(seen, line, raw)
         return self.score
 
-    def _bill(self, take: Take, out: Out, provider: Provider, line: _Line, n: int) -> None:
+    def _bill(self, take: Take, out: Out, provider: Provider, line: Line) -> Usage:
         price, score = _rates(take.model, self.ttl), self.score
         for asked in out.asked:
-            aside = _Line(self.tape.sheet)
-            aside.take(_messages(self.tape, asked.body))
-            usage = provider.send(_prefix(aside, ()), take.at)
+            aside = Line(self.tape.sheet)
+            aside.take(messages_of(self.tape.wire, asked.body))
+            usage = provider.send(aside.prefix(), take.at)
             cost = _cost(usage, price) + asked.output * price.output / 1e6
             score.asked += cost
             score.bill += cost
-        marks = _marks(self.tape, line)
-        usage = provider.send(_prefix(line, marks), take.at)
-        cost = _cost(usage, price)
+        usage = provider.send(line.prefix(line.marks(self.tape.wire)), take.at)
         score.calls += 1
-        score.bill += cost
+        score.bill += _cost(usage, price)
         score.uncached += line.tokens[-1] * price.input / 1e6
         score.read += usage.cache_read
         score.written += usage.cache_write
         score.fresh += usage.input
-        self.points.append(Point(call=n, tokens=line.tokens[-1], cost=cost, broke=False))
-        output = self._output(take)
-        self.arm.billed(
-            take,
-            Usage(input=usage.input, cache_read=usage.cache_read, cache_write=usage.cache_write, output=output),
-        )
+        return replace(usage, output=self._output(take))
 
     def _output(self, take: Take) -> int:
-        if take.response is None:
-            return 0
-        if self.tape.wire.name == "openai_responses":
-            parts = take.response.get("output")
-            return sum(self.tape.sheet.tokens(one) for one in (parts if isinstance(parts, list) else []))
-        kept = {key: take.response[key] for key in ("content", "tool_calls") if key in take.response}
-        return self.tape.sheet.tokens({"role": "assistant", **kept})
+        return sum(self.tape.sheet.tokens(one) for one in answer_of(self.tape.wire, take.response))
 
-    def _sizes(self, line: _Line, n: int, before: int, extends: bool) -> None:
+    def _sizes(self, line: Line, out: Out, *, broke: bool, due: int) -> None:
+        """`due` is what the request would have been, had the arm only added what is new."""
         score, tokens = self.score, line.tokens[-1]
+        self.points.append(Point(call=len(self.points), tokens=tokens, broke=broke))
         score.peak = max(score.peak, tokens)
         score.tokens += tokens
-        if n and not extends:
-            score.breaks += 1
-            self.points[-1] = Point(call=n, tokens=tokens, cost=self.points[-1].cost, broke=True)
-        if n and tokens < before:
+        score.over += tokens > self.window or out.refused
+        score.breaks += broke
+        if broke and tokens < due:
             score.shrunk += 1
-            score.freed += before - tokens
+            score.freed += due - tokens
 
-    def _kept(self, take: Take, seen: _Seen, line: _Line, n: int) -> None:
+    def _kept(self, take: Take, seen: Seen, line: Line, n: int) -> None:
         score, wanted = self.score, self.used[n]
-        missing = [name for name in wanted if seen.names[name] <= 0]
+        missing = sorted(name for name in wanted if seen.names[name] <= 0)
         score.used += len(wanted)
         score.available += len(wanted) - len(missing)
         score.in_context += sum(1 for name in wanted if seen.quoted[name] > 0)
         if missing and self.recalls:
             self._recall(take, missing, line)
 
-    def _recall(self, take: Take, missing: Sequence[str], line: _Line) -> None:
+    def _recall(self, take: Take, missing: Sequence[str], line: Line) -> None:
         """One more call for all names that are missing at once: the prefix is read again, what was found is written."""
-        found = {name: self.arm.found(name) for name in sorted(missing)}
+        found = {name: self.arm.found(name) for name in missing}
         texts = [text for text in found.values() if text is not None]
         if not texts:
             return
@@ -305,11 +199,17 @@ class Scoring:
         brought = sum(self.tape.sheet.estimator.text(text) for text in texts) + _ASK * len(texts)
         again = line.tokens[-1] * price.read + brought * price.write + _ASK * len(texts) * price.output
         score.recalled += again / 1e6
+        told = self.arm.found(newest_words(self.tape.wire, line.messages)) or ""
+        score.by_request += sum(1 for name in missing if name in told)
 
-    def _end(self, seen: _Seen, raw: _Line) -> None:
+    def _end(self, seen: Seen, line: Line, raw: Line) -> None:
+        score, files = self.score, self.tape.files
         words = {words for message in raw.messages for words in self.tape.sheet.of(message).words}
-        self.score.said = len(words)
-        self.score.verbatim = sum(1 for one in words if seen.said[one] > 0)
+        score.said = len(words)
+        score.verbatim = sum(1 for one in words if seen.said[one] > 0)
+        text = shown(self.tape.wire, line.messages)
+        score.changed, score.changed_named = len(files.changed), named(files.changed, text)
+        score.read_files, score.read_named = len(files.read), named(files.read, text)
 
 
 def calibration(tape: Tape, ttl: float) -> tuple[float, float]:
@@ -317,31 +217,19 @@ def calibration(tape: Tape, ttl: float) -> tuple[float, float]:
 
     The provider keeps prefixes for as long as the client asked it to then; `ttl` where that was not recorded.
     """
-    line, provider = _Line(tape.sheet), Provider(model=tape.takes[0].model, ttl=ttl)
+    line, provider = Line(tape.sheet), Provider(model=tape.takes[0].model, ttl=ttl)
     ours = theirs = 0.0
     for take in tape.takes:
-        line.take(_messages(tape, take.recorded))
+        line.take(messages_of(tape.wire, take.recorded))
         # A call that read all there was wrote nothing, and so says nothing about how long.
         provider.ttl = take.kept or provider.ttl
-        usage = provider.send(_prefix(line, ()), take.at)
+        usage = provider.send(line.prefix(), take.at)
         if take.billed is not None:
             read, written, fresh = take.billed
             price = _rates(take.model, ttl)
             ours += _cost(usage, price)
             theirs += _cost(Usage(cache_read=read, cache_write=written, input=fresh), price)
     return ours, theirs
-
-
-def _prefix(line: _Line, marks: Sequence[int]) -> Prefix:
-    return Prefix(chain=line.chain, tokens=line.tokens, blocks=line.blocks, marks=marks)
-
-
-def _marks(tape: Tape, line: _Line) -> list[int]:
-    """Messages that carry a breakpoint of their own; the first place of a line is the system prompt."""
-    wire = tape.wire
-    if wire.name != "anthropic":
-        return []
-    return [n + 1 for n, message in enumerate(line.messages) if wire.breakpoints(message)]
 
 
 def _cost(usage: Usage, price: Rates) -> float:

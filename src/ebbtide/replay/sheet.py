@@ -76,7 +76,7 @@ class Sheet:
             blocks=len(blocks),
             names=frozenset().union(*lines.values()),
             lines=lines,
-            words=tuple(block.text for block in blocks if _is_word_of_the_user(block)),
+            words=tuple(block.text for block in blocks if is_word_of_the_user(block)),
         )
 
     def _tokens(self, block: Block) -> int:
@@ -90,13 +90,15 @@ def texts(block: Block) -> Iterator[str]:
     """A block's text; of a call, the strings in its arguments, so that an escape is no part of a name."""
     if block.kind == "thinking":
         return
-    if block.kind != "call":
-        yield block.text
-        return
+    yield from strings(block.text) if block.kind == "call" else (block.text,)
+
+
+def strings(arguments: str) -> Iterator[str]:
+    """Those in a call's arguments; the text itself where it is not JSON."""
     try:
-        yield from _leaves(json.loads(block.text))
+        yield from _leaves(json.loads(arguments))
     except ValueError:
-        yield block.text
+        yield arguments
 
 
 def _leaves(value: object) -> Iterator[str]:
@@ -110,7 +112,7 @@ def _leaves(value: object) -> Iterator[str]:
         yield str(value)
 
 
-def _is_word_of_the_user(block: Block) -> bool:
+def is_word_of_the_user(block: Block) -> bool:
     return block.role == "user" and block.kind == "text" and block.tier <= USER and bool(block.text.strip())
 
 

@@ -8,14 +8,16 @@ bills in a row differ by what came between, so the bill itself says it, and only
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.formats import Recording
 from ebbtide.formats.steps import Call
+from ebbtide.replay.files import Touched, touched
 from ebbtide.replay.sheet import Sheet
 from ebbtide.wire import WIRES
+from ebbtide.wire.reading import Reader
 from ebbtide.wire.shape import Wire
 
 Body: TypeAlias = dict[str, object]
@@ -59,6 +61,8 @@ class Tape:
     wire: Wire
     takes: tuple[Take, ...]
     sheet: Sheet
+    files: Touched = field(default_factory=Touched)
+    """Up to the last call."""
 
 
 def tapes(recording: Recording, name: str, *, model: str = "") -> Iterator[Tape]:
@@ -96,7 +100,8 @@ def _tape(name: str, format: str, wire: Wire, pairs: Sequence[tuple[Call, Call]]
                 compacted=had.compacted,
             )
         )
-    return Tape(name=name, format=format, wire=wire, takes=tuple(takes), sheet=sheet)
+    last = Reader(DEFAULT, wire=wire).read(takes[-1].raw).items
+    return Tape(name=name, format=format, wire=wire, takes=tuple(takes), sheet=sheet, files=touched(last))
 
 
 def _kept(response: Mapping[str, object] | None) -> float | None:

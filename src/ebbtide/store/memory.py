@@ -115,6 +115,8 @@ class PrivateLog(MemoryLog):
         super().__init__(session, project, _Kept(), now)
         self._waiting: list[tuple[Sequence[Record], float]] = []
         self._end = Position()
+        self._ends: dict[int, Position] = {}
+        """Where in the bytes a reader stopped that had so many records: it goes on from there."""
 
     def since(self, position: Position) -> Reading:
         with self._kept.mutex:
@@ -124,6 +126,10 @@ class PrivateLog(MemoryLog):
                 records, at = self._waiting[0]
                 super().commit(records, at=at)
                 del self._waiting[0]
+            # The first place with so many records: blobs that came later are told again rather than not at all.
+            self._ends.setdefault(self._end.lines, self._kept.end)
+            if position.lines in self._ends:
+                return replace(super().since(self._ends[position.lines]), position=self._end)
             whole = super().since(Position())
             return replace(whole, records=whole.records[position.lines :], position=self._end)
 

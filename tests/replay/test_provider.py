@@ -1,0 +1,146 @@
+"""What a provider charges, computed by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.core.types import Usage
+from ebbtide.replay.provider import Prefix, Provider
+
+CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5"  # both keep nothing below 1,024 tokens
+
+
+def prefix(*messages, system=2_000, marks=(), blocks=1):
+    """Messages as (name, tokens), behind a system prompt."""
+    chain, tokens, places = [hash((0, system))], [system], [1]
+    for name, amount in messages:
+        chain.append(hash((chain[-1], hash(name) if isinstance(name, str) else name)))
+        tokens.append(tokens[-1] + amount)
+        places.append(places[-1] + blocks)
+    return Prefix(chain=chain, tokens=tokens, blocks=places, marks=marks)
+
+
+def bill(read=0, written=0, fresh=0):
+    return Usage(cache_read=read, cache_write=written, input=fresh)
+
+
+def test_the_first_request_is_written_and_the_next_reads_it():
+    provider = Provider(model=CLAUDE)
+
+    assert provider.send(prefix((1, 500)), 0.0) == bill(written=2_500)
+    assert provider.send(prefix((1, 500), (2, 300)), 10.0) == bill(read=2_500, written=300)
+
+
+def test_what_is_too_short_is_neither_written_nor_read():
+    provider = Provider(model=CLAUDE)
+    short = prefix((1, 23), system=1_000)
+
+    assert [provider.send(short, at) for at in (0.0, 1.0)] == [bill(fresh=1_023)] * 2
+    assert provider.send(prefix((1, 24), system=1_000), 2.0) == bill(written=1_024)
+
+
+def test_the_minimum_is_the_models():
+    assert Provider(model="claude-opus-4-5").send(prefix((1, 2_000)), 0.0) == bill(fresh=4_000)
+
+
+def test_after_the_ttl_all_is_written_again_and_at_the_end_of_it_too():
+    provider = Provider(model=CLAUDE, ttl=300.0)
+    provider.send(prefix((1, 500)), 0.0)
+
+    assert provider.send(prefix((1, 500)), 299.0) == bill(read=2_500)
+    assert provider.send(prefix((1, 500)), 599.0) == bill(written=2_500)
+
+
+def test_each_read_makes_it_last_longer():
+    provider = Provider(model=CLAUDE, ttl=300.0)
+    bills = [provider.send(prefix((1, 500)), at) for at in (0.0, 200.0, 400.0, 600.0)]
+
+    assert bills == [bill(written=2_500), *[bill(read=2_500)] * 3]
+
+
+def test_a_change_in_the_middle_leaves_the_system_prompt_which_clients_mark():
+    provider = Provider(model=CLAUDE)
+    provider.send(prefix((1, 500), (2, 300), (3, 100)), 0.0)
+
+    assert provider.send(prefix((1, 500), (9, 200), (3, 100)), 1.0) == bill(read=2_000, written=800)
+
+
+def test_a_mark_before_the_change_is_read_and_without_one_it_is_not():
+    marked, unmarked = Provider(model=CLAUDE), Provider(model=CLAUDE)
+    marked.send(prefix((1, 500), (2, 300), marks=(1,)), 0.0)
+    unmarked.send(prefix((1, 500), (2, 300)), 0.0)
+    changed = prefix((1, 500), (9, 200), marks=(1,))
+
+    assert marked.send(changed, 1.0) == bill(read=2_500, written=200)
+    assert unmarked.send(changed, 1.0) == bill(read=2_000, written=700)
+
+
+@pytest.mark.parametrize(("more", "read"), [(20, 2_500), (21, 2_000)])
+def test_a_provider_looks_twenty_blocks_back_from_a_mark_and_no_further(more, read):
+    provider = Provider(model=CLAUDE)
+    provider.send(prefix((1, 500)), 0.0)
+
+    usage = provider.send(prefix((1, 500), *[(10 + n, 10) for n in range(more)]), 1.0)
+
+    assert usage == bill(read=read, written=2_500 + 10 * more - read)
+
+
+def test_of_more_marks_than_four_the_first_and_the_newest_count():
+    provider = Provider(model=CLAUDE)
+    messages = [(n, 100) for n in range(6)]
+    provider.send(prefix(*messages, marks=(1, 2, 3)), 0.0)
+
+    # Marks at 2 and 3 were kept, at 1 none was.
+    assert provider.send(prefix(*messages[:1], (77, 100)), 1.0).cache_read == 2_000
+    assert provider.send(prefix(*messages[:2], (78, 100)), 2.0).cache_read == 2_200
+
+
+def test_openai_reads_in_steps_of_128_without_marks_and_writes_for_nothing():
+    provider = Provider(model=GPT)
+
+    assert provider.send(prefix((1, 500)), 0.0) == bill(fresh=2_500)
+    # 19 * 128 = 2,432
+    assert provider.send(prefix((1, 500), (2, 300)), 1.0) == bill(read=2_432, fresh=368)
+
+
+def test_openai_reads_nothing_below_1024():
+    provider = Provider(model=GPT)
+    provider.send(prefix((1, 500), system=1_000), 0.0)
+
+    assert provider.send(prefix((2, 500), system=1_000), 1.0) == bill(fresh=1_500)
+
+
+_REQUESTS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4_000)), max_size=8),
+        st.sets(st.integers(1, 8), max_size=4),
+        st.floats(0.0, 400.0),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(_REQUESTS, st.sampled_from([CLAUDE, GPT, "claude-opus-4-5"]))
+def test_read_written_and_fresh_are_together_the_prompt(requests, model):
+    provider, now = Provider(model=model), 0.0
+    for messages, marks, pause in requests:
+        now += pause
+        sent = prefix(*messages, system=500, marks=sorted(mark for mark in marks if mark <= len(messages)))
+        usage = provider.send(sent, now)
+
+        assert usage.prompt == sent.tokens[-1]
+        assert min(usage.cache_read, usage.cache_write, usage.input) >= 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 900)), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 900)), min_size=1, max_size=15),
+    st.floats(0.0, 299.0),
+)
+def test_a_request_that_extends_the_last_within_the_ttl_reads_all_of_it(messages, more, pause):
+    provider = Provider(model=CLAUDE, ttl=300.0)
+    first = prefix(*messages)
+    provider.send(first, 0.0)
+
+    assert provider.send(prefix(*messages, *more), pause).cache_read == first.tokens[-1]

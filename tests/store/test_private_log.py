@@ -1,0 +1,31 @@
+"""A private log read on from where a reader stopped gives what a reader from the beginning gets."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.store import Position, PrivateLog
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=12))
+def test_what_was_added_is_what_lies_behind_any_place_that_was_reached(steps):
+    """Readers stop in different places; each gets all records behind its own, once, and the blobs put since then."""
+    log = PrivateLog("one", now=0.0)
+    said, reader, heard, blobs = [], Position(), [], set()
+    places = [Position()]
+    for n, (count, put, look) in enumerate(steps):
+        if put:
+            log.put(f"b{n}.txt", f"text {n}")
+        records = [{"type": "user", "uuid": f"{n}-{k}"} for k in range(count)]
+        places.append(log.commit(records, at=float(n)))
+        said += records
+        if look:
+            reading = log.since(reader)
+            heard += [record["uuid"] for record in reading.records]
+            blobs |= set(reading.blobs)
+            reader = reading.position
+            assert heard == [record["uuid"] for record in said]
+    said.append({"type": "user", "uuid": "last"})
+    log.commit(said[-1:], at=99.0)
+    assert blobs | set(log.since(reader).blobs) == {f"b{n}.txt" for n, (_, put, _) in enumerate(steps) if put}
+    for place in places:
+        assert [one["uuid"] for one in log.since(place).records] == [one["uuid"] for one in said[place.lines :]]
