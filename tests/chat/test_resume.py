@@ -79,7 +79,7 @@ def test_a_resumed_session_sends_what_it_would_have_sent(tmp_path, provider):
 @pytest.mark.parametrize("provider", WIRES)
 def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_as_it_was(tmp_path, provider):
     """The program dies between two calls of one reply."""
-    script = [[Use("bash", {"command": "echo first"}), Use("bash", {"command": "echo second"})], "I see."]
+    script = [[Use("bash", {"command": "echo fi''rst"}), Use("bash", {"command": "echo sec''ond"})], "I see."]
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream, provider)
         for event in stage.chat().agent.turn("Go."):
@@ -91,7 +91,7 @@ def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_a
 
     told = str(upstream.requests[-1].parsed)
     assert "first" in told
-    assert INTERRUPTED in told
+    assert told.count(INTERRUPTED) == 1
     assert not [one.refused for one in upstream.requests if one.refused]
 
 
