@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-PATIENCE = 90.0
+PATIENCE = 240.0
 """Seconds for a process to do what takes it one or two on an idle machine."""
 
 EBB = [sys.executable, "-m", "ebbtide.fronts.cli.main"]

@@ -20,7 +20,7 @@ from run.programs import AGENT, EBB, PATIENCE, ebb_run, environment, python
 from sdk.agents import script
 from upstream.server import Upstream
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(290)
 WINDOW = 16_000
 
 
@@ -203,6 +203,19 @@ def test_what_a_supervisor_sends_reaches_the_program_and_the_proxy_ends_with_it(
 
     assert process.returncode == 9
     assert gone(proxy)
+
+
+def test_whatever_ends_us_ends_the_proxy_too(tmp_path):
+    code = "import os; print(os.getpid(), flush=True); import time; time.sleep(60)"
+    with started(environment(tmp_path), "--", *python(code)) as process:
+        program = int(process.stdout.readline())
+        proxy = proxy_of(process.pid)
+        process.kill()
+        process.wait(PATIENCE)
+        ended = gone(proxy)
+        os.kill(program, signal.SIGKILL)
+
+    assert ended
 
 
 def test_a_proxy_that_falls_is_started_again_where_it_was_and_the_work_goes_on(upstream, tmp_path):

@@ -198,6 +198,20 @@ def test_a_body_that_fits_goes_out_with_the_bytes_of_the_client_alone():
     assert upstream.requests[0].raw == upstream.requests[1].raw
 
 
+@pytest.mark.parametrize("wire", ["anthropic", "chat"])
+def test_what_the_caller_adds_to_the_body_goes_out_with_an_edited_one(wire):
+    with Upstream(["Well."], window=WINDOW) as upstream:
+        wrapped = ebbtide.wrap(client(wire, upstream), window=WINDOW)
+        ask = wrapped.messages.create if wire == "anthropic" else wrapped.chat.completions.create
+        body = MESSAGES if wire == "anthropic" else CHAT
+        ask(**body, extra_body={"metadata": {"user_id": "u"}}, extra_headers={"x-mine": "yes"}, extra_query={"q": "1"})
+
+    (exchange,) = upstream.requests
+    assert LONG not in exchange.raw.decode()
+    assert exchange.parsed["metadata"] == {"user_id": "u"}
+    assert exchange.headers["x-mine"] == "yes"
+
+
 def test_other_endpoints_are_left_alone():
     told = []
     with Upstream() as upstream:

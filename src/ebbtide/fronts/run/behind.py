@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-START = 30.0
-"""Seconds until it must listen: a hundred times what it takes, for machines that are busy."""
+START = 120.0
+"""Seconds until it must listen: a hundred times what it takes, for machines that have no time."""
 STOP = 5.0
 """Seconds to end in. Nothing is under way any more when it is asked to."""
 _AGAIN = 3
@@ -55,12 +55,12 @@ class Proxy:
         self._watch.join(STOP)
 
     def _start(self, port: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "proxy", "--announce", "--port", port]
+        command = [sys.executable, "-m", "ebbtide.fronts.run.leashed", "proxy", "--announce", "--port", port]
         # Nobody reads a pipe here, and the terminal is the program's.
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(  # noqa: S603 - our own program
                 [*command, *self._arguments],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
                 env=self._environ,
@@ -78,6 +78,7 @@ class Proxy:
             if self._stopping.is_set() or self.fallen == _AGAIN:
                 return
             self.fallen += 1
+            _ended(self._process)
             with suppress(CannotStart, OSError):
                 self._process = self._start(self.address.rpartition(":")[2])
                 if self._stopping.is_set():
@@ -101,6 +102,8 @@ def _announced(process: subprocess.Popen[bytes]) -> str:
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
+    if process.stdin is not None:
+        process.stdin.close()
     try:
         process.wait(STOP)
     except subprocess.TimeoutExpired:

@@ -1,0 +1,49 @@
+"""The wrapper tests against other versions of the SDKs, each in an environment of its own. Opt-in: it installs.
+
+    python -m scripts.check_sdks                     the versions below
+    python -m scripts.check_sdks 'openai==2.1.0'     others
+
+What is current is in CI. Here is the major version before it, and what is older than the seam that is used now.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VERSIONS = (
+    "anthropic<2",
+    "anthropic<1",
+    "anthropic==0.50.0",  # no middleware yet
+    "openai<3",
+    "openai<2",
+)
+TOOLS = ("pytest>=9", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis")
+
+
+def main(wanted: Sequence[str]) -> int:
+    failed = [one for one in wanted or VERSIONS if not _passes(one)]
+    print("failed: " + ", ".join(failed) if failed else "all passed")
+    return 1 if failed else 0
+
+
+def _passes(wanted: str) -> bool:
+    with tempfile.TemporaryDirectory() as place:
+        python = Path(place) / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", wanted, *TOOLS, "rich"], check=True)
+        name = wanted.partition("=")[0].partition("<")[0]
+        told = f"import {name}; print({name}.__version__)"
+        version = subprocess.run([python, "-c", told], check=True, capture_output=True, text=True).stdout.strip()
+        print(f"--- {wanted}: {version}", flush=True)
+        # Tests of the SDK that is not there skip themselves; the local model is the same for all versions.
+        tests = [python, "-m", "pytest", "tests/sdk", "-q", "--ignore=tests/sdk/test_local_model.py"]
+        return subprocess.run(tests, cwd=ROOT).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
