@@ -254,6 +254,19 @@ def test_files_that_others_changed_are_told_once_and_must_be_read_again(tmp_path
     assert [event.outcome.failed for event in events if isinstance(event, Returned)] == [True]
 
 
+def test_a_file_that_a_command_changed_is_told_with_the_next_request(tmp_path):
+    script = [
+        [Use("write", {"path": "a.txt", "content": "x\n"})],
+        [Use("bash", {"command": "echo more >> a.txt"})],
+        "Done.",
+    ]
+    with Upstream(script) as upstream:
+        list(Stage(tmp_path, upstream).chat().agent.turn("Go."))
+
+    assert "after you last saw them" not in str(upstream.requests[1].parsed["messages"])
+    assert "after you last saw them" in str(upstream.requests[2].parsed["messages"][-1])
+
+
 def test_an_unfinished_list_is_brought_to_mind_when_the_person_speaks(tmp_path):
     rows = [{"content": "mend the gauge", "status": "in_progress"}]
     with Upstream([[Use("todo", {"todos": rows})], "Listed.", "On it."]) as upstream:
