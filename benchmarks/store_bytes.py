@@ -3,6 +3,7 @@
 Every recorded session is lived through once more, one request after the other, as if its client had never compacted:
 window of 200,000 tokens, the default policy, a directory store. Counted are all bytes of all files but the search
 index, over the messages in the logs. No usage is reported back: what was billed then was billed for other requests.
+On the way it is noted what the turns cost that took something out, from a known conversation (CPU milliseconds).
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import statistics
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,18 +34,21 @@ def recordings(data: Path) -> list[Path]:
     return [data / row["file"] for row in sorted(rows, key=lambda row: row["sha256"])]
 
 
-def live(path: Path, store: str, session: str) -> Counter[str]:
-    """One recorded session again, through a `Context`."""
+def live(path: Path, store: str, session: str, acting: list[float]) -> Counter[str]:
+    """One recorded session again, through a `Context`. What each turn that acts takes is added to `acting`."""
     now = 0.0
     ctx = ebbtide.Context(store=store, session=session, durable=False, window=WINDOW, clock=lambda: now)
     done: Counter[str] = Counter()
     for call in ebbtide.load(path).uncompacted():
         now = call.at or now + 10
+        start = time.process_time()
         try:
             ready = ctx.prepare(call.request)
         except EbbtideError as refused:
             done[type(refused).__name__] += 1
             continue
+        if done["requests"] and ready.report.edits:
+            acting.append(1000 * (time.process_time() - start))
         done["requests"] += 1
         done["edits"] += len(ready.report.edits)
         if call.response:
@@ -77,9 +83,10 @@ def _lines(path: Path) -> Iterator[tuple[str, int]]:
 
 def measured(paths: list[Path]) -> dict[str, Any]:
     done: Counter[str] = Counter()
+    acting: list[float] = []
     with tempfile.TemporaryDirectory() as place:
         for n, path in enumerate(paths):
-            done += live(path, place, f"s{n}")
+            done += live(path, place, f"s{n}", acting)
             if sys.stderr.isatty():
                 print(f"\r{n + 1} of {len(paths)}", end="", file=sys.stderr)
         taken, number = counted(Path(place))
@@ -89,6 +96,7 @@ def measured(paths: list[Path]) -> dict[str, Any]:
         "messages": number["messages"],
         "bytes": dict(taken),
         "records": dict(number),
+        "acting_ms": {"turns": len(acting), "p50": statistics.median(acting), "max": max(acting)} if acting else {},
         "bytes_per_message": sum(taken.values()) / max(1, number["messages"]),
     }
 
@@ -107,6 +115,7 @@ def main() -> None:
         return
     for kind, size in sorted(found["bytes"].items(), key=lambda one: -one[1]):
         print(f"{kind:14}{found['records'][kind]:8}{size:12,} bytes")
+    print("turns that acted, CPU milliseconds:", found["acting_ms"])
     each = found["bytes_per_message"]
     print(f"{'met   ' if each <= PROMISED else 'MISSED'} {each:.0f} bytes a message (promised: {PROMISED})")
 
