@@ -58,7 +58,9 @@ def test_the_first_line_tells_where_it_listens_and_the_summary_what_it_did(tmp_p
     assert process.returncode == 0
     assert out == ""
     lines = [json.loads(line) for line in err.splitlines()]
-    assert [line["event"] for line in lines] == ["listening", "request", "request", "stopping"]
+    # On a busy machine the engine may be late; that is told too.
+    events = [line["event"] for line in lines if line["event"] != "fallback"]
+    assert events == ["listening", "request", "request", "stopping"]
     assert [(one["requests"], one["model"], one["wire"]) for one in sessions] == [(2, "m", "openai_chat")]
     assert SECRET not in err
 

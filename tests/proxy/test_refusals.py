@@ -112,11 +112,13 @@ def test_nothing_else_is_ever_sent_again(other, tmp_path):
 
 
 def test_a_count_that_is_refused_is_told_at_once(tmp_path):
+    talk = [{"role": ("user", "assistant")[n % 2], "content": f"line {n} of it\n" * 200} for n in range(61)]
+    body = json.dumps({"model": "claude-sonnet-5", "messages": talk}).encode()
     with beside(lambda n, seen: [MANNERS["openai"]], tmp_path) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/messages/count_tokens", asking())
+        status, _, got = exchange(running.port, "POST", "/v1/messages/count_tokens", body)
 
     assert (status, got) == (400, WORDS)
-    assert len(upstream.seen) == 1
+    assert [seen.body for seen in upstream.seen] == [body]
 
 
 def test_in_shadow_a_refusal_is_the_clients(tmp_path):

@@ -27,6 +27,7 @@ from ebbtide.fronts.proxy.meters import Meters, Turn
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.refusals import Refused
 from ebbtide.fronts.proxy.sessions import Sessions, Slot
+from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.wire import WIRES
 
 T = TypeVar("T")
@@ -197,19 +198,28 @@ class Engine:
             slot.tally.fallbacks += 1
             self._meters.total.fallbacks += 1
         if self._options.shadow:
-            return outgoing
+            return self._as_it_came(outgoing)
         loop = asyncio.get_running_loop()
         try:
             future = loop.run_in_executor(self._pool, _replay, outgoing)
             made = await asyncio.wait_for(asyncio.shield(future), self._options.acting_limit)
         except Exception as worse:  # noqa: BLE001 - the bytes that came are the last thing we have
             self._complain(slot, f"replay: {_reason(worse)}", worse)
-            return outgoing
+            made = None
         if made is None:
-            return outgoing
-        for tally in (slot.tally, self._meters.total):
+            return self._as_it_came(outgoing)
+        for tally in self._tallies(outgoing):
             tally.sent(made.tokens_untouched, made.tokens, time.time(), edits=0, folds=0, edited=made.edited)
         return replace(outgoing, body=made.body, edited=made.body is not outgoing.plain)
+
+    def _as_it_came(self, outgoing: Outgoing) -> Outgoing:
+        for tally in self._tallies(outgoing):
+            tally.requests += 1
+        return outgoing
+
+    def _tallies(self, outgoing: Outgoing) -> tuple[Tally, ...]:
+        """Where it counts; a count is no request to a model."""
+        return () if outgoing.asked.only_replayed == "count" else (outgoing.slot.tally, self._meters.total)
 
     def _complain(self, slot: Slot, reason: str, failed: Exception) -> None:
         self._meters.count("ebb_fallbacks_total", reason=reason)
