@@ -67,6 +67,8 @@ class Place:
     """The client's own mark."""
     ttl: float = 300.0
     """Of the client's mark in seconds; of an unmarked place, the one to ask for."""
+    settled: bool = False
+    """Where edits end: the next batch begins behind it, and what stands before it can be read again then."""
     stable: float = 1.0
     """Probability that this block is the same in the next request. 1.0 in the system prompt means static."""
 
@@ -86,7 +88,10 @@ def minimum(model: str) -> int:
 def ranked(
     places: Sequence[Place], *, model: str, warm: int = 0, idle: float = 0.0, limit: int = LIMIT
 ) -> tuple[Place, ...]:
-    """The default (R218-R220): ends of tools and system, the last milestone, before the newest message, and its end.
+    """The default (R218-R220): where edits end, ends of tools and system, the last milestone, before the newest message.
+
+    The first of these is what the next batch of edits leaves as it is: kept alive by every request, it is read then,
+    and only what follows is written anew.
 
     Each is worth the tokens it alone would save times the probability that they are asked for again. `warm` is how many
     leading messages the provider keeps: their end stays within the look-back of some mark, before all else, because a
@@ -98,6 +103,7 @@ def ranked(
     wanted = {at for at in (*board.ends(), board.milestone(), tail) if at is not None and survives[at] > 0}
     reader = _reader(board, warm, tail if tail in wanted else None)
     board.take([] if reader is None else [reader])
+    board.take(at for at in range(len(places)) if places[at].settled)
     board.take(_by_value(wanted, board, survives))
     return board.added()
 

@@ -39,8 +39,17 @@ class Projection:
     """Ids of all calls, for the hardener."""
     tree: Mapping[str, Any] = field(default_factory=dict, repr=False)
     repairs: tuple[Repair, ...] = ()
+    settled: int = -1
+    """The last message that an edit wrote, but for edits of what had just arrived; -1 if there is none."""
+    was_settled: int = -1
+    """The same before the newest batch, where that left it as it was: there the provider still reads."""
     reusable: bool = True
     """Each group of entries gave one message, and none needed repair."""
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Where edits end, and ended before: messages worth a mark however far back."""
+        return self.was_settled, self.settled
 
     def cut(self, entries: int) -> None:
         """Keep the messages that end at or before this entry."""
@@ -54,6 +63,7 @@ class Projection:
         self.chain = self.chain.grown(n, ())
         for run in (self.starts, self.written, self.tokens, self.marked):
             del run[n:]
+        self.settled = self.settled if self.settled < n else -1
 
     def add(self, request: Request, groups: Sequence[Sequence[Item]], written: Sequence[Sequence[Any]]) -> None:
         """Messages, one for each group of entries."""
@@ -124,10 +134,30 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
         tree = {**tree, request.wire.key: whole}
     wire: Any = request.wire.name
     made.tree, made.repairs = harden(wire, tree, since=accepted, taken=known, marked=marks)
+    first = len(made.starts)
+    ends = [n for n, group in enumerate(groups, first) if any(_is_settled(view, entry) for entry in group)]
+    made.settled = ends[-1] if ends else made.settled
     made.add(request, groups, written)
+    made.was_settled = _still(made, last)
     made.edits, made.around, made.entries = view.edits, around, view.entries
     made.reusable = not made.repairs and set(map(len, written)) <= {1}
     return made
+
+
+_ARRIVING = frozenset({"offload_results", "offload_input", "limit_output", "truncate_results"})
+"""Passes that change what was never sent: where they did, old and new have not met yet."""
+
+
+def _still(made: Projection, last: Projection | None) -> int:
+    """Where edits ended before, if a new batch left all up to there as it was."""
+    at = last.settled if last is not None and last is not made else -1
+    kept = last is not None and 0 <= at < len(made.chain) and at < len(last.chain) and made.chain[at] == last.chain[at]
+    return at if kept else -1
+
+
+def _is_settled(view: View, entry: Item) -> bool:
+    owner = view.owner.get(entry.id)
+    return owner is not None and owner.by not in _ARRIVING
 
 
 _ALTERNATING = frozenset({"anthropic"})
@@ -142,12 +172,15 @@ def _joined(groups: Sequence[list[Item]]) -> list[list[Item]]:
     joined: list[list[Item]] = []
     for group in groups:
         last = joined[-1] if joined else None
-        if last and last[0].role != "system" and (last[0].role == "assistant") == (group[0].role == "assistant"):
-            if group[0].role != "system" and group[0].message > last[-1].message + 1:
-                last += group
-                continue
-        joined.append(group)
+        if last and _side(last) == _side(group) != "system" and group[0].message > last[-1].message + 1:
+            last += group
+        else:
+            joined.append(group)
     return joined
+
+
+def _side(group: Sequence[Item]) -> str:
+    return group[0].role if group[0].role in ("assistant", "system") else "user"
 
 
 def _alike(before: tuple[Item, ...], view: View) -> int:
@@ -170,6 +203,7 @@ def marked(request: Request, made: Projection, strategy: Strategy) -> tuple[Mapp
         share = made.tokens_in(len(made.tokens)) // max(1, len(messages))
         tokens = [share * n for n in range(1, len(messages) + 1)]
     system, tools = request.overhead
-    places = request.wire.places(made.tree, tokens, (tools, system))
+    ends = made.ends if len(messages) == len(made.tokens) else ()
+    places = request.wire.places(made.tree, tokens, (tools, system), ends)
     chosen = strategy(places, model=request.model)
     return (request.wire.mark(made.tree, chosen), chosen) if chosen else (made.tree, ())

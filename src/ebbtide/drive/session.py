@@ -100,7 +100,7 @@ class Session:
         projection, warm = self._projection, situation.warm
         if made and edits:
             view = made.after if len(edits) == len(made.edits) else view.apply(edits)
-            projection = project(request, view, None)
+            projection = project(request, view, projection)
             # An edit ends the warm part where it begins.
             warm = min(warm, shared(self._projection.chain, projection.chain))
         tree, marks = self._marked(request, view, projection)
@@ -109,7 +109,7 @@ class Session:
         notes = [*failures, *(["the lock is held elsewhere: nothing new was planned"] if not may_edit else [])]
         if made is not None:
             self._refuse(report, situation)
-        stood = request.wire.marks(tree) if marks or projection.marks_in(len(projection.marked)) else ((), _TTL)
+        stood = request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), _TTL)
         estimated = self._estimate(request, projection)
         records = self._records(request, situation, projection, made, edits, now, stood, estimated)
         notes += yield from self._commit(records, now, may_edit)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ebbtide.core.content import PROTECTED, tool_of
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving, may_leave, newest
+from ebbtide.core.preview import Count
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
+from ebbtide.ledger.telling import Telling
 
 
 def clear_results(
@@ -22,13 +25,25 @@ def clear_results(
     min_tokens: int = 100,  # a stub takes about 30: clearing less saves little and costs a look-up
     only: frozenset[str] | None = None,
     never: frozenset[str] = PROTECTED,
+    telling: float = 0.0,  # share of a result that may stay, as its most telling lines
+    telling_tokens: int = 400,  # the same in tokens, at most
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
     leaving = Leaving(by="clear_results", view=view, situation=situation)
+    told = Telling.beside(view.entries) if telling else None
     for entry in _old(_selected(view, only, never), keep_results, keep_tokens, newest(view, keep_turns)):
-        if entry.tokens > min_tokens and may_leave(view, entry):
+        if entry.tokens <= min_tokens or not may_leave(view, entry):
+            continue
+        if told is None:
             yield leaving.result(entry, stub, "old result")
+            continue
+        most = min(telling_tokens, int(telling * entry.tokens))
+        yield leaving.result(entry, stub, "old result", preview=partial(_shown, told, most))
+
+
+def _shown(told: Telling, most: int, text: str, count: Count) -> str:
+    return told.lines(text, count, most)
 
 
 Placed = tuple[int, Item]

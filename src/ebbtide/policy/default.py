@@ -1,14 +1,15 @@
-"""Our own policy. Its numbers are provisional until they are searched for by replay."""
+"""Our own policy. Its numbers were searched for by replay of recorded sessions (`benchmarks/search.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
 
-from ebbtide.core.engine import Situation
+from ebbtide.core.engine import Levels, Situation
 from ebbtide.core.preview import essence
 from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View
+from ebbtide.ledger.telling import Telling
 from ebbtide.passes import (
     clear_media,
     clear_results,
@@ -21,11 +22,19 @@ from ebbtide.passes import (
     summarize,
 )
 from ebbtide.policy.fallback import oldest_leave
-from ebbtide.policy.levels import beside_reply, shares
+from ebbtide.policy.levels import beside_reply
 from ebbtide.policy.model import Policy
+
+# How these were found, and what each buys: docs/explanation/default.md.
 
 _LARGE = 12_500
 """Tokens of a result that goes to disk at once: 50,000 characters, the seeds' most cited limit (D5)."""
+_TELLING = 0.4
+"""Share of an old result that may stay as its most telling lines."""
+_MOST_TELLING = 1_200
+"""The same in tokens, in a window of 200k; in a smaller one less."""
+_TIDY = 100_000
+"""Tokens to go down to at the most, however large the window: what is not needed costs its price on every call."""
 
 
 def _would_be_lost(situation: Situation) -> bool:
@@ -39,8 +48,18 @@ def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> I
         return
     window = situation.budget.window
     limit = min(limit, window // 8)
-    preview = essence(max(60, min(600, window // 40)))
+    head = max(60, min(600, window // 40))
+    # What else the request says is not looked at: the work of a turn is bounded by what is new.
+    preview = Telling().after(essence(head), min(600, window // 100))
     yield from offload_results(view, situation, limit=limit, unit="tokens", preview=preview)
+
+
+def clear_old(
+    view: View, situation: Situation, *, telling: float = _TELLING, most: int = _MOST_TELLING
+) -> Iterable[Edit | Ask]:
+    """Old results leave, but for their most telling lines."""
+    most = min(most, situation.budget.window // 160)
+    yield from clear_results(view, situation, telling=telling, telling_tokens=most)
 
 
 def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
@@ -51,15 +70,28 @@ def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
     yield from offload_input(view, situation, limit=window, preview=essence(max(100, min(2_000, window // 20))))
 
 
+def levels(window: int, output: int) -> Levels:
+    """Act late and go far down: each batch costs the cached prefix. Where that is lost anyway, go down at once."""
+    usable = beside_reply(window, output)
+    low = min(int(usable * 0.55), _TIDY)
+    return Levels(
+        warning=low,
+        soft=int(usable * 0.85),
+        auto=int(usable * 0.90),
+        hard=int(usable * 0.95),
+        blocking=usable,
+        low=low,
+    )
+
+
 default = Policy(
     name="default",
-    # Act at 80 %: a reply and a large result must still fit. Down to 50 %: acting is rare, and the prefix stays cached.
-    levels=shares(warning=0.60, soft=0.65, auto=0.80, hard=0.95, low=0.50),
+    levels=levels,
     usable=beside_reply,
     arrival=(offload_large, offload_paste),
     pressure=(
         snip_results,
-        clear_results,
+        clear_old,
         clear_media,
         partial(drop_calls, min_tokens=500),
         strip_thinking,

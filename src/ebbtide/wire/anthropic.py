@@ -168,7 +168,9 @@ def _render(entry: Item) -> Any:
     return {"type": "text", "text": entry.text}
 
 
-def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int]) -> list[Place]:
+def places(
+    body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
+) -> list[Place]:
     found: list[Place] = []
     tools, system = overhead
     if body.get("tools"):
@@ -178,14 +180,21 @@ def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, 
         found += [_place("system", i, 0, one, tools + share * (i + 1)) for i, one in enumerate(body["system"])]
     messages = body[key]
     start = max(0, len(messages) - _TAIL)
-    for i in range(start, len(messages)):
+    for i in (*_far(settled, start), *range(start, len(messages))):
         content = messages[i].get("content")
         before = tools + system + tokens[i]
         if isinstance(content, list):
             found += [_place("messages", i, j, one, before) for j, one in enumerate(content)]
+            if i in settled and content:
+                found[-1] = replace(found[-1], settled=True)
     if body.get("cache_control"):
         _automatic(found, body["cache_control"])
     return found
+
+
+def _far(settled: Sequence[int], start: int) -> list[int]:
+    """Those of these messages that stand before the tail."""
+    return sorted({at for at in settled if 0 <= at < start})
 
 
 def _automatic(found: list[Place], control: Any) -> None:
@@ -204,11 +213,12 @@ def breakpoints(message: Any) -> int:
     return found
 
 
-def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
+def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
     messages = body[key]
     found: list[int] = []
     ttl = _HOUR
-    for i in range(max(0, len(messages) - _TAIL), len(messages)):
+    start = max(0, len(messages) - _TAIL)
+    for i in (*_far(settled, start), *range(start, len(messages))):
         content = messages[i].get("content")
         controls = (
             [one["cache_control"] for one in content if "cache_control" in one] if isinstance(content, list) else ()

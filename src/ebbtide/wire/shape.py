@@ -102,11 +102,16 @@ class Wire(Protocol):
     def reply(self, response: Mapping[str, Any]) -> list[Any]:
         """The response as messages of the next request."""
 
-    def places(self, body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int]) -> list[Place]:
-        """Where cache breakpoints may stand. `tokens` up to and with each message, `overhead` of tools and system."""
+    def places(
+        self, body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
+    ) -> list[Place]:
+        """Where cache breakpoints may stand. `tokens` up to and with each message, `overhead` of tools and system.
 
-    def marks(self, body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
-        """Messages near the end that carry a breakpoint, whoever set it, and the shortest TTL among them."""
+        They are looked for near the end, and at the messages where edits end, `settled`.
+        """
+
+    def marks(self, body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
+        """Messages there that carry a breakpoint, whoever set it, and the shortest TTL among them."""
 
     def breakpoints(self, message: Any) -> int:
         """How many this message carries."""

@@ -11,8 +11,10 @@ _MINUTES = 300.0
 """How long a prefix stays cached at the least."""
 
 
-def places(body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int]) -> list[Place]:
-    del body, tokens, overhead
+def places(
+    body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
+) -> list[Place]:
+    del body, tokens, overhead, settled
     return []
 
 
@@ -21,8 +23,8 @@ def breakpoints(message: Any) -> int:
     return 0
 
 
-def marks(body: Mapping[str, Any]) -> tuple[tuple[int, ...], float]:
-    del body
+def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
+    del body, settled
     return (), _MINUTES
 
 
