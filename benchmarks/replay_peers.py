@@ -245,7 +245,7 @@ def told(results: dict[str, Row], terms: Terms, data: Path, failed: dict[str, st
         rows = {name: row for name, row in results.items() if half in ("all", known.get(name))}
         if rows:
             scores = summed(rows.values())
-            part = {"files": len(rows), "calls": scores["raw"].calls, "raw_dollars": round(scores["raw"].bill, 2)}
+            part = {"files": list(rows), "calls": scores["raw"].calls, "raw_dollars": round(scores["raw"].bill, 2)}
             found["halves"][half] = {**part, "arms": shares(scores)}
     return found
 
