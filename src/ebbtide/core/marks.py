@@ -88,7 +88,7 @@ def minimum(model: str) -> int:
 def ranked(
     places: Sequence[Place], *, model: str, warm: int = 0, idle: float = 0.0, limit: int = LIMIT
 ) -> tuple[Place, ...]:
-    """The default (R218-R220): where edits end, ends of tools and system, the last milestone, before the newest message.
+    """The default (R218-R220): where edits end, ends of tools and system, the last milestone, before the newest one.
 
     The first of these is what the next batch of edits leaves as it is: kept alive by every request, it is read then,
     and only what follows is written anew.
