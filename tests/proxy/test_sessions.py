@@ -89,22 +89,23 @@ def test_the_clients_own_compaction_carries_the_edits_and_makes_none(system, tmp
     assert (after["edits"], after["sessions"]) == (before["edits"], before["sessions"])
 
 
-def test_titles_and_sub_agents_leave_the_conversation_as_it_was(worked):
-    upstream, running, agent = worked
-    helper = Agent("anthropic", running.port, upstream, lines=40, **ID)
-    helper.history = [{"role": "user", "content": "Find the parser."}]
-    title = {"model": "claude-haiku-5", "max_tokens": 50, "system": "Write a title.", "messages": agent.history[:1]}
-    assert agent.post(title)[0] == 200
-    walk(helper, running, 0, 2)
-    keeper = {**agent.request(), "system": "You keep notes.", "tools": agent.request()["tools"]}
-    assert agent.post(keeper)[0] == 200
-    agent.turn(21)
-    mains = [messages(one) for one in upstream.requests if one.parsed["system"] == agent.request()["system"]]
-    mains = [sent for sent in mains if "Go through the code" in sent[0]]
+def test_titles_and_sub_agents_leave_the_conversation_as_it_was(tmp_path):
+    def under(words, history, **more):
+        return {"model": "gpt-5", "messages": [{"role": "system", "content": words}, *history], **more}
 
-    assert mains[-1][: len(mains[-2])] == mains[-2]
-    assert len(sessions(running)) == 4
-    assert {one["project"] for one in sessions(running).values()} == {next(iter(sessions(running).values()))["project"]}
+    with working("openai_chat", tmp_path) as (upstream, running, agent):
+        last = upstream.requests[-1].parsed["messages"]
+        helper = Agent("openai_chat", running.port, upstream, lines=40, **ID)
+        helper.history = [{"role": "user", "content": "Find the parser."}]
+        assert agent.post(under("Write a title.", agent.history[:1]))[0] == 200
+        walk(helper, running, 0, 2)
+        assert agent.post(under("You keep notes.", agent.history, tools=agent.request()["tools"]))[0] == 200
+        agent.turn(31)
+        told = sessions(running)
+
+    assert upstream.requests[-1].parsed["messages"][: len(last)] == last
+    assert len(told) == 4
+    assert len({one["project"] for one in told.values()}) == 1
 
 
 def test_two_tenants_with_the_same_id_never_meet(tmp_path):
