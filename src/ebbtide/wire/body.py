@@ -232,7 +232,8 @@ def _lenient_float(digits: str) -> float:
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_lenient_int, parse_float=_lenient_float)
 
-_DECODE = _DECODER.raw_decode
+_DECODE = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_lenient_float).raw_decode
+"""For what is ordinary, with Python's own integers. What it refuses `_value` reads, or says why not."""
 _BETWEEN = re.compile(rf"[{_SPACE}]*,[{_SPACE}]*")
 
 Span = tuple[int, int]
