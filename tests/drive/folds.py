@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from drive.sessions import Clock, digest, unmarked
+from drive.sessions import EARLY, Clock, digest, unmarked
 from ebbtide.drive import Context, Ready
 from ebbtide.drive.replan import Difference, recheck, replan
+from ebbtide.policy import PRESETS
 from ebbtide.store import Reader
 from ebbtide.wire.validity import violations
 from upstream.check import refusals
@@ -78,7 +79,7 @@ class Heard:
 
 
 def context(**options: Any) -> Context:
-    return Context(**{"model": MODEL, "window": WINDOW, "clock": Clock(), **options})
+    return Context(**{"model": MODEL, "window": WINDOW, "clock": Clock(), "policy": EARLY, **options})
 
 
 def walk(ctx: Context, messages: list[Body], start: int = 1) -> Iterator[Ready]:
@@ -113,5 +114,5 @@ def sent(ready: Ready) -> str:
 def replanned(log: Reader) -> tuple[int, list[Difference]]:
     """How many plans could be made again from the log, and what came out otherwise."""
     records = log.read().records
-    made, found = replan(records)
+    made, found = replan(records, {**PRESETS, EARLY.name: EARLY})
     return made, [*found, *recheck(records)]

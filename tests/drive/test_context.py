@@ -8,7 +8,7 @@ import stat
 import pytest
 
 import ebbtide
-from drive.sessions import Clock, body, call, context, digest, loop, result, run, unmarked
+from drive.sessions import EARLY, Clock, body, call, context, digest, loop, result, run, unmarked
 from ebbtide.core.errors import BadRequest, StoreError, WontFit
 from ebbtide.drive.replan import recheck, replan
 from ebbtide.store import MemoryStore, open_store
@@ -191,7 +191,7 @@ class TestStore:
     def test_every_recorded_plan_can_be_made_again(self, tmp_path):
         run(context(store=tmp_path), LONG)
 
-        made, differences = replan(open_store(tmp_path).peek("default").read().records)
+        made, differences = replan(open_store(tmp_path).peek("default").read().records, {"early": EARLY})
 
         assert made >= 1
         assert differences == []
