@@ -202,7 +202,7 @@ async def test_a_summarizer_that_uses_the_wrapped_client_does_not_wait_for_itsel
     asked = []
 
     def said(body):
-        return "<summary>\n## Intent\n- Read the log.\n</summary>"
+        return "<summary>\n## Intent\n- The user wants the gauge of Brest minded.\n</summary>"
 
     with Upstream(said, window=WINDOW) as upstream:
 
@@ -223,6 +223,7 @@ async def test_a_summarizer_that_uses_the_wrapped_client_does_not_wait_for_itsel
 
     assert asked
     assert answer._ebbtide.edits
+    assert "wants the gauge of Brest minded" in upstream.requests[-1].raw.decode()
 
 
 # --- compressed answers -----------------------------------------------------------------------------------------------
