@@ -5,7 +5,9 @@ A unit of work is one file under all arms: what is known of its messages is foun
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -21,6 +23,10 @@ from ebbtide.replay.tape import tapes
 
 Told = Callable[[int, int], None]
 """Hears how many files are done, of how many."""
+
+
+_REACHED = 10.0
+"""Seconds in which a cluster's port must answer."""
 
 
 def _to_nobody(done: int, of: int) -> None:
@@ -91,7 +97,7 @@ def play(path: str | os.PathLike[str], terms: Terms, more: dict[str, Making] | N
     models: dict[str, None] = {}
     for tape in tapes(recording, str(path), model=terms.model):
         models |= dict.fromkeys(take.model for take in tape.takes)
-        used = uses(tape)
+        used = uses(tape) if makings else []
         ours, theirs = calibration(tape, terms.ttl)
         simulated, billed = simulated + ours, billed + theirs
         for name, making in makings.items():
@@ -138,7 +144,12 @@ def on_ray(paths: Sequence[Path], terms: Terms, address: str, *, told: Told = _t
         import ray  # noqa: PLC0415 - an extra, and half a second
     except ImportError as missing:
         raise BadRequest("a replay on Ray needs the extra: pip install 'ebbtide[ray]'") from missing
-    ray.init(address=None if address == "local" else address, include_dashboard=False, log_to_driver=False)
+    try:
+        _reach(address)
+        # "local" is Ray's own word for: start one here, whatever cluster the environment names.
+        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, RuntimeError, ValueError) as failed:
+        raise BadRequest(f"no Ray cluster answers at {address}: {failed}") from failed
     try:
         far = ray.remote(play)
         order = sorted(range(len(paths)), key=lambda n: -paths[n].stat().st_size)
@@ -153,6 +164,13 @@ def on_ray(paths: Sequence[Path], terms: Terms, address: str, *, told: Told = _t
     finally:
         ray.shutdown()
     return [results[n] for n in range(len(paths))]
+
+
+def _reach(address: str) -> None:
+    """Ray itself tries for minutes. `auto`, `local` and what is no host with a port are left to it."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=_REACHED).close()
 
 
 def totals(played: Iterable[Played]) -> dict[str, Score]:

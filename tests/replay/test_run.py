@@ -1,0 +1,102 @@
+"""Files in, scores out: the same on one process, on two and on Ray."""
+
+import csv
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.fronts.replay.rows import document
+from ebbtide.replay import Terms, files, on_ray, play, replay
+from ebbtide.replay.measures import calibrated
+from fronts.cli.terminal import recorded
+
+TERMS = Terms(arms=("raw", "default", "claude-code"), window=30_000)
+
+
+@pytest.fixture
+def sessions(tmp_path):
+    return [recorded(tmp_path / f"{n}.jsonl", steps=steps) for n, steps in enumerate((6, 24, 12))]
+
+
+def test_two_runs_give_the_same_to_the_last_digit(sessions):
+    first, second = (replay(sessions, TERMS, workers=1) for _ in range(2))
+
+    assert first == second
+    assert json.dumps(document(first, TERMS)) == json.dumps(document(second, TERMS))
+
+
+def test_two_processes_give_what_one_gives_in_the_order_of_the_paths(sessions):
+    heard = []
+    two = replay(sessions, TERMS, workers=2, told=lambda done, of: heard.append((done, of)))
+
+    assert two == replay(sessions, TERMS, workers=1)
+    assert [one.path for one in two] == list(map(str, sessions))
+    assert heard == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_ray_gives_what_one_process_gives(sessions):
+    """In a process of its own, which ends whatever Ray starts."""
+    program = (
+        "import sys; from pathlib import Path; from ebbtide.replay import Terms, on_ray, replay\n"
+        "terms = Terms(arms=('raw', 'default', 'claude-code'), window=30_000)\n"
+        "paths = [Path(one) for one in sys.argv[1:]]\n"
+        "print(on_ray(paths, terms, 'local') == replay(paths, terms, workers=1))\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *map(str, sessions)], capture_output=True, text=True, timeout=280, check=False
+    )
+
+    assert ran.stdout.strip().splitlines()[-1:] == ["True"], ran.stderr[-2000:]
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_a_cluster_that_does_not_answer_is_bad_input(sessions):
+    with pytest.raises(BadRequest, match=r"no Ray cluster answers at 127\.0\.0\.1:9"):
+        on_ray(sessions, TERMS, "127.0.0.1:9")
+
+
+def test_a_file_that_cannot_be_read_is_told_and_does_not_end_the_rest(sessions, tmp_path):
+    (tmp_path / "torn.jsonl").write_text("{")
+
+    good, bad = replay([sessions[0], tmp_path / "torn.jsonl"], TERMS, workers=1)
+
+    assert good.scores["raw"].calls == 6
+    assert bad.failed
+    assert not bad.scores
+
+
+def test_a_folder_means_the_sessions_in_it_by_name_and_each_once(sessions, tmp_path):
+    (tmp_path / "notes.md").write_text("not a session")
+    (tmp_path / "deep").mkdir()
+    deep = recorded(tmp_path / "deep" / "x.jsonl", steps=1)
+
+    assert files([tmp_path, sessions[0]]) == [*sessions, deep]
+    with pytest.raises(BadRequest, match="there is no file"):
+        files([tmp_path / "gone"])
+
+
+def test_a_model_of_ones_own_changes_prices_and_not_what_is_kept(sessions):
+    dear, cheap = (play(sessions[1], Terms(arms=("raw",), model=model)) for model in ("claude-opus-4-1", "gpt-5-mini"))
+
+    assert dear.models == ("claude-opus-4-1",)
+    assert dear.scores["raw"].bill > cheap.scores["raw"].bill > 0
+    assert cheap.scores["raw"].written == 0
+    assert dear.scores["raw"].used == cheap.scores["raw"].used
+
+
+@pytest.mark.data
+def test_claude_codes_recorded_requests_cost_what_they_were_billed_within_five_percent(data):
+    """All of them together. Single files differ by more, in both directions: see docs/reference/replay.md."""
+    with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
+        paths = [data / row["file"] for row in csv.DictReader(file) if row["format"] == "claude_code_jsonl"]
+
+    found = calibrated(replay(paths, Terms(arms=()), workers=1), "claude-code")
+
+    assert found.files == 48
+    assert found.holds, f"{found.drift:+.1%} of {found.billed:.2f}"

@@ -1,0 +1,248 @@
+"""Scores of conversations so small that the right answer is obvious."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.core.types import Usage
+from ebbtide.prices import rates
+from ebbtide.replay.arms import Engine, Untouched
+from ebbtide.replay.score import AGO, uses
+from replay.hand import MODEL, Sending, asking, first_becomes, growing, result, said, score, talk, tape, used, user
+
+PRICE = rates(MODEL)
+NEEDED = "the harbour_gauge reads\nthree metres"
+
+
+# --- which names count ------------------------------------------------------------------------------------------------
+
+
+def test_a_name_counts_if_it_was_last_seen_more_than_ten_calls_before():
+    assert uses(talk(NEEDED, "see harbour_gauge", between=AGO + 1))[-1] == {"harbour_gauge"}
+    assert uses(talk(NEEDED, "see harbour_gauge", between=AGO))[-1] == frozenset()
+
+
+def test_a_name_that_was_never_said_before_is_nothing_to_keep():
+    assert uses(talk("nothing", "see harbour_gauge", between=14))[-1] == frozenset()
+
+
+def test_a_name_seen_again_since_then_does_not_count():
+    small = [part for n in range(12) for part in (said(f"ok {n}"), user("harbour_gauge" if n == 8 else f"go {n}"))]
+
+    assert uses(growing(user(NEEDED), *small, said("see harbour_gauge")))[-1] == frozenset()
+
+
+def test_after_a_rewind_what_was_said_on_the_other_branch_was_not_seen():
+    """The user went back to the second message: what the branch in between told is not known there."""
+    start = [user(NEEDED)]
+    branch = [
+        part for n in range(14) for part in (said(f"ok {n}"), user(f"go tide_table {n}" if n == 0 else f"go {n}"))
+    ]
+    histories = [[*start, *branch[: 2 * n], said("ok")] for n in range(15)]
+    back = [*start, said("ok 0"), user("another way"), said("harbour_gauge and tide_table")]
+
+    assert uses(tape(*histories, back))[-1] == {"harbour_gauge"}
+
+
+# --- there or not -----------------------------------------------------------------------------------------------------
+
+
+def test_raw_has_everything():
+    found = score(talk(NEEDED, "see harbour_gauge"), Untouched(None))
+
+    assert (found.used, found.available, found.in_context) == (1, 1, 1)
+    assert (found.breaks, found.invalid, found.over, found.shrunk) == (0, 0, 0, 0)
+
+
+def test_what_an_arm_took_out_is_not_available():
+    found = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone]")))
+
+    assert (found.used, found.available, found.in_context) == (1, 0, 0)
+
+
+def test_an_index_that_names_it_makes_it_available_and_not_in_context():
+    found = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone; names: harbour_gauge]")))
+
+    assert (found.available, found.in_context) == (1, 0)
+
+
+def test_a_line_that_held_it_makes_it_in_context_also_inside_another_text():
+    found = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone]\n  the harbour_gauge reads\n...")))
+
+    assert (found.available, found.in_context) == (1, 1)
+
+
+def test_a_line_the_client_sends_later_is_counted_off_as_it_was_counted_on():
+    """An index line that the client itself sends afterwards: when the stub leaves, nothing is taken off twice."""
+    line = "names: harbour_gauge"
+
+    def change(messages):
+        if len(messages) < 5:
+            return messages
+        return [user(line if len(messages) < 9 else "[gone]"), *messages[1:]]
+
+    small = [part for n in range(14) for part in (said(f"ok {n}"), user(line if n == 2 else f"go {n}"))]
+    found = score(growing(user(NEEDED), *small, said("see harbour_gauge")), Sending(change))
+
+    assert (found.used, found.available, found.in_context) == (1, 1, 1)
+
+
+def test_the_users_messages_count_while_they_stand_word_for_word():
+    kept, lost = (score(talk(NEEDED, "done"), Sending(first_becomes(text))) for text in (NEEDED, NEEDED + "!"))
+
+    assert (kept.said, kept.verbatim) == (13, 13)
+    assert (lost.said, lost.verbatim) == (13, 12)
+
+
+def test_files_count_that_the_last_request_still_names_whole_or_by_two_parts():
+    work = growing(
+        user("go"),
+        used(1, "Edit", file_path="repo/src/gauge.py", old="a", new="b"),
+        result(1, "done"),
+        used(2, file_path="repo/src/tide.py"),
+        result(2, "tides"),
+        used(3, "Write", file_path="repo/src/failed.py", content="x"),
+        result(3, "no such folder", is_error=True),
+        said("done"),
+    )
+    notes = {"whole": "repo/src/gauge.py", "short": "see src/gauge.py and src/tide.py", "none": "gauge.py"}
+    found = {name: score(work, Sending(lambda messages, t=text: [user(t)])) for name, text in notes.items()}
+
+    assert {(one.changed, one.read_files) for one in found.values()} == {(1, 1)}
+    assert [(one.changed_named, one.read_named) for one in found.values()] == [(1, 0), (1, 1), (0, 0)]
+
+
+# --- getting it back --------------------------------------------------------------------------------------------------
+
+
+def test_recall_is_asked_for_each_missing_name_and_charged():
+    arm = Sending(first_becomes("[gone]"), found=lambda query: "... harbour_gauge ..." if "gauge" in query else "")
+    found = score(talk(NEEDED, "see harbour_gauge"), arm)
+
+    assert found.recoverable == 1
+    assert found.recalls == 1
+    assert found.recalled > 0
+    assert found.available == 0
+
+
+def test_a_query_of_the_request_has_only_the_newest_words_in_it():
+    arm = Sending(first_becomes("[gone]"), found=lambda query: "harbour_gauge" if query == "go 11\nok 11" else "")
+    found = score(talk(NEEDED, "see harbour_gauge"), arm)
+
+    assert found.by_request == 1
+    assert found.recoverable == 0
+
+
+def test_an_answer_is_searched_for_before_it_is_recorded():
+    """What the agent writes is no place where it could have found what it needed to write it."""
+    arm = Sending(first_becomes("[gone]"), found=lambda query: "")
+    score(talk(NEEDED, "see harbour_gauge"), arm)
+
+    assert {known for known, _ in arm.queries} == {12}
+
+
+def test_nothing_is_searched_where_recall_is_off():
+    arm = Sending(first_becomes("[gone]"), found=lambda query: "harbour_gauge")
+
+    assert score(talk(NEEDED, "see harbour_gauge"), arm, recalls=False).recoverable == 0
+    assert not arm.queries
+
+
+def test_the_engine_finds_what_left_and_not_its_own_echo():
+    work = growing(user(NEEDED), said("ok"))
+    engine = Engine(work, "default", 200_000)
+    engine.send(work.takes[0])
+
+    assert "harbour_gauge" in engine.found("harbour_gauge")
+    assert engine.found("nowhere_to_be_found") == ""
+    assert Engine(work, "default", 200_000, recall=False).found("harbour_gauge") is None
+
+
+# --- bills and sizes --------------------------------------------------------------------------------------------------
+
+
+def test_the_bill_is_the_providers_sum_over_all_calls():
+    work = talk(NEEDED, "done", between=3)
+    found = score(work, Untouched(None))
+    tokens = [2_000 + sum(work.sheet.tokens(one) for one in take.raw["messages"]) for take in work.takes]
+
+    steps = [tokens[0], *(now - before for before, now in pairwise(tokens))]
+    assert found.written == sum(steps)
+    assert found.read == sum(tokens[:-1])
+    assert found.bill == pytest.approx((found.read * PRICE.read + found.written * PRICE.write) / 1e6)
+    assert found.uncached == pytest.approx(sum(tokens) * PRICE.input / 1e6)
+    assert found.tokens == sum(tokens)
+    assert found.peak == tokens[-1]
+
+
+def test_what_an_arm_asks_a_model_is_billed_to_it_input_and_output():
+    work = growing(user("go"), said("ok"))
+    plain, dear = score(work, Untouched(None)), score(work, Sending(list, asked=(asking("sum it up", 500),)))
+    aside = 2_000 + work.sheet.tokens(user("sum it up"))
+
+    assert dear.asked == pytest.approx((aside * PRICE.write + 500 * PRICE.output) / 1e6)
+    # The question left the system prompt in the cache.
+    assert dear.bill - dear.asked == pytest.approx(plain.bill - 2_000 * (PRICE.write - PRICE.read) / 1e6)
+
+
+def test_a_request_that_a_provider_refuses_is_counted():
+    """A result without its call."""
+    work = growing(user("go"), used(1, file_path="a.py"), result(1, "text"), said("ok"))
+    found = score(work, Sending(lambda messages: [one for one in messages if one["role"] == "user"]))
+
+    assert found.invalid == 1
+    assert score(work, Untouched(None)).invalid == 0
+
+
+def test_space_freed_is_measured_against_what_would_have_been_sent():
+    work = talk("long " * 2_000, "done", between=3)
+
+    def change(messages):
+        return [stub, *messages[1:]] if len(messages) >= 5 else messages
+
+    stub = user("[gone]")
+    found = score(work, Sending(change))
+    assert (found.breaks, found.shrunk) == (1, 1)
+    assert found.freed == work.sheet.tokens(work.takes[0].raw["messages"][0]) - work.sheet.tokens(stub)
+
+
+def test_a_call_over_the_window_is_counted_and_one_that_an_engine_gave_up_on_too():
+    work = talk("word " * 30_000, "done", between=2)
+
+    assert score(work, Untouched(None), window=20_000).over == 3
+    # 1,000 tokens of it are for the reply.
+    assert score(work, Engine(work, "default", 1_010), window=10**9).over > 0
+
+
+_TALKS = st.lists(st.tuples(st.sampled_from(["a", "tide_table_1", "word " * 400, "harbour_gauge"]), st.integers(0, 400)), min_size=1, max_size=16)  # fmt: skip
+
+
+@given(_TALKS)
+def test_for_every_arm_the_bill_has_each_token_once_and_raw_keeps_all(steps):
+    messages = [
+        part for n, (text, _) in enumerate(steps) for part in (user(f"{text} {n}"), said(f"{text} harbour_gauge"))
+    ]
+    made = growing(*messages)
+    times = [sum(pause for _, pause in steps[: n + 1]) for n in range(len(steps))]
+    made = replace(made, takes=tuple(replace(take, at=float(at)) for take, at in zip(made.takes, times, strict=True)))
+
+    for arm in (Untouched(made), Sending(first_becomes("[gone]"))):
+        found = score(made, arm)
+        assert found.read + found.written + found.fresh == found.tokens
+    raw = score(made, Untouched(made))
+    assert (raw.available, raw.in_context) == (raw.used, raw.used)
+    assert raw.breaks == 0
+
+
+def test_the_provider_tells_an_arm_what_it_charged():
+    arm = Sending(list)
+    work = growing(user("go"), said("ok"), user("on"), said("yes"))
+    score(work, arm)
+
+    first, second = arm.known
+    assert isinstance(first, Usage)
+    assert second.cache_read == first.cache_write
+    assert first.output == work.sheet.tokens(said("ok"))
