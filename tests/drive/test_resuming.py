@@ -1,6 +1,7 @@
 """A session that goes on in another process knows what it knew, however much of its log it had to read for that."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 from drive.sessions import body, call, context, loop, result, run
@@ -53,6 +54,11 @@ def test_a_checkpoint_gives_back_the_very_state():
     # What comes after goes on from it alike.
     more = [*records[-4:], ebb("usage", turn=state.turns, model="claude-opus-4-5", estimated=800, input=900)]
     assert fold(again, more) == fold(state, more)
+
+
+def test_a_checkpoint_has_a_place_for_all_that_a_state_is_made_of():
+    """Edits follow from batches. A field that is added here belongs into `condensed` and `expanded` too."""
+    assert set(condensed(State())) >= {one.name for one in fields(State)} - {"edits"}
 
 
 def large(tmp_path):
