@@ -1,9 +1,9 @@
 """The search for the default's numbers, and what they give on the sessions that were not searched.
 
 `python benchmarks/search.py --data DIR` tries settings on the half of the recordings whose sha256 in the manifest is
-even, at random with a seed, beside the default as it is. `--report` plays the default on the other half, in several windows
-and with both lifetimes of a cache. Availability is bought with money: the table is sorted by bill, and those that
-another beats on both are left out.
+even, at random with a seed, beside the default as it is. `--report` plays the default on the other half, in several
+windows and with both lifetimes of a cache. Availability is bought with money: the table is sorted by bill, and those
+that another beats on both are left out.
 """
 
 from __future__ import annotations
