@@ -23,11 +23,24 @@ MAY = {
     "drive": {*_BELOW, "workspace"},
     "config": {*_BELOW, "workspace"},
     "example": set(),
+    "replay": {*_BELOW, "prices", "replay"},
     "prices": {"core"},
     "showing": {"core"},
     "fronts": {
-        *("core", "drive", "config", "policy", "formats", "store", "assembly", "workspace", "wire", "example", "fronts"),
-        *("prices", "showing"),
+        *(
+            "core",
+            "drive",
+            "config",
+            "policy",
+            "formats",
+            "store",
+            "assembly",
+            "workspace",
+            "wire",
+            "example",
+            "fronts",
+        ),
+        *("prices", "replay", "showing"),
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}
