@@ -10,9 +10,9 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.gauge import Readings
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
+from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call
 from ebbtide.fronts.cli import screen
-from ebbtide.fronts.cli.history import History, history_of
 from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled
 from ebbtide.fronts.cli.sources import STDIN, given, own_history
 from ebbtide.fronts.cli.stored import LAST, found, records_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
+from ebbtide.drive.history import Step
 from ebbtide.fronts.cli import amounts, screen
-from ebbtide.fronts.cli.history import Step
 from ebbtide.fronts.cli.phrases import covered_told, item_told
 from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
 from ebbtide.fronts.cli.sources import histories

@@ -10,8 +10,8 @@ from typing import TextIO
 from ebbtide import example
 from ebbtide.core.savings import Entry
 from ebbtide.core.types import Edit
+from ebbtide.drive.history import History, Step
 from ebbtide.fronts.cli import amounts, screen
-from ebbtide.fronts.cli.history import History, Step
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_store, add_wire, settled

@@ -11,10 +11,10 @@ from ebbtide import example
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.view import View
 from ebbtide.drive import Context, Ready, fit
+from ebbtide.drive.history import history_of
 from ebbtide.drive.projection import project
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
-from ebbtide.fronts.cli.history import history_of
 from ebbtide.fronts.cli.phrases import report_told
 from ebbtide.fronts.cli.rehearsal import fitted
 from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from ebbtide.core.books import Books, books
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.savings import Entry, Savings, Tariff, Tariffs, closed, relative
+from ebbtide.drive.history import History
 from ebbtide.fronts.cli import amounts
-from ebbtide.fronts.cli.history import History
 from ebbtide.prices import rates
 
 _MILLION = 1_000_000

@@ -10,8 +10,8 @@ from ebbtide.core.content import file_of, media_of
 from ebbtide.core.stub import parse
 from ebbtide.core.types import HARNESS, Edit, Item
 from ebbtide.drive import Report
+from ebbtide.drive.history import Step
 from ebbtide.fronts.cli import amounts
-from ebbtide.fronts.cli.history import Step
 
 _ABOUT = 60  # characters of a path or type that help to recognise it
 

@@ -9,8 +9,8 @@ import sys
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
+from ebbtide.drive.history import History
 from ebbtide.fronts.cli import amounts, screen
-from ebbtide.fronts.cli.history import History
 from ebbtide.fronts.cli.phrases import item_told, way_back
 from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
 from ebbtide.fronts.cli.sources import histories

@@ -14,9 +14,9 @@ import zlib
 from dataclasses import dataclass
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call, Recording, load
 from ebbtide.fronts.cli import amounts
-from ebbtide.fronts.cli.history import History, history_of
 from ebbtide.fronts.cli.rehearsal import fitted, rehearsed
 from ebbtide.fronts.cli.screen import say, watched
 from ebbtide.fronts.cli.settings import Settings

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ebbtide.core.redact import redact
 from ebbtide.core.savings import Entry, Line
 from ebbtide.core.types import Usage
-from ebbtide.fronts.cli.history import History, Step
+from ebbtide.drive.history import History, Step
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, even
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
+from ebbtide.drive.history import History, Step
 from ebbtide.fronts.cli import amounts, screen
-from ebbtide.fronts.cli.history import History, Step
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
 from ebbtide.fronts.cli.sources import histories
