@@ -3,10 +3,14 @@
 import csv
 import io
 import json
+import re
+import shlex
 import struct
+from pathlib import Path
 
 import pytest
 
+from ebbtide.fronts.replay.command import command_line
 from ebbtide.fronts.replay.roster import ABOUT, chosen
 from ebbtide.replay import NAMES, Score
 from ebbtide.replay.measures import MEASURES
@@ -195,3 +199,15 @@ def test_json_is_the_same_with_one_process_and_with_two(ebb, session, tmp_path):
 
     assert json.loads(one.out) == json.loads(two.out)
     assert one.out == two.out
+
+
+@pytest.mark.parametrize("page", ["how-to/replay.md", "help"])
+def test_the_commands_on_the_page_and_in_the_help_can_be_typed(page):
+    docs = Path(__file__).resolve().parents[3] / "docs"
+    text = command_line().epilog if page == "help" else (docs / page).read_text(encoding="utf-8")
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("ebb replay -") or " --p" in line]
+    typed = [shlex.split(re.split(r"\s{3,}|\s>", line)[0])[2:] for line in lines if line.startswith("ebb replay")]
+
+    assert len(typed) >= 3
+    for words in typed:
+        assert command_line().parse_args(words)

@@ -46,7 +46,7 @@ examples:
 
 
 def main(arguments: Sequence[str]) -> int:
-    args = _parser().parse_args(arguments)
+    args = command_line().parse_args(arguments)
     if args.list:
         print(listed())
         return 0
@@ -128,7 +128,7 @@ def _workers(text: str) -> int:
     return int(text)
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebb replay",
         description=dedent(_ABOUT),
