@@ -20,10 +20,11 @@ from pathlib import Path
 
 from ebbtide.core.engine import Levels
 from ebbtide.formats import load
-from ebbtide.passes import summarize
+from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import Policy
 from ebbtide.policy import default as ours
-from ebbtide.policy.default import clear_old, offload_large, offload_paste
+from ebbtide.policy.adjust import name_of
+from ebbtide.policy.default import offload_large, offload_paste
 from ebbtide.policy.levels import beside_reply
 from ebbtide.replay.arms import Engine, Untouched
 from ebbtide.replay.score import Score, Scoring, uses
@@ -55,13 +56,13 @@ def policy(settings: Mapping[str, float]) -> Policy:
         soft, hard = int(auto * settings["soft"]), int(usable * 0.95)
         return Levels(warning=low, soft=max(low, soft), auto=auto, hard=hard, blocking=usable, low=low)
 
-    cleared = partial(clear_old, telling=settings["telling"], most=int(settings["most"]))
+    cleared = partial(clear_results, telling=settings["telling"], telling_tokens=int(settings["most"]))
     folded = partial(summarize, ledger_tokens=int(settings["ledger"]), keep_tokens=int(settings["tail"]))
     return replace(
         ours,
         levels=levels,
         arrival=(partial(offload_large, limit=int(settings["large"])), offload_paste),
-        pressure=tuple(cleared if one is clear_old else one for one in ours.pressure),
+        pressure=tuple(cleared if name_of(one) == "clear_results" else one for one in ours.pressure),
         folds=(folded,),
     )
 

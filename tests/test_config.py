@@ -161,7 +161,7 @@ def test_a_number_of_a_pass_reaches_the_pass(home):
     policy = load(home, project="[passes.clear_results]\nkeep_results = 5\nonly = ['bash']").policy()
 
     (clear,) = [one for one in policy.pressure if name_of(one) == "clear_results"]
-    assert clear.keywords == {"keep_results": 5, "only": frozenset({"bash"})}
+    assert clear.keywords == {"telling": 0.4, "keep_results": 5, "only": frozenset({"bash"})}
     assert len(policy.pressure) == len(default.pressure)
     assert policy.last_resort == default.last_resort
 

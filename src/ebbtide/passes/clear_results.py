@@ -26,7 +26,7 @@ def clear_results(
     only: frozenset[str] | None = None,
     never: frozenset[str] = PROTECTED,
     telling: float = 0.0,  # share of a result that may stay, as its most telling lines
-    telling_tokens: int = 400,  # the same in tokens, at most
+    telling_tokens: int = 1_200,  # the same in tokens, at most; in a window below 192k less
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
@@ -38,7 +38,7 @@ def clear_results(
         if told is None:
             yield leaving.result(entry, stub, "old result")
             continue
-        most = min(telling_tokens, int(telling * entry.tokens))
+        most = min(telling_tokens, situation.budget.window // 160, int(telling * entry.tokens))
         yield leaving.result(entry, stub, "old result", preview=partial(_shown, told, most))
 
 

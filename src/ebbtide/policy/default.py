@@ -31,8 +31,6 @@ _LARGE = 12_500
 """Tokens of a result that goes to disk at once: 50,000 characters, the seeds' most cited limit (D5)."""
 _TELLING = 0.4
 """Share of an old result that may stay as its most telling lines."""
-_MOST_TELLING = 1_200
-"""The same in tokens, in a window of 200k; in a smaller one less."""
 _TIDY = 100_000
 """Tokens to go down to at the most, however large the window: what is not needed costs its price on every call."""
 
@@ -52,14 +50,6 @@ def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> I
     # What else the request says is not looked at: the work of a turn is bounded by what is new.
     preview = Telling().after(essence(head), min(600, window // 100))
     yield from offload_results(view, situation, limit=limit, unit="tokens", preview=preview)
-
-
-def clear_old(
-    view: View, situation: Situation, *, telling: float = _TELLING, most: int = _MOST_TELLING
-) -> Iterable[Edit | Ask]:
-    """Old results leave, but for their most telling lines."""
-    most = min(most, situation.budget.window // 160)
-    yield from clear_results(view, situation, telling=telling, telling_tokens=most)
 
 
 def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
@@ -91,7 +81,7 @@ default = Policy(
     arrival=(offload_large, offload_paste),
     pressure=(
         snip_results,
-        clear_old,
+        partial(clear_results, telling=_TELLING),
         clear_media,
         partial(drop_calls, min_tokens=500),
         strip_thinking,

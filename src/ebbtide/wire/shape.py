@@ -37,6 +37,8 @@ _INJECTED_TAGS = {
     "task-notification": "hook",
     "memory": "memory",
     "nested-memory": "memory",
+    "project-instructions": "memory",
+    "hook-output": "hook",
     "conversation_history_summary": "reminder",
 }
 """Tags that harnesses put around what they add to a user message. Matching one only lowers trust."""
