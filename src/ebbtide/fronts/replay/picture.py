@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D00")
 _SHAPES = "osD^vP"
+_DASHES = {"X": "--", "*": "-", "o": "-"}
+"""Of lines, by the shape of the mark: who shares a colour with another has a line of another kind."""
 _PLAIN = {"raw": "#555555", "recorded": "#111111"}
 _KINDS = (".png", ".svg", ".pdf")
 _INK, _FAINT = "#222222", "#DDDDDD"
@@ -210,7 +212,7 @@ def _windows(axes: Axes, points: Mapping[str, tuple[Point, ...]], looks: Mapping
         axes.plot(
             [point.call + 1 for point in line], [point.tokens for point in line], color=look.colour,
             linewidth=2.4 if look.bold else 1.1, alpha=1.0 if look.bold or name in _PLAIN else 0.85,
-            linestyle="--" if name == "raw" else "-", zorder=4 if look.bold else 2,
+            linestyle=_DASHES.get(look.shape, "-."), zorder=4 if look.bold else 2,
         )  # fmt: skip
         ends.append((float(line[-1].tokens), name))
     top = max((point.tokens for line in points.values() for point in line), default=0)

@@ -95,7 +95,7 @@ def _note(text: str) -> Text:
 
 
 def _best(measure: Measure, scores: Mapping[str, Score]) -> set[str]:
-    """Who is best, as far as it is shown. `raw` keeps all and pays all: it is no rival. Nobody, where all are alike."""
+    """Who is best, as far as it is shown. `raw` keeps all and pays all: it is no rival. Nobody, where most are."""
     raw = scores.get("raw") or Score()
     values = {name: measure.of(score, raw) for name, score in scores.items() if name != "raw"}
     known = {name: value for name, value in values.items() if value is not None}
@@ -103,7 +103,7 @@ def _best(measure: Measure, scores: Mapping[str, Score]) -> set[str]:
         return set()
     top = _amount(measure, (min if measure.better == "low" else max)(known.values()))
     first = {name for name, value in known.items() if _amount(measure, value) == top}
-    return set() if len(first) == len(known) else first
+    return set() if 2 * len(first) > len(known) else first
 
 
 def _amount(measure: Measure, value: float | None) -> str:
