@@ -99,7 +99,10 @@ async def anthropic_astream(client, talk):
 
 # --- OpenAI Chat ------------------------------------------------------------------------------------------------------
 
-FUNCTION = {"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {}}}}
+# Some versions stream only tools that are strict.
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+SCHEMA["additionalProperties"] = False
+FUNCTION = {"type": "function", "function": {"name": "read", "parameters": SCHEMA, "strict": True}}
 USAGE = {"include_usage": True}
 
 

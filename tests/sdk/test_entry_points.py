@@ -37,7 +37,6 @@ def history(wire: str):
 
 MESSAGES = {"model": "claude-sonnet-5", "max_tokens": 500, "system": SYSTEM, "tools": [TOOL]}
 MESSAGES["messages"] = history("anthropic")
-STRICT = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}, "strict": True}}
 CHAT = {"model": MODELS["chat"], "messages": history("chat"), "tools": [FUNCTION]}
 RESPONSES = {"model": MODELS["responses"], "input": history("responses"), "tools": [READ], "store": False}
 
@@ -67,7 +66,7 @@ SYNC = {
     "chat create": lambda c: c.chat.completions.create(**CHAT),
     "chat events": lambda c: list(c.chat.completions.create(**CHAT, stream=True)),
     "chat stream": lambda c: helped(c.chat.completions.stream(**CHAT), lambda s: s.get_final_completion()),
-    "chat parse": lambda c: c.chat.completions.parse(**{**CHAT, "tools": [STRICT]}),
+    "chat parse": lambda c: c.chat.completions.parse(**CHAT),
     "chat raw": lambda c: c.chat.completions.with_raw_response.create(**CHAT).parse(),
     "chat raw events": lambda c: list(c.chat.completions.with_raw_response.create(**CHAT, stream=True).parse()),
     "chat streamed": lambda c: streamed_answer(c.chat.completions.with_streaming_response.create(**CHAT)),
