@@ -42,7 +42,7 @@ GRID: Mapping[str, tuple[float, ...]] = {
     "tail": (4_000, 8_000, 16_000),
 }
 CHOSEN = {
-    "auto": 0.9, "soft": 0.944, "low": 0.55, "tidy": 100_000, "telling": 0.4, "most": 1_200, "large": 12_500,
+    "auto": 0.8, "soft": 0.95, "low": 0.45, "tidy": 100_000, "telling": 0.4, "most": 1_200, "large": 12_500,
     "ledger": 14_000, "tail": 8_000,
 }  # fmt: skip
 WINDOWS = (32_000, 64_000, 128_000, 200_000, 1_000_000)

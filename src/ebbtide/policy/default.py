@@ -63,11 +63,11 @@ def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
 def levels(window: int, output: int) -> Levels:
     """Act late and go far down: each batch costs the cached prefix. Where that is lost anyway, go down at once."""
     usable = beside_reply(window, output)
-    low = min(int(usable * 0.55), _TIDY)
+    low = min(int(usable * 0.45), _TIDY)
     return Levels(
         warning=low,
-        soft=int(usable * 0.85),
-        auto=int(usable * 0.90),
+        soft=int(usable * 0.76),
+        auto=int(usable * 0.80),
         hard=int(usable * 0.95),
         blocking=usable,
         low=low,

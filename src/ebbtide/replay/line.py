@@ -40,6 +40,11 @@ class Line:
         extends = len(self.chain) > count and self.chain[count] == keys_before
         return gone, came, extends
 
+    def weigh(self, tokens: int) -> None:
+        """The whole takes so many: what the messages do not explain stands with the system prompt."""
+        more = max(-self.tokens[0], tokens - self.tokens[-1])
+        self.tokens = [one + more for one in self.tokens]
+
     def prefix(self, marks: Sequence[int] = ()) -> Prefix:
         return Prefix(chain=self.chain, tokens=self.tokens, blocks=self.blocks, marks=marks)
 

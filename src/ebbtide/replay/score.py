@@ -215,12 +215,16 @@ class Scoring:
 def calibration(tape: Tape, ttl: float) -> tuple[float, float]:
     """The recorded requests as we bill them, and as they were billed: dollars at equal prices, calls with a bill.
 
-    The provider keeps prefixes for as long as the client asked it to then; `ttl` where that was not recorded.
+    The provider keeps prefixes for as long as the client asked it to then; `ttl` where that was not recorded. What a
+    client sends again after a compaction (files, notes) is not in its log: there, as at the start, the bill tells how
+    much a request has besides its messages.
     """
     line, provider = Line(tape.sheet), Provider(model=tape.takes[0].model, ttl=ttl)
     ours = theirs = 0.0
-    for take in tape.takes:
+    for n, take in enumerate(tape.takes):
         line.take(messages_of(tape.wire, take.recorded))
+        if take.billed is not None and (take.compacted or not n):
+            line.weigh(sum(take.billed))
         # A call that read all there was wrote nothing, and so says nothing about how long.
         provider.ttl = take.kept or provider.ttl
         usage = provider.send(line.prefix(), take.at)
