@@ -38,7 +38,9 @@ def said(wire, *texts, calls=()):
 
 def results(wire, *calls):
     if wire == "anthropic":
-        return [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "x"} for id in calls]}]
+        return [
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "x"} for id in calls]}
+        ]
     if wire == "openai_chat":
         return [{"role": "tool", "tool_call_id": id, "content": "x"} for id in calls]
     return [{"type": "function_call_output", "call_id": id, "output": "x"} for id in calls]

@@ -178,6 +178,12 @@ def _plan(state: State, record: Mapping[str, object]) -> State:
     )
 
 
+def _insert(state: State, record: Mapping[str, object]) -> State:
+    """What was put in between two plans: no pass made it, and no plan can be asked to make it again."""
+    batch = batch_from(record)
+    return replace(state, batches=(*state.batches, batch), edits=(*state.edits, *batch.edits))
+
+
 def batch_from(record: Mapping[str, object]) -> Batch:
     edits = tuple(edit_from(one) for one in _list(record, "edits"))
     return Batch(id=_str(record, "id"), edits=edits, at=_float(record, "at"), turn=_int(record, "turn"), record=record)
@@ -298,6 +304,7 @@ def _cleared(state: State, record: Mapping[str, object]) -> State:
 
 _STEPS = {
     "plan": _plan,
+    "insert": _insert,
     "undo": _undo,
     "redo": _redo,
     "answer": _answer,

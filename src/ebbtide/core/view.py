@@ -31,7 +31,7 @@ class View:
     owner: Mapping[str, Edit] = field(default_factory=dict)
     """From the id of an entry that an edit put there to that edit."""
     dormant: frozenset[str] = frozenset()
-    """Ids that edits not holding now wait for."""
+    """Ids that edits not holding now wait for, and of calls that are put in: where they come, all is folded anew."""
     grew: tuple[tuple[Item, ...], int] = field(default=((), 0), repr=False, compare=False)
     """The entries of the view that this one grew from, and how many of them, from the first on, it has too."""
 
@@ -49,7 +49,10 @@ class View:
             entries=entries,
             tokens=_sum(entries),
             owner=owner,
-            dormant=frozenset(id for edit in dormant for id in (edit.first, edit.last, edit.after, edit.head) if id),
+            dormant=frozenset(
+                [id for edit in dormant for id in (edit.first, edit.last, edit.after, edit.head) if id]
+                + [item.call_id for edit in edits if edit.after for item in edit.put if item.call_id]
+            ),
         )
 
     def extend(self, items: Sequence[Item]) -> View:
@@ -84,7 +87,8 @@ class View:
                 return False
             if [item.id for item in tail] != [item.id for item in new[: len(tail)]]:
                 return False
-        return not self.dormant or not any(item.id in self.dormant for item in new[len(tail) :])
+        dormant = self.dormant
+        return not dormant or not any(item.id in dormant or item.call_id in dormant for item in new[len(tail) :])
 
     def apply(self, edits: Iterable[Edit]) -> View:
         """The view with more edits recorded."""
@@ -317,8 +321,11 @@ def _place(items: Sequence[Item], edits: Sequence[Edit]) -> tuple[Placed, dict[i
             used[lo : hi + 1] = b"\1" * (hi + 1 - lo)
             placed[lo] = (hi, edit)
     inserted: dict[int, list[Edit]] = {}
-    for edit, span in ranges:
-        if span is not None and edit.after and not used[span[0]]:
+    inserting = [(edit, span) for edit, span in ranges if span is not None and edit.after]
+    calls = {item.call_id for item in items if item.kind == "call"} if inserting else set[str]()
+    for edit, span in inserting:
+        # It leaves with the item it follows, and where a client has it already it is not made twice.
+        if not used[span[0]] and not any(one.kind == "call" and one.call_id in calls for one in edit.put):
             inserted.setdefault(span[0], []).append(edit)
     return placed, inserted, dormant
 

@@ -17,12 +17,14 @@ from ebbtide.core.journal import ebb
 from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
+from ebbtide.drive.accounts import own_marks
 from ebbtide.drive.answering import answer
 from ebbtide.drive.asking import Asking, Compacted
 from ebbtide.drive.compaction import Compaction, Hooks
 from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
 from ebbtide.drive.effects import Steps, adrive, drive
 from ebbtide.drive.folding import Manual
+from ebbtide.drive.inserting import Recalled, Within, anchor, insert_record, insertion
 from ebbtide.drive.recalling import Hit, Page, Recall
 from ebbtide.drive.report import Listener, Prepared, Report
 from ebbtide.drive.restoring import Source, restore
@@ -210,6 +212,29 @@ class Context:
     def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
         """What to return to the model that called one of them: bounded, with its source, quoted as data."""
         return answer(self._recall, name, arguments)
+
+    def recall_here(self, name: str, arguments: Mapping[str, object] | str) -> str:
+        """The same, out of what the last request's own history holds: other branches of the session are not told."""
+        view = self._session._view
+        if view is None:
+            raise BadRequest("recall_here() comes after prepare()")
+        return Within(recall=self._recall, view=view).answer(name, arguments)
+
+    def insert_recalled(self, recalled: Sequence[Recalled], shown: Sequence[Any] = (), said: str = "") -> Edit:
+        """Calls of the recall tools and their answers, for every request from now on: the client has neither.
+
+        `shown` is what it was shown of the model's answer to the last request, as messages: they stand behind it.
+        """
+        session = self._session
+        if session._last is None:
+            raise BadRequest("insert_recalled() comes after prepare()")
+        request = session._last[1].request
+        taken = {item.call_id for item in request.items}
+        at = anchor(session._reader, request, shown)
+        edit = insertion(recalled, said, at, taken, session.policy.estimator.block)
+        session._ours |= own_marks(request.wire, (edit,))
+        self._note(insert_record(edit, session.state, self._clock()))
+        return edit
 
     def pin(self, *handles: str) -> None:
         """These items of the last request stay, whatever folds: by id, or by the handle that `recall` gives."""

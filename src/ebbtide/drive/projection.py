@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,8 +124,8 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     around = (request.model, request.system, request.tools)
     accepted = len(made.written) if made.around == around else 0
     groups = [group for _, group in grouped(view.entries[len(made.entries) :])]
-    if view.edited and request.wire.name in _ALTERNATING:
-        groups = _joined(groups)
+    if view.edited and request.wire.name in _MEETING:
+        groups = _joined(groups, _MEETING[request.wire.name])
     written = [write_group(request, view, group) for group in groups]
     known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
     tree: Mapping[str, Any] = request.body.tree
@@ -144,8 +144,8 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     return made
 
 
-_ARRIVING = frozenset({"offload_results", "offload_input", "limit_output", "truncate_results"})
-"""Passes that change what was never sent: where they did, old and new have not met yet."""
+_ARRIVING = frozenset({"offload_results", "offload_input", "limit_output", "truncate_results", "recall"})
+"""Who changes what was never sent: where they did, old and new have not met yet."""
 
 
 def _still(made: Projection, last: Projection | None) -> int:
@@ -160,11 +160,25 @@ def _is_settled(view: View, entry: Item) -> bool:
     return owner is not None and owner.by not in _ARRIVING
 
 
-_ALTERNATING = frozenset({"anthropic"})
-"""Wires on which two messages of one side may not stand side by side (A5)."""
+def _emptied_between(last: Sequence[Item], group: Sequence[Item]) -> bool:
+    return group[0].message > last[-1].message + 1
 
 
-def _joined(groups: Sequence[list[Item]]) -> list[list[Item]]:
+def _called_on(last: Sequence[Item], group: Sequence[Item]) -> bool:
+    """A call that was put in belongs to what the model said before it."""
+    return group[0].kind == "call" and group[0].message < 0 <= last[-1].message
+
+
+_MEETING: Mapping[str, Sequence[Callable[[Sequence[Item], Sequence[Item]], bool]]] = {
+    # Two messages of one side may not stand side by side (A5).
+    "anthropic": (_emptied_between, _called_on),
+    "openai_chat": (_called_on,),
+}
+
+
+def _joined(
+    groups: Sequence[list[Item]], meeting: Sequence[Callable[[Sequence[Item], Sequence[Item]], bool]]
+) -> list[list[Item]]:
     """Where an edit emptied the message between two of one side, they are one: the hardener would join them each turn.
 
     Neighbours that came as such are its business, and it says so.
@@ -172,7 +186,7 @@ def _joined(groups: Sequence[list[Item]]) -> list[list[Item]]:
     joined: list[list[Item]] = []
     for group in groups:
         last = joined[-1] if joined else None
-        if last and _side(last) == _side(group) != "system" and group[0].message > last[-1].message + 1:
+        if last and _side(last) == _side(group) != "system" and any(meet(last, group) for meet in meeting):
             last += group
         else:
             joined.append(group)

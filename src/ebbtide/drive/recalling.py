@@ -97,8 +97,10 @@ class Recall:
         at = os.path.join(self.store.tree.root, NAME) if isinstance(self.store, DirectoryStore) else ""
         self._index = Index(at, self.meaning)
 
-    def search(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
-        """The best places first, in this session or in all of its project."""
+    def search(
+        self, query: str, *, limit: int = HITS, across: bool = False, within: Callable[[Entry], bool] | None = None
+    ) -> tuple[Hit, ...]:
+        """The best places first, in this session or in all of its project; `within` tells which of them count."""
         if not 1 <= limit <= MOST_HITS:
             raise BadRequest(f"limit must be from 1 to {MOST_HITS}, not {limit}")
         wanted = read_query(query)
@@ -112,12 +114,17 @@ class Recall:
             for log in logs.values():
                 _catch_up(index, self.project, log)
             session = "" if across else self.log.session
-            found = index.search(wanted, project=self.project, session=session, limit=limit)
-            return [self._hit(index, logs[one.session], one, wanted) for one in found]
+            most = limit if within is None else MOST_HITS
+            found = index.search(wanted, project=self.project, session=session, limit=most)
+            chosen = [one for one in found if within is None or within(one.entry)]
+            return [self._hit(index, logs[one.session], one, wanted) for one in chosen[:limit]]
 
         return tuple(self._trying(look))
 
-    def read(self, handle: str, start: int = 0, end: int | None = None, *, session: str = "") -> Page:
+    def read(
+        self, handle: str, start: int = 0, end: int | None = None, *, session: str = "",
+        within: Callable[[Entry], bool] | None = None,
+    ) -> Page:  # fmt: skip
         """The exact text from `start` to `end`, in characters; a page of it where no end is given.
 
         `session` is for a hit of another session of the project. Without it only what this one recorded is read.
@@ -130,6 +137,8 @@ class Recall:
                 self._recorded[name] = Recorded(self._logs(across=bool(session)).get(name) or self._missing(name))
             # The ledger writes a handle as `#1a2b3c4d`.
             entry = self._recorded[name].get(handle.strip().removeprefix("#"))
+        if within is not None and not within(entry):
+            raise BadRequest(f"{handle[:80]!r} is not a handle of this conversation")
         total = len(entry.text)
         until = min(total, start + PAGE if end is None else end)
         return Page(

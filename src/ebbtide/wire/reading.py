@@ -218,10 +218,10 @@ def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any
     """Entries that stand together in one message."""
     message = group[0].message
     original = request.original(message)
+    if original is None or _touched(view, group):
+        return request.wire.compose(original, group)
     whole = len(group) == request.blocks_in(message) and group[-1].message == message
-    if original is not None and whole and not _touched(view, group):
-        return [original]
-    return request.wire.compose(original, group)
+    return [original] if whole else request.wire.compose(original, group)
 
 
 def _touched(view: View, group: Sequence[Item]) -> bool:

@@ -1,0 +1,105 @@
+"""Recall behind a client's back: a call and its answer stand in every later request, and the client has neither.
+
+They follow the last thing that the client did see, as one insertion: together they stay, leave, and are undone. What is
+recalled for a request is what that request's own history holds, whatever else the session recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from ebbtide.core.journal import State, ebb, edit_to
+from ebbtide.core.shelf import digest
+from ebbtide.core.types import QUOTED, Edit, Item, Kind, Role
+from ebbtide.core.view import View
+from ebbtide.drive.answering import answer
+from ebbtide.drive.recalling import Hit, Page, Recall
+from ebbtide.store import Record
+from ebbtide.store.search_tables import Entry
+from ebbtide.wire.reading import Reader, Request
+
+BY = "recall"
+_UNIQUE = 12
+"""Characters of a call's id that is one. Some local servers count from `call_0` in every answer."""
+
+
+class Recalled(NamedTuple):
+    """A call of a recall tool, and what it was told."""
+
+    id: str
+    name: str
+    arguments: str
+    """As JSON."""
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """One request's view, as the bound of what its model may recall."""
+
+    recall: Recall
+    view: View
+
+    def answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
+        return answer(_Bounded(self.recall, _holding(self.view)), name, arguments)
+
+
+class _Bounded(NamedTuple):
+    recall: Recall
+    within: Callable[[Entry], bool]
+
+    def search(self, query: str) -> tuple[Hit, ...]:
+        return self.recall.search(query, within=self.within)
+
+    def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
+        return self.recall.read(handle, start, end, within=self.within)
+
+
+def _holding(view: View) -> Callable[[Entry], bool]:
+    """Whether an entry is an item of this view, says what one says, or is what one of its edits put aside."""
+    names = {item.id.rpartition("-")[0] for item in view.items}
+    names |= {blob.name for edit in view.held for blob in edit.blobs}
+    texts = {digest(item.text) for item in view.items if item.text}
+    return lambda entry: entry.handle in names or (bool(entry.text) and digest(entry.text) in texts)
+
+
+def insertion(
+    recalled: Sequence[Recalled], said: str, after: str, taken: Collection[str], count: Callable[[Kind, str], int]
+) -> Edit:
+    """`said` are words of the same answer that the client got in another place, on wires that cannot part them."""
+    names = [_named(one, after, taken) for one in recalled]
+    put = [_item("text", said, count)] if said else []
+    put += [_item("call", one.arguments, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
+    put += [_item("result", one.result, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
+    tokens = sum(item.tokens for item in put)
+    return Edit(by=BY, after=after, put=tuple(put), reason="recalled behind the client's back", saved=-tokens)
+
+
+def _named(one: Recalled, after: str, taken: Collection[str]) -> str:
+    if len(one.id) >= _UNIQUE and one.id not in taken:
+        return one.id
+    told = "\0".join((one.id, after, one.arguments)).encode("utf-8", "surrogatepass")
+    return f"ebb_{blake2b(told, digest_size=8).hexdigest()}"
+
+
+def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = "", call_id: str = "") -> Item:
+    role: Role = "tool" if kind == "result" else "assistant"
+    tokens = count(kind, text)
+    return Item(
+        id="", message=-1, role=role, kind=kind, text=text, tokens=tokens, name=name, call_id=call_id, tier=QUOTED
+    )
+
+
+def anchor(reader: Reader, request: Request, shown: Sequence[Any]) -> str:
+    """The last item of this request once it goes on with what the client was shown."""
+    ids = [id for message in shown for id in reader.ids(request.wire, message)]
+    return ids[-1] if ids else request.items[-1].id if request.items else ""
+
+
+def insert_record(edit: Edit, state: State, now: float) -> Record:
+    turn = state.turns
+    before = sum(1 for batch in state.batches if batch.id.startswith(f"i{turn}."))
+    return ebb("insert", id=f"i{turn}.{before}", at=now, turn=turn, edits=[edit_to(edit)])
