@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _never_choke()
     try:
-        return _run(arguments)
+        # Other fronts do not know it, and it may stand anywhere.
+        return _run([one for one in arguments if one != "--traceback"])
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
