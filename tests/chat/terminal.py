@@ -56,7 +56,17 @@ class Terminal:
         line = f"exec 2>&1; {shlex.join([*program, *arguments])}; echo LEFT $?; sleep 600"
         size = ("-x", str(WIDE), "-y", str(HIGH))
         self.__exit__()
-        self._tmux("set-option", "-g", "history-limit", "50000", ";", "new-session", "-d", *size, "-c", str(cwd), line)
+        self._begin("set-option", "-g", "history-limit", "50000", ";", "new-session", "-d", *size, "-c", str(cwd), line)
+
+    def _begin(self, *words: str) -> None:
+        """A server that was told to leave may still be on its way out, and then it takes no session."""
+        for _ in range(50):
+            try:
+                self._tmux(*words)
+                return
+            except subprocess.CalledProcessError:
+                time.sleep(0.1)
+        self._tmux(*words)
 
     def type(self, text: str) -> None:
         self._tmux("send-keys", "-l", text)

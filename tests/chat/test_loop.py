@@ -222,8 +222,8 @@ def test_a_small_window_folds_by_itself_and_asks_the_model_for_the_summary(tmp_p
         n = next(steps)
         return [Say(f"Step {n}."), Use("read", {"path": "big.txt"})] if n < 30 else "Done."
 
-    with Upstream(script, window=24_000) as upstream:
-        stage = Stage(tmp_path, upstream, window=24_000)
+    with Upstream(script, window=16_000) as upstream:
+        stage = Stage(tmp_path, upstream, window=16_000)
         chat = stage.chat()
         assert final_words(chat.agent.turn("Read it thirty times.")) == "Done."
 
