@@ -1,6 +1,7 @@
 """What the page is told is what the log says."""
 
 import asyncio
+import gzip
 import json
 
 import pytest
@@ -241,3 +242,30 @@ async def test_a_session_that_grows_is_followed(tmp_path):
     assert first["calls"] == 2
     assert then["calls"] == 3
     assert len(calls["tokens"]) == 3
+
+
+async def test_two_policies_are_compared_on_the_same_calls(root):
+    async with page(library(root)) as ask:
+        key = await key_of(ask)
+        found = await ask.get(f"session/{key}/compare", policies="default,raw")
+        refused = await ask.status("GET", f"/api/session/{key}/compare", params={"policies": "default,nope"})
+
+    ours, raw = found["arms"]
+    assert found["calls"] == len(ours["series"]) == len(raw["series"]) == 25
+    assert ours["peak"] <= found["window"] < raw["peak"]
+    assert ours["cost"] < raw["cost"]
+    assert refused == 400
+
+
+async def test_a_recorded_file_that_grows_is_played_again_for_whoever_looks(root, tmp_path):
+    """Under every setting that is open, not only for the first to ask."""
+    rows = gzip.decompress(example.path().read_bytes()).splitlines(keepends=True)
+    file = tmp_path / "session.jsonl"
+    file.write_bytes(b"".join(rows[:40]))
+    async with page(library(root, str(file))) as ask:
+        key = next(one["key"] for one in (await ask.get("sessions"))["sessions"] if not one["stored"])
+        before = [(await ask.get(f"session/{key}", policy=name))["calls"] for name in ("default", "opencode")]
+        file.write_bytes(b"".join(rows[:60]))
+        after = [(await ask.get(f"session/{key}", policy=name))["calls"] for name in ("default", "opencode")]
+
+    assert before[0] == before[1] < after[0] == after[1]

@@ -15,6 +15,7 @@ export interface Sessions {
   version: string;
   allow_undo: boolean;
   policies: string[];
+  arms: string[];
   setting: { policy: string; window: number };
   total: number;
   sessions: Listed[];
@@ -229,15 +230,17 @@ export interface TextPage {
 
 export interface Scored {
   policy: string;
-  cost: number | null;
+  cost: number;
   tokens: number;
   peak: number;
   breaks: number;
-  edits: number;
+  /** Calls above the window. */
+  over: number;
   hit_rate: number;
-  retention: number | null;
+  /** Of the names that were used again: those still in the request, and those and what recall finds. */
+  kept: number | null;
+  reachable: number | null;
   series: number[];
-  note: string;
 }
 
 export interface Comparison {

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { ask, type Comparison, type Summary } from "./api";
-import { dollars, percent, short, whole } from "./format";
+import { dollars, percent, whole } from "./format";
 import { worded } from "./hooks";
 import { type Source, Trouble } from "./item";
 import { t } from "./words";
@@ -11,7 +11,6 @@ interface Props {
   source: Source;
   about: Summary;
   policies: string[];
-  theme: string;
 }
 
 export function CompareView({ source, about, policies }: Props) {
@@ -54,47 +53,51 @@ export function CompareView({ source, about, policies }: Props) {
 }
 
 function Result({ found }: { found: Comparison }) {
-  const best = Math.min(...found.arms.map((arm) => arm.cost ?? arm.tokens));
+  const best = Math.min(...found.arms.map((arm) => arm.cost));
+  const most = Math.max(found.window, ...found.arms.map((arm) => arm.peak));
   return (
     <div class="arms">
       {found.arms.map((arm) => (
-        <div key={arm.policy} class={(arm.cost ?? arm.tokens) === best ? "card arm best" : "card arm"}>
+        <div key={arm.policy} class={arm.cost === best ? "card arm best" : "card arm"}>
           <h3>{arm.policy}</h3>
-          <p class="bill">{arm.cost === null ? short(arm.tokens) : dollars(arm.cost)}</p>
-          <Spark series={arm.series} top={found.window} />
+          <p class="sum">
+            {dollars(arm.cost)} {arm.cost > best && <small>+{percent(arm.cost / best - 1)}</small>}
+          </p>
+          <Spark series={arm.series} window={found.window} most={most} />
           <dl>
-            <dt>{t("total")}</dt>
-            <dd>{whole(arm.tokens)}</dd>
-            <dt>{t("peak")}</dt>
-            <dd>{whole(arm.peak)}</dd>
-            <dt>{t("hitRate")}</dt>
-            <dd>{percent(arm.hit_rate)}</dd>
-            <dt>{t("breaksSeen")}</dt>
-            <dd>{arm.breaks}</dd>
-            <dt>{t("editsMade")}</dt>
-            <dd>{arm.edits}</dd>
-            {arm.retention !== null && (
-              <>
-                <dt>{t("retention")}</dt>
-                <dd>{percent(arm.retention)}</dd>
-              </>
-            )}
+            <Figure name={t("total")} value={whole(arm.tokens)} />
+            <Figure name={t("peak")} value={whole(arm.peak)} />
+            <Figure name={t("over")} value={String(arm.over)} />
+            <Figure name={t("hitRate")} value={percent(arm.hit_rate)} />
+            <Figure name={t("breaksSeen")} value={String(arm.breaks)} />
+            {arm.kept !== null && <Figure name={t("kept")} value={percent(arm.kept)} />}
+            {arm.reachable !== null && <Figure name={t("reachable")} value={percent(arm.reachable)} />}
           </dl>
-          {arm.note && <p class="warning">{arm.note}</p>}
         </div>
       ))}
     </div>
   );
 }
 
-function Spark({ series, top }: { series: number[]; top: number }) {
-  const most = Math.max(top, ...series, 1);
+function Figure({ name, value }: { name: string; value: string }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </>
+  );
+}
+
+/** Both on one scale, with the window as a line. */
+function Spark({ series, window, most }: { series: number[]; window: number; most: number }) {
   const wide = Math.max(1, series.length - 1);
-  const line = series.map((n, i) => `${((i / wide) * 100).toFixed(2)},${(40 - (n / most) * 38).toFixed(2)}`).join(" ");
+  const y = (tokens: number) => (40 - (tokens / most) * 38).toFixed(2);
+  const line = series.map((n, i) => `${((i / wide) * 100).toFixed(2)},${y(n)}`).join(" ");
   return (
     <svg class="spark" viewBox="0 0 100 40" preserveAspectRatio="none" aria-hidden="true">
       <polygon points={`0,40 ${line} 100,40`} />
       <polyline points={line} />
+      <line x1="0" x2="100" y1={y(window)} y2={y(window)} />
     </svg>
   );
 }

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Batch, type Edit, type Item, type Sides, tell, type What } from "./api";
 import type { Go } from "./app";
 import { diff, folded } from "./diff";
-import { dollars, moment, short } from "./format";
+import { dollars, moment, seen, short } from "./format";
 import { useAsk, useKeys, worded } from "./hooks";
 import { partOf, type Source, Trouble } from "./item";
 import { VirtualList } from "./list";
@@ -88,7 +88,7 @@ export function EditsView({ source, at, version, may, changed, go }: Props) {
             <article class={batch.undone ? "edit undone" : "edit"}>
               <button type="button" class="fold" aria-expanded={open === edit.id} onClick={() => toggle(edit.id)}>
                 <span class="mono by">{edit.by}</span>
-                <span class="what">{told(edit.what)}</span>
+                <span class="what">{seen(told(edit.what))}</span>
                 <span class="why">{edit.reason}</span>
                 <span class="number">−{short(edit.saved)}</span>
                 <span class="number money" title={`${t("worth")}: ${short(edit.worth)}`}>
@@ -178,7 +178,7 @@ function Lines({ before, after }: { before: Item[]; after: Item[] }) {
       {lines.map((line, n) => (
         <span key={n} class={line.sign}>
           <i>{signs[line.sign]}</i>
-          {line.sign === "skip" ? t("same", line.text) : line.text}
+          {line.sign === "skip" ? t("same", line.text) : seen(line.text)}
           {"\n"}
         </span>
       ))}
@@ -210,7 +210,11 @@ function Lists({ source, sides }: { source: Source; sides: Sides }) {
         <div class="tall">
           {sides.after.map((item, n) => (
             <div key={n} class={item.id ? "" : "new"}>
-              {item.id ? <Original source={source} item={item} alone={false} /> : <pre dir="auto">{item.text}</pre>}
+              {item.id ? (
+                <Original source={source} item={item} alone={false} />
+              ) : (
+                <pre dir="auto">{seen(item.text)}</pre>
+              )}
             </div>
           ))}
         </div>

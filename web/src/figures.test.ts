@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { address } from "./api";
 import { diff, folded } from "./diff";
-import { ago, bytes, dollars, percent, short } from "./format";
+import { ago, bytes, dollars, percent, seen, short } from "./format";
 import { Heights } from "./heights";
 import { pieces } from "./recall";
 import { format, HOME, parse, TABS } from "./route";
@@ -31,6 +31,9 @@ describe("figures", () => {
       "$0.00012",
       "−$0.500",
     ]);
+  });
+  test("what hides or turns words is written out", () => {
+    expect(seen("a\u202eb\u200bc\u{e0041}\x07 水位\n\tok")).toBe("a\\u202eb\\u200bc\\u{e0041}\\x07 水位\n\tok");
   });
   test("shares, bytes and time", () => {
     expect([0, 0.004, 0.5, 1].map(percent)).toEqual(["0%", "0.4%", "50%", "100%"]);

@@ -34,6 +34,22 @@ export function bytes(n: number): string {
   return `${(n / 1024 / 1024).toFixed(1)} MB`;
 }
 
+const UNSEEN =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  /[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
+
+/** With what hides words from people, or turns them round, written out: models read it, and so should whoever looks. */
+export function seen(text: string): string {
+  return text.replace(UNSEEN, (one) => {
+    const code = (one.codePointAt(0) ?? 0).toString(16);
+    return code.length <= 2
+      ? `\\x${code.padStart(2, "0")}`
+      : code.length <= 4
+        ? `\\u${code.padStart(4, "0")}`
+        : `\\u{${code}}`;
+  });
+}
+
 /** Seconds since the epoch, in the reader's own time; empty where the recording has no times. */
 export function moment(at: number): string {
   if (at < 1e6) return "";

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Listed, Sessions } from "./api";
 import type { Go } from "./app";
-import { ago, bytes } from "./format";
+import { ago, bytes, seen } from "./format";
 import { useAsk, useKeys } from "./hooks";
 import { Trouble } from "./item";
 import { VirtualList } from "./list";
@@ -73,7 +73,7 @@ function SessionRow({ row, onOpen }: { row: Listed | undefined; onOpen: (row: Li
   const since = ago(row.modified);
   return (
     <button type="button" class="session" onClick={() => onOpen(row)}>
-      <span class="name">{row.title || row.session}</span>
+      <span class="name">{seen(row.title || row.session)}</span>
       <span class="what mono">{row.session}</span>
       <span class="where">{row.project}</span>
       <span class="figures">

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { ask, type Item, type Query, type TextPage } from "./api";
-import { short, whole } from "./format";
+import { seen, short, whole } from "./format";
 import { worded } from "./hooks";
 import { named, t } from "./words";
 
@@ -36,8 +36,8 @@ export function Head({ item, part }: { item: Item; part: string }) {
     <span class="head">
       <span class={`swatch part-${part.replaceAll(" ", "-")}`} />
       <b>{named(part)}</b>
-      {item.name && <span class="mono tool">{item.name}</span>}
-      {item.path && <span class="mono path">{item.path}</span>}
+      {item.name && <span class="mono tool">{seen(item.name)}</span>}
+      {item.path && <span class="mono path">{seen(item.path)}</span>}
       {item.tier === 2 && <span class="chip">{item.source}</span>}
       {item.pinned && <span class="chip">pinned</span>}
       <span class="grow" />
@@ -64,7 +64,7 @@ export function Text({ source, item, handle }: { source: Source; item: Item; han
   const cut = read ? read.next !== null : item.chars > item.text.length;
   return (
     <div class="text">
-      <pre dir="auto">{text || "∅"}</pre>
+      <pre dir="auto">{seen(text) || "∅"}</pre>
       {error && <Trouble error={error} />}
       <div class="under">
         {cut && handle && (

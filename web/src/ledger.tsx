@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Item, Ledger } from "./api";
+import { seen } from "./format";
 import { useAsk } from "./hooks";
 import { type Source, Text, Trouble } from "./item";
 import { t } from "./words";
@@ -104,7 +105,7 @@ function Seen({ source, handle, text, mono = false, children }: SeenProps) {
     <>
       <button type="button" class={mono ? "fact mono" : "fact"} aria-expanded={open} onClick={() => setOpen(!open)}>
         {children}
-        <span>{text}</span>
+        <span>{seen(text)}</span>
       </button>
       {open && <Text source={source} item={item} handle={handle} />}
     </>

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Hit, Item } from "./api";
 import type { Go } from "./app";
+import { seen } from "./format";
 import { useAsk, useKeys } from "./hooks";
 import { partOf, type Source, Text, Trouble } from "./item";
 import type { Place } from "./route";
@@ -75,7 +76,7 @@ export function RecallView({ source, place, go, stored }: { source: Source; plac
             </span>
             <span class="snippet" dir="auto">
               {pieces(hit.snippet, hit.spans).map((piece, i) =>
-                piece.hit ? <mark key={i}>{piece.text}</mark> : <span key={i}>{piece.text}</span>,
+                piece.hit ? <mark key={i}>{seen(piece.text)}</mark> : <span key={i}>{seen(piece.text)}</span>,
               )}
             </span>
           </button>

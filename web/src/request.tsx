@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { ask, type Item, type RequestPage, type Row } from "./api";
-import { short } from "./format";
+import { seen, short } from "./format";
 import { useAsk, useKeys, usePages } from "./hooks";
 import { Head, partOf, type Source, Text, Trouble } from "./item";
 import { VirtualList } from "./list";
@@ -112,7 +112,7 @@ function RowView({ row, source, at, open, onToggle }: RowProps) {
             {t("tookOut")} <b class="mono">{stub.by}</b> · −{short(stub.saved)} · {stub.reason}
           </span>
         )}
-        {!open && <span class="preview">{row.text.slice(0, 400)}</span>}
+        {!open && <span class="preview">{seen(row.text.slice(0, 400))}</span>}
       </button>
       {open && <Text source={source} item={row} handle={stub ? "" : row.id} />}
       {open && stub && <Under source={source} at={at} row={row} />}
@@ -147,7 +147,7 @@ export function Original({ source, item, alone }: { source: Source; item: Item; 
     <article class="item original">
       <button type="button" class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Head item={item} part={partOf(item)} />
-        {!open && <span class="preview">{item.text.slice(0, 200)}</span>}
+        {!open && <span class="preview">{seen(item.text.slice(0, 200))}</span>}
       </button>
       {open && <Text source={source} item={item} handle={item.id} />}
     </article>

@@ -8,7 +8,7 @@ import { brokenBy, CacheView } from "./cache";
 import { Chart } from "./chart";
 import { CompareView } from "./compare";
 import { EditsView } from "./edits";
-import { dollars, moment, percent, short, whole } from "./format";
+import { dollars, moment, percent, seen, short, whole } from "./format";
 import { useAsk, useKeys } from "./hooks";
 import { type Source, Trouble } from "./item";
 import { LedgerView } from "./ledger";
@@ -32,24 +32,26 @@ export function SessionPage({ place, go, theme }: Props) {
   const about = useAsk<Summary>(`session/${place.key}`, source.query, version);
   const columns = useAsk<Calls>(`session/${place.key}/calls`, source.query, version);
   const desk = useAsk<Sessions>("sessions", { q: "-" });
-  const [follow, setFollow] = useState(true);
   const live = useLive(source, () => setVersion((n) => n + 1));
 
   const total = columns.value?.tokens.length ?? 0;
   const at = Math.min(place.at || total, total);
   const step = (by: number) => {
     const next = Math.max(1, Math.min(total, at + by));
-    if (total) go({ at: next === total && follow ? 0 : next }, true);
+    if (total) go({ at: next === total ? 0 : next }, true);
   };
+  // The newest call is the one that is shown, whichever that is by then.
+  const follow = place.at === 0;
+  const toggle = () => go({ at: follow ? total : 0 }, true);
   const tabs = Object.fromEntries(TABS.map((tab, n) => [String(n + 1), () => go({ tab })]));
-  useKeys({ ...tabs, ArrowLeft: () => step(-1), ArrowRight: () => step(1), f: () => setFollow(!follow) });
+  useKeys({ ...tabs, ArrowLeft: () => step(-1), ArrowRight: () => step(1), f: toggle, "/": () => search(go) });
 
   if (about.error) return <Trouble error={about.error} />;
   if (!about.value || !columns.value) return <p class="faint pad">{t("loading")}</p>;
   const calls = columns.value;
   return (
     <div class="inspect">
-      <Title about={about.value} desk={desk.value} live={live} follow={follow} onFollow={setFollow} go={go} />
+      <Title about={about.value} desk={desk.value} live={live} follow={follow} onFollow={toggle} go={go} />
       <Figures about={about.value} calls={calls} />
       {total > 0 && <Timeline about={about.value} calls={calls} at={at} theme={theme} go={go} />}
       <nav class="bar" id="bar">
@@ -98,11 +100,14 @@ export function SessionPage({ place, go, theme }: Props) {
       )}
       {place.tab === "ledger" && <LedgerView source={source} at={at} version={version} />}
       {place.tab === "recall" && <RecallView source={source} place={place} go={go} stored={about.value.stored} />}
-      {place.tab === "compare" && (
-        <CompareView source={source} about={about.value} policies={desk.value?.policies ?? []} theme={theme} />
-      )}
+      {place.tab === "compare" && <CompareView source={source} about={about.value} policies={desk.value?.arms ?? []} />}
     </div>
   );
+}
+
+function search(go: Go): void {
+  go({ tab: "recall" });
+  requestAnimationFrame(() => document.querySelector<HTMLInputElement>("input[type=search]")?.focus());
 }
 
 /** Whether the server is heard; `grown` is called when the session has more than it had. */
@@ -127,7 +132,7 @@ interface TitleProps {
   desk: Sessions | undefined;
   live: boolean;
   follow: boolean;
-  onFollow: (on: boolean) => void;
+  onFollow: () => void;
   go: Go;
 }
 
@@ -137,9 +142,9 @@ function Title({ about, desk, live, follow, onFollow, go }: TitleProps) {
   const windows = WINDOWS.includes(about.window) ? WINDOWS : [...WINDOWS, about.window].sort((a, b) => a - b);
   return (
     <div class="title">
-      <h1>{about.title || about.session}</h1>
+      <h1>{seen(about.title || about.session)}</h1>
       <div class="chips">
-        <button type="button" class={live && follow ? "chip live on" : "chip live"} onClick={() => onFollow(!follow)}>
+        <button type="button" class={live && follow ? "chip live on" : "chip live"} onClick={onFollow}>
           {t("live")}
         </button>
         {about.models.map((model) => (

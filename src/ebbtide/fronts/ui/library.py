@@ -20,7 +20,7 @@ from ebbtide.drive.history import History, history_of
 from ebbtide.drive.recalling import Recall
 from ebbtide.drive.recorded import since
 from ebbtide.drive.rehearsal import rehearsed
-from ebbtide.formats import Call, Recording, load
+from ebbtide.formats import Recording, load
 from ebbtide.policy import PRESETS, Policy, preset
 from ebbtide.store import Position, Reader, Record, SessionInfo, Store
 from ebbtide.wire import WIRES
@@ -70,9 +70,11 @@ class Opened:
     log: Reader
     setting: Setting
     recall: Recall
-    calls: tuple[Call, ...] = ()
-    """As the client had them; of a file only."""
-    wire: str = ""
+    played: Recording | None = None
+    """The file that was played, and which conversation of it."""
+    episode: str = ""
+    stamp: tuple[int, int] = (0, 0)
+    """Of the file as it was then."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Readers keep state: one thread at a time looks."""
     position: Position = field(default_factory=Position)
@@ -111,27 +113,46 @@ class Library:
         self._files = {path: _Tape(path) for path in files}
         self._open: OrderedDict[tuple[str, Setting], Opened] = OrderedDict()
         self._known: dict[str, SessionInfo] = {}
+        self._turns: dict[tuple[str, Setting], threading.Lock] = {}
         self._lock = threading.Lock()
 
     def list(self) -> list[Listed]:
-        with self._lock:
-            infos = self.store.sessions()
-            self._known = {_key("store", info.project, info.session): info for info in infos}
-            played = [one for tape in self._files.values() for one in tape.listed()]
-        return [*played, *(_row(key, info) for key, info in self._known.items())]
+        known = self._look()
+        played = [one for tape in self._files.values() for one in tape.listed()]
+        return [*played, *(_row(key, info) for key, info in known.items())]
+
+    def _look(self) -> dict[str, SessionInfo]:
+        self._known = {_key("store", info.project, info.session): info for info in self.store.sessions()}
+        return self._known
 
     def open(self, key: str, setting: Setting | None = None) -> Opened:
         """As it is now: what was appended since is taken in."""
-        chosen = setting or self.setting
+        name = key, setting or self.setting
         with self._lock:
-            opened = self._open.get((key, chosen))
+            turn = self._turns.setdefault(name, threading.Lock())
+        # A large one takes seconds. Whoever asks for another session does not wait for it.
+        with turn:
+            opened = self._open.get(name)
             if opened is None or not self._fresh(opened):
-                opened = self._opened(key, chosen)
-            self._open[(key, chosen)] = opened
-            self._open.move_to_end((key, chosen))
+                opened = self._opened(*name)
+            self._keep(name, opened)
+        return opened
+
+    def _keep(self, name: tuple[str, Setting], opened: Opened) -> None:
+        with self._lock:
+            self._open[name] = opened
+            self._open.move_to_end(name)
             while len(self._open) > _OPEN:
                 self._open.popitem(last=False)[1].recall.close()
-        return opened
+
+    def recording(self, opened: Opened) -> Recording:
+        """The session as a recording, to be played again: a log of ours is one, too."""
+        if opened.played is not None:
+            return opened.played
+        path = self._known[opened.listed.key].path
+        if not path:
+            raise BadRequest("this store has no files: a session of it cannot be played again")
+        return load(path)
 
     def close(self) -> None:
         for opened in self._open.values():
@@ -151,17 +172,17 @@ class Library:
         return preset(name if name in PRESETS else "default")
 
     def _fresh(self, opened: Opened) -> bool:
-        if not opened.listed.stored:
-            return not self._tape(opened.listed.key)[0].changed()
+        if opened.played is not None:
+            return opened.stamp == _stamp(opened.played.path)
         with opened.lock:
             return opened.grow()
 
     def _opened(self, key: str, setting: Setting) -> Opened:
         if key not in self._known and all(key not in tape.episodes for tape in self._files.values()):
-            infos = self.store.sessions()
-            self._known = {_key("store", info.project, info.session): info for info in infos}
-        if key in self._known:
-            return self._stored(key, self._known[key], setting)
+            self._look()
+        if info := self._known.get(key):
+            return self._stored(key, info, setting)
+        self._tape(key)[0].refresh()
         tape, episode = self._tape(key)
         return self._played(next(one for one in tape.listed() if one.key == key), tape.recording, episode, setting)
 
@@ -190,6 +211,7 @@ class Library:
         )
 
     def _played(self, listed: Listed, recording: Recording, episode: str, setting: Setting) -> Opened:
+        stamp = _stamp(recording.path)
         calls = tuple(call for call in recording.requests() if call.episode == episode)
         if not calls:
             raise BadRequest(f"{listed.session}: no model was called in it")
@@ -198,7 +220,14 @@ class Library:
         history, log = rehearsed(calls, name=listed.session, wire=recording.wire, policy=policy, window=window)
         recall = Recall(log=log)
         return Opened(
-            listed=listed, history=history, log=log, setting=setting, recall=recall, calls=calls, wire=recording.wire
+            listed=listed,
+            history=history,
+            log=log,
+            setting=setting,
+            recall=recall,
+            played=recording,
+            episode=episode,
+            stamp=stamp,
         )
 
 
@@ -207,16 +236,16 @@ class _Tape:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._stat = self._looked()
-        self.recording = load(path)
-        self._titles = _titles(self.recording)
+        self._read()
 
-    def changed(self) -> bool:
-        if self._looked() == self._stat:
-            return False
-        self._stat, self.recording = self._looked(), load(self.path)
+    def refresh(self) -> None:
+        """Read it again, if it is not what it was."""
+        if _stamp(self.path) != self._seen:
+            self._read()
+
+    def _read(self) -> None:
+        self._seen, self.recording = _stamp(self.path), load(self.path)
         self._titles = _titles(self.recording)
-        return True
 
     @property
     def episodes(self) -> dict[str, str]:
@@ -239,10 +268,6 @@ class _Tape:
             )
             for key, episode in self.episodes.items()
         ]
-
-    def _looked(self) -> tuple[int, int]:
-        told = os.stat(self.path)
-        return told.st_mtime_ns, told.st_size
 
 
 def _titles(recording: Recording) -> dict[str, str]:
@@ -274,6 +299,12 @@ def _row(key: str, info: SessionInfo) -> Listed:
         modified=info.modified,
         stored=True,
     )
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """Of a file as it is: another one after a change."""
+    told = os.stat(path)
+    return told.st_mtime_ns, told.st_size
 
 
 def _key(*parts: str) -> str:

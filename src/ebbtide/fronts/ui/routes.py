@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TypeVar
 
 from aiohttp import web
@@ -18,11 +18,13 @@ from ebbtide.core.recall import PAGE
 from ebbtide.core.redact import redact
 from ebbtide.drive import Context
 from ebbtide.drive.recalling import Hit
+from ebbtide.fronts.ui.comparing import compared
 from ebbtide.fronts.ui.library import Library, Opened, Setting, Unknown, matching
 from ebbtide.fronts.ui.money import Accounts, accounts_of
 from ebbtide.fronts.ui.told import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
 from ebbtide.fronts.ui.trace import Trace, batch_marks, traced
 from ebbtide.policy import PRESETS
+from ebbtide.replay import NAMES
 from ebbtide.store.search_excerpt import excerpt
 from ebbtide.store.search_words import read_query
 from ebbtide.wire.shape import grouped
@@ -43,6 +45,7 @@ class Desk:
 
     library: Library
     allow_undo: bool = False
+    _comparing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def routes(self) -> list[web.RouteDef]:
         one = "/api/session/{key}"
@@ -59,6 +62,7 @@ class Desk:
             f"{one}/recall": self._about(_recall),
             f"{one}/read": self._about(_read),
             f"{one}/events": self.events,
+            f"{one}/compare": self.compare,
         }
         posts = {f"{one}/undo": self._changing(Context.undo), f"{one}/redo": self._changing(_redone)}
         return [web.get(path, do) for path, do in gets.items()] + [web.post(path, do) for path, do in posts.items()]
@@ -70,11 +74,25 @@ class Desk:
                 "version": __version__,
                 "allow_undo": self.allow_undo,
                 "policies": list(PRESETS),
+                "arms": list(NAMES),
                 "setting": asdict(self.library.setting),
                 "total": len(rows),
                 "sessions": matching(rows, request.query.get("q", "")),
             }
         )
+
+    async def compare(self, request: web.Request) -> web.Response:
+        """Plays the session several times, which takes seconds: one comparison after the other."""
+        key, query = request.match_info["key"], request.query
+
+        def work() -> Json:
+            opened = self.library.open(key, self._setting(query))
+            names = query.get("policies", "").split(",")
+            window = self.library.window(opened)
+            return compared(self.library.recording(opened), opened.episode, names, window)
+
+        async with self._comparing:
+            return told(await asyncio.to_thread(work))
 
     def _about(
         self, look: Callable[[Library, Opened, Mapping[str, str]], Json]
@@ -112,7 +130,7 @@ class Desk:
 
     def _change(self, key: str, batch: str, change: Callable[[Context, str], object]) -> Json:
         opened = self.library.open(key)
-        if not opened.listed.stored or opened.calls:
+        if opened.played is not None:
             raise BadRequest("a recorded file is only played here: there is nothing to undo")
         known = {one.id for one in opened.history.state.batches} - set(opened.history.state.undone)
         if change is Context.undo and batch not in known:
@@ -174,8 +192,8 @@ async def failing(
 
 
 def _mark(opened: Opened) -> Json:
-    history = opened.history
-    return {"calls": len(history.turns), "batches": len(history.state.batches), "undone": len(history.state.undone)}
+    """What changes whenever the session does: a bill, for one, comes after its call."""
+    return {"calls": len(opened.history.turns), "place": opened.position.offset, "file": opened.stamp[0]}
 
 
 async def _send(stream: web.StreamResponse, event: Json) -> None:
@@ -209,7 +227,7 @@ def _summary(library: Library, opened: Opened, _: Mapping[str, str]) -> Json:
     output = history.turns[-1].max_output if history.turns else 0
     return {
         **asdict(opened.listed),
-        "played": bool(opened.calls),
+        "played": opened.played is not None,
         "policy": policy.name,
         "window": window,
         "auto_at": policy.levels(window, output or policy.output_reserved).auto,

@@ -59,7 +59,8 @@ def rows_told(view: View, batches: Mapping[str, str], start: int, stop: int) -> 
         entry = view.entries[place]
         edit = view.owner.get(entry.id)
         call = view.calls.get(entry.call_id) if entry.kind == "result" else None
-        row = item_told(entry, path=file_of(call) if call else "")
+        # A stand-in has no handle of its own: what is shown of it must be all of it.
+        row = item_told(entry, preview=SIDE if edit else PREVIEW, path=file_of(call) if call else "")
         row |= {"place": place, "out": numbers[place], "part": part_of(view, entry)}
         if edit is not None and not _carried(entry, edit):
             row["stub"] = {**edit_told(edit), "batch": batches.get(edit.id, ""), "covers": len(covered(view, edit))}
