@@ -55,7 +55,7 @@ class Walk:
             return "All gauges are walked."
         self.done += 1
         told = f"Gauge {self.done} stands at {self.done * 31 % 97} hands. "
-        words = told + "The reading was taken twice and agrees with the tide table. " * 14
+        words = told + "The reading was taken twice and agrees with the tide table. " * 20
         return [Say(words), Use("bash", {"command": f"seq {self.done}00 {self.done}60"})]
 
 
