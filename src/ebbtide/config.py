@@ -277,8 +277,8 @@ def _addresses(value: Value) -> Mapping[str, str]:
 
 
 def _recall(value: Value) -> str:
-    if value not in ("path", "off"):
-        raise BadConfig(f"{value!r} is neither path nor off")
+    if value not in ("path", "tool", "off"):
+        raise BadConfig(f"{value!r} is neither path, tool nor off")
     return str(value)
 
 

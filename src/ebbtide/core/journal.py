@@ -348,6 +348,8 @@ def _item_to(item: Item) -> Record:
     told: Record = {"role": item.role, "kind": item.kind, "text": item.text, "tokens": item.tokens, "tier": item.tier}
     if item.call_id:
         told |= {"call_id": item.call_id, "name": item.name}
+    if item.kind == "call" and item.raw is not None:
+        told["raw"] = item.raw  # the provider's own: an id in it may tie it to its reasoning
     return told
 
 
@@ -365,6 +367,7 @@ def _item_from(record: object) -> Item:
         name=_str(told, "name"),
         call_id=_str(told, "call_id"),
         tier=_int(told, "tier"),
+        raw=told.get("raw"),
     )
 
 

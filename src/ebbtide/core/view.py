@@ -371,7 +371,9 @@ def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item |
         return kept if alone else replace(kept, message=message)
     # A rewritten result keeps what its provider put beside the content.
     raw = next((one.raw for one in covered if (one.kind, one.call_id) == ("result", item.call_id)), None)
-    return replace(item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw if item.kind == "result" else None)
+    return replace(
+        item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw if item.kind == "result" else item.raw
+    )
 
 
 _NOWHERE = {"user": -2, "assistant": -3, "system": -4}

@@ -7,7 +7,7 @@ recalled for a request is what that request's own history holds, whatever else t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -34,6 +34,8 @@ class Recalled(NamedTuple):
     arguments: str
     """As JSON."""
     result: str
+    raw: Mapping[str, Any] | None = None
+    """The call as the provider wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,8 @@ def insertion(
     """`said` are words of the same answer that the client got in another place, on wires that cannot part them."""
     names = [_named(one, after, taken) for one in recalled]
     put = [_item("text", said, count)] if said else []
-    put += [_item("call", one.arguments, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
+    for id, one in zip(names, recalled, strict=True):
+        put.append(replace(_item("call", one.arguments, count, one.name, id), raw=_renamed(one.raw, id)))
     put += [_item("result", one.result, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
     tokens = sum(item.tokens for item in put)
     return Edit(by=BY, after=after, put=tuple(put), reason="recalled behind the client's back", saved=-tokens)
@@ -83,6 +86,10 @@ def _named(one: Recalled, after: str, taken: Collection[str]) -> str:
         return one.id
     told = "\0".join((one.id, after, one.arguments)).encode("utf-8", "surrogatepass")
     return f"ebb_{blake2b(told, digest_size=8).hexdigest()}"
+
+
+def _renamed(raw: Mapping[str, Any] | None, id: str) -> Mapping[str, Any] | None:
+    return {**raw, "call_id" if "call_id" in raw else "id": id} if raw is not None else None
 
 
 def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = "", call_id: str = "") -> Item:

@@ -163,6 +163,8 @@ def _render(entry: Item) -> Any:
     if entry.kind == "result":
         kept = raw if isinstance(raw, dict) else {"type": "tool_result", "tool_use_id": entry.call_id}
         return {**kept, "content": entry.text}
+    if entry.kind == "call" and isinstance(raw, dict):
+        return raw
     if entry.kind == "call":
         return {"type": "tool_use", "id": entry.call_id, "name": entry.name, "input": json.loads(entry.text)}
     return {"type": "text", "text": entry.text}

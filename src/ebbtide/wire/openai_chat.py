@@ -183,7 +183,7 @@ def _text_part(entry: Item) -> dict[str, Any]:
 
 
 def _compose_call(entry: Item) -> Any:
-    if is_original(entry):
+    if is_original(entry) or isinstance(entry.raw, dict):
         return entry.raw
     return {"id": entry.call_id, "type": "function", "function": {"name": entry.name, "arguments": entry.text}}
 

@@ -171,7 +171,7 @@ _MESSAGE_PARTS = _PARTS | {"input_image", "input_file", "refusal", None}
 
 
 def _compose_item(entry: Item) -> Any:
-    if is_original(entry):
+    if is_original(entry) or (entry.kind == "call" and isinstance(entry.raw, dict)):
         return entry.raw
     if entry.kind == "call":
         return {"type": "function_call", "call_id": entry.call_id, "name": entry.name, "arguments": entry.text}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ebbtide.core.recall import PAGE, READ_TOOL, SEARCH_TOOL
+from ebbtide.core.recall import PAGE, READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
+from ebbtide.wire.shape import as_mapping
 
 _SEARCH = (
     "Search everything this session has recorded, also what is no longer in view: tool output, file contents, "
@@ -36,6 +37,22 @@ _FIELDS: Mapping[str, tuple[str, str, Mapping[str, tuple[str, str]], tuple[str, 
 def recall_tools(wire: str) -> list[dict[str, Any]]:
     """The two definitions, for `tools` of a request."""
     return [_SHAPES[wire](name, about, _schema(fields, wanted)) for name, about, fields, wanted in _FIELDS.values()]
+
+
+def with_recall_tools(wire: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The request with our tools behind the client's own; None where they have no place.
+
+    A model that was given no tools is not meant to call any; of several answers, or of one that is fetched later,
+    none can be held back; and where the server keeps the history nothing can be put into it.
+    """
+    given = body.get("tools")
+    if not isinstance(given, list) or not given:
+        return None
+    names = {as_mapping(as_mapping(one).get("function") or one).get("name") for one in given}
+    apart = body.get("n") not in (None, 1) or any(map(body.get, ("background", "previous_response_id", "conversation")))
+    if apart or names & set(RECALL_TOOLS):
+        return None
+    return {**body, "tools": [*given, *recall_tools(wire)]}
 
 
 def _schema(fields: Mapping[str, tuple[str, str]], wanted: tuple[str, ...]) -> dict[str, Any]:

@@ -110,7 +110,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--window", metavar="TOKENS", help="as in 200k; default: by the model")
     add("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
     add("--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder")
-    add("--recall", choices=("path", "off"), help="what a stub says: where the file is (default), or nothing")
+    about = (
+        "how the model gets at what left: by the file that a stub names (default), by two tools that the proxy answers"
+    )
+    add("--recall", choices=("path", "tool", "off"), help=f"{about}, or not at all")
     add("--shadow", action="store_true", help="plan, send everything as it came, report what would have been saved")
     add("--token", metavar="T", help="asked of every request; better in EBB_PROXY_TOKEN, where ps does not show it")
     add("--allow-host", metavar="NAME", action="append", default=[], help="a name in Host that is this proxy's")

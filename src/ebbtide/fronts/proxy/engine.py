@@ -18,7 +18,8 @@ from ebbtide.core.errors import WontFit
 from ebbtide.core.journal import FOLDS
 from ebbtide.core.types import Usage
 from ebbtide.drive.consulting import TIMEOUT
-from ebbtide.drive.context import Ready
+from ebbtide.drive.context import Context, Ready
+from ebbtide.drive.inserting import Recalled
 from ebbtide.drive.replaying import Replayed, replay
 from ebbtide.drive.report import Event, Report
 from ebbtide.fronts.proxy.identity import Asked
@@ -26,9 +27,12 @@ from ebbtide.fronts.proxy.listening import Heard
 from ebbtide.fronts.proxy.meters import Meters, Turn
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.refusals import Refused
-from ebbtide.fronts.proxy.sessions import Sessions, Slot
+from ebbtide.fronts.proxy.sessions import Sessions, Slot, Way
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.wire import WIRES
+from ebbtide.wire.body import Body
+from ebbtide.wire.recall_tools import with_recall_tools
+from ebbtide.wire.weaving import Batch, Call
 
 T = TypeVar("T")
 _CALM = 32 << 10
@@ -58,6 +62,8 @@ class Outgoing:
     body: bytes
     edited: bool = False
     """`body` is not what came."""
+    armed: bool = False
+    """The recall tools are in it: its answer may call them."""
     ready: Ready | None = None
     """None where nothing was planned: its usage is nobody's anchor."""
     fallback: str = ""
@@ -72,21 +78,36 @@ class Outgoing:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalls:
+    """Calls of our tools in an answer."""
+
+    ours: list[Batch]
+    said: str
+    """See `wire.weaving.Answered`."""
+    body: bytes
+    """The request as it goes on, were the client to send what it has by now."""
+    wait: bool
+    """The client has calls of its own to answer first."""
+    refused: str = ""
+    """What they are told, if not what they ask for."""
+
+
 class Engine:
     def __init__(self, options: Options, sessions: Sessions, meters: Meters) -> None:
         self._options, self._sessions, self._meters = options, sessions, meters
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="ebb-engine")
         self._background: set[asyncio.Task[None]] = set()
 
-    async def prepare(self, asked: Asked, plain: bytes) -> Outgoing:
+    async def prepare(self, asked: Asked, plain: bytes, read: Body) -> Outgoing:
         """What goes out for this request. Raises nothing of ours."""
         slot = self._sessions.slot(asked)
-        outgoing = Outgoing(asked=asked, slot=slot, plain=plain, body=plain)
+        outgoing = await self._armed(Outgoing(asked=asked, slot=slot, plain=plain, body=plain), read)
         if asked.only_replayed:
             return await self._replayed(outgoing)
         begun = time.perf_counter()
         try:
-            ready = await self._planned(outgoing, self._limit(slot, len(plain)))
+            ready = await self._planned(outgoing, self._limit(slot, len(outgoing.plain)))
         except Exception as failed:  # noqa: BLE001 - the rule of this module
             return await self._replayed(replace(outgoing, fallback=_reason(failed)), failed)
         finally:
@@ -101,7 +122,7 @@ class Engine:
         slot, before = outgoing.slot, outgoing.ready
 
         def fold() -> Ready:
-            context = slot.opened(*self._terms(outgoing.asked))
+            context = slot.opened(*self._terms(outgoing))
             if before is not None and slot.newest is before:
                 return context.overflowed(error)
             context.prepare(outgoing.plain)
@@ -119,6 +140,39 @@ class Engine:
         self._meters.total.overflows += 1
         return again
 
+    async def recalled(self, outgoing: Outgoing, calls: Recalls) -> Outgoing | None:
+        """Its model called our tools: answered, and written down. None where the client's own results come first.
+
+        The request goes on as if the client had sent what it was shown.
+        """
+        slot = outgoing.slot
+        if self._options.shadow:
+            return None
+
+        def answer() -> Ready | None:
+            context = slot.opened(*self._terms(outgoing))
+            if slot.newest is not outgoing.ready or outgoing.ready is None:
+                context.prepare(outgoing.plain)
+            for batch in calls.ours:
+                context.insert_recalled(
+                    [_told(context, one, calls.refused) for one in batch.calls], batch.shown, calls.said
+                )
+            slot.edits = context.standing
+            slot.newest = None if calls.wait else context.prepare(calls.body)
+            return slot.newest
+
+        try:
+            # Whoever waits has half an answer: better late than cut off.
+            ready = await self._within(slot, _REFUSED * self._options.acting_limit, answer)
+        except Exception as failed:  # noqa: BLE001 - the client has a normal answer without it
+            self._complain(slot, f"recall: {_reason(failed)}", failed)
+            return None
+        self._meters.count("ebb_recalls_total")
+        if ready is None:
+            return None
+        again = replace(outgoing, plain=calls.body, fallback="", began=time.time())
+        return self._sent(again, ready)
+
     def heard(self, outgoing: Outgoing, heard: Callable[[], Heard]) -> None:
         """What came back, into the log, after the client has it."""
         self._later(self._record(outgoing, heard))
@@ -132,15 +186,41 @@ class Engine:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _terms(self, asked: Asked) -> tuple[str, int, str]:
-        way = self._options.recall if asked.reads_files else "off"
+    async def _armed(self, outgoing: Outgoing, read: Body) -> Outgoing:
+        """With the recall tools, if they are this session's way; as it came where it is not, or we cannot tell."""
+        slot, asked = outgoing.slot, outgoing.asked
+        # A summary must not end in a call, and only a conversation under way is counted.
+        apart = asked.only_replayed == "compaction" or (asked.only_replayed and slot.context is None)
+        if self._options.recall != "tool" or self._options.shadow or apart:
+            return outgoing
+        tree = with_recall_tools(asked.wire, read.tree)
+        if tree is None:
+            return outgoing
+        try:
+            if slot.way is None:
+                loop = asyncio.get_running_loop()
+                looked = loop.run_in_executor(self._pool, slot.takes_tools)
+                await asyncio.wait_for(asyncio.shield(looked), self._options.acting_limit)
+        except Exception as failed:  # noqa: BLE001 - the rule of this module
+            self._complain(slot, f"recall: {_reason(failed)}", failed)
+            return outgoing
+        if not slot.takes_tools():
+            return outgoing
+        plain = read.emit(tree)
+        return replace(outgoing, plain=plain, body=plain, edited=True, armed=True)
+
+    def _terms(self, outgoing: Outgoing) -> tuple[str, int, Way]:
+        asked = outgoing.asked
+        way: Way = (
+            "tool" if outgoing.armed else "path" if self._options.recall == "path" and asked.reads_files else "off"
+        )
         return asked.model, self._options.settings.window_for(asked.model), way
 
     async def _planned(self, outgoing: Outgoing, limit: float) -> Ready:
-        slot, asked = outgoing.slot, outgoing.asked
+        slot = outgoing.slot
 
         def plan() -> Ready:
-            ready = slot.opened(*self._terms(asked)).prepare(outgoing.plain)
+            ready = slot.opened(*self._terms(outgoing)).prepare(outgoing.plain)
             slot.newest = ready
             return ready
 
@@ -183,7 +263,7 @@ class Engine:
         slot.room = report.auto_at - report.tokens_after
         self._told(slot, report)
         body = outgoing.plain if self._options.shadow else ready.body
-        return replace(outgoing, body=body, edited=body is not outgoing.plain, ready=ready)
+        return replace(outgoing, body=body, edited=outgoing.armed or body is not outgoing.plain, ready=ready)
 
     def _told(self, slot: Slot, report: Report) -> None:
         folds = sum(edit.by in FOLDS for edit in report.edits)
@@ -210,7 +290,7 @@ class Engine:
             return self._as_it_came(outgoing)
         for tally in self._tallies(outgoing):
             tally.sent(made.tokens_untouched, made.tokens, time.time(), edits=0, folds=0, edited=made.edited)
-        return replace(outgoing, body=made.body, edited=made.body is not outgoing.plain)
+        return replace(outgoing, body=made.body, edited=outgoing.armed or made.body is not outgoing.plain)
 
     def _as_it_came(self, outgoing: Outgoing) -> Outgoing:
         for tally in self._tallies(outgoing):
@@ -251,6 +331,11 @@ class Engine:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _told(context: Context, call: Call, refused: str) -> Recalled:
+    result = refused or context.recall_here(call.name, call.arguments)
+    return Recalled(call.id, call.name, call.arguments, result, call.raw)
 
 
 def _replay(outgoing: Outgoing) -> Replayed | None:

@@ -70,9 +70,11 @@ def _named_by_connection(given: list[tuple[str, str]]) -> frozenset[str]:
 
 def send(
     session: aiohttp.ClientSession, request: web.BaseRequest, url: str, body: bytes | AsyncIterator[bytes] | None,
-    *, edited: bool = False,
+    *, edited: bool = False, armed: bool = False,
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:  # fmt: skip
     headers = request_headers(request.raw_headers, edited=edited)
+    if armed:
+        headers["Accept-Encoding"] = "identity"  # its answer has to be read before it goes on
     if not isinstance(body, bytes) and "content-length" in request.headers:
         headers["Content-Length"] = request.headers["content-length"]
     return session.request(request.method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False)
@@ -92,8 +94,7 @@ async def pump(
 
     Where the upstream breaks off, so do we: an answer that looks whole and is not would be a lie.
     """
-    response = Relayed(status=answer.status, reason=answer.reason, headers=response_headers(answer.raw_headers))
-    response.own = frozenset(name.lower() for name in response.headers)
+    response = relayed(answer)
     await response.prepare(request)
     for chunk in held:
         listen(chunk)
@@ -103,10 +104,24 @@ async def pump(
             listen(chunk)
             await response.write(chunk)
     except aiohttp.ClientError:
-        if request.transport is not None:
-            request.transport.close()  # after what is written, and without the mark of an end
-        return response
+        return break_off(request, response)
     await response.write_eof()
+    return response
+
+
+def relayed(answer: aiohttp.ClientResponse, *gone: str) -> Relayed:
+    """Status and headers of an answer, without those that are named."""
+    response = Relayed(status=answer.status, reason=answer.reason, headers=response_headers(answer.raw_headers))
+    for name in gone:
+        response.headers.popall(name, None)
+    response.own = frozenset(name.lower() for name in response.headers)
+    return response
+
+
+def break_off(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+    """After what is written, and without the mark of an end."""
+    if request.transport is not None:
+        request.transport.close()
     return response
 
 

@@ -27,7 +27,7 @@ class Options:
     allow_origins: tuple[str, ...] = ()
     """Web pages that may call. None by default: what calls a model from a terminal sends no `Origin`."""
     recall: str = "path"
-    """`path` where the client has a reader of files, or `off`."""
+    """`path` where the client has a reader of files, `tool` where it has tools at all, or `off`."""
     shadow: bool = False
     """Plan, forward raw, and report what would have been saved."""
     announce: bool = False

@@ -11,8 +11,9 @@ import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import aiohttp
@@ -28,10 +29,12 @@ from ebbtide.fronts.proxy.listening import Copy
 from ebbtide.fronts.proxy.meters import Handler, Meters
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.otel import exporting
+from ebbtide.fronts.proxy.recalling import Begun, Recalling
 from ebbtide.fronts.proxy.refusals import held
 from ebbtide.fronts.proxy.sessions import Sessions
 from ebbtide.fronts.proxy.upstreams import Target, target
 from ebbtide.store import Store
+from ebbtide.wire.body import Body
 
 _UPLOAD = 300.0
 """Seconds that a client may take to send a body that we read."""
@@ -128,17 +131,17 @@ class Proxy:
         # Not edited: as it came, compressed if it was.
         return await self._exchange(arrived, outgoing if outgoing.edited else replace(outgoing, body=raw))
 
-    async def _known(self, arrived: Arrived, raw: bytes) -> tuple[Asked, bytes] | None:
-        """What the request asks, and its body in the clear; None where it is none that we can read."""
+    async def _known(self, arrived: Arrived, raw: bytes) -> tuple[Asked, bytes, Body] | None:
+        """What the request asks, and its body in the clear and as a tree; None where it is none that we can read."""
         encoding = arrived.headers.get("content-encoding", "")
         signed = arrived.headers.get("authorization", "").startswith("AWS4-")
         if not raw or signed or not readable(encoding):
             return None  # a signature covers the body: it is not ours to change
 
-        def read() -> tuple[Asked, bytes]:
+        def read() -> tuple[Asked, bytes, Body]:
             plain = inflated(raw, encoding, self.options.most_body)
-            tree = self.sessions.read(talker(arrived.headers), plain).tree
-            return asked(arrived.wire, arrived.path.partition("?")[0], arrived.headers, tree), plain
+            body = self.sessions.read(talker(arrived.headers), plain)
+            return asked(arrived.wire, arrived.path.partition("?")[0], arrived.headers, body.tree), plain, body
 
         try:
             return await asyncio.to_thread(read) if len(raw) > _OFF_THE_LOOP else read()
@@ -146,21 +149,32 @@ class Proxy:
             return None
 
     async def _exchange(self, arrived: Arrived, outgoing: Outgoing) -> web.StreamResponse:
+        async with self._asked(arrived, outgoing) as begun:
+            if not outgoing.armed or begun.answer.status != 200 or outgoing.asked.only_replayed:
+                return await self._streamed(arrived, *begun)
+            return await Recalling(arrived.request, self.engine, partial(self._asked, arrived)).told(begun)
+
+    @asynccontextmanager
+    async def _asked(self, arrived: Arrived, outgoing: Outgoing) -> AsyncIterator[Begun]:
+        """The upstream's answer; to a smaller request where it refused this one for its size."""
         async with self._sent(arrived, outgoing) as answer:
             begun = await held(answer) if outgoing.asked.only_replayed != "count" else None
             again = await self.engine.refused(outgoing, begun.refused) if begun and begun.refused else None
             if again is None:
-                return await self._streamed(arrived, outgoing, answer, begun.chunks if begun else [])
+                self._answered(arrived, answer.status, outgoing)
+                yield Begun(outgoing, answer, begun.chunks if begun else [])
+                return
         async with self._sent(arrived, again) as answer:
-            return await self._streamed(arrived, again, answer, [])
+            self._answered(arrived, answer.status, again)
+            yield Begun(again, answer, [])
 
     def _sent(self, arrived: Arrived, outgoing: Outgoing) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        return forwarding.send(self.client, arrived.request, arrived.target.url, outgoing.body, edited=outgoing.edited)
+        told = {"edited": outgoing.edited, "armed": outgoing.armed}
+        return forwarding.send(self.client, arrived.request, arrived.target.url, outgoing.body, **told)
 
     async def _streamed(
         self, arrived: Arrived, outgoing: Outgoing, answer: aiohttp.ClientResponse, chunks: list[bytes]
     ) -> web.StreamResponse:
-        self._answered(arrived, answer.status, outgoing)
         if answer.status != 200 or outgoing.asked.only_replayed == "count":
             self.meters.turned(outgoing.turn(answer.status))
             return await forwarding.pump(arrived.request, answer, chunks, _ignored)

@@ -9,6 +9,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ebbtide.core.journal import State, fold
 from ebbtide.core.types import Edit
@@ -23,6 +24,7 @@ from ebbtide.store import Store, open_store
 from ebbtide.wire.body import Body, read_body
 
 Heard = Callable[[Event], None]
+Way = Literal["path", "tool", "off"]
 _BYTES = 64 << 20
 """Of the newest requests of all conversations in memory. An engine holds some five times its request."""
 _BODIES = 64
@@ -46,6 +48,8 @@ class Slot:
     model: str = ""
     edits: tuple[Edit, ...] | None = None
     """As last recorded; None before anybody looked."""
+    way: str | None = None
+    """How its model gets at what left, as recorded: empty for a new session, None before anybody looked."""
     bytes: int = 0
     """Of its newest request."""
     room: int = 0
@@ -60,7 +64,7 @@ class Slot:
     """Who listens to the engine during the call under way."""
     tally: Tally = field(default_factory=Tally)
 
-    def opened(self, model: str, window: int, way: str) -> Context:
+    def opened(self, model: str, window: int, way: Way) -> Context:
         """Its engine; a new one where the model's window is another. Reads the disk."""
         if self.context is None or self.window != window:
             self.context = Context(
@@ -71,7 +75,7 @@ class Slot:
                 session=self.identity.session,
                 project=self.identity.project,
                 wire=self.wire,
-                recall="path" if way == "path" else "off",
+                recall=way,
                 on_event=self._told,
             )
             self.window = window
@@ -81,9 +85,19 @@ class Slot:
     def recorded(self) -> tuple[Edit, ...]:
         """Its edits, from the log if need be, without the lock: somebody else may be holding it for ever."""
         if self.edits is None and self.store is not None:
-            reading = self.store.peek(self.identity.session, project=self.identity.project).read()
-            self.edits = fold(State(), reading.records).edits
+            self._look(self.store)
         return self.edits or ()
+
+    def takes_tools(self) -> bool:
+        """Whether the recall tools belong to it: they come with a session's first request or never. Reads the disk."""
+        if self.way is None and self.store is not None:
+            self._look(self.store)
+        return self.way in ("", "tool")
+
+    def _look(self, store: Store) -> None:
+        reading = store.peek(self.identity.session, project=self.identity.project).read()
+        state = fold(State(), reading.records)
+        self.edits, self.way = state.edits, state.recall
 
     def _told(self, event: Event) -> None:
         if self.hear is not None:
