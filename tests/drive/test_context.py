@@ -240,20 +240,20 @@ class TestStore:
         clock = Clock()
         first = context(store=tmp_path, clock=clock)
         run(first, LONG[:-2])
+        sent = first.prepare(body(LONG[:-2])).body
         second = context(store=tmp_path, clock=clock)
-        second.prepare(body(LONG[:-2]))
-        second._log.locked = lambda: _not_taken()
+        held = open_store(tmp_path).open("default", now=1.0)
 
-        ready = second.prepare(body(LONG))
+        with held.locked() as taken:
+            assert taken
+            ready = second.prepare(body(LONG))
 
         assert ready.report.edits == ()
         assert "lock" in " ".join(ready.report.notes)
-
-
-def _not_taken():
-    from contextlib import nullcontext
-
-    return nullcontext(False)
+        # It has never seen the session, and sends what the other did.
+        assert unmarked(ready.body["messages"])[: len(sent["messages"])] == unmarked(sent["messages"])
+        assert first.edits()
+        assert second.prepare(body(LONG)).report.held
 
 
 class TestTokens:

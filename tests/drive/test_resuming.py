@@ -137,7 +137,7 @@ def test_what_others_wrote_unseen_is_not_left_out_of_a_checkpoint(tmp_path):
     ctx = context(store=DirectoryStore(tmp_path, files=files), window=10_000_000)
     ctx.prepare(body(loop(1)))
     context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000).prepare(body(loop(2)))
-    files.busy = 15  # each try takes a second of ten
+    files.busy = 5  # each try takes a second: more than a reading waits, and less than a commit
     ctx.record({"role": "assistant", "content": [{"type": "text", "text": "x" * 5_000_000}]})
     assert files.busy == 0
     assert not list(Path(tmp_path).rglob("*.resume"))

@@ -17,14 +17,26 @@ from ebbtide.drive.consulting import Advisers, Consult, Heard
 from ebbtide.store import Log, Position, Reading, Record, Take
 
 T = TypeVar("T")
+_PATIENCE = 0.5
+"""Seconds for the lock. Whoever plans holds it for a tenth of that; a request must not wait for one that hangs."""
 
 
 class Load(NamedTuple):
-    """Take the lock and read what others appended. The answer is a `Reading`, or None if the lock is not to be had."""
+    """Take the lock and read what others appended. The answer is `Loaded`, or None if nothing can be read."""
 
     position: Position | None
     take: Take
     """At first all that a log holds goes here, and the reading has no records."""
+
+
+class Loaded(NamedTuple):
+    reading: Reading
+    locked: bool
+    """False: somebody else works on it. What is recorded holds all the same; nothing may be added."""
+
+
+def holds_lock(outcome: Outcome) -> bool:
+    return isinstance(outcome, Loaded) and outcome.locked
 
 
 class Save(NamedTuple):
@@ -52,7 +64,7 @@ class Release(NamedTuple):
 
 
 Effect = Load | Save | Append | Remember | Release | Consult
-Outcome = Reading | Position | Heard | str | None
+Outcome = Loaded | Position | Heard | str | None
 Steps = Generator[Effect, Outcome, T]
 
 
@@ -103,14 +115,14 @@ class Performer:
             case Consult():
                 return None
 
-    def _load(self, effect: Load) -> Reading | None:
+    def _load(self, effect: Load) -> Loaded | None:
         try:
-            if not self.held.take(self.log.locked()):
-                return None
+            locked = self.held.take(self.log.locked(_PATIENCE))
             position = effect.position
-            return self.log.resume(effect.take, FORM) if position is None else self.log.since(position)
+            reading = self.log.resume(effect.take, FORM) if position is None else self.log.since(position)
         except StoreError:
             return None
+        return Loaded(reading, locked)
 
     def _append(self, effect: Append) -> Position | str:
         try:

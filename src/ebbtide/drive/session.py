@@ -25,7 +25,7 @@ from ebbtide.drive.accounts import composition, noted, notes_of, own_marks, plan
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Moment, steps_of
-from ebbtide.drive.effects import Append, Effect, Load, Outcome, Release, Remember, Save, Steps
+from ebbtide.drive.effects import Append, Effect, Load, Loaded, Outcome, Release, Remember, Save, Steps, holds_lock
 from ebbtide.drive.events import told_of
 from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
@@ -131,8 +131,8 @@ class Session:
         for left in range(_ROUNDS, -1, -1):
             known = Known(self.state, self._transcript, self._checkpoints)
             loaded = yield Load(self._position, known.take)
-            if isinstance(loaded, Reading):
-                request = self._absorb(loaded, known, body, request, now)
+            if isinstance(loaded, Loaded):
+                request = self._absorb(loaded.reading, known, body, request, now)
             view = self._folded(request)
             last, self._projection = self._projection, None
             self._projection = project(request, view, last)
@@ -144,7 +144,7 @@ class Session:
                 gauge=self.exact or self.policy.gauge, trigger=trigger, target=target, shelf=self._shelf(),
                 folding=self.asking.folding(self.state, request, manual, self._log_path(), last=left == 0),
             )  # fmt: skip
-            made = self._plan(view, situation) if isinstance(loaded, Reading) else None
+            made = self._plan(view, situation) if holds_lock(loaded) else None
             if made is not None and folds(made) and not told:
                 told = True
                 manual, allowed = self.asking.before(made, situation, manual)
@@ -157,7 +157,7 @@ class Session:
                 break
             yield Release()
             yield from self._ask(made.asks, request, view, now, situation.budget.window - situation.tokens)
-        return Decided(request, view, situation, made, isinstance(loaded, Reading))
+        return Decided(request, view, situation, made, holds_lock(loaded))
 
     def _ask(
         self, asks: Sequence[Ask], request: Request, view: View, now: float, room: int
@@ -487,10 +487,10 @@ class Session:
     def _catch_up(self) -> Generator[Effect, Outcome, None]:
         known = Known(self.state, self._transcript, self._checkpoints)
         loaded = yield Load(self._position, known.take)
-        self._checkpoints.sound &= isinstance(loaded, Reading)
-        if isinstance(loaded, Reading):
-            self._position = loaded.position
-            known.take(loaded.records)
+        self._checkpoints.sound &= holds_lock(loaded)
+        if isinstance(loaded, Loaded):
+            self._position = loaded.reading.position
+            known.take(loaded.reading.records)
             self.state = known.state
 
     def _settle(self, records: list[Record], now: float, *, locked: bool = False) -> Generator[Effect, Outcome, None]:
