@@ -1,6 +1,7 @@
-"""Each turn as a span, by OpenTelemetry's conventions for GenAI. Numbers and names; never a word of a conversation.
+"""Each turn as a span and as metrics, by OpenTelemetry's conventions for GenAI. Never a word of a conversation.
 
-The extra `otel`. Where spans go, the exporter reads from its own variables (`OTEL_EXPORTER_OTLP_ENDPOINT`).
+The extra `otel`. Where they go, the exporters read from their own variables (`OTEL_EXPORTER_OTLP_ENDPOINT`). What tells
+one conversation from another is in spans alone: a metric for each would never end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.proxy.meters import Turn
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
 _OPERATIONS = {"anthropic": "chat", "openai_chat": "chat", "openai_responses": "chat"}
@@ -24,16 +26,27 @@ _SECOND = 1_000_000_000  # nanoseconds
 def exporting() -> Callable[[Turn], None]:
     """To the collector that the environment names."""
     try:
+        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-        exporter = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        otlp = "opentelemetry.exporter.otlp.proto.http"
+        traces, numbers = import_module(f"{otlp}.trace_exporter"), import_module(f"{otlp}.metric_exporter")
     except ImportError as missing:
         raise BadConfig("--otel needs packages of its own: pip install 'ebbtide[otel]'") from missing
-    provider = TracerProvider(resource=Resource.create({"service.name": "ebb-proxy"}))
-    provider.add_span_processor(BatchSpanProcessor(exporter.OTLPSpanExporter()))
-    return spans(provider)
+    resource = Resource.create({"service.name": "ebb-proxy"})
+    tracing = TracerProvider(resource=resource)
+    tracing.add_span_processor(BatchSpanProcessor(traces.OTLPSpanExporter()))
+    reader = PeriodicExportingMetricReader(numbers.OTLPMetricExporter())
+    listeners = (spans(tracing), metrics(MeterProvider(metric_readers=[reader], resource=resource)))
+
+    def told(turn: Turn) -> None:
+        for listen in listeners:
+            listen(turn)
+
+    return told
 
 
 def spans(provider: TracerProvider) -> Callable[[Turn], None]:
@@ -47,6 +60,41 @@ def spans(provider: TracerProvider) -> Callable[[Turn], None]:
         span.end(int((turn.began + turn.seconds) * _SECOND))
 
     return told
+
+
+_TOKENS = tuple(4**n for n in range(14))
+_SECONDS = tuple(0.01 * 2**n for n in range(14))
+"""Where buckets end, as the conventions want them."""
+
+
+def metrics(provider: MeterProvider) -> Callable[[Turn], None]:
+    """A listener that counts tokens and time: `gen_ai.client.token.usage` and `gen_ai.client.operation.duration`."""
+    meter = provider.get_meter("ebbtide.proxy", __version__)
+    tokens = meter.create_histogram(
+        "gen_ai.client.token.usage", "{token}", "Tokens of a request and its answer, as billed.",
+        explicit_bucket_boundaries_advisory=_TOKENS,
+    )  # fmt: skip
+    duration = meter.create_histogram(
+        "gen_ai.client.operation.duration", "s", "From a request to the last byte of its answer.",
+        explicit_bucket_boundaries_advisory=_SECONDS,
+    )  # fmt: skip
+    taken = meter.create_counter("ebb.tokens_saved", "{token}", "Estimated tokens that were not sent again.")
+
+    def told(turn: Turn) -> None:
+        names = {key: value for key, value in attributes(turn).items() if key in _FEW}
+        duration.record(turn.seconds, names)
+        if turn.tokens_untouched > turn.tokens_sent:
+            taken.add(turn.tokens_untouched - turn.tokens_sent, names)
+        if turn.usage is not None:
+            usage = turn.usage
+            tokens.record(usage.input + usage.cache_read + usage.cache_write, {**names, "gen_ai.token.type": "input"})
+            tokens.record(usage.output, {**names, "gen_ai.token.type": "output"})
+
+    return told
+
+
+_FEW = frozenset({"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "error.type"})
+"""Attributes of metrics: those of which there are few."""
 
 
 def attributes(turn: Turn) -> dict[str, str | int | bool]:
