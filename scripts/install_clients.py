@@ -1,0 +1,108 @@
+"""Real clients for the tests, from the npm and Python indexes that this machine is set up for. Opt-in: it installs.
+
+    python -m scripts.install_clients                       all of them, into the user's cache folder
+    python -m scripts.install_clients llm claude            some
+    python -m scripts.install_clients --into FOLDER         elsewhere; the tests look there with EBB_CLIENTS=FOLDER
+
+Each is in a folder of its own. One that is there is left alone: delete its folder for a newer one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+NPM = {"claude": "@anthropic-ai/claude-code@latest", "codex": "@openai/codex@latest", "opencode": "opencode-ai@latest"}
+"""`@latest` by name: where the newest wants a newer Node npm would choose an old one, and these are binaries anyway."""
+PYTHON = {"llm": "llm==0.36"}
+"""One version: CI runs it, and must not fail for what somebody else released."""
+CLIENTS = (*PYTHON, *NPM)
+PATIENCE = 900.0
+"""Seconds for one. The largest has 350 MB."""
+
+
+class Unavailable(Exception):
+    """No such program manager, no index, or it refused."""
+
+
+def default_place() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "ebbtide" / "clients"
+
+
+def found(name: str, place: Path) -> Path | None:
+    """The program's file, once all of it is there."""
+    inner = "bin" if name in PYTHON else "node_modules/.bin"
+    file = place / name / inner / name
+    return file if (place / name / "complete").exists() and file.exists() else None
+
+
+def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
+    """Its program's file. `patience` is in seconds."""
+    there = found(name, place)
+    if there is not None:
+        return there
+    folder = place / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if name in PYTHON:
+        _python(folder, PYTHON[name], patience)
+    else:
+        _npm(folder, NPM[name], patience)
+    (folder / "complete").touch()
+    there = found(name, place)
+    if there is None:
+        raise Unavailable(f"{name} was installed, and brought no program of that name")
+    return there
+
+
+def _python(folder: Path, wanted: str, patience: float) -> None:
+    _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], patience)
+    # Ours installs into it: a pip of its own would take longer than the client.
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+    _run([*pip, "--retries", "1", "install", "-q", "--no-compile", wanted], patience)
+
+
+def _npm(folder: Path, wanted: str, patience: float) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Unavailable("there is no npm")
+    (folder / "package.json").write_text("{}\n", encoding="utf-8")
+    _run([npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", wanted], patience)
+
+
+def _run(command: list[str], patience: float) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=patience, check=False)
+    except (OSError, subprocess.TimeoutExpired) as failed:
+        raise Unavailable(f"{command[0]}: {type(failed).__name__}") from failed
+    if done.returncode:
+        raise Unavailable((done.stderr.strip().splitlines() or ["it gave no reason"])[-1][:300])
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.install_clients", description="Real clients for the tests."
+    )
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"some of {', '.join(CLIENTS)}; default: all")
+    parser.add_argument("--into", type=Path, default=default_place(), help="default: a folder in your cache")
+    args = parser.parse_args(arguments)
+    if unknown := [name for name in args.clients if name not in CLIENTS]:
+        parser.error(f"no client {', '.join(unknown)}; there are {', '.join(CLIENTS)}")
+    missing = 0
+    for name in args.clients or CLIENTS:
+        try:
+            print(f"{name:<9} {install(name, args.into)}", flush=True)
+        except Unavailable as failed:
+            missing += 1
+            print(f"{name:<9} not installed: {failed}", file=sys.stderr, flush=True)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""The clients, as their users start them: nothing of theirs is changed but the address of the provider.
+
+Each gets a home of its own and no key but a made-up one. Updates and telemetry are off by the clients' own switches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROMPT = "Read all parts, one after the other."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    command: list[str]
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    name: str
+    wire: str
+    window: int
+    """Tokens: some three times what the client sends before it has read anything."""
+    start: Callable[[Path, str, Path], Started]
+    """From the program's file, the proxy's address and a home."""
+
+
+def _claude(file: Path, proxy: str, home: Path) -> Started:
+    quiet = {
+        "IS_SANDBOX": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        # Its default answer alone would be larger than what is left of the small window.
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4000",
+    }
+    command = [str(file), "-p", PROMPT, "--model", "claude-opus-4-8", "--allowedTools", "Bash"]
+    return Started(command=command, environ={"ANTHROPIC_BASE_URL": proxy, "ANTHROPIC_API_KEY": "sk-made-up", **quiet})
+
+
+def _codex(file: Path, proxy: str, home: Path) -> Started:
+    place = home / ".codex"
+    place.mkdir(parents=True)
+    told = (
+        'model = "gpt-5-codex"\nmodel_provider = "here"\n'
+        f'[model_providers.here]\nname = "here"\nbase_url = "{proxy}/v1"\nenv_key = "HERE_KEY"\nwire_api = "responses"\n'
+    )
+    (place / "config.toml").write_text(told, encoding="utf-8")
+    command = [str(file), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT]
+    return Started(command=command, environ={"HERE_KEY": "sk-made-up"})
+
+
+def _opencode(file: Path, proxy: str, home: Path) -> Started:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{proxy}/v1", "apiKey": "sk-made-up"},
+        "models": {"small": {"name": "small", "tool_call": True}},
+    }
+    still = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    told = {"provider": {"here": provider}, "autoupdate": False, "share": "disabled", "permission": {"bash": "allow"}}
+    environ = {"OPENCODE_CONFIG_CONTENT": json.dumps(told), "OPENCODE_DISABLE_MODELS_FETCH": "1", **still}
+    return Started(command=[str(file), "run", "-m", "here/small", PROMPT], environ=environ)
+
+
+_FUNCTION = '''
+def read_part(name: str) -> str:
+    """Read one part."""
+    return open(name, encoding="utf-8").read()
+'''
+
+
+def _llm(file: Path, proxy: str, home: Path) -> Started:
+    place = home / "llm"
+    place.mkdir()
+    told = f"- model_id: small\n  model_name: small\n  api_base: {proxy}/v1\n  supports_tools: true\n"
+    (place / "extra-openai-models.yaml").write_text(told, encoding="utf-8")
+    command = [str(file), "-m", "small", "--functions", _FUNCTION, "--chain-limit", "0", "--key", "sk-made-up", PROMPT]
+    return Started(command=command, environ={"LLM_USER_PATH": str(place)})
+
+
+PROGRAMS = (
+    Program(name="llm", wire="openai_chat", window=16_000, start=_llm),
+    Program(name="claude", wire="anthropic", window=60_000, start=_claude),
+    Program(name="codex", wire="openai_responses", window=64_000, start=_codex),
+    Program(name="opencode", wire="openai_chat", window=40_000, start=_opencode),
+)
+
+
+def environment(home: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """What a login would give, and not what this process happens to have: keys and proxies stay out."""
+    plain = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "TERM": "xterm", "LANG": "C.UTF-8"}
+    return {**plain, "NO_COLOR": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **more}

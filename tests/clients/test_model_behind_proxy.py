@@ -1,0 +1,74 @@
+"""A real model behind `ebb proxy`: the same call that its server refuses directly is answered, and the next one reads
+its prefix from the server's own cache. Opt-in, as the other real clients are: set EBB_CLIENTS, to any folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from local_model.serving import missing, served
+from proxy.running import get
+
+pytestmark = pytest.mark.timeout(900)
+
+WINDOW = 2_048
+PATIENCE = 240.0
+LINE = "The gauge of Brest stood at {n} cm, and the offset was left alone. "
+
+
+def history():
+    """Some 3,000 tokens of talk: half as much again as the model can read."""
+    turns = [(f"Day {n}: what was the gauge?", LINE.format(n=100 + n) * 4) for n in range(32)]
+    talk = [
+        {"role": role, "content": text}
+        for turn in turns
+        for role, text in zip(("user", "assistant"), turn, strict=True)
+    ]
+    return [*talk, {"role": "user", "content": "Say yes."}]
+
+
+@pytest.fixture
+def model():
+    if not os.environ.get("EBB_CLIENTS"):
+        pytest.skip("opt-in: set EBB_CLIENTS")
+    if absent := missing():
+        pytest.skip(f"no local model: {absent} not installed (requirements/dev.txt has it)")
+    with served(WINDOW) as up:
+        yield up
+
+
+@pytest.fixture
+def proxy(model, tmp_path):
+    """The command, as a user starts it."""
+    command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "proxy", "--port", "0", "--announce"]
+    command += ["--window", str(WINDOW), "--upstream", model.address, "--store", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            yield json.loads(process.stdout.readline())["listening"]
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def test_a_call_that_is_refused_directly_is_answered_and_the_next_reads_the_cache(model, proxy, record_property):
+    sdk = pytest.importorskip("anthropic")
+    terms = {"api_key": "none", "max_retries": 0, "timeout": PATIENCE}
+    body = {"model": "smollm2", "max_tokens": 16, "messages": history()}
+    with pytest.raises(sdk.BadRequestError, match="context size"):
+        sdk.Anthropic(base_url=model.address, **terms).messages.create(**body)
+
+    client = sdk.Anthropic(base_url=proxy, **terms)
+    first = client.messages.create(**body)
+    body["messages"] += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "Again."}]
+    second = client.messages.create(**body)
+
+    summary = get(int(proxy.rpartition(":")[2]), "/ebb/summary")[1]
+    record_property("figures", f"first {first.usage}; second {second.usage}; {summary}")  # shown by --junitxml
+    assert (summary["fallbacks"], summary["overflows"]) == (0, 0)
+    assert summary["edits"] > 0
+    assert second.usage.cache_read_input_tokens > first.usage.input_tokens // 2

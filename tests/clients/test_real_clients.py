@@ -1,0 +1,74 @@
+"""Real clients, unmodified, in a tool loop that passes a small window several times.
+
+The provider is a server of its own that checks every request by its own reading of the rules and counts by itself; the
+clients really run their tools. Which clients: `scripts/install_clients.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from clients.programs import PROGRAMS, environment
+from clients.upstreaming import DONE, Walk, file_name, marker, sent, text, tokens_of
+from proxy.running import get, proxied
+from upstream.server import Upstream
+
+PARTS = 48
+"""Tool calls."""
+PASSED = 3
+"""Times that what the tools print would fill the window."""
+PATIENCE = 240.0
+
+
+def ran(started, work, home):
+    """Exit code and what it said. Its children end with it."""
+    process = subprocess.Popen(
+        started.command, cwd=work, env=environment(home, started.environ), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        told, complaints = process.communicate(timeout=PATIENCE)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return process.returncode, told, complaints
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
+def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(program, client_file, tmp_path):
+    file = client_file(program.name)
+    work, home = tmp_path / "work", tmp_path / "home"
+    work.mkdir()
+    home.mkdir()
+    lines = program.window * PASSED // PARTS // 12  # a line of a part has some 36 characters, 12 tokens upstream
+    for part in range(1, PARTS + 1):
+        (work / file_name(part)).write_text(text(part, lines), encoding="utf-8")
+    walk = Walk(PARTS, lambda: running.proxy.meters.total.edits)
+    with (
+        Upstream(walk, window=program.window) as upstream,
+        proxied(upstream.url, store=tmp_path / "store", window=program.window) as running,
+    ):
+        code, told, complaints = ran(program.start(file, running.url, home), work, home)
+        running.settle()
+        summary = get(running.port, "/ebb/summary")[1]
+
+    assert (code, DONE in told) == (0, True), f"{told[-2000:]}\n{complaints[-2000:]}"
+    assert [one.refused for one in upstream.requests if one.refused] == []
+    lane = walk.lane(upstream)
+    assert len(lane) == PARTS + 1, "one request for each call, and the last answer"
+    assert [n for n in range(1, PARTS + 1) if marker(n) not in lane[n].raw.decode()] == [], "the client ran each call"
+    assert [n for n, one in enumerate(lane) if tokens_of(one) > program.window] == []
+    assert (summary["fallbacks"], summary["overflows"]) == (0, 0)
+    assert summary["edits"] > 0
+    assert summary["tokens_untouched"] > summary["tokens_sent"]
+    texts = [sent(one) for one in lane]
+    broken = [n for n in range(1, len(lane)) if texts[n][: len(texts[n - 1])] != texts[n - 1]]
+    assert [n for n in broken if walk.made[n] == walk.made[n - 1]] == [], "between edits each request extends the last"
+    # Not vacuous where each turn has an edit: one on arrival breaks nothing, and a batch makes room for more than a turn.
+    assert len(broken) < len(lane) * 3 // 4

@@ -1,0 +1,80 @@
+"""A provider that leads any client through the same work: read one file after another, then say that all are read.
+
+What a client calls its shell differs; it is found among the tools that the request offers, so that a new version of a
+client needs no new test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from upstream.finding import Body
+from upstream.prefix import tokens, units
+from upstream.provider import ROUTES, Exchange
+from upstream.script import Part, Say, Use
+from upstream.server import Upstream
+
+DONE = "All parts are read."
+TITLE = "Reading parts"
+_SHELLS: dict[str, Callable[[str], Body]] = {
+    "Bash": lambda command: {"command": command, "description": "Reads a part"},
+    "bash": lambda command: {"command": command, "description": "Reads a part"},
+    "exec_command": lambda command: {"cmd": command, "max_output_tokens": 20_000},
+    "shell": lambda command: {"command": ["sh", "-c", command]},
+    "shell_command": lambda command: {"command": command},
+    "read_part": lambda command: {"name": command.split()[-1]},
+}
+"""By the name of the tool, how it is asked to run a command."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """The script, and what it saw. `edits` asks the proxy how many edits it has made by now."""
+
+    parts: int
+    edits: Callable[[], int]
+    made: list[int] = field(default_factory=list)
+    """Edits made when each request of the loop came."""
+
+    def __call__(self, body: Body) -> list[Part]:
+        shell = next((name for name in names(body) if name in _SHELLS), None)
+        if shell is None:
+            return [Say(TITLE)]  # a side request: clients ask for a title or a topic with no tools at hand
+        self.made.append(self.edits())
+        at = len(self.made)
+        if at > self.parts:
+            return [Say(DONE)]
+        return [Say(f"Now part {at}."), Use(shell, _SHELLS[shell](f"cat {file_name(at)}"))]
+
+    def lane(self, upstream: Upstream) -> list[Exchange]:
+        """Requests of the loop, in order."""
+        return [one for one in upstream.requests if one.usage and set(names(one.parsed)) & set(_SHELLS)]
+
+
+def names(body: Body) -> list[str]:
+    tools = [tool.get("function") or tool for tool in body.get("tools") or []]
+    return [str(tool.get("name")) for tool in tools]
+
+
+def file_name(part: int) -> str:
+    return f"part{part:02}.txt"
+
+
+def marker(part: int) -> str:
+    """Stands at the end of a part: who shows it has read the whole file."""
+    return f"end-of-part-{part:02}"
+
+
+def text(part: int, lines: int) -> str:
+    """Lines of a log, none like another."""
+    rows = (f"{part:02}-{at:04} gauge station-{(part * 31 + at) % 97} reads {at * part} mm" for at in range(lines))
+    return "\n".join((*rows, marker(part))) + "\n"
+
+
+def sent(one: Exchange) -> list[str]:
+    return [unit.text for unit in units(ROUTES[one.path], one.parsed)]
+
+
+def tokens_of(one: Exchange) -> int:
+    return tokens(units(ROUTES[one.path], one.parsed))
