@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
@@ -137,7 +138,12 @@ def kept_by_server(body: Mapping[str, Any]) -> str:
 
 
 def bound(body: Mapping[str, Any]) -> bool:
-    return bool(_BOUND.search(as_text(body.get("model")).replace(".", "-")))
+    return _binds(as_text(body.get("model")))
+
+
+@lru_cache(maxsize=64)
+def _binds(model: str) -> bool:
+    return bool(_BOUND.search(model.replace(".", "-")))
 
 
 def usage(response: Mapping[str, Any]) -> Usage | None:

@@ -74,10 +74,10 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     if previous is not None and previous.key == key and previous.text is None:
         known, before = _common(previous.given, given), previous.messages
         origin = previous.emit.origin if isinstance(previous.emit, _Restore) else {}
-    new = given[known:]
-    plain = [message if _is_plain(message) else _plain(message, origin) for message in new]
+    new = given[known:] if known else given
+    plain = _made_plain(new, origin)
     # Where nothing had to be made plain, the one copy of the client's list serves as both.
-    messages = given if not origin and all(map(is_, plain, new)) else [*before[:known], *plain]
+    messages = given if not origin and plain is new else [*before[:known], *plain]
     tree = {**request, key: messages}
     emit = _Restore(request, key, messages, given, origin)
     return Body(tree, key, messages, known, emit, given)
@@ -98,19 +98,19 @@ def _begins(previous: Body, now: Any) -> bool:
         return False
 
 
-def _grown(previous: Body, request: Mapping[str, Any], given: Sequence[Any]) -> Body:
+def _grown(previous: Body, request: Mapping[str, Any], given: list[Any]) -> Body:
     """The messages that we hold, with what is new added to them: the body before has them all from now on."""
-    messages = previous.messages
+    messages, key = previous.messages, previous.key
     known, origin = len(messages), dict[int, tuple[Any, Any]]()
     new = given[known:]
-    plain = [message if _is_plain(message) else _plain(message, origin) for message in new]
-    if not origin and all(map(is_, plain, new)):
+    plain = _made_plain(new, origin)
+    if plain is new:
         messages += new
         theirs = messages
     else:
         theirs, messages = list(given), [*messages, *plain]
-    emit = _Restore(request, previous.key, messages, theirs, origin)
-    return Body({**request, previous.key: messages}, previous.key, messages, known, emit, theirs)
+    emit = _Restore(request, key, messages, theirs, origin)
+    return Body({**request, key: messages}, key, messages, known, emit, theirs)
 
 
 _NEAR = 4
@@ -129,14 +129,34 @@ def _common(before: list[Any], now: list[Any]) -> int:
 _ATOMS = frozenset((str, int, float, bool, type(None)))
 
 
-def _is_plain(value: Any) -> bool:
+_DEEP = 100
+"""Levels of nesting within which a message is known for plain; an endless one ends here."""
+
+
+def _is_plain(messages: Sequence[Any]) -> bool:
     """Whether `_plain` would find nothing to do, told by exact types; most messages are dicts, lists and strings."""
-    if type(value) is not dict and type(value) is not list:
-        return type(value) in _ATOMS
-    for part in value.values() if type(value) is dict else value:
-        if type(part) not in _ATOMS and not _is_plain(part):
-            return False
-    return True
+    level: list[Any] = [messages]
+    for _ in range(_DEEP):
+        below = list[Any]()
+        for whole in level:
+            for part in whole.values() if type(whole) is dict else whole:
+                kind = type(part)
+                if kind is dict or kind is list:
+                    below.append(part)
+                elif kind not in _ATOMS:
+                    return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _made_plain(messages: list[Any], origin: dict[int, tuple[Any, Any]]) -> list[Any]:
+    """The messages as JSON types; the very same list where they are plain already."""
+    if _is_plain(messages):
+        return messages
+    plain = [_plain(message, origin) for message in messages]
+    return messages if all(map(is_, plain, messages)) else plain
 
 
 def _plain(value: Any, origin: dict[int, tuple[Any, Any]]) -> Any:

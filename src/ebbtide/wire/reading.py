@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens import Estimator
@@ -135,16 +135,16 @@ class Reader:
     def _items(
         self, wire: Wire, body: Body, last: Request | None, at: float | None
     ) -> tuple[tuple[Item, ...], list[int], int]:
-        messages, blocks = body.messages, wire.blocks
+        messages, blocks, key = body.messages, wire.blocks, wire.key
         # All of the new messages first: one that is no message must not leave half of a request counted.
-        read = [blocks(messages[n], f"{wire.key}.{n}") for n in range(body.same, len(messages))]
+        read = [blocks(messages[n], f"{key}.{n}") for n in range(body.same, len(messages))]
         kept, firsts = self._kept(last, body.same)
-        new: list[Item] = []
+        new, item, before = list[Item](), self._item, len(kept)
         for n, found in enumerate(read, body.same):
-            firsts.append(len(kept) + len(new))
+            firsts.append(before + len(new))
             for block in found:
-                new.append(self._item(block, n, at))
-        return kept + tuple(new), firsts, len(kept)
+                new.append(item(block, n, at))
+        return kept + tuple(new), firsts, before
 
     def _kept(self, last: Request | None, same: int) -> tuple[tuple[Item, ...], list[int]]:
         """The items of the first messages of the last request, which this one has too, and where each begins."""
@@ -159,42 +159,35 @@ class Reader:
         return last.items[:first], last.firsts[:same]
 
     def _item(self, block: Block, message: int, at: float | None) -> Item:
-        mark = fingerprint(block.role, block.kind, block.canonical)
-        call_id = block.call_id
+        kind, call_id, name, tier, source = block.kind, block.call_id, block.name, block.tier, block.source
+        mark = fingerprint(block.role, kind, block.canonical)
         occurrence = self._seen.get(mark, 0)
         self._seen[mark] = occurrence + 1
-        if block.kind == "call":
-            self._names[call_id] = block.name
-        id, ours = f"{mark}-{occurrence}", mark in self.ours
-        made = _Draft(
-            id,
-            message,
-            block.role,
-            block.kind,
-            block.text,
-            self._tokens(block),
-            block.name or self._names.get(call_id, "") if call_id else "",
-            call_id,
+        if call_id:
+            if kind == "call":
+                self._names[call_id] = name
+            name = name or self._names.get(call_id, "")
+        if mark in self.ours:
             # A note of ours comes back on the user's side, and is not the user's words for it.
-            max(block.tier, HARNESS) if ours else block.tier,
-            OURS if ours else block.source,
-            block.media,
-            at,
-            id in self.pinned,
-            block.locked,
-            block.raw,
-        )
+            tier, source = max(tier, HARNESS), OURS
+        plain = not block.signature and not block.media
+        tokens = self.estimator.block(kind, block.text) if plain else self._tokens(block)
+        id = f"{mark}-{occurrence}"
+        made = _Draft(
+            id, message, block.role, kind, block.text, tokens, name if call_id else "", call_id, tier, source,
+            block.media, at, id in self.pinned, block.locked, block.raw,
+        )  # fmt: skip
         made.__class__ = Item
-        return cast(Item, made)
+        item: Item = made
+        return item
 
     def _tokens(self, block: Block) -> int:
+        """Of thinking, which is as long as its signature says, and of what holds pictures or pages."""
         if block.signature:
             return self.estimator.thinking(block.text, block.signature)
         tokens = self.estimator.block(block.kind, block.text)
-        if block.media:
-            tokens += sum(self.estimator.image(pixels) for pixels in block.pixels)
-            tokens += self.estimator.document(block.pages)
-        return tokens
+        tokens += sum(self.estimator.image(pixels) for pixels in block.pixels)
+        return tokens + self.estimator.document(block.pages)
 
     def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
         system, tools = wire.surroundings(tree)

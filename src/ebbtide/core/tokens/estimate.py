@@ -81,10 +81,13 @@ _NOT_CJK = bytes(set(range(256)) - set(range(0xE3, 0xEE)))
 def _ascii_weight(raw: bytes) -> int:
     """In hundredths. Each byte's weight follows from its class and that of the byte before: a pair of three bits each.
 
-    All pairs are made at once, as one large number, and added up by a checksum whose lower half is a plain sum.
+    All pairs are made at once, as one large number, and added up by a checksum whose lower half is a plain sum. Nothing
+    before the first byte counts as a space: it begins its run.
     """
     classes = int.from_bytes(raw.translate(_CLASS), "little")
-    weights = (classes | classes << 11).to_bytes(len(raw) + 2, "little").translate(_WEIGHTS)
+    weights = (classes | classes << 11).to_bytes(len(raw) + 1, "little").translate(_WEIGHTS)
+    if len(weights) <= _RUN:
+        return (adler32(weights) & 0xFFFF) - 1
     runs = range(0, len(weights), _RUN)
     return sum([adler32(weights[start : start + _RUN]) & 0xFFFF for start in runs]) - len(runs)
 
@@ -107,17 +110,13 @@ def _script_weight(raw: bytes) -> float:
 
 def _classes(text: str) -> float:
     """Tokens of Claude 4.5 and 4.6, which most recordings are of. Other models are a ratio of it (`calibrate.py`)."""
-    if len(text) <= _WHOLE:
-        return _weight(text)
-    step = (len(text) - _SLICE) / (_SLICES - 1)
-    starts = [int(step * n) for n in range(_SLICES)]
-    sample = "".join(text[start : start + _SLICE] for start in starts)
-    return _weight(sample) * len(text) / len(sample)
-
-
-def _weight(text: str) -> float:
-    # The leading space makes the first character the beginning of its run. Lone surrogates are data like any other.
-    raw = b" " + text.encode("utf-8", "surrogatepass")
+    if len(text) > _WHOLE:
+        step = (len(text) - _SLICE) / (_SLICES - 1)
+        starts = [int(step * n) for n in range(_SLICES)]
+        sample = "".join([text[start : start + _SLICE] for start in starts])
+        return _classes(sample) * len(text) / len(sample)
+    # Lone surrogates are data like any other.
+    raw = text.encode("utf-8", "surrogatepass")
     weight = (10 * len(text) + _ascii_weight(raw)) / 100
     return weight if text.isascii() else weight + _script_weight(raw)
 
