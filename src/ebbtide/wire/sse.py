@@ -40,18 +40,21 @@ class EventReader:
         if chunk.endswith(b"\r"):
             # Perhaps half of a CRLF: what follows tells.
             chunk, self._rest = chunk[:-1], b"\r"
-        at = 0
-        for end in _LINE_END.finditer(chunk):
-            self._keep(chunk[at : end.start()])
-            at = end.end()
-            yield from self._line()
-        if at < len(chunk):
-            self._keep(chunk[at:])
+        # Nearly all streams end their lines in LF, and `split` is ten times as fast as a pattern.
+        *lines, last = chunk.split(b"\n") if b"\r" not in chunk else _LINE_END.split(chunk)
+        for line in lines:
+            self._keep(line)
+            if self._line_bytes:
+                self._line()
+            elif (event := self._event()) is not None:
+                yield event
+        self._keep(last)
 
     def close(self) -> Iterator[Event]:
         """What stands at the end without a blank line. The grammar would throw it away; a bill may be in it."""
-        yield from self._line()
-        yield from self._event()
+        self._line()
+        if (event := self._event()) is not None:
+            yield event
 
     def _keep(self, piece: bytes) -> None:
         self._line_bytes += len(piece)
@@ -61,21 +64,19 @@ class EventReader:
         elif piece:
             self._pieces.append(piece)
 
-    def _line(self) -> Iterator[Event]:
-        line, blank = b"".join(self._pieces), not self._line_bytes
+    def _line(self) -> None:
+        pieces = self._pieces
+        line = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._pieces, self._line_bytes = [], 0
-        if blank:
-            yield from self._event()
-            return
         field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
         if field == b"data":
-            self._data.append(value)
+            self._data.append(value.removeprefix(b" "))
         elif field == b"event":
-            self._name = value.decode("utf-8", "replace")
+            self._name = value.removeprefix(b" ").decode("utf-8", "replace")
 
-    def _event(self) -> Iterator[Event]:
+    def _event(self) -> Event | None:
         name, data, too_large = self._name, self._data, self._event_bytes > self._most
         self._name, self._data, self._event_bytes = "", [], 0
-        if data and not too_large:
-            yield Event(name, b"\n".join(data))
+        if not data or too_large:
+            return None
+        return Event(name, data[0] if len(data) == 1 else b"\n".join(data))
