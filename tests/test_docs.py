@@ -1,22 +1,30 @@
 """What the pages say is so: their code runs, their commands parse or run, their links lead somewhere.
 
 The Python of a page runs in one namespace, in an empty directory. In a block marked `console run` every `$ ebb` line runs
-too, between the Python around it; in `console` and `sh` blocks it must parse.
+too, between the Python around it; in all others it must parse, by the command's own parser. TOML is a configuration, and
+our reader must take it; JSON is JSON. No block is of another kind.
 """
 
+import json
 import re
 import runpy
 import shlex
 from pathlib import Path
 
 import pytest
+from scripts.reference import parsers
 
+from ebbtide.config import load_settings
 from ebbtide.fronts.cli.main import command_line, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"^```([a-z ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KINDS = {"python", "console", "console run", "sh", "text", "toml", "json", ""}
+TYPED = re.compile(r"^ *(?:\$ )?(?:\w+=\S+ )*(?:\S+ mcp add \S+ -- )?(ebb(?: [a-z-]+(?: .*?)?| -.*?)?)(?: {3,}.*)?$")
+"""A line of plain text that somebody is to type, but for a remark behind it. `ebb run: 12 requests` is what they read."""
+PARSERS = parsers()
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -40,7 +48,7 @@ def commands(text):
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(kind == "python" for kind, _ in blocks(page))], ids=named
 )
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("EBB_HOME", str(tmp_path / "ebb-home"))
@@ -51,15 +59,68 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
         if kind == "console run":
             codes = [(words, main(words)) for words in commands(text)]
             assert codes
-            assert not [words for words, code in codes if code], capsys.readouterr().err
+            assert not [words for words, code in codes if code], capfd.readouterr().err
+
+
+def typed(kind, text):
+    """The arguments of every `ebb` that a block tells somebody to type."""
+    if kind in ("console", "console run", "sh"):
+        return commands(text)
+    lines = [found[1].removesuffix(" &") for found in map(TYPED.match, text.splitlines()) if found]
+    return [words for line in lines for words in commands(line)] if kind in ("text", "") else []
+
+
+def parsed(words):
+    """By the command's own parser: a front's is not that of `ebb`."""
+    own = PARSERS.get(words[0]) if words else None
+    try:
+        return own.parse_args(words[1:]) if own else command_line().parse_args(words)
+    except SystemExit as left:
+        if left.code:
+            pytest.fail(f"ebb {shlex.join(words)}")
+    return None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_command_on_a_page_parses(page):
-    parser = command_line()
     for kind, text in blocks(page):
-        for words in commands(text) if kind.split(" ")[0] in ("console", "sh") else ():
-            assert parser.parse_args(words), words
+        for words in typed(kind, text):
+            parsed(words)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_example_of_a_help_text_parses(name):
+    examples = typed("text", PARSERS[name].epilog or "")
+
+    assert [words for words in examples if words[0] == name]
+    for words in examples:
+        parsed(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_block_of_a_page_escapes(page):
+    """Each is of a kind that is looked at here, and none is indented or marked so that it would not be found."""
+    fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("```")]
+
+    assert len(fences) == 2 * len(blocks(page))
+    assert {kind for kind, _ in blocks(page)} <= KINDS
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```toml" in page.read_text(encoding="utf-8")], ids=named)
+def test_every_configuration_on_a_page_is_taken(page, tmp_path):
+    for text in [text for kind, text in blocks(page) if kind == "toml"]:
+        file = tmp_path / "config.toml"
+        file.write_text(text, encoding="utf-8")
+
+        assert load_settings(environ={"EBB_CONFIG": str(file)}, cwd=tmp_path, home=tmp_path).policy()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```json" in page.read_text(encoding="utf-8")], ids=named)
+def test_every_document_on_a_page_is_json_and_what_it_starts_parses(page):
+    for document in [json.loads(text) for kind, text in blocks(page) if kind == "json"]:
+        for server in document.get("mcpServers", {}).values():
+            assert server["command"] == "ebb"
+            assert parsed(server["args"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
