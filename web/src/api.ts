@@ -246,6 +246,8 @@ export interface Scored {
 export interface Comparison {
   window: number;
   calls: number;
+  /** Models that have no price of their own. */
+  unpriced: string[];
   arms: Scored[];
 }
 
@@ -261,9 +263,10 @@ export class Refused extends Error {
 }
 
 async function answered<T>(response: Response): Promise<T> {
-  const told = (await response.json().catch(() => ({ error: response.statusText }))) as T & { error?: string };
-  if (!response.ok) throw new Refused(response.status, told.error ?? response.statusText);
-  return told;
+  // An answer that breaks off, as when nobody waits for it any more, is no answer: it is not told as one.
+  if (response.ok) return (await response.json()) as T;
+  const told = (await response.json().catch(() => ({}))) as { error?: string };
+  throw new Refused(response.status, told.error ?? response.statusText);
 }
 
 export function address(path: string, query: Query = {}): string {

@@ -1,6 +1,6 @@
 /** The frame: where one is, how it looks, and the keys that work everywhere. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Home } from "./home";
 import { useKept, useKeys } from "./hooks";
 import { SCROLLER } from "./list";
@@ -96,22 +96,25 @@ const KEYS: [string, Word][] = [
 ];
 
 function Help({ onClose }: { onClose: () => void }) {
+  const box = useRef<HTMLDialogElement>(null);
+  // As a modal the browser keeps the focus in it, and gives it back afterwards.
+  useEffect(() => box.current?.showModal(), []);
   return (
-    <div class="veil">
-      <button type="button" class="shade" aria-label={t("close")} onClick={onClose} />
-      <div class="card help" role="dialog" aria-label={t("keys")}>
-        <h2>{t("keys")}</h2>
-        <dl>
-          {KEYS.map(([keys, word]) => (
-            <>
-              <dt>
-                <kbd>{keys}</kbd>
-              </dt>
-              <dd>{t(word)}</dd>
-            </>
-          ))}
-        </dl>
-      </div>
-    </div>
+    <dialog class="card help" aria-label={t("keys")} ref={box} onClose={onClose}>
+      <h2>{t("keys")}</h2>
+      <dl>
+        {KEYS.map(([keys, word]) => (
+          <>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{t(word)}</dd>
+          </>
+        ))}
+      </dl>
+      <button type="button" onClick={onClose}>
+        {t("close")}
+      </button>
+    </dialog>
   );
 }

@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Break, CacheMap, Calls } from "./api";
 import type { Go } from "./app";
-import { dollars, short, whole } from "./format";
+import { dollars, seen, short, whole } from "./format";
 import { useAsk, useKeys } from "./hooks";
 import { type Source, Trouble } from "./item";
 import { VirtualList } from "./list";
@@ -60,7 +60,7 @@ export function CacheView({ source, calls, at, version, theme, go }: Props) {
 }
 
 export function brokenBy(one: Break): string {
-  return one.batch ? `${one.detail} · ${t("byEdit", one.batch)}` : one.detail;
+  return one.batch ? `${seen(one.detail)} · ${t("byEdit", one.batch)}` : seen(one.detail);
 }
 
 function Bar({ calls, nth, most }: { calls: Calls; nth: number; most: number }) {
@@ -126,7 +126,7 @@ function OneCall({ source, at, version, theme }: { source: Source; at: number; v
       </div>
       <Strip map={value} theme={theme} />
       <p class="faint">
-        {t("warm")}: {short(value.warm.tokens)} · {value.warm.reason}
+        {t("warm")}: {t("tokens", short(value.warm.tokens))} · {value.warm.reason}
       </p>
       {value.break && (
         <p class="broke">

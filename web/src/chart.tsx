@@ -4,7 +4,8 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Calls } from "./api";
-import { short } from "./format";
+import { short, whole } from "./format";
+import { t } from "./words";
 
 interface Props {
   calls: Calls;
@@ -114,7 +115,9 @@ export function Chart({ calls, parts, window, actsAt, at, theme, onPick, onHover
 
   useEffect(() => plot.current?.redraw(false), [at]);
 
-  return <div class="chart" ref={box} role="img" aria-label="tokens by call" />;
+  const folds = calls.batches.filter((one) => one.fold).length;
+  const said = [calls.tokens.length, whole(calls.tokens.at(-1) ?? 0), short(window), folds, calls.breaks.length];
+  return <div class="chart" ref={box} role="img" aria-label={t("chart", ...said)} />;
 }
 
 function overlay(u: uPlot, calls: Calls, window: number, actsAt: number, at: number): void {

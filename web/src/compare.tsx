@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { ask, type Comparison, type Summary } from "./api";
-import { dollars, percent, whole } from "./format";
+import { dollars, percent, seen, short, whole } from "./format";
 import { worded } from "./hooks";
 import { type Source, Trouble } from "./item";
 import { t } from "./words";
@@ -56,26 +56,35 @@ function Result({ found }: { found: Comparison }) {
   const best = Math.min(...found.arms.map((arm) => arm.cost));
   const most = Math.max(found.window, ...found.arms.map((arm) => arm.peak));
   return (
-    <div class="arms">
-      {found.arms.map((arm) => (
-        <div key={arm.policy} class={arm.cost === best ? "card arm best" : "card arm"}>
-          <h3>{arm.policy}</h3>
-          <p class="sum">
-            {dollars(arm.cost)} {arm.cost > best && <small>+{percent(arm.cost / best - 1)}</small>}
-          </p>
-          <Spark series={arm.series} window={found.window} most={most} />
-          <dl>
-            <Figure name={t("total")} value={whole(arm.tokens)} />
-            <Figure name={t("peak")} value={whole(arm.peak)} />
-            <Figure name={t("over")} value={String(arm.over)} />
-            <Figure name={t("hitRate")} value={percent(arm.hit_rate)} />
-            <Figure name={t("breaksSeen")} value={String(arm.breaks)} />
-            {arm.kept !== null && <Figure name={t("kept")} value={percent(arm.kept)} />}
-            {arm.reachable !== null && <Figure name={t("reachable")} value={percent(arm.reachable)} />}
-          </dl>
-        </div>
-      ))}
-    </div>
+    <>
+      {found.unpriced.length > 0 && <p class="faint">{t("guessed", seen(found.unpriced.join(", ")))}</p>}
+      <div class="arms">
+        {found.arms.map((arm) => (
+          <div key={arm.policy} class={arm.cost === best ? "card arm best" : "card arm"}>
+            <h3>{arm.policy}</h3>
+            <p class="sum">
+              {dollars(arm.cost)} {arm.cost > best && <small class="broke">+{percent(arm.cost / best - 1)}</small>}{" "}
+              <small class="faint">{t("costs")}</small>
+            </p>
+            <Spark series={arm.series} window={found.window} most={most} />
+            <p class="legend marks">
+              <span class="key">
+                <span class="rule bad" /> {t("windowLine", short(found.window))}
+              </span>
+            </p>
+            <dl>
+              <Figure name={t("total")} value={whole(arm.tokens)} />
+              <Figure name={t("peak")} value={whole(arm.peak)} />
+              <Figure name={t("over")} value={String(arm.over)} />
+              <Figure name={t("hitRate")} value={percent(arm.hit_rate)} />
+              <Figure name={t("breaksSeen")} value={String(arm.breaks)} />
+              {arm.kept !== null && <Figure name={t("kept")} value={percent(arm.kept)} />}
+              {arm.reachable !== null && <Figure name={t("reachable")} value={percent(arm.reachable)} />}
+            </dl>
+          </div>
+        ))}
+      </div>
+    </>
   );
 }
 

@@ -4,12 +4,12 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Batch, type Edit, type Item, type Sides, tell, type What } from "./api";
 import type { Go } from "./app";
 import { diff, folded } from "./diff";
-import { dollars, moment, seen, short } from "./format";
-import { useAsk, useKeys, worded } from "./hooks";
+import { dollars, ending, moment, seen, short } from "./format";
+import { useAsk, useCursor, worded } from "./hooks";
 import { partOf, type Source, Trouble } from "./item";
 import { VirtualList } from "./list";
 import { Original } from "./request";
-import { named, t } from "./words";
+import { single, t } from "./words";
 
 interface Props {
   source: Source;
@@ -26,31 +26,19 @@ type Line = { batch: Batch; edit?: Edit };
 export function EditsView({ source, at, version, may, changed, go }: Props) {
   const { value, error } = useAsk<{ batches: Batch[] }>(`session/${source.key}/edits`, source.query, version);
   const [open, setOpen] = useState("");
-  const [cursor, setCursor] = useState(-1);
   const [failed, setFailed] = useState("");
   const lines = useMemo(() => {
     const batches = value ? [...value.batches].reverse() : [];
     return batches.flatMap((batch): Line[] => [{ batch }, ...batch.edits.map((edit) => ({ batch, edit }))]);
   }, [value]);
-  useEffect(() => {
-    const nth = at ? lines.findIndex((line) => line.batch.call <= at) : -1;
-    setCursor(nth);
-  }, [at, lines]);
-
-  const move = (to: number) => setCursor(Math.max(0, Math.min(lines.length - 1, to)));
   const toggle = (id: string) => setOpen(open === id ? "" : id);
-  useKeys({
-    ArrowDown: () => move(cursor + 1),
-    j: () => move(cursor + 1),
-    ArrowUp: () => move(cursor - 1),
-    k: () => move(cursor - 1),
-    Home: () => move(0),
-    End: () => move(lines.length - 1),
-    Enter: () => {
-      const edit = lines[cursor]?.edit;
-      if (edit) toggle(edit.id);
-    },
+  const cursor = useCursor(source.key, lines.length, (n) => {
+    const edit = lines[n]?.edit;
+    if (edit) toggle(edit.id);
   });
+  useEffect(() => {
+    if (at) cursor.put(lines.findIndex((line) => line.batch.call <= at));
+  }, [at, lines]);
   const change = (what: "undo" | "redo", batch: string) => {
     tell(`session/${source.key}/${what}`, { batch })
       .then(changed)
@@ -64,7 +52,7 @@ export function EditsView({ source, at, version, may, changed, go }: Props) {
   return (
     <section aria-label={t("edits")}>
       {failed && <Trouble error={failed} />}
-      <VirtualList name={`${source.key}${version}`} count={lines.length} estimate={58} cursor={cursor}>
+      <VirtualList name={`${source.key}${version}`} count={lines.length} estimate={58} cursor={cursor.row}>
         {(n) => {
           const line = lines[n];
           if (!line) return null;
@@ -87,13 +75,13 @@ export function EditsView({ source, at, version, may, changed, go }: Props) {
           return (
             <article class={batch.undone ? "edit undone" : "edit"}>
               <button type="button" class="fold" aria-expanded={open === edit.id} onClick={() => toggle(edit.id)}>
-                <span class="mono by">{edit.by}</span>
-                <span class="what">{seen(told(edit.what))}</span>
-                <span class="why">{edit.reason}</span>
-                <span class="number">−{short(edit.saved)}</span>
-                <span class="number money" title={`${t("worth")}: ${short(edit.worth)}`}>
-                  {dollars(edit.usd)}
+                <span class="mono by">{seen(edit.by)}</span>
+                <span class="what" title={seen(edit.what.path)}>
+                  {seen(told(edit.what))}
                 </span>
+                <span class="why">{seen(edit.reason)}</span>
+                <span class="number">{t("tokens", short(-edit.saved))}</span>
+                <Money usd={edit.usd} worth={edit.worth} />
               </button>
               {open === edit.id && <Booked edit={edit} />}
               {open === edit.id && <Diff source={source} id={edit.id} />}
@@ -107,10 +95,20 @@ export function EditsView({ source, at, version, may, changed, go }: Props) {
 
 export function told(what: What): string {
   if (!what.items) return t("nothing");
-  const name = [what.name, what.path].filter(Boolean).join(" ");
-  if (what.kind) return `${named(partOf({ kind: what.kind, role: what.role } as Item))} ${name}`.trim();
+  const name = [what.name, ending(what.path)].filter(Boolean).join(" ");
+  if (what.kind) return `${single(partOf({ kind: what.kind, role: what.role } as Item))} ${name}`.trim();
   const where = what.first === what.last ? `${what.first}` : `${what.first}–${what.last}`;
   return `${what.items} ${t("items")}, ${t("messages")} ${where}`;
+}
+
+/** In dollars where there is a price, else in tokens of input. */
+function Money({ usd, worth }: { usd: number | null; worth: number }) {
+  const lost = (usd ?? worth) < 0;
+  return (
+    <span class={lost ? "number money lost" : "number money"} title={`${t("worth")}: ${t("tokens", short(worth))}`}>
+      {usd === null ? t("worthOf", short(worth)) : dollars(usd)}
+    </span>
+  );
 }
 
 function BatchHead({ batch, go, children }: { batch: Batch; go: Go; children: preact.ComponentChildren }) {
@@ -126,12 +124,10 @@ function BatchHead({ batch, go, children }: { batch: Batch; go: Go; children: pr
       {batch.undone && <span class="chip bad">{t("undone")}</span>}
       <span class="grow" />
       <span>
-        {short(batch.before)} → <b>{short(batch.after)}</b>
+        {short(batch.before)} → <b>{t("tokens", short(batch.after))}</b>
       </span>
       <span class="faint">{t("held", batch.held)}</span>
-      <span class="money" title={`${t("worth")}: ${short(batch.worth)}`}>
-        {dollars(batch.usd)}
-      </span>
+      <Money usd={batch.usd} worth={batch.worth} />
       {children}
     </div>
   );
@@ -141,7 +137,7 @@ function Booked({ edit }: { edit: Edit }) {
   return (
     <p class="booked faint">
       <span>
-        {t("worth")}: {short(edit.worth)}
+        {t("worth")}: {t("tokens", short(edit.worth))}
       </span>
       <span>{edit.rewritten ? t("rewrote", short(edit.rewritten)) : t("free")}</span>
       {edit.breaks_even !== null && edit.breaks_even > 0 && <span>{t("even", Math.ceil(edit.breaks_even))}</span>}

@@ -1,5 +1,5 @@
-import { describe, expect, test } from "vitest";
-import { address } from "./api";
+import { describe, expect, test, vi } from "vitest";
+import { address, ask } from "./api";
 import { diff, folded } from "./diff";
 import { ago, bytes, dollars, percent, seen, short } from "./format";
 import { Heights } from "./heights";
@@ -56,6 +56,15 @@ describe("where one is", () => {
     }
     expect(parse("#/s/0a/nonsense?at=-3").tab).toBe("request");
     expect(parse("#/s/0a/edits?at=1e9").at).toBe(0);
+  });
+  test("an answer that breaks off is not taken for one", async () => {
+    const half = async () => new Response('{"batches": [', { status: 200 });
+    const refused = async () => new Response("not JSON", { status: 500, statusText: "broke" });
+    vi.stubGlobal("fetch", half);
+    await expect(ask("session/0a/edits")).rejects.toThrow(SyntaxError);
+    vi.stubGlobal("fetch", refused);
+    await expect(ask("session/0a/edits")).rejects.toThrow("broke");
+    vi.unstubAllGlobals();
   });
   test("questions leave out what is not asked", () => {
     expect(address("x", { a: undefined, b: "", c: 0, d: "ü&" })).toBe("/api/x?c=0&d=%C3%BC%26");

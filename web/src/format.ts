@@ -1,10 +1,10 @@
 /** Figures for people: short where they are compared, whole where they are read. */
 
 export function short(n: number): string {
-  const size = Math.abs(n);
-  if (size < 1000) return String(Math.round(n));
-  if (size < 99_950) return `${trimmed(n / 1000)}k`;
-  if (size < 999_500) return `${Math.round(n / 1000)}k`;
+  if (n < 0) return `−${short(-n)}`;
+  if (n < 1000) return String(Math.round(n));
+  if (n < 99_950) return `${trimmed(n / 1000)}k`;
+  if (n < 999_500) return `${Math.round(n / 1000)}k`;
   return `${trimmed(n / 1_000_000)}M`;
 }
 
@@ -48,6 +48,12 @@ export function seen(text: string): string {
         ? `\\u${code.padStart(4, "0")}`
         : `\\u{${code}}`;
   });
+}
+
+/** The end of a path, which tells one file from another. */
+export function ending(path: string): string {
+  const parts = path.split("/");
+  return parts.length > 3 ? `…/${parts.slice(-2).join("/")}` : path;
 }
 
 /** Seconds since the epoch, in the reader's own time; empty where the recording has no times. */

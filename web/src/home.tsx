@@ -3,8 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Listed, Sessions } from "./api";
 import type { Go } from "./app";
-import { ago, bytes, seen } from "./format";
-import { useAsk, useKeys } from "./hooks";
+import { ago, bytes, seen, whole } from "./format";
+import { useAsk, useCursor } from "./hooks";
 import { Trouble } from "./item";
 import { VirtualList } from "./list";
 import { HOME, type Place } from "./route";
@@ -16,7 +16,6 @@ const LOOK = 4000;
 export function Home({ place, go }: { place: Place; go: Go }) {
   const [version, again] = useState(0);
   const { value, error } = useAsk<Sessions>("sessions", { q: place.query }, version);
-  const [cursor, setCursor] = useState(-1);
   const rows = value?.sessions ?? [];
 
   useEffect(() => {
@@ -25,16 +24,7 @@ export function Home({ place, go }: { place: Place; go: Go }) {
   }, []);
 
   const open = (row: Listed | undefined) => row && go({ ...HOME, key: row.key });
-  const move = (by: number) => setCursor(Math.max(0, Math.min(rows.length - 1, cursor + by)));
-  useKeys({
-    ArrowDown: () => move(1),
-    j: () => move(1),
-    ArrowUp: () => move(-1),
-    k: () => move(-1),
-    Enter: () => open(rows[cursor]),
-    Home: () => setCursor(0),
-    End: () => setCursor(rows.length - 1),
-  });
+  const cursor = useCursor(place.query, rows.length, (n) => open(rows[n]));
 
   return (
     <div class="home">
@@ -45,23 +35,18 @@ export function Home({ place, go }: { place: Place; go: Go }) {
           placeholder={`${t("search")}  /`}
           aria-label={t("search")}
           value={place.query}
-          onInput={(event) => {
-            setCursor(-1);
-            go({ query: event.currentTarget.value }, true);
-          }}
-          onKeyDown={(event) => {
-            if (event.key === "Enter") open(rows[Math.max(0, cursor)]);
-          }}
+          onInput={(event) => go({ query: event.currentTarget.value }, true)}
+          onKeyDown={(event) => event.key === "Enter" && open(rows[0])}
         />
         {value && (
-          <span class="faint count">
+          <span class="faint count" role="status">
             {rows.length} {t("of")} {value.total}
           </span>
         )}
       </div>
       {error && <Trouble error={error} />}
       {value && !rows.length && <p class="faint pad">{t(value.total ? "none" : "empty")}</p>}
-      <VirtualList name={place.query} count={rows.length} estimate={66} cursor={cursor}>
+      <VirtualList name={place.query} count={rows.length} estimate={66} cursor={cursor.row}>
         {(n) => <SessionRow row={rows[n]} onOpen={open} />}
       </VirtualList>
     </div>
@@ -74,12 +59,12 @@ function SessionRow({ row, onOpen }: { row: Listed | undefined; onOpen: (row: Li
   return (
     <button type="button" class="session" onClick={() => onOpen(row)}>
       <span class="name">{seen(row.title || row.session)}</span>
-      <span class="what mono">{row.session}</span>
-      <span class="where">{row.project}</span>
+      <span class="what mono">{seen(row.session)}</span>
+      <span class="where">{seen(row.project)}</span>
       <span class="figures">
         {row.stored ? (
           <span>
-            {row.messages} {t("messages")}
+            {whole(row.messages)} {t("messages")}
           </span>
         ) : (
           <span class="chip">{t("file")}</span>

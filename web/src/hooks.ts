@@ -19,7 +19,7 @@ export function useAsk<T>(path: string, query: Query = {}, version = 0): Asked<T
     const stop = new AbortController();
     set((before) => ({ ...before, value: before.path === path ? before.value : undefined, busy: true, path }));
     ask<T>(path, query, stop.signal)
-      .then((value) => set({ value, error: "", busy: false, path }))
+      .then((value) => !stop.signal.aborted && set({ value, error: "", busy: false, path }))
       .catch((error: unknown) => {
         if (!stop.signal.aborted) set({ value: undefined, error: worded(error), busy: false, path });
       });
@@ -35,16 +35,15 @@ export function worded(error: unknown): string {
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>;
 
-/** Keys while a view is there. Whoever types in a field is left alone, but for Escape. */
+/** Keys while a view is there. Whoever types in a field is left alone, and a button that has the focus is pressed. */
 export function useKeys(keys: Keys): void {
   const current = useRef(keys);
   current.current = keys;
   useEffect(() => {
     const heard = (event: KeyboardEvent) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      const typing = event.target instanceof HTMLElement && /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
       const act = current.current[event.key];
-      if (!act || (typing && event.key !== "Escape")) return;
+      if (!act || (event.target instanceof HTMLElement && isFor(event.target, event.key))) return;
       event.preventDefault();
       act(event);
     };
@@ -53,15 +52,68 @@ export function useKeys(keys: Keys): void {
   }, []);
 }
 
-const PAGE = 100;
+/** Whether an element has a use of its own for a key. */
+function isFor(element: HTMLElement, key: string): boolean {
+  if (key === "Escape") return false;
+  // From the words that are searched for one goes down into what was found.
+  if (element instanceof HTMLInputElement && element.type === "search") return !/^Arrow(Up|Down)$/.test(key);
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName)) return true;
+  return key === "Enter" && /^(BUTTON|A)$/.test(element.tagName);
+}
 
-/** Rows of a long list, fetched where they are looked at. `name` tells one list from another. */
-export function usePages<T>(name: string, total: number, load: (start: number, limit: number) => Promise<T[]>) {
-  const pages = useRef(new Map<number, T[] | "asked">());
-  const known = useRef(name);
+/**
+ * The row of a list that the keyboard is on, and the keys that move it. The focus goes with it, so that a screen reader
+ * says where one is. On another list it is on no row, from the first drawing on.
+ */
+export function useCursor(list: string, count: number, open: (row: number) => void) {
+  const [spot, setSpot] = useState({ list, row: -1 });
+  const row = spot.list === list ? Math.min(spot.row, count - 1) : -1;
+  const put = (to: number) => setSpot({ list, row: to });
+  const move = (to: number) => {
+    if (!count) return;
+    put(Math.max(0, Math.min(count - 1, to)));
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+    requestAnimationFrame(() =>
+      document.querySelector<HTMLElement>(".cursor button, button.cursor")?.focus({ preventScroll: true }),
+    );
+  };
+  useKeys({
+    ArrowDown: () => move(row + 1),
+    j: () => move(row + 1),
+    ArrowUp: () => move(row - 1),
+    k: () => move(row - 1),
+    PageDown: () => move(row + 10),
+    PageUp: () => move(row - 10),
+    Home: () => move(0),
+    End: () => move(count - 1),
+    Enter: () => row >= 0 && open(row),
+  });
+  return { row, put };
+}
+
+const PAGE = 100;
+/** Milliseconds before rows that could not be had are asked for again. */
+const AGAIN = 1000;
+
+type Pages<T> = Map<number, T[] | "asked">;
+
+/**
+ * Rows of a long list, fetched where they are looked at. `name` tells one list from another. Of a new version of the
+ * same list the old rows are shown until the new ones have come: a session that grows does not flicker.
+ */
+export function usePages<T>(
+  name: string,
+  version: number,
+  total: number,
+  load: (start: number, limit: number) => Promise<T[]>,
+) {
+  const pages = useRef<Pages<T>>(new Map());
+  const before = useRef<Pages<T>>(new Map());
+  const known = useRef({ name, version });
   const [, redraw] = useState(0);
-  if (known.current !== name) {
-    known.current = name;
+  if (known.current.name !== name || known.current.version !== version) {
+    before.current = known.current.name === name ? pages.current : new Map();
+    known.current = { name, version };
     pages.current = new Map();
   }
   const loader = useRef(load);
@@ -75,15 +127,16 @@ export function usePages<T>(name: string, total: number, load: (start: number, l
         loader
           .current(page * PAGE, PAGE)
           .then((rows) => asked.set(page, rows))
-          .catch(() => asked.delete(page))
+          .catch(() => setTimeout(() => asked.delete(page) && asked === pages.current && look(first, last), AGAIN))
           .finally(() => redraw((n) => n + 1));
       }
     },
-    [total],
+    [name, version, total],
   );
   const row = (n: number): T | undefined => {
-    const page = pages.current.get(Math.floor(n / PAGE));
-    return page === "asked" ? undefined : page?.[n % PAGE];
+    const [page, old] = [pages, before].map((one) => one.current.get(Math.floor(n / PAGE)));
+    const shown = Array.isArray(page) ? page : old;
+    return Array.isArray(shown) ? shown[n % PAGE] : undefined;
   };
   return { row, look };
 }

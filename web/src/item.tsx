@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { ask, type Item, type Query, type TextPage } from "./api";
 import { seen, short, whole } from "./format";
 import { worded } from "./hooks";
-import { named, t } from "./words";
+import { single, t } from "./words";
 
 /** Which session is asked, and as what it is played. */
 export interface Source {
@@ -35,14 +35,14 @@ export function Head({ item, part }: { item: Item; part: string }) {
   return (
     <span class="head">
       <span class={`swatch part-${part.replaceAll(" ", "-")}`} />
-      <b>{named(part)}</b>
+      <b>{single(part)}</b>
       {item.name && <span class="mono tool">{seen(item.name)}</span>}
       {item.path && <span class="mono path">{seen(item.path)}</span>}
-      {item.tier === 2 && <span class="chip">{item.source}</span>}
-      {item.pinned && <span class="chip">pinned</span>}
+      {item.tier === 2 && <span class="chip">{seen(item.source)}</span>}
+      {item.pinned && <span class="chip">{t("pinned")}</span>}
       <span class="grow" />
-      <span class="faint" title={`${whole(item.tokens)} tokens`}>
-        {short(item.tokens)}
+      <span class="faint amount" title={t("tokens", whole(item.tokens))}>
+        {t("tokens", short(item.tokens))}
       </span>
     </span>
   );

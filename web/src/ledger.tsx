@@ -6,7 +6,7 @@ import type { Item, Ledger } from "./api";
 import { seen } from "./format";
 import { useAsk } from "./hooks";
 import { type Source, Text, Trouble } from "./item";
-import { t } from "./words";
+import { named, t } from "./words";
 
 /** Facts of one kind that are shown at first, the newest. */
 const FIRST = 40;
@@ -26,17 +26,17 @@ export function LedgerView({ source, at, version }: { source: Source; at: number
       <Facts title={t("todos")} facts={value.todos}>
         {(one) => (
           <p>
-            <span class="chip">{one.status}</span> {one.text}
+            <span class="chip">{seen(one.status)}</span> {seen(one.text)}
           </p>
         )}
       </Facts>
       <Facts title={t("files")} facts={value.files}>
         {(one) => (
           <p class="mono">
-            {one.path}{" "}
+            {seen(one.path)}{" "}
             {one.did.map((verb) => (
               <span key={verb} class={`chip ${verb}`}>
-                {verb}
+                {named(verb === "read" ? "didRead" : verb)}
               </span>
             ))}
           </p>
@@ -60,7 +60,7 @@ export function LedgerView({ source, at, version }: { source: Source; at: number
       </Facts>
       {value.plan && (
         <Facts title={t("plan")} facts={[value.plan]}>
-          {(text) => <pre dir="auto">{text}</pre>}
+          {(text) => <pre dir="auto">{seen(text)}</pre>}
         </Facts>
       )}
     </section>

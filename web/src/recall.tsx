@@ -4,10 +4,10 @@ import { useEffect, useState } from "preact/hooks";
 import type { Hit, Item } from "./api";
 import type { Go } from "./app";
 import { seen } from "./format";
-import { useAsk, useKeys } from "./hooks";
+import { useAsk, useCursor } from "./hooks";
 import { partOf, type Source, Text, Trouble } from "./item";
 import type { Place } from "./route";
-import { named, t } from "./words";
+import { single, t } from "./words";
 
 /** Milliseconds after the last letter before the server is asked. */
 const PAUSE = 200;
@@ -15,7 +15,6 @@ const PAUSE = 200;
 export function RecallView({ source, place, go, stored }: { source: Source; place: Place; go: Go; stored: boolean }) {
   const [words, setWords] = useState(place.query);
   const [across, setAcross] = useState(false);
-  const [cursor, setCursor] = useState(-1);
   const [open, setOpen] = useState("");
   const asked = place.query.trim();
   const { value, error, busy } = useAsk<{ query: string; hits: Hit[] }>(asked ? `session/${source.key}/recall` : "", {
@@ -28,18 +27,11 @@ export function RecallView({ source, place, go, stored }: { source: Source; plac
     const timer = setTimeout(() => words !== place.query && go({ query: words }, true), PAUSE);
     return () => clearTimeout(timer);
   }, [words]);
-  const move = (to: number) => setCursor(Math.max(0, Math.min(hits.length - 1, to)));
   const toggle = (hit: Hit | undefined) => hit && setOpen(open === nameOf(hit) ? "" : nameOf(hit));
-  useKeys({
-    ArrowDown: () => move(cursor + 1),
-    j: () => move(cursor + 1),
-    ArrowUp: () => move(cursor - 1),
-    k: () => move(cursor - 1),
-    Enter: () => toggle(hits[cursor]),
-  });
+  const cursor = useCursor(asked, hits.length, (n) => toggle(hits[n]));
   useEffect(() => {
     document.querySelector(".hit.cursor")?.scrollIntoView({ block: "nearest" });
-  }, [cursor]);
+  }, [cursor.row]);
 
   return (
     <section class="recall" aria-label={t("recall")}>
@@ -61,12 +53,12 @@ export function RecallView({ source, place, go, stored }: { source: Source; plac
       {asked && error && <Trouble error={error} />}
       {asked && !busy && !error && !hits.length && <p class="faint pad">{t("noHits")}</p>}
       {hits.map((hit, n) => (
-        <article key={nameOf(hit)} class={n === cursor ? "card hit cursor" : "card hit"}>
+        <article key={nameOf(hit)} class={n === cursor.row ? "card hit cursor" : "card hit"}>
           <button type="button" class="fold" aria-expanded={open === nameOf(hit)} onClick={() => toggle(hit)}>
             <span class="head">
-              <b>{named(partOf(hit as unknown as Item))}</b>
-              {hit.name && <span class="mono tool">{hit.name}</span>}
-              {hit.path && <span class="mono path">{hit.path}</span>}
+              <b>{single(partOf(hit as unknown as Item))}</b>
+              {hit.name && <span class="mono tool">{seen(hit.name)}</span>}
+              {hit.path && <span class="mono path">{seen(hit.path)}</span>}
               {hit.copies > 1 && <span class="chip">{t("times", hit.copies)}</span>}
               <span class="grow" />
               <span class="faint">

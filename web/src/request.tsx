@@ -1,9 +1,9 @@
 /** A request as the model saw it. What was taken out is a stub that opens in place, on what it stands for. */
 
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { useCallback, useMemo, useState } from "preact/hooks";
 import { ask, type Item, type RequestPage, type Row } from "./api";
 import { seen, short } from "./format";
-import { useAsk, useKeys, usePages } from "./hooks";
+import { useAsk, useCursor, usePages } from "./hooks";
 import { Head, partOf, type Source, Text, Trouble } from "./item";
 import { VirtualList } from "./list";
 import { t } from "./words";
@@ -19,35 +19,22 @@ export function RequestView({ source, at, version }: Props) {
   const query = useMemo(() => ({ ...source.query, at: at || undefined }), [source, at]);
   const head = useAsk<RequestPage>(path, { ...query, limit: 1 }, version);
   const total = head.value?.total ?? 0;
-  const name = `${source.key} ${JSON.stringify(query)} ${version}`;
+  const name = `${source.key} ${JSON.stringify(query)}`;
   const load = useCallback(
     (start: number, limit: number) => ask<RequestPage>(path, { ...query, start, limit }).then((page) => page.rows),
     [path, query],
   );
-  const { row, look } = usePages<Row>(name, total, load);
-  const [cursor, setCursor] = useState(-1);
+  const { row, look } = usePages<Row>(name, version, total, load);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
 
-  useEffect(() => setCursor(-1), [at, source]);
   const toggle = (id: string) => {
     const next = new Set(open);
     if (!next.delete(id)) next.add(id);
     setOpen(next);
   };
-  const move = (to: number) => setCursor(Math.max(0, Math.min(total - 1, to)));
-  useKeys({
-    ArrowDown: () => move(cursor + 1),
-    j: () => move(cursor + 1),
-    ArrowUp: () => move(cursor - 1),
-    k: () => move(cursor - 1),
-    PageDown: () => move(cursor + 10),
-    PageUp: () => move(cursor - 10),
-    Home: () => move(0),
-    End: () => move(total - 1),
-    Enter: () => {
-      const one = row(cursor);
-      if (one) toggle(one.id);
-    },
+  const cursor = useCursor(name, total, (n) => {
+    const one = row(n);
+    if (one) toggle(one.id);
   });
 
   if (head.error) return <Trouble error={head.error} />;
@@ -55,7 +42,7 @@ export function RequestView({ source, at, version }: Props) {
   const marks = new Set(head.value?.marks ?? []);
   return (
     <section aria-label={t("request")}>
-      <VirtualList name={name} count={total} estimate={92} cursor={cursor} onRange={look}>
+      <VirtualList name={name} count={total} estimate={92} cursor={cursor.row} onRange={look}>
         {(n) => {
           const one = row(n);
           if (!one) return <div class="item ghost" />;
@@ -69,7 +56,7 @@ export function RequestView({ source, at, version }: Props) {
                 at={at}
                 open={open.has(one.id)}
                 onToggle={() => {
-                  setCursor(n);
+                  cursor.put(n);
                   toggle(one.id);
                 }}
               />
@@ -81,7 +68,7 @@ export function RequestView({ source, at, version }: Props) {
               {ends && !!warm?.messages && warm.messages === one.out + 1 && (
                 <div class="tide">
                   <span>
-                    {t("warmTo")} · {short(warm.tokens)} · {warm.reason}
+                    {t("warmTo")} · {t("tokens", short(warm.tokens))} · {warm.reason}
                   </span>
                 </div>
               )}
@@ -109,7 +96,7 @@ function RowView({ row, source, at, open, onToggle }: RowProps) {
         <Head item={row} part={row.part} />
         {stub && (
           <span class="reason">
-            {t("tookOut")} <b class="mono">{stub.by}</b> · −{short(stub.saved)} · {stub.reason}
+            {t("tookOut")} <b class="mono">{seen(stub.by)}</b> · {t("tokens", short(-stub.saved))} · {seen(stub.reason)}
           </span>
         )}
         {!open && <span class="preview">{seen(row.text.slice(0, 400))}</span>}

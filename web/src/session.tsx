@@ -54,15 +54,14 @@ export function SessionPage({ place, go, theme }: Props) {
       <Title about={about.value} desk={desk.value} live={live} follow={follow} onFollow={toggle} go={go} />
       <Figures about={about.value} calls={calls} />
       {total > 0 && <Timeline about={about.value} calls={calls} at={at} theme={theme} go={go} />}
-      <nav class="bar" id="bar">
-        <div class="tabs" role="tablist">
+      <nav class="bar" id="bar" aria-label={t("views")}>
+        <div class="tabs">
           {TABS.map((tab, n) => (
             <button
               key={tab}
               type="button"
-              role="tab"
-              title={String(n + 1)}
-              aria-selected={place.tab === tab}
+              title={`${t(tab)} (${n + 1})`}
+              aria-current={place.tab === tab ? "page" : undefined}
               onClick={() => go({ tab })}
             >
               {t(tab)}
@@ -144,12 +143,18 @@ function Title({ about, desk, live, follow, onFollow, go }: TitleProps) {
     <div class="title">
       <h1>{seen(about.title || about.session)}</h1>
       <div class="chips">
-        <button type="button" class={live && follow ? "chip live on" : "chip live"} onClick={onFollow}>
+        <button
+          type="button"
+          class={live && follow ? "chip live on" : "chip live"}
+          title={`${t("liveHint")} (f)`}
+          aria-pressed={follow}
+          onClick={onFollow}
+        >
           {t("live")}
         </button>
         {about.models.map((model) => (
           <span key={model} class="chip mono">
-            {model || "?"}
+            {seen(model) || "?"}
           </span>
         ))}
         {about.played ? (
@@ -185,9 +190,9 @@ function Title({ about, desk, live, follow, onFollow, go }: TitleProps) {
             </span>
           </>
         )}
-        {about.project && <span class="faint mono where">{about.project}</span>}
+        {about.project && <span class="faint mono where">{seen(about.project)}</span>}
       </div>
-      {about.diagnosis && <p class="warning">{about.diagnosis}</p>}
+      {about.diagnosis && <p class="warning">{seen(about.diagnosis)}</p>}
       {about.refusals.length > 0 && <p class="warning">{t("refusals", about.refusals.length)}</p>}
     </div>
   );
@@ -199,32 +204,28 @@ function Figures({ about, calls }: { about: Summary; calls: Calls }) {
   return (
     <dl class="figures">
       <div>
-        <dt>
-          {t("tokensNow")} · {t(calls.billed[last] ? "billed" : "estimated")}
-        </dt>
-        <dd>
-          {short(about.tokens)} <small>{percent(share)}</small>
+        <dt>{t("tokensNow")}</dt>
+        <dd title={t("tokens", whole(about.tokens))}>
+          {short(about.tokens)} <small>{percent(share)}</small>{" "}
+          <small class="basis">{t(calls.billed[last] ? "billed" : "estimated")}</small>
         </dd>
         <meter min={0} max={1} value={share} aria-label={t("tokensNow")} />
       </div>
       <div>
         <dt>{t("untouched")}</dt>
-        <dd>
+        <dd title={t("tokens", whole(about.untouched))}>
           {short(about.untouched)}{" "}
           {about.untouched > about.tokens && <small>−{percent(1 - about.tokens / about.untouched)}</small>}
         </dd>
       </div>
       <div>
         <dt>{t("savedAll")}</dt>
-        <dd title={whole(about.saved)}>{short(about.saved)}</dd>
+        <dd title={t("tokens", whole(about.saved))}>{short(about.saved)}</dd>
       </div>
       <div>
-        <dt>
-          {t("cost")}
-          {about.estimated && about.cost !== null ? ` · ${t("estimated")}` : ""}
-        </dt>
+        <dt>{about.estimated && about.cost !== null ? `${t("cost")} · ${t("estimated")}` : t("cost")}</dt>
         <dd title={about.prices.join("\n")}>
-          {dollars(about.cost)}{" "}
+          {dollars(about.cost)} {about.cost === null && <small>{t("noPrice")}</small>}
           {about.saved_usd !== null && (
             <small>
               {t("notSpent")} {dollars(about.saved_usd)}
@@ -236,6 +237,7 @@ function Figures({ about, calls }: { about: Summary; calls: Calls }) {
         <dt>{t("hitRate")}</dt>
         <dd>
           {about.hit_rate === null ? "–" : percent(about.hit_rate)}{" "}
+          {about.hit_rate === null && <small>{t("unbilled")}</small>}
           {about.breaks > 0 && (
             <small class="broke">
               {about.breaks} {t("breaksSeen")}
@@ -245,7 +247,14 @@ function Figures({ about, calls }: { about: Summary; calls: Calls }) {
       </div>
       <div>
         <dt>{t("editsMade")}</dt>
-        <dd>{whole(about.edits)}</dd>
+        <dd>
+          {whole(about.edits)}{" "}
+          {about.batches > 0 && (
+            <small>
+              {whole(about.batches)} {t("batches")}
+            </small>
+          )}
+        </dd>
       </div>
     </dl>
   );
@@ -284,22 +293,56 @@ function Timeline({
       />
       <div class="legend">
         <span class="which">
-          {t("call")} {shown} · <b>{whole(calls.tokens[nth] ?? 0)}</b>
+          {t("call")} {shown} · <b>{t("tokens", whole(calls.tokens[nth] ?? 0))}</b>
           <span class="faint"> {moment(calls.at[nth] ?? 0)}</span>
         </span>
         {[...parts].reverse().map((part) => (
-          <span key={part} class="key">
+          <span key={part} class={calls.parts[part]?.[nth] ? "key" : "key none"}>
             <span class={`swatch part-${part.replaceAll(" ", "-")}`} />
             {named(part)} <b>{short(calls.parts[part]?.[nth] ?? 0)}</b>
           </span>
         ))}
-        {left > 0 && <span class="key out">▾ −{short(left)}</span>}
+        {left > 0 && <span class="key out">▾ {t("tokens", short(-left))}</span>}
         {broke && (
-          <span class="key broke" title={broke.detail}>
+          <span class="key broke" title={seen(broke.detail)}>
             ▴ {brokenBy(broke)}
           </span>
         )}
       </div>
+      <Marks about={about} calls={calls} />
+    </div>
+  );
+}
+
+/** What the lines and the signs of the chart mean: those that are in it. */
+function Marks({ about, calls }: { about: Summary; calls: Calls }) {
+  const [folds, edits] = [true, false].map((fold) => calls.batches.some((one) => one.fold === fold));
+  return (
+    <div class="legend marks">
+      <span class="key">
+        <span class="rule bad" /> {t("window")} {short(about.window)}
+      </span>
+      <span class="key">
+        <span class="rule warn" /> {t("actsLine")} {short(about.auto_at)}
+      </span>
+      <span class="key">
+        <span class="rule dots" /> {t("untouched")}
+      </span>
+      {folds && (
+        <span class="key">
+          <span class="sign fold-sign">◆</span> {t("foldMark")}
+        </span>
+      )}
+      {edits && (
+        <span class="key">
+          <span class="sign out">▾</span> {t("editMark")}
+        </span>
+      )}
+      {calls.breaks.length > 0 && (
+        <span class="key">
+          <span class="sign broke">▴</span> {t("breakMark")}
+        </span>
+      )}
     </div>
   );
 }

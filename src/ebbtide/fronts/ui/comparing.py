@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats import Recording
 from ebbtide.fronts.ui.told import Json
+from ebbtide.prices import rates
 from ebbtide.replay import NAMES
 from ebbtide.replay.peers import arm
 from ebbtide.replay.score import Score, Scoring, uses
@@ -28,7 +29,13 @@ def compared(recording: Recording, episode: str, names: Sequence[str], window: i
     if tape is None:
         raise BadRequest("no model was called in this session")
     used = uses(tape)
-    return {"window": window, "calls": len(tape.takes), "arms": [_arm(tape, name, window, used) for name in names]}
+    models = dict.fromkeys(take.model for take in tape.takes)
+    return {
+        "window": window,
+        "calls": len(tape.takes),
+        "unpriced": [model for model in models if rates(model) is None],
+        "arms": [_arm(tape, name, window, used) for name in names],
+    }
 
 
 def _arm(tape: Tape, name: str, window: int, used: Sequence[frozenset[str]]) -> Json:

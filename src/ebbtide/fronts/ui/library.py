@@ -244,7 +244,10 @@ class _Tape:
             self._read()
 
     def _read(self) -> None:
-        self._seen, self.recording = _stamp(self.path), load(self.path)
+        try:
+            self._seen, self.recording = _stamp(self.path), load(self.path)
+        except OSError as error:
+            raise BadRequest(f"{self.path} cannot be read: {error.strerror or error}") from None
         self._titles = _titles(self.recording)
 
     @property
@@ -277,8 +280,16 @@ def _titles(recording: Recording) -> dict[str, str]:
         if call.episode not in found:
             blocks = (block for message in call.request[wire.key] for block in wire.blocks(message, wire.key))
             words = (block.text for block in blocks if block.role == "user" and block.kind == "text")
-            found[call.episode] = next((" ".join(text.split())[:_TITLE] for text in words if text.strip()), "")
+            found[call.episode] = next((_line(text) for text in words if text.strip()), "")
     return found
+
+
+def _line(text: str) -> str:
+    """The beginning of a text, up to a word's end."""
+    line = " ".join(text.split())
+    # Chinese has no spaces: a cut that would leave little is made where it falls.
+    cut = max(line.rfind(" ", 0, _TITLE), _TITLE - 20)
+    return line if len(line) <= _TITLE else f"{line[:cut]}…"
 
 
 def matching(rows: Iterable[Listed], query: str) -> list[dict[str, object]]:
