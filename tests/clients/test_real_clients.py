@@ -41,7 +41,9 @@ def ran(started, work, home):
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
-def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(program, client_file, tmp_path):
+def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
+    program, client_file, tmp_path, record_property
+):
     file = client_file(program.name)
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir()
@@ -69,6 +71,7 @@ def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(p
     assert summary["tokens_untouched"] > summary["tokens_sent"]
     texts = [sent(one) for one in lane]
     broken = [n for n in range(1, len(lane)) if texts[n][: len(texts[n - 1])] != texts[n - 1]]
+    record_property("figures", f"{len(broken)} of {len(lane)} broke the prefix; {summary}")  # shown by --junitxml
     assert [n for n in broken if walk.made[n] == walk.made[n - 1]] == [], "between edits each request extends the last"
     # Not vacuous where each turn has an edit: one on arrival breaks nothing, and a batch makes room for more than a turn.
     assert len(broken) < len(lane) * 3 // 4

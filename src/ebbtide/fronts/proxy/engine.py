@@ -309,19 +309,24 @@ class Engine:
 
     async def _record(self, outgoing: Outgoing, heard: Callable[[], Heard]) -> None:
         slot, ready = outgoing.slot, outgoing.ready
-        loop = asyncio.get_running_loop()
-        told = await loop.run_in_executor(self._pool, heard)
-        usage = WIRES[outgoing.asked.wire].usage(told.response) if told.response else None
+        told: list[Heard] = []
+
+        def write() -> None:
+            # Read and written in one go: a change of threads takes as long as either.
+            told.append(heard())
+            _write(ready, told[0], WIRES[outgoing.asked.wire].usage(told[0].response))
+
+        try:
+            if ready is not None and not self._options.shadow:
+                await self._within(slot, _REFUSED * self._options.acting_limit, write)
+        except Exception as failed:  # noqa: BLE001 - the client has its answer; the next request carries it too
+            self._complain(slot, f"record: {_reason(failed)}", failed)
+        if not told:
+            told.append(await asyncio.get_running_loop().run_in_executor(self._pool, heard))
+        usage = WIRES[outgoing.asked.wire].usage(told[0].response) if told[0].response else None
         self._meters.turned(outgoing.turn(200, usage))
         if usage is not None:
             self._billed(slot, usage)
-        if ready is None or self._options.shadow or (usage is None and not told.whole):
-            return
-        record = ready.record if told.whole else ready.record_usage
-        try:
-            await self._within(slot, _REFUSED * self._options.acting_limit, lambda: record(told.response))
-        except Exception as failed:  # noqa: BLE001 - the client has its answer; the next request carries it too
-            self._complain(slot, f"record: {_reason(failed)}", failed)
 
     def _billed(self, slot: Slot, usage: Usage) -> None:
         for tally in (slot.tally, self._meters.total):
@@ -336,6 +341,13 @@ class Engine:
 def _told(context: Context, call: Call, refused: str) -> Recalled:
     result = refused or context.recall_here(call.name, call.arguments)
     return Recalled(call.id, call.name, call.arguments, result, call.raw)
+
+
+def _write(ready: Ready | None, told: Heard, usage: Usage | None) -> None:
+    if ready is not None and told.whole:
+        ready.record(told.response)
+    elif ready is not None and usage is not None:
+        ready.record_usage(told.response)
 
 
 def _replay(outgoing: Outgoing) -> Replayed | None:

@@ -6,6 +6,7 @@ Chunks are put aside and read together: a stream is mostly many small chunks, an
 from __future__ import annotations
 
 import json
+import threading
 from typing import NamedTuple
 
 from ebbtide.fronts.proxy.encoding import Inflating
@@ -37,6 +38,8 @@ class Copy:
         self._waiting: list[bytes] = []
         self._bytes = 0
         self._body: list[bytes] = []
+        self._heard: Heard | None = None
+        self._lock = threading.Lock()
 
     def feed(self, chunk: bytes) -> None:
         self._waiting.append(chunk)
@@ -45,7 +48,15 @@ class Copy:
             self._read()
 
     def heard(self) -> Heard:
-        """After the last chunk, or after what became the last. Never raises: what cannot be read is not known."""
+        """After the last chunk, or after what became the last. Never raises: what cannot be read is not known.
+
+        Read once, whoever asks and however often.
+        """
+        with self._lock:
+            self._heard = self._heard or self._ended()
+            return self._heard
+
+    def _ended(self) -> Heard:
         try:
             self._read()
             return self._stream() if self._events else self._answer()
