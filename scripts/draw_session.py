@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from scripts.drawing import WIDTH, drawing, path, shape, text
+
 import ebbtide
-from ebbtide.example import path
+from ebbtide import example
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "session.svg"
 WINDOW = 100_000
-WIDTH, HEIGHT = 860, 400
+HEIGHT = 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 56, 52
-INK, FAINT, RAW, OURS, LIMIT = "#24292f", "#d0d7de", "#8c959f", "#0969da", "#cf222e"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Session:
 
 def replayed() -> Session:
     """The example with and without Ebbtide, on the clock of the recording."""
-    calls = list(ebbtide.load(path()).requests())
+    calls = list(ebbtide.load(example.path()).requests())
     now = [0.0]
     idle = replace(ebbtide.preset("default"), arrival=(), pressure=(), last_resort=())
     plain = ebbtide.Context(window=10_000_000, policy=idle, clock=lambda: now[0])
@@ -48,52 +50,50 @@ def replayed() -> Session:
 def drawn(session: Session) -> str:
     most = -(-max(session.raw) // 20_000) * 20_000
     last = len(session.raw) - 1
+    end = WIDTH - RIGHT
 
     def x(place: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * place / last, 1)
+        return round(LEFT + (end - LEFT) * place / last, 1)
 
     def y(tokens: float) -> float:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * tokens / most, 1)
 
     def line(tokens: list[int]) -> str:
-        return " ".join(f"{x(place)},{y(count)}" for place, count in enumerate(tokens))
+        return "M" + "L".join(f"{x(place)} {y(count)}" for place, count in enumerate(tokens))
 
-    def text(at: float, height: float, words: str, more: str = "") -> str:
-        return f'<text x="{at}" y="{height}" {more}>{words}</text>'
-
-    parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>']
+    parts = [text(LEFT, 30, f"One agent session of {last + 1} calls, tokens per request", size=15, more="bold")]
     for tokens in range(0, most + 1, 20_000):
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tokens)}" y2="{y(tokens)}" stroke="{FAINT}"/>')
-        parts.append(text(LEFT - 8, y(tokens) + 4, f"{tokens // 1000}k", 'text-anchor="end"'))
-    parts += [text(x(place), HEIGHT - BOTTOM + 20, str(place), 'text-anchor="middle"') for place in range(0, last, 10)]
-    parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "model call", 'text-anchor="middle"'))
-    parts.append(text(LEFT, 24, f"One agent session of {last + 1} calls, tokens per request", 'font-weight="bold"'))
-    parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(WINDOW)}" y2="{y(WINDOW)}" stroke="{LIMIT}"/>')
-    parts.append(text(LEFT + 8, y(WINDOW) - 6, f"window, {WINDOW // 1000}k", f'fill="{LIMIT}"'))
-    acts = y(session.acts_at)
+        parts.append(path(f"M{LEFT} {y(tokens)}H{end}", "edge", width=1))
+        parts.append(text(LEFT - 8, y(tokens) + 4, f"{tokens // 1000}k", "soft", size=12, at="end"))
+    parts += [text(x(n), HEIGHT - BOTTOM + 20, str(n), "soft", size=12, at="middle") for n in range(0, last, 10)]
+    parts.append(text((LEFT + end) / 2, HEIGHT - 12, "model call", "soft", size=12, at="middle"))
+    parts.append(shape(f"{line(session.fitted)}V{y(0)}H{LEFT}Z", "water", opacity=0.35))
+    parts.append(path(f"M{LEFT} {y(WINDOW)}H{end}", "limit", width=1.4))
+    parts.append(text(LEFT + 8, y(WINDOW) - 6, f"window, {WINDOW // 1000}k", "limit"))
+    parts.append(path(f"M{LEFT} {y(session.acts_at)}H{end}", "ours", width=1, dash="3 4"))
+    acts = f"acts at {session.acts_at / 1000:.0f}k: 32k are the reply's"
+    parts.append(text(x(42), y(session.acts_at) - 7, acts, "ours"))
+    parts.append(path(line(session.raw), "raw", width=2))
+    parts.append(path(line(session.fitted), "ours", width=2.5))
+    parts += _batches(session, x, y)
     parts.append(
-        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{acts}" y2="{acts}" stroke="{OURS}" stroke-dasharray="3 4"/>'
+        text(end, y(session.raw[-1]) - 9, f"as the client had it: {session.raw[-1] / 1000:.0f}k", "soft", at="end")
     )
-    parts.append(text(x(40), acts - 6, f"acts at {session.acts_at / 1000:.0f}k: 32k are the reply's", f'fill="{OURS}"'))
-    parts.append(f'<polyline points="{line(session.raw)}" fill="none" stroke="{RAW}" stroke-width="2"/>')
-    parts.append(f'<polyline points="{line(session.fitted)}" fill="none" stroke="{OURS}" stroke-width="2.5"/>')
-    for place, count in session.batches:
-        edits = f"{count} edit" + "s" * (count > 1)
-        parts.append(f'<circle cx="{x(place)}" cy="{y(session.fitted[place])}" r="4.5" fill="{OURS}"/>')
-        parts.append(
-            text(
-                x(place),
-                y(session.fitted[place]) + (20 if place > 9 else -10),
-                edits,
-                f'text-anchor="middle" fill="{OURS}"',
-            )
-        )
-    end = f"as the client had it: {session.raw[-1] / 1000:.0f}k"
-    parts.append(text(x(last), y(session.raw[-1]) - 8, end, 'text-anchor="end" fill="#57606a"'))
     ours = f"with Ebbtide: {session.fitted[-1] / 1000:.0f}k"
-    parts.append(text(x(last), y(0) - 8, ours, f'text-anchor="end" fill="{OURS}"'))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
-    return f'{head} font-family="sans-serif" font-size="13" fill="{INK}">\n' + "\n".join(parts) + "\n</svg>\n"
+    parts.append(text(end, y(0) - 9, ours, "ours", at="end", more="bold"))
+    return drawing(parts, height=HEIGHT, title="Tokens per request of one session, with and without Ebbtide")
+
+
+def _batches(session: Session, x: Callable[[float], float], y: Callable[[float], float]) -> Iterator[str]:
+    """A dot for each batch, and what it brought; a label that would lie on the one before stands lower."""
+    before, row = -100.0, 0
+    for place, count in session.batches:
+        at, height = x(place), y(session.fitted[place])
+        row = 1 - row if at - before < 62 else 0
+        before = at
+        low = height + 20 + 15 * row if place > 9 else height - 11
+        yield f'<circle cx="{at}" cy="{height}" r="4.5" class="ours"/>'
+        yield text(min(at, WIDTH - RIGHT - 20), low, f"{count} edit" + "s" * (count > 1), "ours", size=12, at="middle")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from scripts.draw_explanations import DRAWINGS
 from scripts.reference import parsers
 
 from ebbtide.config import load_settings
@@ -166,6 +167,13 @@ def test_the_picture_and_the_readmes_figures_are_what_the_script_measures():
 
     assert drawing["drawn"](session) == drawing["TARGET"].read_text(encoding="utf-8")
     assert told in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_drawing_is_what_the_code_and_the_example_give_and_a_page_shows_it(name):
+    """Where it is not: `python -m scripts.draw_explanations`."""
+    assert DRAWINGS[name]() == (ROOT / "docs" / "images" / name).read_text(encoding="utf-8")
+    assert [page for page in PAGES if f"images/{name})" in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=named)
