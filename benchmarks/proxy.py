@@ -6,8 +6,8 @@ Each subject is a process of its own before the same provider on loopback, and a
 flight, 200 events at once, bodies of 200 KB that grow by a turn each time. *Chunk*: CPU for an event that comes alone.
 *Crowd*: 500 streams of two seconds at the same time, each a conversation of its own. *Memory*: what the process holds
 after 1,000 requests and after 10,000. `--litellm`, or LITELLM_PYTHON, names the Python of an environment with
-`litellm[proxy]`; without it LiteLLM is skipped and named. CPU time is what the machine counted for the process, and does
-not depend on who else is busy.
+`litellm[proxy]`; without it LiteLLM is skipped and named. CPU time is what the machine counted for the process: who
+else is busy does not matter.
 """
 
 from __future__ import annotations
