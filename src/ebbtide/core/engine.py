@@ -35,6 +35,8 @@ class Levels:
     blocking: int
     """Refuse politely, where the policy says so."""
     low: int
+    least: int = 0
+    """What a batch must free below the hard level. Less would be done again a few turns later."""
     inclusive: bool = False
     """Whether a level is reached at exactly its value (`>=`) or only above it (`>`)."""
 
@@ -61,6 +63,11 @@ class Budget:
     levels: Levels
     overhead: int = 0
     """Tokens of the request outside the view: system prompt and tools."""
+
+    @property
+    def room(self) -> int:
+        """Tokens that the conversation itself may take."""
+        return max(0, self.levels.blocking - self.overhead)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,11 +300,20 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
             break
         trial.take(propose, down_to=low, arriving=False)
     made = trial.edits[len(draft.edits) :]
-    why = "" if forced or not made or start.warm == 0 else _costs_more(draft.view, trial.view, made, start)
+    why = ""
+    if made and start.trigger == "auto" and start.warm and not levels.reached(start.tokens, "hard"):
+        little = "" if len(trial.asks) > len(draft.asks) else _too_little(start, trial.situation)
+        why = little or ("" if forced else _costs_more(draft.view, trial.view, made, start))
     draft.refused = trial.refused
     if not why:
         draft.view, draft.situation, draft.edits, draft.asks = trial.view, trial.situation, trial.edits, trial.asks
     return why
+
+
+def _too_little(start: Situation, end: Situation) -> str:
+    """Hysteresis: a batch costs the cached prefix, so what frees little waits until more can go or more must."""
+    freed, least = start.tokens - end.tokens, start.budget.levels.least
+    return f"it would free {freed:,} tokens, and a batch is worth it from {least:,} on" if freed < least else ""
 
 
 def _costs_more(before: View, after: View, made: Sequence[Edit], start: Situation) -> str:

@@ -15,6 +15,7 @@ from ebbtide.core.types import Item, Sent, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.projection import Projection
 from ebbtide.policy import Policy
+from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reading import Request
 
 _TTL = 300.0
@@ -40,6 +41,15 @@ def steps_of(policy: Policy, trigger: Trigger) -> Stages:
         pressure=(*policy.pressure, *folds),
         last_resort=policy.last_resort if policy.overflow != "error" else (),
     )
+
+
+def window_told(found: Overflow, sent: int, budget: Budget | None) -> int:
+    """The window that a refusal speaks of. Where it gives no number, a tenth less than was sent is a beginning."""
+    told = found.limit if found.unit == "tokens" and found.limit else sent * 9 // 10
+    if found.output and budget is not None and budget.levels.blocking + found.output > told:
+        # This provider holds the reply's reservation against the window, and our levels counted on a part of it.
+        return max(told - found.output, told // 8)
+    return told
 
 
 class Moment(NamedTuple):

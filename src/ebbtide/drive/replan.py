@@ -100,12 +100,12 @@ def _request(turn: Record, path: list[Any], state: State, policy: Policy) -> Req
 def _situation(record: Record, state: State, policy: Policy, window: int) -> Situation:
     told = record.get("situation")
     was: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-    output = int(was.get("max_output", 0))
+    output, overhead = int(was.get("max_output", 0)), int(was.get("overhead", 0))
     read, write = was.get("prices", (0.1, 1.25))
     directory = was.get("directory")
     return Situation(
         budget=Budget(
-            window=window, max_output=output, levels=policy.levels(window, output), overhead=int(was.get("overhead", 0))
+            window=window, max_output=output, levels=policy.levels(window, output, overhead), overhead=overhead
         ),
         tokens=int(was.get("tokens", 0)),
         scale=float(was.get("scale", 1.0)),

@@ -24,7 +24,7 @@ from ebbtide.core.view import View
 from ebbtide.drive.accounts import composition, noted, notes_of, own_marks, plan_record, price, too_large, untouched
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
-from ebbtide.drive.deciding import Moment, steps_of
+from ebbtide.drive.deciding import Moment, steps_of, window_told
 from ebbtide.drive.effects import Append, Effect, Load, Loaded, Outcome, Release, Remember, Save, Steps, holds_lock
 from ebbtide.drive.events import told_of
 from ebbtide.drive.folding import Manual, judged
@@ -206,7 +206,7 @@ class Session:
         window = min(self.window, self.state.limits.get(request.model, self.window))
         last = self._last_budget
         if last is None or (last.window, last.max_output, last.overhead) != (window, output, overhead):
-            levels = self.policy.levels(window, output)
+            levels = self.policy.levels(window, output, overhead)
             last = Budget(window=window, max_output=output, levels=levels, overhead=overhead)
             self._last_budget = last
         return last
@@ -405,8 +405,7 @@ class Session:
         """The provider refused the last request for its size: learn its window, fold, and write the request anew."""
         if self._last is None:
             raise BadRequest("overflow comes after prepare()")
-        # Where no number is given, what was sent is too much by an unknown amount: a tenth less is a beginning.
-        told = found.limit if found.unit == "tokens" and found.limit else ready.report.tokens_after * 9 // 10
+        told = window_told(found, ready.report.tokens_after, self._last_budget)
         counted = {"used": found.used or 0, "estimated": ready.estimated}
         yield from self._settle([ebb("limit", model=ready.model, window=told, at=now, **counted)], now)
         prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving
@@ -20,7 +21,7 @@ from ebbtide.summary.shape import Shape
 from ebbtide.summary.shapes import OWN
 
 REGROWN = 0.20
-"""Share of the window by which the context grows before it folds by itself again: a fold costs the cached prefix."""
+"""Share of its room by which a conversation grows before it folds by itself again: a fold costs the cached prefix."""
 LEAST = 100
 """Tokens that must leave and that no fold stands for yet: what stands for less is longer than that."""
 
@@ -36,32 +37,39 @@ def summarize(
     min_savings: int = 2_000,
     ledger_tokens: int = 14_000,  # with a tail of 8,000 the best split of 25,000 (benchmarks/retention.py)
     max_tokens: int = 4_000,  # of the summary
+    relieved: float = 1.0,  # how far above low water gentler passes may end, of the way to high water, without a fold
     shape: Shape = OWN,
 ) -> Iterator[Edit | Ask]:
     """Fold all but a tail of the newest turns."""
     start = _start(view, situation, shape)
     answered = _asked_about(view, situation, start)
-    if not _is_due(view, situation, min_messages, ready=answered is not None):
+    if not _is_due(view, situation, min_messages, relieved, ready=answered is not None):
         return
     keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
     stop = answered if answered is not None else _stop(view, situation, keep, shape)
-    if stop is None or stop <= start or _new(view, start, stop) < LEAST:
-        return
-    run = Run(start=start, stop=stop)
     leaving = Leaving(by="summarize", view=view, situation=situation)
-    work = Work(leaving=leaving, shape=shape, run=run, facts=ledger_tokens, cap=max_tokens)
-    asked = list(work.open_asks())
-    if asked:
+    folding = partial(Work, leaving=leaving, shape=shape, facts=ledger_tokens, cap=max_tokens)
+    # In a small window a number made for large ones would never be reached, and where room must be made all counts.
+    hard = situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard")
+    least = 1 if hard else min(min_savings, situation.budget.window // 8)
+    if stop is not None and stop > start and _new(view, start, stop) >= LEAST:
+        work = folding(run=Run(start=start, stop=stop))
+        asked = list(work.open_asks())
         yield from asked
-        return
-    edit = work.edit
-    # In a small window a number made for large ones would never be reached.
-    least = min(min_savings, situation.budget.window // 8) if situation.trigger == "auto" else 1
-    if edit.saved >= least:
-        yield edit
+        if asked:
+            return
+        if work.edit.saved >= least:
+            yield work.edit
+            situation = situation.less(work.edit.saved)
+    steps = _steps(view, situation, keep, shape)
+    if steps is not None and (hard or _is_time(situation, relieved, ready=False)):
+        # Of steps nobody is asked: the loop goes on, and what they brought is in the facts.
+        edit = folding(run=steps).edit
+        if edit.saved >= least:
+            yield edit
 
 
-def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool) -> bool:
+def _is_due(view: View, situation: Situation, min_messages: int, relieved: float, *, ready: bool) -> bool:
     """R053, R159: too little to fold, or folded so lately that another would only cost the cache (R157)."""
     messages = {entry.message for entry in view.entries if entry.role != "system"}
     if situation.folding.forbidden or len(messages) < min_messages:
@@ -69,18 +77,20 @@ def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool)
     if situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard"):
         return True
     folding = situation.folding
-    if folding.stalled or folding.waiting or not _is_time(situation, ready):
+    if folding.stalled or folding.waiting or not _is_time(situation, relieved, ready):
         return False
-    return folding.after is None or situation.tokens - folding.after >= REGROWN * situation.budget.window
+    return folding.after is None or situation.tokens - folding.after >= REGROWN * situation.budget.room
 
 
-def _is_time(situation: Situation, ready: bool) -> bool:
+def _is_time(situation: Situation, relieved: float, ready: bool) -> bool:
     """Over high water; or over the soft level, where the prefix is lost anyway or an answer is there already.
 
-    Clearing that ends between low water and high would be done again a few turns later, and each time cost the cache.
+    Clearing that ends far above low water would be done again a few turns later, and each time cost the cache.
     """
     levels, tokens = situation.budget.levels, situation.tokens
     if levels.reached(tokens, "auto"):
+        return True
+    if situation.forced and situation.warm and tokens > levels.low + relieved * (levels.auto - levels.low):
         return True
     cold = situation.idle is not None and situation.warm == 0
     return levels.reached(tokens, "soft") and (cold or ready or situation.forced)
@@ -148,6 +158,23 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | 
     stop = min(fitting) if fitting else max(cuts, default=0)
     leaving = (cut for cut in view.cuts if 0 < cut <= stop and not _is_carried(view.entries[cut - 1], shape))
     return max(leaving, default=None)
+
+
+def _steps(view: View, situation: Situation, keep: _Tail, shape: Shape) -> Run | None:
+    """Steps of an open loop behind its last thinking: in front of that it can be cut, and behind it nowhere (A37)."""
+    thought = [n for n, entry in enumerate(view.entries) if n >= view.loop and entry.kind == "thinking"]
+    begin = next((seam for seam in view.seams if thought and seam > thought[-1]), 0)
+    first = next((n for n in range(begin - 1, -1, -1) if view.entries[n].kind == "result"), begin)
+    if first <= max(thought, default=begin) or view.entries[first].media or _is_carried(view.entries[first], shape):
+        return None
+    latest = _latest(view, keep.messages)
+    held = (n for n in range(begin, latest) if _is_carried(view.entries[n], shape) or view.entries[n].kind == "opaque")
+    end = min(latest, next(held, latest))
+    stops = [seam for seam in view.seams if begin <= seam <= end and view.entries[seam].role == "assistant"]
+    most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
+    fitting = [stop for stop in stops if sum(entry.tokens for entry in view.entries[stop:]) <= most]
+    stop = min(fitting) if fitting else max(stops, default=0)
+    return Run(start=first, stop=stop, inside=begin - first) if stop and _new(view, begin, stop) >= LEAST else None
 
 
 def _latest(view: View, messages: int) -> int:

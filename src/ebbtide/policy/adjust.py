@@ -23,7 +23,7 @@ from ebbtide.policy.model import Overflow, Policy
 
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 _PLAIN = (int, float, frozenset[str], frozenset[str] | None, tuple[float, int], Mapping[str, int])
-LEVELS = tuple(field.name for field in fields(Levels) if field.name != "inclusive")
+LEVELS = tuple(field.name for field in fields(Levels) if field.name not in ("least", "inclusive"))
 
 
 def with_levels(policy: Policy, told: Mapping[str, float]) -> Policy:
@@ -37,8 +37,8 @@ def with_levels(policy: Policy, told: Mapping[str, float]) -> Policy:
 
 
 def _leveled(rule: LevelRule, told: Mapping[str, float]) -> LevelRule:
-    def leveled(window: int, output: int) -> Levels:
-        was = rule(window, output)
+    def leveled(window: int, output: int, overhead: int = 0) -> Levels:
+        was = rule(window, output, overhead)
 
         def level(name: str) -> int:
             value = told.get(name)
@@ -53,6 +53,7 @@ def _leveled(rule: LevelRule, told: Mapping[str, float]) -> LevelRule:
             blocking=level("blocking"),
             # Low water above where it acts would act on every request.
             low=min(level("low"), level("auto")),
+            least=was.least,
             inclusive=was.inclusive,
         )
 
@@ -73,8 +74,8 @@ def with_overflow(policy: Policy, overflow: str) -> Policy:
 
 
 def _hard_at_auto(rule: LevelRule) -> LevelRule:
-    def strict(window: int, output: int) -> Levels:
-        levels = rule(window, output)
+    def strict(window: int, output: int, overhead: int = 0) -> Levels:
+        levels = rule(window, output, overhead)
         return replace(levels, hard=levels.auto)
 
     return strict

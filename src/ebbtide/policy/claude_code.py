@@ -40,7 +40,7 @@ def levels(
     Without auto-compact the space that counts is all that the reply leaves, and the warning line moves up with it.
     """
 
-    def rule(window: int, output: int) -> Levels:
+    def rule(window: int, output: int, _overhead: int = 0) -> Levels:
         available = at_least_half(window, window - reserved)
         usual = at_least_half(window, available - AUTO_BUFFER)
         asked = usual if percent is None else max(1, int(window * percent / 100))

@@ -31,6 +31,8 @@ _LARGE = 12_500
 """Tokens of a result that goes to disk at once: 50,000 characters, the seeds' most cited limit (D5)."""
 _TELLING = 0.4
 """Share of an old result that may stay as its most telling lines."""
+_RELIEVED = 0.7
+"""Of the way from low water up to high: where clearing ends above it, a fold goes with it."""
 _TIDY = 100_000
 """Tokens to go down to at the most, however large the window: what is not needed costs its price on every call."""
 
@@ -44,8 +46,9 @@ def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> I
     """Large results go to disk on arrival; how large is large follows from the window, so that 4K windows work too."""
     if _would_be_lost(situation):
         return
-    window = situation.budget.window
-    limit = min(limit, window // 8)
+    window, room = situation.budget.window, situation.budget.room
+    # No result takes more than a quarter of the conversation's own room; nor is one of a few lines ever large.
+    limit = min(limit, window // 8, max(window // 32, room // 4))
     head = max(60, min(600, window // 40))
     # What else the request says is not looked at: the work of a turn is bounded by what is new.
     preview = Telling().after(essence(head), min(600, window // 100))
@@ -60,24 +63,42 @@ def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
     yield from offload_input(view, situation, limit=window, preview=essence(max(100, min(2_000, window // 20))))
 
 
-def levels(window: int, output: int) -> Levels:
-    """Act late and go far down: each batch costs the cached prefix. Where that is lost anyway, go down at once."""
-    usable = beside_reply(window, output)
-    low = min(int(usable * 0.45), _TIDY)
+def usable(window: int, output: int, overhead: int = 0) -> int:
+    """What the reply leaves of the window; where the conversation would get next to nothing, what the reply can spare.
+
+    Clients reserve 32K for replies of a few hundred tokens. In a window of 64K, beside a prompt of 30K, that would
+    leave no room for the work itself.
+    """
+    beside = beside_reply(window, output)
+    if beside - overhead >= window // 8:
+        return beside
+    return max(beside, min(int(window * 0.95), overhead + window // 4))
+
+
+def levels(window: int, output: int, overhead: int = 0) -> Levels:
+    """Act late and go far down: each batch costs the cached prefix. Where that is lost anyway, go down at once.
+
+    Shares of all that is usable; and of the conversation's own room, where prompt and tools take much of it: low water
+    below what no pass can take out would mean a batch on every turn.
+    """
+    most = usable(window, output, overhead)
+    room = max(0, most - overhead)
+    low = max(min(int(most * 0.45), _TIDY), overhead + int(room * 0.20))
     return Levels(
         warning=low,
-        soft=int(usable * 0.76),
-        auto=int(usable * 0.80),
-        hard=int(usable * 0.95),
-        blocking=usable,
+        soft=max(int(most * 0.76), overhead + int(room * 0.75)),
+        auto=max(int(most * 0.80), overhead + int(room * 0.80)),
+        hard=max(int(most * 0.95), overhead + int(room * 0.95)),
+        blocking=most,
         low=low,
+        least=int(room * 0.20),
     )
 
 
 default = Policy(
     name="default",
     levels=levels,
-    usable=beside_reply,
+    usable=usable,
     arrival=(offload_large, offload_paste),
     pressure=(
         snip_results,
@@ -87,7 +108,7 @@ default = Policy(
         strip_thinking,
         shorten_text,
     ),
-    folds=(summarize,),
+    folds=(partial(summarize, relieved=_RELIEVED),),
     overflow="auto-compact",
     last_resort=oldest_leave(),
 )

@@ -6,11 +6,18 @@ A rule made for 200K windows would otherwise be negative at 32K, and a session w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ebbtide.core.engine import Levels
 
-LevelRule = Callable[[int, int], Levels]
-"""From window and output reservation to levels (D1)."""
+
+class LevelRule(Protocol):
+    """From window and output reservation to levels (D1); and from what no pass can take out, system prompt and tools.
+
+    The seeds do not look at the last.
+    """
+
+    def __call__(self, window: int, output: int, overhead: int = 0, /) -> Levels: ...
 
 
 def at_least_half(window: int, tokens: float) -> int:
@@ -25,7 +32,7 @@ def beside_reply(window: int, output: int) -> int:
 def shares(*, warning: float, soft: float, auto: float, hard: float, low: float) -> LevelRule:
     """Ours: shares of what is left of the window beside the reply."""
 
-    def rule(window: int, output: int) -> Levels:
+    def rule(window: int, output: int, _overhead: int = 0) -> Levels:
         usable = beside_reply(window, output)
         return Levels(
             warning=int(usable * warning),
@@ -46,7 +53,7 @@ def single(threshold: Callable[[int, int], float]) -> LevelRule:
     reply would no longer fit and a summary, for which the threshold is meant, has not come.
     """
 
-    def rule(window: int, output: int) -> Levels:
+    def rule(window: int, output: int, _overhead: int = 0) -> Levels:
         auto = at_least_half(window, threshold(window, output))
         hard = max(auto, beside_reply(window, output))
         return Levels(warning=auto, soft=auto, auto=auto, hard=hard, blocking=max(hard, window), low=auto // 2)

@@ -19,7 +19,7 @@ from ebbtide.policy.levels import beside_reply
 from ebbtide.policy.model import Policy, Templates
 
 
-def levels(window: int, _output: int) -> Levels:
+def levels(window: int, _output: int, _overhead: int = 0) -> Levels:
     """R054, strictly above. The worked example goes from 85 % to 35 %; the rule says below half."""
     soft, hard = int(window * 0.70), int(window * 0.90)
     return Levels(warning=soft, soft=soft, auto=soft, hard=hard, blocking=window, low=window // 2)

@@ -66,7 +66,7 @@ def config_for(provider: str, model: str) -> ContextConfig:
 def levels(ratio: float) -> LevelRule:
     """The share of the window at which sage acts. Always `>=` (R014, R058)."""
 
-    def rule(window: int, _output: int) -> Levels:
+    def rule(window: int, _output: int, _overhead: int = 0) -> Levels:
         auto = max(1, int(window * ratio))
         hard = max(auto, int(window * LIMIT))
         low = min(auto, int(window * TARGET))

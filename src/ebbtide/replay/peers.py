@@ -30,7 +30,7 @@ def _cleared(_: Stub) -> str:
     return "[cleared to save context]"
 
 
-def _only_by_hand(window: int, _: int) -> Levels:
+def _only_by_hand(window: int, _output: int, _overhead: int = 0) -> Levels:
     """Levels for rules that do not look at the window."""
     return Levels(warning=_NEVER, soft=_NEVER, auto=_NEVER, hard=_NEVER, blocking=_NEVER, low=window)
 
@@ -38,7 +38,7 @@ def _only_by_hand(window: int, _: int) -> Levels:
 def _at(tokens: int, low: int) -> LevelRule:
     """Act above so many tokens, in a small window above half of it."""
 
-    def rule(window: int, _: int) -> Levels:
+    def rule(window: int, _output: int, _overhead: int = 0) -> Levels:
         auto = min(tokens, window // 2)
         return Levels(warning=auto, soft=auto, auto=auto, hard=_NEVER, blocking=_NEVER, low=min(low, auto))
 
@@ -95,7 +95,7 @@ clear read the new prefix, and no more. Read the other way it is LangChain's cop
 """
 
 
-def _hermes(window: int, output: int) -> Levels:
+def _hermes(window: int, output: int, _overhead: int = 0) -> Levels:
     """At half of a large window; windows below 512,000 are filled to three quarters first."""
     auto = 0.75 if window < 512_000 else 0.5
     # Low water leaves room for the tail of 25,000 tokens: a fold keeps at most half of it.

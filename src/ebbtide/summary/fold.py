@@ -14,7 +14,8 @@ from functools import cached_property
 from ebbtide.core.engine import Situation
 from ebbtide.core.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
 from ebbtide.core.journal import FOLDS
-from ebbtide.core.leaving import Leaving
+from ebbtide.core.leaving import Leaving, original
+from ebbtide.core.stub import render as stub_of
 from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.ledger import Ledger, ledger_of, missing, must_survive, render
@@ -34,6 +35,8 @@ WORDS = 0.5
 """Share of the window that the user's words may take as they are."""
 
 
+_BRIEF = 300
+"""Tokens of a result that stays whole beside a report of what came after it."""
 _MUST = 12
 """Changed files, open to-dos and errors that are told even where the facts had no room for them: the newest."""
 
@@ -44,6 +47,9 @@ class Run:
 
     start: int
     stop: int
+    inside: int = 0
+    """For steps of an open loop: how many entries at the beginning stay. The first is a result, and takes up what
+    stands for the steps: the assistant's turn must open with its thinking (A37), so no message may come between."""
 
 
 def is_fold(view: View, entry: Item) -> bool:
@@ -133,6 +139,8 @@ class Work:
             count=self.situation.count,
         )
         put = self.shape.write(fold)
+        if self.run.inside:
+            put, blobs = self._joined(put, blobs)
         by = "the ledger's facts" if written.failed or not written.text else "a model's summary"
         by = "a person's summary" if self.situation.folding.summary else by
         return Edit(
@@ -144,6 +152,19 @@ class Work:
             saved=self.tokens - sum(item.tokens for item in put),
             blobs=(*blobs, *more),
         )
+
+    def _joined(self, put: Sequence[Item], blobs: tuple[Blob, ...]) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
+        """The result before the steps, and in it the report of them. A long one shows its stub."""
+        result, *stay = self._entries[: self.run.inside]
+        result = original(self.view, result)
+        told, more = result.text, tuple[Blob, ...]()
+        if result.tokens > _BRIEF:
+            stub = self.leaving.result(result, stub_of, "")
+            told, more = stub.put[0].text, stub.blobs
+        text = "\n\n".join((told, *(item.text for item in put)))
+        joined = replace(result, id="", message=-1, text=text, tokens=self.situation.count(text), source=OURS, raw=None)
+        kept = (entry if entry.id in self.view.index else replace(entry, id="") for entry in stay)
+        return (joined, *kept), (*blobs, *more)
 
     # Asking.
 

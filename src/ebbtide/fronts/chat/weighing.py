@@ -39,7 +39,7 @@ def weigh(chat: Chat, last: Usage | None) -> Window:
         size=window,
         tokens=last.total if last is not None else estimate,
         billed=last is not None,
-        auto_at=policy.levels(window, request.max_output or policy.output_reserved).auto,
+        auto_at=policy.levels(window, request.max_output or policy.output_reserved, system + tools).auto,
         system=round(system * scale),
         tools=round(tools * scale),
         unrecorded=0,

@@ -120,7 +120,7 @@ def _window(
         size=size,
         tokens=usage.prompt if usage else estimate,
         billed=usage is not None,
-        auto_at=policy.levels(size, output or policy.output_reserved).auto,
+        auto_at=policy.levels(size, output or policy.output_reserved, system + tools).auto,
         system=round(system * scale),
         tools=round(tools * scale),
         unrecorded=max(0, usage.prompt - estimate) if bare and usage else 0,

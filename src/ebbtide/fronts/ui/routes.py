@@ -224,13 +224,13 @@ def _summary(library: Library, opened: Opened, _: Mapping[str, str]) -> Json:
     costs = [cost for cost in accounts.costs() if cost is not None]
     booked = accounts.dollars
     window, policy = library.window(opened), library.policy(opened)
-    output = history.turns[-1].max_output if history.turns else 0
+    output, overhead = (history.turns[-1].max_output, history.turns[-1].overhead) if history.turns else (0, (0, 0))
     return {
         **asdict(opened.listed),
         "played": opened.played is not None,
         "policy": policy.name,
         "window": window,
-        "auto_at": policy.levels(window, output or policy.output_reserved).auto,
+        "auto_at": policy.levels(window, output or policy.output_reserved, sum(overhead)).auto,
         "wire": history.wire,
         "models": list(dict.fromkeys(trace.model)),
         "calls": len(history.turns),

@@ -1,0 +1,176 @@
+"""The default in windows of which prompt, tools and reply take the most."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from drive.sessions import Clock
+from ebbtide.core.engine import Budget, Situation, plan
+from ebbtide.core.view import View
+from ebbtide.drive import Context
+from ebbtide.passes import clear_results
+from ebbtide.policy import PRESETS
+from ebbtide.policy.default import levels
+from ebbtide.store import MemoryStore
+from ebbtide.wire.reading import Reader
+from upstream.check import refusals
+
+RESERVED = 32_000
+"""What Claude Code sets aside for a reply."""
+
+
+def text(tokens: int, seed: int) -> str:
+    return "\n".join(f"part {seed} line {n} marker_{seed * 7919 + n * 104729}" for n in range(tokens // 12))
+
+
+def loop(calls: int, tokens: int) -> list[dict]:
+    messages: list[dict] = [{"role": "user", "content": "Read all parts, and keep the port at 8431."}]
+    for n in range(calls):
+        use = {"type": "tool_use", "id": f"toolu_{n:04}", "name": "Bash", "input": {"command": f"cat part{n}.txt"}}
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{n:04}", "content": text(tokens, n)}
+        messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    return messages
+
+
+def body(messages: list[dict], *, prompt: int, output: int) -> dict:
+    system = "You are an agent that reads. " * (prompt // 7)
+    return {"model": "claude-sonnet-4-5", "max_tokens": output, "system": system, "messages": messages}
+
+
+def plain(message: dict) -> str:
+    content = message["content"] if isinstance(message["content"], list) else [message["content"]]
+    bare = [{k: v for k, v in one.items() if k != "cache_control"} if isinstance(one, dict) else one for one in content]
+    return json.dumps([message["role"], bare])
+
+
+@pytest.mark.parametrize(
+    ("window", "prompt", "output", "tokens"),
+    [(16_000, 300, 0, 1_000), (60_000, 20_000, RESERVED, 3_700), (60_000, 40_000, RESERVED, 3_700)],
+    ids=["small model", "Claude Code", "a prompt beside which the reservation leaves nothing"],
+)
+def test_in_a_small_window_two_requests_of_three_extend_the_last(window, prompt, output, tokens):
+    ctx = Context(window=window, store=MemoryStore(), clock=Clock())
+    messages = loop(45, tokens)
+    last: list[str] = []
+    broken = 0
+    for stop in range(1, len(messages) + 1, 2):
+        ready = ctx.prepare(body(messages[:stop], prompt=prompt, output=output or 1_000))
+        now = [plain(one) for one in ready.body["messages"]]
+        broken += now[: len(last)] != last
+        last = now
+        assert ready.report.tokens_after <= window
+        assert refusals("anthropic", ready.body) == []
+
+    assert broken <= len(messages) // 2 // 3
+    assert "keep the port at 8431" in "".join(last)
+
+
+@pytest.mark.parametrize("window", [8_192, 32_000, 64_000, 200_000, 1_000_000])
+@pytest.mark.parametrize("prompt", [0.0, 0.2, 0.5, 0.7])
+def test_low_water_is_above_what_no_pass_can_take_out(window, prompt):
+    overhead = int(window * prompt)
+    at = levels(window, RESERVED, overhead)
+
+    assert overhead <= at.low < at.soft <= at.auto <= at.hard < window
+    assert at.auto - at.low >= (at.blocking - overhead) // 3
+
+
+def test_where_the_reply_leaves_room_its_reservation_is_kept():
+    assert levels(200_000, RESERVED, 40_000).blocking == 168_000
+    assert levels(64_000, RESERVED, 20_000).blocking == 32_000
+
+
+def test_where_prompt_and_reservation_fill_the_window_the_conversation_gets_a_quarter():
+    assert levels(64_000, RESERVED, 40_000).blocking == 56_000
+
+
+class TestBatchesThatFreeLittle:
+    """`least`: below the hard level they wait."""
+
+    def planned(self, *, least: int, hard: int, warm: int = 100):
+        items = _view(loop(6, 300))
+        tokens = items.tokens
+        marks = replace(levels(100_000, 0), warning=1, soft=1, auto=tokens - 1, hard=hard, low=tokens // 2, least=least)
+        budget = Budget(window=100_000, levels=marks)
+        now = Situation(budget=budget, tokens=tokens, warm=warm, idle=1.0)
+        return plan(items, (_first_result,), budget, now)
+
+    def test_wait_and_say_so(self):
+        made = self.planned(least=1_000, hard=10**6)
+        assert made.edits == ()
+        assert "a batch is worth it from 1,000 on" in made.held_back
+
+    def test_are_made_at_the_hard_level(self):
+        assert self.planned(least=1_000, hard=1).edits
+
+    def test_are_made_where_the_prefix_is_cold_anyway(self):
+        assert self.planned(least=1_000, hard=10**6, warm=0).edits
+
+    def test_are_made_once_they_free_enough(self):
+        assert self.planned(least=100, hard=10**6).edits
+
+
+def _view(messages: list[dict]) -> View:
+    return View.of(
+        Reader(PRESETS["default"].estimator).read({"model": "m", "max_tokens": 9, "messages": messages}).items
+    )
+
+
+def _first_result(view, situation):
+    yield next(iter(clear_results(view, situation)))
+
+
+def test_a_provider_that_holds_the_reply_against_the_window_is_believed():
+    """A60: there the conversation gets no part of the reservation, from then on."""
+    ctx = Context(window=64_000, store=MemoryStore(), clock=Clock())
+    asked = body(loop(6, 1_500), prompt=25_000, output=RESERVED)
+    sent = ctx.prepare(asked).report.tokens_after
+    assert sent > 64_000 - RESERVED, "our levels count on a part of it"
+
+    told = f"input length and `max_tokens` exceed context limit: {sent} + {RESERVED} > 64000, decrease input length"
+    again = ctx.overflowed(RuntimeError(told))
+
+    assert again.report.tokens_after + RESERVED <= 64_000
+    assert ctx.prepare(asked).report.tokens_after + RESERVED <= 64_000
+
+
+THOUGHT = {"type": "thinking", "thinking": "First I read everything.", "signature": "sig" * 20}
+
+
+class TestAnOpenLoopThatThoughtOnce:
+    """A37: the assistant's turn opens with its thinking, so a loop that thought only at its start can be cut nowhere."""
+
+    WINDOW = 16_000
+
+    def request(self, calls: int, *, beside: str = "") -> dict:
+        messages = loop(calls, 700)
+        messages[1]["content"].insert(0, THOUGHT)
+        if beside:
+            messages[2]["content"].append({"type": "text", "text": beside})
+        thinking = {"type": "enabled", "budget_tokens": 1_024}
+        return {**body(messages, prompt=300, output=2_000), "thinking": thinking}
+
+    @pytest.mark.parametrize("beside", ["", "<system-reminder>The skill says: be brief.</system-reminder>"])
+    def test_goes_on_for_ever(self, beside):
+        """Its steps fold into the result before them."""
+        ctx = Context(window=self.WINDOW, store=MemoryStore(), clock=Clock())
+        folds = 0
+        for calls in range(1, 80):
+            asked = self.request(calls, beside=beside)
+            ready = ctx.prepare(asked)
+            folds += any(edit.by == "summarize" for edit in ready.report.edits)
+            assert ready.report.tokens_after <= self.WINDOW
+            assert refusals("anthropic", ready.body) == []
+            assert ready.body["messages"][1]["content"][0]["thinking"] == THOUGHT["thinking"]
+            newest = ready.body["messages"][-1]["content"][0]
+            assert newest["content"] == asked["messages"][-1]["content"][0]["content"], "not seen yet, so whole"
+
+        assert folds >= 2
+        first = ready.body["messages"][2]["content"]
+        report = first[0]["content"]
+        assert "quoted history" in (report if isinstance(report, str) else report[0]["text"])
+        assert [block["text"] for block in first[1:] if block["type"] == "text"] == ([beside] if beside else [])
+        assert "keep the port at 8431" in json.dumps(ready.body["messages"][0])
