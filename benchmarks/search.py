@@ -18,14 +18,12 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
-from ebbtide.core.engine import Levels
 from ebbtide.formats import load
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import Policy
 from ebbtide.policy import default as ours
 from ebbtide.policy.adjust import name_of
-from ebbtide.policy.default import offload_large, offload_paste
-from ebbtide.policy.levels import beside_reply
+from ebbtide.policy.default import offload_large, offload_paste, watermarks
 from ebbtide.replay.arms import Engine, Untouched
 from ebbtide.replay.score import Score, Scoring, uses
 from ebbtide.replay.tape import Tape, tapes
@@ -40,27 +38,32 @@ GRID: Mapping[str, tuple[float, ...]] = {
     "large": (4_000, 8_000, 12_500, 25_000),
     "ledger": (8_000, 14_000, 25_000),
     "tail": (4_000, 8_000, 16_000),
+    "relieved": (0.4, 0.7, 1.0),
 }
 CHOSEN = {
     "auto": 0.8, "soft": 0.95, "low": 0.45, "tidy": 100_000, "telling": 0.4, "most": 1_200, "large": 12_500,
-    "ledger": 14_000, "tail": 8_000,
+    "ledger": 14_000, "tail": 8_000, "relieved": 0.7,
 }  # fmt: skip
 WINDOWS = (32_000, 64_000, 128_000, 200_000, 1_000_000)
 
 
 def policy(settings: Mapping[str, float]) -> Policy:
-    def levels(window: int, output: int) -> Levels:
-        usable = beside_reply(window, output)
-        low, auto = min(int(usable * settings["low"]), int(settings["tidy"])), int(usable * settings["auto"])
-        low = min(low, auto)
-        soft, hard = int(auto * settings["soft"]), int(usable * 0.95)
-        return Levels(warning=low, soft=max(low, soft), auto=auto, hard=hard, blocking=usable, low=low)
-
+    marks = watermarks(
+        low=min(settings["low"], settings["auto"]),
+        soft=max(settings["low"], settings["auto"] * settings["soft"]),
+        auto=settings["auto"],
+        tidy=int(settings["tidy"]),
+    )
     cleared = partial(clear_results, telling=settings["telling"], telling_tokens=int(settings["most"]))
-    folded = partial(summarize, ledger_tokens=int(settings["ledger"]), keep_tokens=int(settings["tail"]))
+    folded = partial(
+        summarize,
+        relieved=settings["relieved"],
+        ledger_tokens=int(settings["ledger"]),
+        keep_tokens=int(settings["tail"]),
+    )
     return replace(
         ours,
-        levels=levels,
+        levels=marks,
         arrival=(partial(offload_large, limit=int(settings["large"])), offload_paste),
         pressure=tuple(cleared if name_of(one) == "clear_results" else one for one in ours.pressure),
         folds=(folded,),

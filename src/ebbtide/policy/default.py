@@ -22,7 +22,7 @@ from ebbtide.passes import (
     summarize,
 )
 from ebbtide.policy.fallback import oldest_leave
-from ebbtide.policy.levels import beside_reply
+from ebbtide.policy.levels import LevelRule, beside_reply
 from ebbtide.policy.model import Policy
 
 # How these were found, and what each buys: docs/explanation/default.md.
@@ -75,24 +75,35 @@ def usable(window: int, output: int, overhead: int = 0) -> int:
     return max(beside, min(int(window * 0.95), overhead + window // 4))
 
 
-def levels(window: int, output: int, overhead: int = 0) -> Levels:
+def watermarks(*, low: float, soft: float, auto: float, tidy: int) -> LevelRule:
     """Act late and go far down: each batch costs the cached prefix. Where that is lost anyway, go down at once.
 
     Shares of all that is usable; and of the conversation's own room, where prompt and tools take much of it: low water
     below what no pass can take out would mean a batch on every turn.
     """
-    most = usable(window, output, overhead)
-    room = max(0, most - overhead)
-    low = max(min(int(most * 0.45), _TIDY), overhead + int(room * 0.20))
-    return Levels(
-        warning=low,
-        soft=max(int(most * 0.76), overhead + int(room * 0.75)),
-        auto=max(int(most * 0.80), overhead + int(room * 0.80)),
-        hard=max(int(most * 0.95), overhead + int(room * 0.95)),
-        blocking=most,
-        low=low,
-        least=int(room * 0.20),
-    )
+
+    def rule(window: int, output: int, overhead: int = 0) -> Levels:
+        most = usable(window, output, overhead)
+        room = max(0, most - overhead)
+
+        def level(share: float, of_room: float) -> int:
+            return max(int(most * share), overhead + int(room * of_room))
+
+        down_to = max(min(int(most * low), tidy), overhead + int(room * 0.20))
+        return Levels(
+            warning=down_to,
+            soft=level(soft, 0.75),
+            auto=level(auto, 0.80),
+            hard=level(0.95, 0.95),
+            blocking=most,
+            low=down_to,
+            least=int(room * 0.20),
+        )
+
+    return rule
+
+
+levels = watermarks(low=0.45, soft=0.76, auto=0.80, tidy=_TIDY)
 
 
 default = Policy(
