@@ -157,20 +157,15 @@ def _help(action: argparse.Action) -> str:
 
 
 def settings() -> str:
-    documented = _field_docs(config.Settings)
-    usual = config.Settings()
-    variables = {key: name for name, key in config._VARIABLES.items()}
+    usual, documented = config.Settings(), _field_docs(config.Settings)
 
-    def row(name: str, key: config._Key) -> Iterator[str]:
-        default = getattr(usual, key.field)
+    def row(name: str, field: str) -> Iterator[str]:
+        default = getattr(usual, field)
         yield code(name)
         yield code(_value(default)) if default not in (None, "", {}) else "not set"
-        yield code(variables.get(name, ""))
-        yield "yes" if key.safe else "no"
-        yield documented.get(key.field, "")
+        yield documented.get(field, "")
 
-    rows = (row(name, key) for name, key in config._KEYS.items())
-    return table(("key", "default", "variable", "in a project", ""), rows)
+    return table(("key", "default", ""), (row(name, key.field) for name, key in config._KEYS.items()))
 
 
 def _field_docs(kind: type) -> Mapping[str, str]:

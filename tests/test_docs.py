@@ -9,13 +9,16 @@ import json
 import re
 import runpy
 import shlex
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from scripts.draw_explanations import DRAWINGS
 from scripts.reference import parsers
 
+from ebbtide import Context, load
 from ebbtide.config import load_settings
+from ebbtide.example import path
 from ebbtide.fronts.cli.main import command_line, main
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -167,6 +170,38 @@ def test_the_picture_and_the_readmes_figures_are_what_the_script_measures():
 
     assert drawing["drawn"](session) == drawing["TARGET"].read_text(encoding="utf-8")
     assert told in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def rows(page):
+    """From a name to what its row says, for the tables of a page."""
+    text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
+    found = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*) \|$", text, re.MULTILINE)
+    return {name: said for names, said in found for name in re.findall(r"`(\w+)`", names)}
+
+
+def test_every_event_and_every_record_with_its_fields_is_described(tmp_path):
+    """Of a session that offloads, clears, folds, asks in vain, and is undone; of the rest, that it is named."""
+    events = []
+    context = Context(window=64_000, store=tmp_path, session="s", on_event=events.append, summarizer=lambda _: "No.")
+    for call in islice(load(path()).requests(), 40):
+        context.prepare(call.request)
+    context.record({"role": "assistant", "content": "Well.", "usage": {"input_tokens": 9000, "output_tokens": 2}})
+    context.compact()
+    context.undo()
+    context.redo()
+    context.child("child").finish("done")
+    told, records = rows("api.md"), [json.loads(line) for log in tmp_path.rglob("*.jsonl") for line in log.open("rb")]
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src" / "ebbtide" / "drive").glob("*.py"))
+
+    for event in events:
+        assert not [name for name in event.fields if f"`{name}`" not in told[event.kind]], event.kind
+    assert {"edit", "folded", "microcompact", "result_persisted"} <= {event.kind for event in events}
+    assert set(re.findall(r'(?:Event\(kind=|\btell\(|_event\()\s*"(\w+)"', source)) <= set(told)
+    told, ours = rows("records.md"), [record for record in records if record["type"] == "ebb"]
+    for record in ours:
+        kind = record.get("kind") or record["store"]
+        assert not [name for name in record if f"`{name}`" not in told[kind] + "`type``kind``store``ebbsum`"], kind
+    assert {"plan", "turn", "answer", "usage", "undo", "child"} <= {record.get("kind") for record in ours}
 
 
 @pytest.mark.parametrize("name", DRAWINGS)

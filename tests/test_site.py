@@ -19,6 +19,7 @@ from scripts.reference import briefs, parsers
 
 import ebbtide
 from ebbtide.config import _KEYS as KEYS
+from ebbtide.config import _VARIABLES as VARIABLES
 from ebbtide.passes import PASSES
 from ebbtide.policy import PRESETS
 from ebbtide.policy.adjust import name_of
@@ -137,9 +138,12 @@ def test_every_command_and_every_option_of_it_has_an_entry(pages):
 
 
 def test_every_setting_preset_and_pass_has_an_entry(pages):
-    settings = "".join(pages["reference/configuration.html"].text)
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+    written = re.findall(r"^\| `(\w+)` \| (?:`(EBB_\w+)`)? ?\| .* \| (yes|no) \|$", page, re.MULTILINE)
+    variables = {key: name for name, key in VARIABLES.items()} | {"proxy": "EBB_PROXY_TOKEN"}
 
-    assert not [key for key in KEYS if f"\n{key}\n" not in settings]
+    assert written == [(name, variables.get(name, ""), "yes" if key.safe else "no") for name, key in KEYS.items()]
+    assert "policy\n\ndefault" in re.sub(r"\n+", "\n\n", "".join(pages["reference/configuration.html"].text))
     assert set(PRESETS) <= pages["reference/presets.html"].ids
     assert {name_of(one) for one in PASSES} <= pages["reference/passes.html"].ids
     for row in ("153,600", "keep_results = 0"):
