@@ -57,7 +57,8 @@ class Settings:
     levels: Mapping[str, float] = field(default_factory=dict)
     passes: Tables = field(default_factory=dict)
     proxy: Mapping[str, Value] = field(default_factory=dict)
-    """For `ebb proxy`: `upstreams` (name to address), `port`, `token`, `recall`, `allow_hosts`, `allow_origins`."""
+    """For `ebb proxy`: `upstreams` (name to address), `port`, `token`, `recall`, `summarizer`, `allow_hosts`,
+    `allow_origins`."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """The seeds' variables, as found (R060-R066). They act only under the presets of their seeds."""
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -167,6 +168,37 @@ def load_access(
         home=home,
         config=_user_file(environ, home, platform).parent,
     )
+
+
+def claude_directory() -> Path:
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where settings come from, as found. Values are not told: one may be a key."""
+
+    name: str
+    keys: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def survey() -> tuple[Source, ...]:
+    """Each source by itself, so that a mistake in one does not hide those of the others."""
+    found, home = [], Path.home()
+    makers: Mapping[str, Callable[[], _Source]] = {
+        "environment": lambda: _environment(os.environ),
+        "project file": lambda: _project(Path.cwd(), home),
+        "user file": lambda: _file(_user_file(os.environ, home, sys.platform)),
+    }
+    for name, make in makers.items():
+        try:
+            source = make()
+            list(source.read())
+            found.append(Source(name=source.name, keys=tuple(source.values)))
+        except BadConfig as wrong:
+            found.append(Source(name=name, problem=str(wrong)))
+    return tuple(found)
 
 
 def environment_without_keys() -> dict[str, str]:
@@ -287,6 +319,7 @@ _PROXY: Mapping[str, Callable[[Value], Value]] = {
     "port": _port,
     "token": _name,
     "recall": _recall,
+    "summarizer": _name,
     "allow_hosts": _names,
     "allow_origins": _names,
 }
@@ -337,6 +370,7 @@ _VARIABLES = {
     "EBB_HOME": "store",
     "EBB_DURABLE": "durable",
 }
+VARIABLES = (*_VARIABLES, "EBB_PROXY_TOKEN", "EBB_CONFIG")
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------

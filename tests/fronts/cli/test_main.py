@@ -11,7 +11,10 @@ import pytest
 from ebbtide.fronts.cli.main import command_line, main
 from fronts.cli.terminal import PROGRAM, on_a_terminal, request, run_program, stored, written
 
-COMMANDS = ["fit", "context", "explain", "why", "sessions", "show", "diff", "undo", "redo", "verify", "gc", "export"]
+COMMANDS = [
+    *("fit", "context", "explain", "report", "why", "recall", "sessions", "show"),
+    *("diff", "undo", "redo", "verify", "gc", "export", "doctor", "completion"),
+]
 
 
 def test_alone_it_prints_an_overview_that_names_every_command(ebb):
@@ -31,7 +34,7 @@ def test_the_version_is_the_packages():
 def test_help_teaches_with_examples_that_parse(ebb, name):
     """An example in a help text names only options that exist."""
     ran = ebb(name, "--help")
-    examples = re.findall(r"^  (?:cat \S+ \| )?ebb ([^|>\n]+)", ran.text.partition("examples:")[2], re.MULTILINE)
+    examples = re.findall(r"^  (?:cat \S+ \| |source <\()?ebb ((?:(?!  )[^|>)\n])+)", ran.text.partition("examples:")[2], re.M)
 
     assert ran.code == 0
     assert len(examples) >= 2

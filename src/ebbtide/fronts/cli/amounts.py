@@ -39,3 +39,11 @@ def sized(length: int) -> str:
         if length >= factor:
             return f"{length / factor:.1f} {unit}"
     return f"{length} B"
+
+
+def age(seconds: float) -> str:
+    """As in `3 h`, the largest whole unit."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "now"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 
-from ebbtide import example
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.gauge import Readings
 from ebbtide.core.types import Usage
@@ -13,9 +12,21 @@ from ebbtide.core.view import View
 from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call
 from ebbtide.fronts.cli import screen
-from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import STDIN, given, own_history
-from ebbtide.fronts.cli.stored import LAST, found, records_of
+from ebbtide.fronts.cli.settings import (
+    INPUT,
+    OUTPUT,
+    Settings,
+    add_claude,
+    add_example,
+    add_json,
+    add_max_bytes,
+    add_policy,
+    add_store,
+    add_wire,
+    settled,
+)
+from ebbtide.fronts.cli.sources import STDIN, given, own_history, wanted
+from ebbtide.fronts.cli.stored import LAST, records_of, session_or_file
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.showing import Window, drawn, parts_of
 from ebbtide.wire import WIRES
@@ -32,28 +43,32 @@ def add(commands: Commands) -> None:
             Shows what a request is made of, as a grid of a hundred cells and a table: system prompt, tools, and the
             messages by kind; what is left, and the buffer beyond the point where the policy acts by itself. Takes a
             request body, a recorded session (Claude Code, Codex, pi, OpenCode, OpenAI chat, SWE-agent), or a session
-            of the store. Nothing is changed.
+            of the store; with --claude one of Claude Code's own, by its id. Nothing is changed.
 
             The line on top is what the provider billed where the recording says so, and an estimate otherwise; the
             table is always an estimate, so the two may differ.
         """,
         examples="""
             ebb context request.json
-            ebb context ~/.claude/projects/-home-me-app/4f1c.jsonl --at 120
+            ebb context --claude                          your last session of Claude Code
+            ebb context --claude 4f1c --at 120
             ebb context --example --window 60k
         """,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
-    parser.add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
-    parser.add_argument("--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last")
-    parser.add_argument("--ascii", action="store_true", help="draw with # x . instead of symbols")
+    add_example(parser)
+    add_claude(parser)
+    parser.group(INPUT).add_argument(
+        "--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last"
+    )
+    parser.group(OUTPUT).add_argument("--ascii", action="store_true", help="draw with # x . instead of symbols")
     for more in (add_policy, add_wire, add_store, add_max_bytes, add_json):
         more(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     settings = settled(args)
-    window = _weighed(str(example.path()) if args.example else args.target, args.at, settings, args.max_bytes)
+    window = _weighed(wanted(args), args.at, settings, args.max_bytes)
     if args.json:
         screen.show_json(_as_dict(window))
     else:
@@ -64,8 +79,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _weighed(target: str, at: int | None, settings: Settings, max_bytes: int) -> Window:
     if target != STDIN and not os.path.exists(target):
-        info, log = found(settings.store, target)
-        return _of_history(history_of(records_of(info, log), session=info.session), at, settings)
+        there = session_or_file(settings.store, target)
+        if not isinstance(there, str):
+            info, log = there
+            return _of_history(history_of(records_of(info, log), session=info.session), at, settings)
+        target = there
     if own := own_history(target, max_bytes):
         return _of_history(own, at, settings)
     source = given(target, max_bytes)

@@ -12,8 +12,18 @@ from ebbtide.core.types import Edit, Item
 from ebbtide.drive.history import Step
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import covered_told, item_told
-from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import histories
+from ebbtide.fronts.cli.settings import (
+    OUTPUT,
+    add_claude,
+    add_json,
+    add_max_bytes,
+    add_policy,
+    add_project,
+    add_store,
+    add_wire,
+    settled,
+)
+from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 
@@ -43,16 +53,16 @@ def add(commands: Commands) -> None:
         """,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
-    parser.add_argument("--edit", metavar="ID", help="only this batch or edit; the beginning of an edit's id will do")
-    parser.add_argument("--full", action="store_true", help="do not cut long diffs")
-    for more in (add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
+    parser.add_argument("--edit", metavar="EDIT", help="only this batch or edit; the beginning of an edit's id will do")
+    parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long diffs")
+    for more in (add_claude, add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
         more(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     shown = [
         (step, edit)
-        for history in histories(args.target, settled(args), args.max_bytes, project=args.project)
+        for history in histories(wanted(args), settled(args), args.max_bytes, project=args.project)
         for step in history.steps
         for edit in step.batch.edits
         if not args.edit or step.batch.id == args.edit or edit.id.startswith(args.edit)

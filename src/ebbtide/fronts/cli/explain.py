@@ -7,15 +7,23 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from ebbtide import example
 from ebbtide.core.savings import Entry
 from ebbtide.core.types import Edit
 from ebbtide.drive.history import History, Step
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
-from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import histories
+from ebbtide.fronts.cli.settings import (
+    add_claude,
+    add_example,
+    add_json,
+    add_max_bytes,
+    add_policy,
+    add_store,
+    add_wire,
+    settled,
+)
+from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 
@@ -38,18 +46,17 @@ def add(commands: Commands) -> None:
         """,
         examples="""
             ebb explain request.json --window 32k
-            ebb explain ~/.claude/projects/-home-me-app/4f1c.jsonl --window 100k
+            ebb explain --claude last --window 100k
             ebb explain last --price 3
         """,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
-    parser.add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
-    for more in (add_price, add_policy, add_wire, add_store, add_max_bytes, add_json):
+    for more in (add_example, add_claude, add_price, add_policy, add_wire, add_store, add_max_bytes, add_json):
         more(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    found = histories(str(example.path()) if args.example else args.target, settled(args), args.max_bytes)
+    found = histories(wanted(args), settled(args), args.max_bytes)
     if args.json:
         screen.show_json([_as_dict(history, args.price) for history in found])
         return 0

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 
-from ebbtide import example
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.view import View
 from ebbtide.drive import Context, Ready, fit
@@ -17,9 +16,22 @@ from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.phrases import report_told
 from ebbtide.fronts.cli.rehearsal import fitted
-from ebbtide.fronts.cli.settings import Settings, add_json, add_max_bytes, add_policy, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import STDIN, Given, given
-from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.fronts.cli.settings import (
+    ENGINE,
+    OUTPUT,
+    STORE,
+    Settings,
+    add_claude,
+    add_example,
+    add_json,
+    add_max_bytes,
+    add_policy,
+    add_store,
+    add_wire,
+    settled,
+)
+from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
+from ebbtide.fronts.cli.teaching import CODES, Commands, command
 from ebbtide.policy import default
 from ebbtide.store import open_store
 from ebbtide.wire import WIRES
@@ -49,20 +61,28 @@ def add(commands: Commands) -> None:
             ebb fit request.json --session nightly --store ./agents
             ebb fit --example --window 60k --explain > /dev/null
         """,
+        codes=f"{CODES.rstrip()}\n    3  won't fit: the message says what the tokens are made of\n",
     )
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default, or with -: stdin")
-    parser.add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
-    parser.add_argument("--model", default="", metavar="M", help="whose window and prices; default: the request's own")
-    parser.add_argument("--explain", action="store_true", help="tell on stderr what was done; with --json as JSON")
-    parser.add_argument("--session", metavar="ID", help="remember under this name what is done")
-    parser.add_argument("--project", default="", metavar="PATH", help="the project that the session belongs to")
+    add_example(parser)
+    add_claude(parser)
+    parser.group(ENGINE).add_argument(
+        "--model", default="", metavar="M", help="whose window and prices; default: the request's own"
+    )
+    parser.group(OUTPUT).add_argument(
+        "--explain", action="store_true", help="tell on stderr what was done; with --json as JSON"
+    )
+    parser.group(STORE).add_argument("--session", metavar="ID", help="remember under this name what is done")
+    parser.group(STORE).add_argument(
+        "--project", default="", metavar="PATH", help="the project that the session belongs to"
+    )
     for more in (add_policy, add_wire, add_store, add_max_bytes, add_json):
         more(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     settings = settled(args)
-    source = given(str(example.path()) if args.example else args.file, args.max_bytes)
+    source = given(wanted(args), args.max_bytes)
     request = source.data if source.recording is None else _last(source)
     ready = _fitted(args, settings, request, source.model)
     if args.explain:

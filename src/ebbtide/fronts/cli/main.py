@@ -1,67 +1,24 @@
 """`ebb`. Errors are told by whose fault they are: 0 done, 1 ours, 2 bad input, 3 won't fit; a traceback is for nobody.
 
-A command is a module with `add(commands)`. Fronts with dependencies of their own bring `ebbtide.fronts.NAME.command`
-with `main(arguments) -> int`, and are imported only when called: no front imports another.
+Fronts with dependencies of their own are imported only when called: no front imports another.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
 
-from ebbtide import __version__
 from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError, WontFit
-from ebbtide.fronts.cli import (
-    context,
-    diff,
-    explain,
-    export,
-    fit,
-    gc,
-    recall,
-    report,
-    sessions,
-    show,
-    undo,
-    verify,
-    why,
-)
+from ebbtide.fronts.cli.grammar import ELSEWHERE, command_line, installed
+from ebbtide.fronts.cli.overview import show_overview
 from ebbtide.fronts.cli.screen import say
 
 DONE, OURS, THEIRS, TOO_LARGE = 0, 1, 2, 3
 INTERRUPTED, NO_READER = 130, 141
 """128 and the signal's number, as shells count."""
-
-_COMMANDS = (fit, context, explain, report, why, recall, sessions, show, diff, undo, verify, gc, export)
-_ELSEWHERE = {
-    "replay": "replay recorded sessions under several policies, and compare the bills",
-    "proxy": "an HTTP proxy before the provider",
-    "run": "start an agent behind a proxy of its own",
-    "chat": "the terminal agent",
-    "ui": "the web inspector",
-    "mcp": "recall as an MCP server",
-}
-
-_OVERVIEW = """\
-Ebbtide keeps an LLM agent's conversation inside the model's window, and loses nothing.
-
-Start here:
-  ebb context FILE          what fills the window of a request or a recorded session
-  ebb fit FILE              the same request, made to fit
-  ebb explain FILE          what would leave, why, and what that saves
-  ebb report FILE           the same held against the bills; --html for a page with plots
-  ebb sessions              what is stored; then show, diff, why, undo
-  ebb recall TEXT           search all that was recorded, and read it back
-
-Files may be request bodies (Anthropic, OpenAI Chat, OpenAI Responses) or sessions recorded by
-Claude Code, Codex, pi, OpenCode, SWE-agent or a chat log. No file at hand? Add --example.
-'ebb COMMAND --help' explains each command, with examples.
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,41 +43,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments and arguments[0] in _ELSEWHERE and _installed(arguments[0]):
+    if arguments and arguments[0] in ELSEWHERE and installed(arguments[0]):
         code: int = import_module(f"ebbtide.fronts.{arguments[0]}.command").main(arguments[1:])
         return code
-    parser = command_line()
-    args = parser.parse_args(arguments)
+    args = command_line().parse_args(arguments)
     if args.command is None:
-        print(_OVERVIEW + _list(parser))
+        show_overview()
         return DONE
     done: int = args.run(args)
     sys.stdout.flush()
     return done
-
-
-def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ebb", description="Run 'ebb' alone for an overview.")
-    parser.add_argument("--version", action="version", version=f"ebb {__version__}")
-    parser.add_argument("--traceback", action="store_true", help="for a report of a fault: say where it broke")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in _COMMANDS:
-        module.add(commands)
-    for name, brief in _ELSEWHERE.items():
-        if _installed(name):
-            commands.add_parser(name, help=brief, add_help=False)
-    return parser
-
-
-def _list(parser: argparse.ArgumentParser) -> str:
-    rows = parser.format_help().partition("commands:")[2].splitlines()
-    return "\nCommands:\n" + "\n".join(row[2:] for row in rows if row.startswith("    "))
-
-
-def _installed(name: str) -> bool:
-    with suppress(ModuleNotFoundError):
-        return find_spec(f"ebbtide.fronts.{name}.command") is not None
-    return False
 
 
 def _told(failed: Exception) -> int:

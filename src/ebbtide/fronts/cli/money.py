@@ -17,6 +17,8 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.core.savings import Entry, Savings, Tariff, Tariffs, closed, relative
 from ebbtide.drive.history import History
 from ebbtide.fronts.cli import amounts
+from ebbtide.fronts.cli.settings import ENGINE
+from ebbtide.fronts.cli.teaching import Parser
 from ebbtide.prices import rates
 
 _MILLION = 1_000_000
@@ -48,8 +50,8 @@ def accounts_of(history: History, price: Price = None) -> Accounts:
     return Accounts(tokens=closed(kept), dollars=closed(kept, tariffs) if tariffs else None, basis=basis)
 
 
-def add_price(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def add_price(parser: Parser) -> None:
+    parser.group(ENGINE).add_argument(
         "--price",
         type=_price,
         metavar="USD|MODEL",

@@ -9,15 +9,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebbtide import example
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.explain import told_in_all
 from ebbtide.fronts.cli.money import add_price, booked, summed, units, usd
 from ebbtide.fronts.cli.page import page
 from ebbtide.fronts.cli.phrases import moment
-from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import histories
+from ebbtide.fronts.cli.settings import (
+    OUTPUT,
+    add_claude,
+    add_example,
+    add_json,
+    add_max_bytes,
+    add_policy,
+    add_project,
+    add_store,
+    add_wire,
+    settled,
+)
+from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
 from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
@@ -48,17 +58,29 @@ def add(commands: Commands) -> None:
         """,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
-    parser.add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
-    parser.add_argument("--html", metavar="FILE", help="write one page with plots; it loads nothing and runs nothing")
-    parser.add_argument("--calls", action="store_true", help="show every call: expected, billed, drift")
-    parser.add_argument("--csv", nargs="?", const="calls", choices=("calls", "edits"), help="print CSV; default: calls")
-    for more in (add_price, add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
+    parser.group(OUTPUT).add_argument(
+        "--html", metavar="FILE", help="write one page with plots; it loads nothing and runs nothing"
+    )
+    parser.group(OUTPUT).add_argument("--calls", action="store_true", help="show every call: expected, billed, drift")
+    parser.group(OUTPUT).add_argument(
+        "--csv", nargs="?", const="calls", choices=("calls", "edits"), help="print CSV; default: calls"
+    )
+    for more in (
+        add_example,
+        add_claude,
+        add_wire,
+        add_max_bytes,
+        add_price,
+        add_policy,
+        add_store,
+        add_project,
+        add_json,
+    ):
         more(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    target = str(example.path()) if args.example else args.target
-    found = histories(target, settled(args), args.max_bytes, project=args.project)
+    found = histories(wanted(args), settled(args), args.max_bytes, project=args.project)
     told = [statement(history, args.price) for history in found]
     if args.html:
         _write(Path(args.html), page(told))

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from ebbtide.config import load_settings
 from ebbtide.fronts.cli import amounts
+from ebbtide.fronts.cli.teaching import Parser
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.wire import WIRES
 
 MAX_BYTES = 256 * 1024**2
 """Larger than any request a provider takes, and small enough to be read into memory."""
+INPUT, ENGINE, STORE, OUTPUT = "input", "engine", "store", "output"
+"""The groups that options stand in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,30 +35,43 @@ def settled(args: argparse.Namespace) -> Settings:
     return Settings(store=found.store, policy=found.policy(), wire=told.get("wire"), window_for=found.window_for)
 
 
-def add_policy(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--window", metavar="TOKENS", help="as in 200k; default: by the model")
-    parser.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
+def add_example(parser: Parser) -> None:
+    parser.group(INPUT).add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
 
 
-def add_wire(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wire", choices=list(WIRES), help="the provider's format; default: told by the body")
+def add_claude(parser: Parser) -> None:
+    parser.group(INPUT).add_argument(
+        "--claude", action="store_true", help="a session of Claude Code, by its id, its beginning, or 'last'"
+    )
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def add_policy(parser: Parser) -> None:
+    group = parser.group(ENGINE)
+    group.add_argument("--window", metavar="TOKENS", help="as in 200k; default: by the model")
+    group.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
+
+
+def add_wire(parser: Parser) -> None:
+    parser.group(INPUT).add_argument(
+        "--wire", choices=list(WIRES), help="the provider's format; default: told by the body"
+    )
+
+
+def add_store(parser: Parser) -> None:
+    parser.group(STORE).add_argument(
         "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
     )
 
 
-def add_project(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--project", metavar="PATH", help="where two projects have a session of that name")
+def add_project(parser: Parser) -> None:
+    parser.group(STORE).add_argument("--project", metavar="PATH", help="where two projects have a session of that name")
 
 
-def add_max_bytes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def add_max_bytes(parser: Parser) -> None:
+    parser.group(INPUT).add_argument(
         "--max-bytes", metavar="N", type=amounts.octets, default=MAX_BYTES, help="refuse larger input; default 256M"
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+def add_json(parser: Parser) -> None:
+    parser.group(OUTPUT).add_argument("--json", action="store_true", help="print JSON instead of a table")

@@ -12,8 +12,18 @@ from ebbtide.core.view import View
 from ebbtide.drive.history import History
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import item_told, way_back
-from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import histories
+from ebbtide.fronts.cli.settings import (
+    OUTPUT,
+    add_claude,
+    add_json,
+    add_max_bytes,
+    add_policy,
+    add_project,
+    add_store,
+    add_wire,
+    settled,
+)
+from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import LAST, found
 from ebbtide.fronts.cli.teaching import Commands, command
 
@@ -42,12 +52,12 @@ def add(commands: Commands) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--raw", action="store_true", help="the originals, nothing taken out")
     which.add_argument(
-        "--item", metavar="ID", help="one item in full, original or stand-in, by its id or its beginning"
+        "--item", metavar="ITEM", help="one item in full, original or stand-in, by its id or its beginning"
     )
     which.add_argument("--handle", metavar="NAME", help="a stored original, byte for byte")
     parser.add_argument("--at", type=int, metavar="N", help="as the N-th request went out; default: as it stands now")
-    parser.add_argument("--full", action="store_true", help="do not cut long items")
-    for more in (add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
+    parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long items")
+    for more in (add_claude, add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
         more(parser)
 
 
@@ -56,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if args.handle:
         _print_stored(settings.store, args.target, args.handle, args.project)
         return 0
-    for history in histories(args.target, settings, args.max_bytes, project=args.project):
+    for history in histories(wanted(args), settings, args.max_bytes, project=args.project):
         _, view = history.now() if args.at is None else history.sent(args.at)
         view = View.of(view.items) if args.raw else view
         entries = _one(history, view, args.item) if args.item else view.entries

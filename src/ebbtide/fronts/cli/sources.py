@@ -5,6 +5,7 @@ Nothing is written for bad input, and every refusal says where in the document i
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import io
 import os
@@ -13,14 +14,17 @@ import tempfile
 import zlib
 from dataclasses import dataclass
 
+from ebbtide import example
+from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
 from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call, Recording, load
+from ebbtide.formats.claude_folder import claude_session
 from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.rehearsal import fitted, rehearsed
 from ebbtide.fronts.cli.screen import say, watched
 from ebbtide.fronts.cli.settings import Settings
-from ebbtide.fronts.cli.stored import found, records_of
+from ebbtide.fronts.cli.stored import LAST, records_of, session_or_file
 from ebbtide.store.lines import Position, header_of, scan
 from ebbtide.wire.body import read_body
 
@@ -42,6 +46,19 @@ class Given:
     """Of the recording, as the client had them."""
     model: str = ""
     """Of the request, or of the last call."""
+
+
+def wanted(args: argparse.Namespace) -> str:
+    """What the command line points at: the example, a session of Claude Code, or what it was called."""
+    told = vars(args)
+    target: str = told.get("target") or told.get("file") or LAST
+    if told.get("example") and told.get("claude"):
+        raise BadRequest("--example or --claude: which of the two?")
+    if told.get("example"):
+        return str(example.path())
+    if not told.get("claude"):
+        return target
+    return str(claude_session(claude_directory(), LAST if target == STDIN else target))
 
 
 def given(file: str, max_bytes: int) -> Given:
@@ -72,8 +89,11 @@ def given(file: str, max_bytes: int) -> Given:
 def histories(target: str, settings: Settings, max_bytes: int, *, project: str | None = None) -> tuple[History, ...]:
     """A file's or a stored session's edits. What is not on disk under this name is looked for in the store."""
     if target != STDIN and not os.path.exists(target):
-        info, log = found(settings.store, target, project)
-        return (history_of(records_of(info, log), session=info.session),)
+        there = session_or_file(settings.store, target, project)
+        if not isinstance(there, str):
+            info, log = there
+            return (history_of(records_of(info, log), session=info.session),)
+        target = there
     if own := own_history(target, max_bytes):
         return (own,)
     source = given(target, max_bytes)

@@ -11,7 +11,7 @@ from ebbtide.drive.replan import recheck, replan
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.fronts.cli.stored import chosen
-from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.fronts.cli.teaching import CODES, Commands, command
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import SessionInfo, Verification, open_store, verify
 from ebbtide.store.contract import Store
@@ -50,6 +50,7 @@ def add(commands: Commands) -> None:
             ebb verify nightly --replan
             ebb verify --all --json
         """,
+        codes=CODES.replace("our fault", "something is wrong in the store; our fault"),
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="default: all")
     parser.add_argument("--all", action="store_true", help="all sessions, which is also the default")

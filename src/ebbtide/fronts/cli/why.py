@@ -13,8 +13,17 @@ from ebbtide.core.types import Edit, Item
 from ebbtide.drive.history import History, Step
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
-from ebbtide.fronts.cli.settings import add_json, add_max_bytes, add_policy, add_project, add_store, add_wire, settled
-from ebbtide.fronts.cli.sources import histories
+from ebbtide.fronts.cli.settings import (
+    add_claude,
+    add_json,
+    add_max_bytes,
+    add_policy,
+    add_project,
+    add_store,
+    add_wire,
+    settled,
+)
+from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 
@@ -58,14 +67,14 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("text", metavar="TEXT")
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
-    for more in (add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
+    for more in (add_claude, add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
         more(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.text.strip():
         raise BadRequest("which text? There is nothing to look for")
-    found = histories(args.target, settled(args), args.max_bytes, project=args.project)
+    found = histories(wanted(args), settled(args), args.max_bytes, project=args.project)
     text = args.text.casefold()
     blames = [one for history in found for one in _blamed(history, text)]
     seen = [(history, item) for history in found for item in history.now()[1].entries if text in item.text.casefold()]

@@ -10,8 +10,9 @@ from pathlib import Path
 from textwrap import dedent
 
 from ebbtide import example
-from ebbtide.config import load_settings
+from ebbtide.config import claude_directory, load_settings
 from ebbtide.core.errors import BadRequest
+from ebbtide.formats.claude_folder import claude_session
 from ebbtide.fronts.replay.picture import check_picture, draw_picture
 from ebbtide.fronts.replay.roster import USUAL, chosen, listed
 from ebbtide.fronts.replay.rows import show_csv, show_json
@@ -39,9 +40,20 @@ Each score with its formula: docs/reference/replay.md
 _EXAMPLES = """\
 examples:
   ebb replay --example                                   see what it does, in seconds
-  ebb replay ~/.claude/projects/my-app                   all sessions of a project, the usual policies
+  ebb replay last                                        your last session of Claude Code, the usual policies
+  ebb replay ~/.claude/projects/-home-me-app             all sessions of a project
   ebb replay sessions/ --policies default,masking --window 128k --plot out.png
   ebb replay sessions/ --policies all --json > scores.json
+
+exit codes:
+  0  done
+  1  our fault or the disk's
+  2  bad input: the message says what
+
+environment:
+  EBB_WINDOW         the window, in tokens
+  CLAUDE_CONFIG_DIR  Claude Code's folder; default ~/.claude
+  NO_COLOR           no colour, also on a terminal
 """
 
 
@@ -86,10 +98,20 @@ def _paths(args: argparse.Namespace) -> list[Path]:
     given = [*args.paths, *([str(example.path())] if args.example else [])]
     if not given:
         raise BadRequest("which sessions? Give files or folders, or --example for the one that comes along")
-    found = files(given)
+    found = files([_found(one) for one in given])
     if not found:
         raise BadRequest(f"there is no recorded session in {', '.join(given)}")
     return found
+
+
+def _found(given: str) -> str:
+    """A path as it is; what is none is looked for among the sessions of Claude Code."""
+    if Path(given).exists():
+        return given
+    try:
+        return str(claude_session(claude_directory(), given))
+    except BadRequest as unknown:
+        raise BadRequest(f"there is no file {given}, and {unknown}") from None
 
 
 def _played(args: argparse.Namespace, paths: Sequence[Path], terms: Terms) -> list[Played]:
@@ -136,7 +158,7 @@ def command_line() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("paths", nargs="*", metavar="PATH", help="recorded sessions, or folders of them")
+    add("paths", nargs="*", metavar="PATH|SESSION", help="recorded sessions, folders of them, or ids of Claude Code")
     add("--example", action="store_true", help="the session that comes with ebbtide")
     add("--policies", metavar="A,B", help="which to compare; `all` for all. Default: raw, recorded and the presets")
     add("--list", action="store_true", help="name the policies, with a line on each")

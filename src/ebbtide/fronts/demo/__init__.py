@@ -1,0 +1,1 @@
+"""`ebb demo`: the shipped session replayed, to be watched."""

@@ -1,0 +1,221 @@
+"""The shipped session, played through the real engine. Every number in a moment was measured while it played."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from ebbtide import example
+from ebbtide.core.books import books
+from ebbtide.core.errors import BadConfig
+from ebbtide.core.savings import Tariff, Tariffs, closed, relative
+from ebbtide.core.types import Edit
+from ebbtide.drive import Context, Ready
+from ebbtide.drive.history import Step, history_of
+from ebbtide.formats import Call, load
+from ebbtide.policy import Policy
+from ebbtide.policy.adjust import with_passes
+from ebbtide.prices import Rates, rates
+from ebbtide.showing import short
+from ebbtide.store import open_store
+
+WINDOW = 80_000
+"""Tokens. The session has 160k in the end and asks for replies of 32k: all that the engine can do happens once."""
+MIN_SAVINGS = 2_000
+"""What a fold must free in a demonstration (R284). Policies made for long sessions ask for ten times that."""
+QUERY = "no station"
+"""Said once and early, in an error that nobody would think of keeping."""
+PRICED_AS = "claude-sonnet-5"
+"""The recorded model is nobody's, so a real one's prices are taken."""
+_SESSION = "demo"
+
+Kind = Literal["overflow", "offload", "ebb", "fold", "recall"]
+
+_NAMES = {
+    "clear_results": "result",
+    "snip_results": "result",
+    "prune_results": "result",
+    "truncate_results": "result",
+    "limit_output": "result",
+    "drop_calls": "call",
+    "clear_media": "picture",
+    "shorten_text": "text",
+    "strip_thinking": "thought",
+    "thinking": "thought",
+    "evict": "run of message",
+    "evict_messages": "run of message",
+}
+_FOLDS = ("summarize", "fold_regions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something worth a line."""
+
+    kind: Kind
+    call: int
+    told: str
+    saved: int = 0
+    """Tokens that left for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """Of all calls so far, with and without Ebbtide."""
+
+    raw: float
+    ours: float
+    dollars: bool
+    """Else input tokens at full price."""
+
+    @property
+    def saved(self) -> float:
+        """As a share of the raw one."""
+        return 1 - self.ours / self.raw if self.raw else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One call, and what happened for it."""
+
+    call: int
+    calls: int
+    window: int
+    acts_at: int
+    raw: int
+    """Tokens of the request had nothing ever been taken out."""
+    before: int
+    """What would have gone out without the edits made for this call."""
+    ours: int
+    made_of: tuple[tuple[str, int], ...]
+    """What went out, by kind."""
+    bill: Bill
+    events: tuple[Event, ...]
+
+
+def told(policy: Policy, *, window: int = WINDOW) -> Iterator[Moment]:
+    """Call by call, on the clock of the recording. The store is in memory: nothing is written anywhere."""
+    return _Stage(policy, window, list(load(example.path()).requests())).played()
+
+
+class _Stage:
+    def __init__(self, policy: Policy, window: int, calls: Sequence[Call]) -> None:
+        self._calls, self._now, self._overflowed = calls, 0.0, False
+        self._store = open_store(None)
+        self._price = _price()
+        self._tariffs = _tariffs(self._price) if self._price else relative
+        self._context = Context(
+            model=calls[0].model,
+            window=window,
+            policy=_showing_folds(policy),
+            store=self._store,
+            session=_SESSION,
+            clock=lambda: self._now,
+        )
+
+    def played(self) -> Iterator[Moment]:
+        for number, call in enumerate(self._calls, 1):
+            self._now = call.at if call.at is not None else self._now + 1.0
+            ready = self._context.prepare(call.request)
+            events = [*self._overflow(number, ready), *self._events(number, ready)]
+            if number == len(self._calls):
+                events += self._recall(number, ready)
+            yield self._moment(number, ready, events)
+
+    def _moment(self, number: int, ready: Ready, events: list[Event]) -> Moment:
+        report = ready.report
+        books_now = closed(books(self._store.peek(_SESSION).read().records), self._tariffs)
+        raw = books_now.bill + books_now.told + books_now.pending
+        return Moment(
+            call=number,
+            calls=len(self._calls),
+            window=report.window,
+            acts_at=report.auto_at,
+            raw=report.tokens_untouched,
+            before=report.tokens_before,
+            ours=report.tokens_after,
+            made_of=tuple(report.made_of.messages.items()),
+            bill=Bill(raw=raw, ours=books_now.bill, dollars=self._price is not None),
+            events=tuple(events),
+        )
+
+    def _overflow(self, number: int, ready: Ready) -> Iterator[Event]:
+        if self._overflowed or ready.report.tokens_untouched <= ready.report.window:
+            return
+        self._overflowed = True
+        size = f"{short(ready.report.tokens_untouched)} tokens"
+        yield Event(kind="overflow", call=number, told=f"untouched it would be {size}: refused from here on")
+
+    def _events(self, number: int, ready: Ready) -> Iterator[Event]:
+        if not ready.report.edits:
+            return
+        step = history_of(self._store.peek(_SESSION).read().records, session=_SESSION).steps[-1]
+        groups: dict[Kind, list[Edit]] = {}
+        for edit in ready.report.edits:
+            groups.setdefault(_kind(edit), []).append(edit)
+        for kind, edits in groups.items():
+            saved = sum(edit.saved for edit in edits)
+            yield Event(kind=kind, call=number, told=_WORDS[kind](step, edits), saved=saved)
+
+    def _recall(self, number: int, ready: Ready) -> Iterator[Event]:
+        hit = next((one for one in self._context.recall(QUERY) if one.message >= 0), None)
+        if hit is None:
+            return
+        page = self._context.read(hit.handle)
+        answer = page.text.strip().splitlines()[-1]
+        where = "still there" if answer in str(ready.body) else "gone"
+        yield Event(kind="recall", call=number, told=f"“{QUERY}” → “{answer}” (message {page.message}, {where})")
+
+
+def _showing_folds(policy: Policy) -> Policy:
+    """With the demonstration's least saving, where the policy has a fold that asks for one."""
+    with suppress(BadConfig):
+        return with_passes(policy, {"summarize": {"min_savings": MIN_SAVINGS}})
+    return policy
+
+
+def _kind(edit: Edit) -> Kind:
+    if edit.by in _FOLDS:
+        return "fold"
+    return "offload" if edit.by.startswith("offload") else "ebb"
+
+
+def _offloaded(step: Step, edits: Sequence[Edit]) -> str:
+    items = [item for edit in edits for item in step.covered(edit)]
+    whole, stubs = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.put)
+    what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else _counted(len(items), "result")
+    return f"{what}, {short(whole)} tokens, leaves for the store; {short(stubs)} stay"
+
+
+def _ebbed(_: Step, edits: Sequence[Edit]) -> str:
+    (first, most), *others = Counter(_NAMES.get(edit.by, edit.by) for edit in edits).most_common()
+    more = "".join(f", {_counted(number, name)}" for name, number in others)
+    return f"{_counted(most, f'old {first}')}{more} ebb out"
+
+
+def _folded(step: Step, edits: Sequence[Edit]) -> str:
+    messages = len({item.message for edit in edits for item in step.covered(edit)})
+    report = sum(item.tokens for edit in edits for item in edit.put if not item.id)
+    return f"{messages} messages fold into a report of {short(report)}; the user's own words stay"
+
+
+_WORDS = {"offload": _offloaded, "ebb": _ebbed, "fold": _folded}
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}{'s' * (number != 1)}"
+
+
+def _price() -> Rates | None:
+    try:
+        return rates(PRICED_AS)
+    except BadConfig:
+        return None
+
+
+def _tariffs(price: Rates) -> Tariffs:
+    tariff = Tariff(input=price.input / 1e6, read=price.read / 1e6, write=price.write / 1e6, output=price.output / 1e6)
+    return lambda _model, _ttl, _prompt: tariff
