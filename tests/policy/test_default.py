@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from drive.sessions import Clock
-from ebbtide.core.engine import Budget, Situation, plan
+from ebbtide.core.engine import Budget, Folding, Levels, Situation, plan
+from ebbtide.core.types import Ask
 from ebbtide.core.view import View
 from ebbtide.drive import Context
-from ebbtide.passes import clear_results
+from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import PRESETS
 from ebbtide.policy.default import levels
 from ebbtide.store import MemoryStore
@@ -90,13 +91,13 @@ def test_where_prompt_and_reservation_fill_the_window_the_conversation_gets_a_qu
 class TestBatchesThatFreeLittle:
     """`least`: below the hard level they wait."""
 
-    def planned(self, *, least: int, hard: int, warm: int = 100):
+    def planned(self, *, least: int, hard: int, warm: int = 100, propose=lambda view, now: _first_result(view, now)):
         items = _view(loop(6, 300))
         tokens = items.tokens
         marks = replace(levels(100_000, 0), warning=1, soft=1, auto=tokens - 1, hard=hard, low=tokens // 2, least=least)
         budget = Budget(window=100_000, levels=marks)
         now = Situation(budget=budget, tokens=tokens, warm=warm, idle=1.0)
-        return plan(items, (_first_result,), budget, now)
+        return plan(items, (propose,), budget, now)
 
     def test_wait_and_say_so(self):
         made = self.planned(least=1_000, hard=10**6)
@@ -108,6 +109,11 @@ class TestBatchesThatFreeLittle:
 
     def test_are_made_where_the_prefix_is_cold_anyway(self):
         assert self.planned(least=1_000, hard=10**6, warm=0).edits
+
+    def test_do_not_wait_where_somebody_is_asked_for_more(self):
+        """A fold that waits for its answer frees nothing yet."""
+        made = self.planned(least=1_000, hard=10**6, propose=_asking)
+        assert [ask.by for ask in made.asks] == ["summarize"]
 
     def test_are_made_once_they_free_enough(self):
         assert self.planned(least=100, hard=10**6).edits
@@ -123,6 +129,48 @@ def _first_result(view, situation):
     yield next(iter(clear_results(view, situation)))
 
 
+def _asking(view, situation):
+    yield from _first_result(view, situation)
+    yield Ask(by="summarize", first=view.items[0].id, last=view.items[4].id, prompt="What was done?")
+
+
+class TestFolding:
+    """When gentler passes were not enough."""
+
+    VIEW = _view(loop(12, 400))
+    ROOM = 20_000
+    """What is left of the window beside a prompt that takes four fifths of it."""
+
+    def folds(self, tokens: int, *, warm: int = 9, after: int | None = None, hard: int = 10**6) -> bool:
+        marks = Levels(warning=1_000, soft=9_000, auto=10_000, hard=hard, blocking=100_000, low=5_000)
+        now = Situation(
+            budget=Budget(window=100_000, levels=marks, overhead=100_000 - self.ROOM), tokens=tokens, warm=warm,
+            idle=1.0, forced=True, folding=Folding(after=after),
+        )  # fmt: skip
+        return bool(list(summarize(self.VIEW, now, relieved=0.7, keep_tokens=500)))
+
+    def test_clearing_that_ends_far_above_low_water_is_followed_by_a_fold(self):
+        assert self.folds(8_600)
+        assert not self.folds(8_400)
+
+    def test_where_nothing_is_cached_it_may_end_there(self):
+        assert not self.folds(8_600, warm=0)
+
+    def test_a_conversation_folds_again_when_it_has_grown_by_a_fifth_of_its_own_room(self):
+        assert self.folds(11_000, after=7_000)
+        assert not self.folds(11_000, after=7_100)
+
+    def test_at_the_hard_level_a_small_fold_counts_too(self):
+        small = _view(loop(5, 400))
+        marks = Levels(warning=1, soft=1, auto=1, hard=10, blocking=100_000, low=5_000)
+        now = Situation(budget=Budget(window=100_000, levels=marks), tokens=100, warm=9, idle=1.0)
+        calm = replace(now, budget=replace(now.budget, levels=replace(marks, hard=10**6)))
+        (edit,) = summarize(small, now, keep_tokens=500)
+
+        assert 0 < edit.saved < 2_000
+        assert list(summarize(small, calm, keep_tokens=500)) == []
+
+
 def test_a_provider_that_holds_the_reply_against_the_window_is_believed():
     """A60: there the conversation gets no part of the reservation, from then on."""
     ctx = Context(window=64_000, store=MemoryStore(), clock=Clock())
@@ -134,7 +182,9 @@ def test_a_provider_that_holds_the_reply_against_the_window_is_believed():
     again = ctx.overflowed(RuntimeError(told))
 
     assert again.report.tokens_after + RESERVED <= 64_000
-    assert ctx.prepare(asked).report.tokens_after + RESERVED <= 64_000
+    for calls in range(7, 20):
+        later = ctx.prepare(body(loop(calls, 1_500), prompt=25_000, output=RESERVED))
+        assert later.report.tokens_after + RESERVED <= 64_000
 
 
 THOUGHT = {"type": "thinking", "thinking": "First I read everything.", "signature": "sig" * 20}
@@ -171,6 +221,8 @@ class TestAnOpenLoopThatThoughtOnce:
         assert folds >= 2
         first = ready.body["messages"][2]["content"]
         report = first[0]["content"]
-        assert "quoted history" in (report if isinstance(report, str) else report[0]["text"])
+        told = report if isinstance(report, str) else report[0]["text"]
+        assert told.startswith("[ebb: result of Bash, "), "a long result shows its stub"
+        assert "quoted history" in told
         assert [block["text"] for block in first[1:] if block["type"] == "text"] == ([beside] if beside else [])
         assert "keep the port at 8431" in json.dumps(ready.body["messages"][0])
