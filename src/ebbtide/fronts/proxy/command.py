@@ -32,6 +32,7 @@ _EXAMPLES = """\
 examples:
   ebb proxy                                    then: ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
   ebb proxy --window 8192 --upstream http://127.0.0.1:8080     a big agent on a small local model
+  ebb proxy --summarizer own                   folds are written by the model itself, from its cache
   ebb proxy --shadow                           change nothing, and see at /ebb/summary what it would save
   ebb proxy --upstream anthropic=https://gw.example/claude --upstream openai=https://gw.example/gpt
 """
@@ -62,6 +63,7 @@ def settled(args: argparse.Namespace) -> Options:
         allow_origins=(*args.allow_origin, *_names(file, "allow_origins")),
         # Who is on another machine cannot open our files.
         recall=_first(args.recall, file.get("recall"), "path" if is_loopback(args.host) else "off"),
+        summarizer=_first(args.summarizer, file.get("summarizer"), ""),
         shadow=args.shadow,
         announce=args.announce,
         drain=args.drain,
@@ -114,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
         "how the model gets at what left: by the file that a stub names (default), by two tools that the proxy answers"
     )
     add("--recall", choices=("path", "tool", "off"), help=f"{about}, or not at all")
+    add(
+        "--summarizer", metavar="MODEL", help="folds ask this model of the same upstream; 'own': the conversation's own"
+    )
     add("--shadow", action="store_true", help="plan, send everything as it came, report what would have been saved")
     add("--token", metavar="T", help="asked of every request; better in EBB_PROXY_TOKEN, where ps does not show it")
     add("--allow-host", metavar="NAME", action="append", default=[], help="a name in Host that is this proxy's")

@@ -17,7 +17,6 @@ from typing import TypeVar
 from ebbtide.core.errors import WontFit
 from ebbtide.core.journal import FOLDS
 from ebbtide.core.types import Usage
-from ebbtide.drive.consulting import TIMEOUT
 from ebbtide.drive.context import Context, Ready
 from ebbtide.drive.inserting import Recalled
 from ebbtide.drive.replaying import Replayed, replay
@@ -27,7 +26,7 @@ from ebbtide.fronts.proxy.listening import Heard
 from ebbtide.fronts.proxy.meters import Meters, Turn
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.refusals import Refused
-from ebbtide.fronts.proxy.sessions import Sessions, Slot, Way
+from ebbtide.fronts.proxy.sessions import Line, Sessions, Slot, Way
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body
@@ -99,9 +98,11 @@ class Engine:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="ebb-engine")
         self._background: set[asyncio.Task[None]] = set()
 
-    async def prepare(self, asked: Asked, plain: bytes, read: Body) -> Outgoing:
+    async def prepare(self, asked: Asked, plain: bytes, read: Body, line: Line) -> Outgoing:
         """What goes out for this request. Raises nothing of ours."""
         slot = self._sessions.slot(asked)
+        if slot.advice is not None and not asked.only_replayed:
+            slot.line = line
         outgoing = await self._armed(Outgoing(asked=asked, slot=slot, plain=plain, body=plain), read)
         if asked.only_replayed:
             return await self._replayed(outgoing)
@@ -241,7 +242,7 @@ class Engine:
 
         def hear(event: Event) -> None:
             if event.kind == "fold_asks":
-                until[0] = loop.time() + TIMEOUT + limit
+                until[0] = loop.time() + self._options.summary_limit + limit
 
         async with asyncio.timeout_at(until[0]):
             await slot.lock.acquire()

@@ -26,6 +26,8 @@ _OURS = frozenset({"host", "content-length", "expect", TOKEN_HEADER})
 """Of a request: written anew, or meant for us."""
 _OF_THE_BODY = frozenset({"content-encoding", "content-md5", "digest", "content-digest"})
 """What says how a body is written, and is no longer so once it was edited."""
+_ITS_OWN = ("Idempotency-Key", "X-Stainless-Retry-Count", "X-Client-Request-Id")
+"""What names one request: a second one under the same name would get the first one's answer."""
 _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What the client library would add."""
 _FIELD = 64 << 10
@@ -51,6 +53,15 @@ def request_headers(raw: Iterable[tuple[bytes, bytes]], *, edited: bool) -> CIMu
     given = _decoded(raw)
     gone = _HOP | _OURS | _named_by_connection(given) | (_OF_THE_BODY if edited else frozenset())
     return CIMultiDict((name, value) for name, value in given if name.lower() not in gone)
+
+
+def question_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDict[str]:
+    """For a request of ours that stands beside the client's: its credential and its versions, in the clear."""
+    headers = request_headers(raw, edited=True)
+    for name in _ITS_OWN:
+        headers.popall(name, None)
+    headers["Content-Type"], headers["Accept-Encoding"] = "application/json", "identity"
+    return headers
 
 
 def response_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDict[str]:

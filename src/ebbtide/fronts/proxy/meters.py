@@ -23,6 +23,7 @@ _HELP = {
     "ebb_upstream_failures_total": "Upstreams that could not be reached or broke off, by kind.",
     "ebb_refused_total": "Requests that the guard turned away, by status.",
     "ebb_recalls_total": "Answers in which the model called the recall tools.",
+    "ebb_summaries_total": "Times that a model was asked for a summary, by outcome.",
     "ebb_in_flight": "Requests under way.",
     "ebb_engine_seconds": "Time spent before a request could go out.",
     "ebb_first_byte_seconds": "Time from a request to the first byte of its answer.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ebbtide.config import Settings
 
 MB = 1 << 20
+OWN = "own"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -28,6 +29,8 @@ class Options:
     """Web pages that may call. None by default: what calls a model from a terminal sends no `Origin`."""
     recall: str = "path"
     """`path` where the client has a reader of files, `tool` where it has tools at all, or `off`."""
+    summarizer: str = ""
+    """The model that folds ask, at the conversation's own upstream; `own` is the conversation's own model."""
     shadow: bool = False
     """Plan, forward raw, and report what would have been saved."""
     announce: bool = False
@@ -36,6 +39,8 @@ class Options:
     """Seconds for a turn that has nothing to take out: more is felt at the first token."""
     acting_limit: float = 2.0
     """Seconds for a turn that takes something out, or begins a session."""
+    summary_limit: float = 60.0
+    """Seconds for a summary: a slow model takes one minute, and the most patient clients wait for ten."""
     most_body: int = 64 * MB
     """Bytes of a request that is read. The largest that a provider takes is 32 MB; decompressed counts too."""
     most_sessions: int = 256

@@ -27,11 +27,12 @@ from ebbtide.fronts.proxy.guard import admitted
 from ebbtide.fronts.proxy.identity import Asked, asked, talker, wire_of
 from ebbtide.fronts.proxy.listening import Copy
 from ebbtide.fronts.proxy.meters import Handler, Meters
-from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.options import OWN, Options
 from ebbtide.fronts.proxy.otel import exporting
 from ebbtide.fronts.proxy.recalling import Begun, Recalling
 from ebbtide.fronts.proxy.refusals import held
-from ebbtide.fronts.proxy.sessions import Sessions
+from ebbtide.fronts.proxy.sessions import Advice, Line, Sessions
+from ebbtide.fronts.proxy.summarizing import Summarizing
 from ebbtide.fronts.proxy.upstreams import Target, target
 from ebbtide.store import Store
 from ebbtide.wire.body import Body
@@ -61,10 +62,19 @@ class Proxy:
     def __init__(self, options: Options, meters: Meters | None = None, store: Store | None = None) -> None:
         self.options = options
         self.meters = meters or Meters()
-        self.sessions = Sessions(options, store)
+        self.sessions = Sessions(options, store, self._advice())
         self.engine = Engine(options, self.sessions, self.meters)
         self.address = ""
         self._client: aiohttp.ClientSession | None = None
+
+    def _advice(self) -> Advice | None:
+        """Nobody in shadow: who only looks must not be billed."""
+        options = self.options
+        if not options.summarizer or options.shadow:
+            return None
+        summarizing = Summarizing(client=lambda: self.client, meters=self.meters, limit=options.summary_limit)
+        model = "" if options.summarizer == OWN else options.summarizer
+        return Advice(ask=summarizing.ask, model=model, limit=options.summary_limit)
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=self.options.most_body)
@@ -127,7 +137,9 @@ class Proxy:
         known = await self._known(arrived, raw)
         if known is None:
             return await self._passed(arrived, raw)
-        outgoing = await self.engine.prepare(*known)
+        loop = asyncio.get_running_loop()
+        line = Line(arrived.target.url, request.raw_headers, known[0].streams, loop)
+        outgoing = await self.engine.prepare(*known, line)
         # Not edited: as it came, compressed if it was.
         return await self._exchange(arrived, outgoing if outgoing.edited else replace(outgoing, body=raw))
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ebbtide.core.journal import State, fold
 from ebbtide.core.types import Edit
 from ebbtide.drive import Context
+from ebbtide.drive.consulting import TIMEOUT
 from ebbtide.drive.context import Ready
 from ebbtide.drive.report import Event
 from ebbtide.fronts.proxy.identity import Asked, Identity
@@ -25,6 +26,29 @@ from ebbtide.wire.body import Body, read_body
 
 Heard = Callable[[Event], None]
 Way = Literal["path", "tool", "off"]
+
+
+class Line(NamedTuple):
+    """Where a conversation's newest request went, for a question about it. The credential is in it: never stored."""
+
+    url: str
+    headers: Sequence[tuple[bytes, bytes]]
+    """As they came."""
+    streams: bool
+    loop: asyncio.AbstractEventLoop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Who makes summaries."""
+
+    ask: Callable[[Slot, dict[str, object]], object]
+    model: str
+    """Empty: the conversation's own."""
+    limit: float
+    """Seconds."""
+
+
 _BYTES = 64 << 20
 """Of the newest requests of all conversations in memory. An engine holds some five times its request."""
 _BODIES = 64
@@ -60,6 +84,9 @@ class Slot:
     """A call of ours ran out of time and has not come back."""
     complained: set[str] = field(default_factory=set)
     """Kinds of failure that were told: each is logged once."""
+    advice: Advice | None = None
+    """None: folds are made of facts alone."""
+    line: Line | None = None
     hear: Heard | None = None
     """Who listens to the engine during the call under way."""
     tally: Tally = field(default_factory=Tally)
@@ -76,6 +103,10 @@ class Slot:
                 project=self.identity.project,
                 wire=self.wire,
                 recall=way,
+                summarizer=self._summary if self.advice else None,
+                summarizer_model=self.advice.model if self.advice else "",
+                summarizer_timeout=self.advice.limit if self.advice else TIMEOUT,
+                background=True,
                 on_event=self._told,
             )
             self.window = window
@@ -99,14 +130,18 @@ class Slot:
         state = fold(State(), reading.records)
         self.edits, self.way = state.edits, state.recall
 
+    def _summary(self, request: dict[str, object]) -> object:
+        assert self.advice is not None, "nobody is asked where there is nobody"
+        return self.advice.ask(self, request)
+
     def _told(self, event: Event) -> None:
         if self.hear is not None:
             self.hear(event)
 
 
 class Sessions:
-    def __init__(self, options: Options, store: Store | None = None) -> None:
-        settings = options.settings
+    def __init__(self, options: Options, store: Store | None = None, advice: Advice | None = None) -> None:
+        settings, self._advice = options.settings, advice
         self._most = options.most_sessions
         self._policy = settings.policy()
         # What a turn records can be read from the client's next request again: it need not survive a power cut.
@@ -131,8 +166,9 @@ class Sessions:
         if asked.only_replayed and identity not in self._slots:
             identity = self._telling_the_same(asked) or identity
         slot = self._slots.get(identity) or Slot(
-            identity=identity, wire=asked.wire, opening=asked.opening, policy=self._policy, store=self._store
-        )
+            identity=identity, wire=asked.wire, opening=asked.opening, policy=self._policy, store=self._store,
+            advice=self._advice,
+        )  # fmt: skip
         if asked.only_replayed:
             return slot  # no turn of any conversation: it begins none
         if identity not in self._slots:

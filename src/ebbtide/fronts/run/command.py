@@ -153,7 +153,7 @@ def _route(plan: Plan, name: str) -> Route:
 def _passed_on(args: argparse.Namespace) -> list[str]:
     """The proxy's own options, as they were given."""
     given = vars(args)
-    named = [name for name in ("window", "policy", "store", "recall") if given[name]]
+    named = [name for name in ("window", "policy", "store", "recall", "summarizer") if given[name]]
     told = [part for name in named for part in (f"--{name}", given[name])]
     return [*told, *(["--shadow"] if args.shadow else [])]
 
@@ -178,7 +178,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--window", metavar="TOKENS", help="as in 200k; default: by the model")
     add("--policy", metavar="NAME", help="a preset, as for ebb fit")
     add("--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder")
-    add("--recall", choices=("path", "off"), help="what a stub says: where the file is (default), or nothing")
+    add("--recall", choices=("path", "tool", "off"), help="how the model gets at what left; see ebb proxy --help")
+    add("--summarizer", metavar="MODEL", help="folds ask this model; 'own': the one that the program uses")
     add("--shadow", action="store_true", help="change nothing, and tell what would have been saved")
     add("--quiet", action="store_true", help="tell nothing at the end")
     return parser
