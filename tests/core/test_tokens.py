@@ -121,6 +121,21 @@ def test_any_text_has_a_count_and_no_text_has_none(text):
     assert bool(DEFAULT.text(text)) == bool(text)
 
 
+LONG = st.builds(
+    lambda text, times: text * times, st.text(st.sampled_from("aB 1.\né"), max_size=9), st.integers(1, 999)
+)
+KINDS = st.sampled_from(["text", "call", "result"])
+
+
+@given(st.lists(st.tuples(KINDS, ANY_TEXT | LONG), max_size=12))
+def test_many_blocks_are_counted_at_once_as_each_would_be_alone(blocks):
+    """Long ones too, which are judged by slices, and so many that they are weighed in several goes."""
+    blocks = blocks * 3
+    for estimator in ESTIMATORS:
+        alone = [estimator.block(kind, text) for kind, text in blocks]
+        assert estimator.blocks([kind for kind, _ in blocks], [text for _, text in blocks]) == alone
+
+
 @given(ANY_TEXT, ANY_TEXT)
 def test_the_whole_is_about_the_sum_of_its_parts(one, two):
     """At a seam one beginning may be counted twice, and no more: 1.37 is the dearest."""

@@ -1,10 +1,14 @@
 """Records in the shape of Claude Code's own session files."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ebbtide.store import message_record, record_uuid, summary_record, thread
+from ebbtide.store.records import timestamp
 
 
 def said(text, parent=None, **more):
@@ -71,3 +75,13 @@ def test_a_circle_of_parents_ends():
     a, b = {"type": "user", "uuid": "a", "parentUuid": "b"}, {"type": "user", "uuid": "b", "parentUuid": "a"}
 
     assert thread([a, b]) == [a, b]
+
+
+@example(-0.25)
+@example(1769235154.9999999)
+@example(1769235154.57)
+@given(st.floats(-1e9, 1e11))
+def test_a_time_is_written_as_python_writes_it(at):
+    told = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    assert timestamp(at) == told

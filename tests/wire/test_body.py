@@ -121,6 +121,13 @@ def test_an_sdk_object_as_a_whole_message_leaves_as_itself():
     assert out["messages"][1] is said
 
 
+def test_a_message_without_end_is_read_in_finite_time():
+    endless = {"role": "user", "content": [{"type": "text", "text": "a"}]}
+    endless["content"][0]["self"] = endless["content"][0]
+
+    assert read_body({"messages": [endless]}).messages == [endless]
+
+
 @pytest.mark.parametrize(
     ("raw", "told"),
     [

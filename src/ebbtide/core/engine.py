@@ -221,11 +221,10 @@ class _Draft:
             freed += edit.saved
             if down_to is not None and self.situation.tokens - round(freed * self.situation.scale) <= down_to:
                 break
-        self._fold(taken, arriving)
+        if taken:
+            self._fold(taken, arriving)
 
     def _fold(self, taken: Sequence[Edit], arriving: bool) -> None:
-        if not taken:
-            return
         after = self.view.apply(taken)
         freed = self.view.tokens - after.tokens
         self.view = after
@@ -288,8 +287,7 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     """Run the pressure passes if something calls for it. Returns why a possible batch was not made."""
     start, levels = draft.situation, draft.situation.budget.levels
     forced = start.trigger != "auto" or levels.reached(start.tokens, "auto")
-    cold = start.idle is not None and start.warm == 0
-    if not forced and not levels.reached(start.tokens, "warning" if cold else "soft"):
+    if not forced and not _called_for(start):
         return ""
     told = replace(draft.situation, forced=forced)
     trial = _Draft(draft.view, told, [*draft.edits], [*draft.asks], [*draft.refused])
@@ -308,6 +306,15 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     if not why:
         draft.view, draft.situation, draft.edits, draft.asks = trial.view, trial.situation, trial.edits, trial.asks
     return why
+
+
+def _called_for(start: Situation) -> bool:
+    """Over the soft level, or where the cache is cold anyway, over the first. What is warm is asked for only then."""
+    soft, warning = (start.budget.levels.reached(start.tokens, level) for level in ("soft", "warning"))
+    if soft == warning:
+        return soft
+    cold = start.idle is not None and start.warm == 0
+    return warning if cold else soft
 
 
 def _too_little(start: Situation, end: Situation) -> str:

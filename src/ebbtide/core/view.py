@@ -71,15 +71,14 @@ class View:
             return View.of(items, self.edits)
         stays = len(self.entries) - len(tail)
         plain = self.entries is self.items
-        return View(
-            items=items,
-            edits=self.edits,
-            entries=items if plain else self.entries[:stays] + new,
-            tokens=self.tokens - _sum(tail) + _sum(new),
-            owner=self.owner,
-            dormant=self.dormant,
+        made = View.__new__(View)
+        # All that is cached follows from what changes here, so the dict is a new one; and it is made at once.
+        made.__dict__.update(
+            items=items, edits=self.edits, entries=items if plain else self.entries[:stays] + new,
+            tokens=self.tokens - (_sum(tail) if tail else 0) + _sum(new), owner=self.owner, dormant=self.dormant,
             grew=(self.entries, stays),
-        )
+        )  # fmt: skip
+        return made
 
     def _only_grows(self, tail: tuple[Item, ...], new: tuple[Item, ...]) -> bool:
         if tail:

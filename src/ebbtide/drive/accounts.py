@@ -1,20 +1,22 @@
-"""What is written down and told about one request: its situation, its price, what it is made of."""
+"""What is written down and told about one request: its situation, its plan, what came of it, why it was refused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ebbtide.core.content import forgotten_files
 from ebbtide.core.engine import Plan, Situation
 from ebbtide.core.journal import State, ebb, edit_to
 from ebbtide.core.moved import moved
-from ebbtide.core.types import Composition, Edit
+from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.drive.folding import journaled as folding_to
-from ebbtide.drive.report import Report
+from ebbtide.drive.projection import Projection
+from ebbtide.drive.report import Behind, Report
 from ebbtide.policy import Policy
-from ebbtide.store import Record
-from ebbtide.wire.reading import stand_in_marks
+from ebbtide.store import Reader, Record
+from ebbtide.wire.reading import Request, stand_in_marks
 from ebbtide.wire.shape import Wire
 
 
@@ -85,41 +87,40 @@ def _blob_pairs(edit: Record) -> list[object]:
     return blobs if isinstance(blobs, list) else []
 
 
-def notes_of(made: Plan | None) -> list[str]:
-    if made is None:
-        return []
+def report_of(
+    request: Request, made: Plan | None, view: View, edits: Sequence[Edit], situation: Situation, out: Projection,
+    unbroken: int, log: Reader,
+) -> Report:  # fmt: skip
+    """What is told of a request that goes out as `view`: `made` was planned for it, and these edits came of that."""
+    if made is not None and len(edits) == len(made.edits):
+        after = made.tokens_after
+    else:
+        after = situation.less(made.before.tokens - view.tokens if made else 0).tokens
+    budget = situation.budget
+    return Report(
+        tokens_before=situation.tokens,
+        tokens_after=after,
+        level=made.level if made else situation.level,
+        window=budget.window,
+        auto_at=budget.levels.auto,
+        edits=tuple(edits),
+        held=len({id(edit) for edit in view.owner.values()}) if view.owner else 0,
+        behind=Behind(situation, view, after, request.overhead, out.tokens, unbroken, log),
+        repairs=tuple([f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs]) if out.repairs else (),
+        forgotten=forgotten_files(made.before, view) if made and edits else (),
+        notes=_notes(made) if made else (),
+    )
+
+
+def _notes(made: Plan) -> tuple[str, ...]:
+    if not made.held_back and not made.refused:
+        return ()
     refused = [f"{edit.by}: {why}" for edit, why in made.refused]
-    return [*([made.held_back] if made.held_back else []), *refused]
+    return (*([made.held_back] if made.held_back else []), *refused)
 
 
 def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
     return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
-
-
-def price(situation: Situation, view: View, tokens: int, warm: int) -> tuple[int, float, float]:
-    """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
-    prices, scale = situation.prices, situation.scale
-    warm = min(tokens, round(warm * scale))
-    new = sum(entry.tokens for entry in view.entries[situation.new :])
-    whole = untouched(situation, view, tokens)
-    known = max(0, whole - round(new * scale)) if situation.warm else 0
-    return (
-        warm,
-        warm * prices.read + (tokens - warm) * prices.write,
-        known * prices.read + (whole - known) * prices.write,
-    )
-
-
-def untouched(situation: Situation, view: View, tokens: int) -> int:
-    """What a request of so many tokens would be with everything that edits took out still in it."""
-    return tokens + round((sum(item.tokens for item in view.items) - view.tokens) * situation.scale)
-
-
-def composition(overhead: tuple[int, int], view: View) -> Composition:
-    kinds: dict[str, int] = {}
-    for entry in view.entries:
-        kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
-    return Composition(system=overhead[0], tools=overhead[1], messages=kinds)
 
 
 def too_large(report: Report, limit: int) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import NamedTuple, TypedDict
 
-from ebbtide.core.cache import anchor, prices_for, warm_messages
-from ebbtide.core.chain import shared
+from ebbtide.core.cache import Prices, anchor, prices_for, warm_messages
+from ebbtide.core.chain import Chain, shared
 from ebbtide.core.engine import Budget, Folding, Pass, Situation
 from ebbtide.core.gauge import Gauge, Readings
 from ebbtide.core.journal import State
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import Item, Sent, Trigger, Usage
+from ebbtide.core.types import Item, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.projection import Projection
 from ebbtide.policy import Policy
@@ -53,86 +55,148 @@ def window_told(found: Overflow, sent: int, budget: Budget | None) -> int:
 
 
 class Moment(NamedTuple):
-    """One request of a session, before anything new is planned for it."""
+    """One request of a session, before anything new is planned for it.
+
+    Only values: what follows from them comes out the same whenever somebody asks, so on most turns most of it is never
+    worked out. Each part bears the name it has in a `Situation`.
+    """
 
     policy: Policy
     budget: Budget
     state: State
     request: Request
     view: View
-    projection: Projection
-    """The view as it would go out with nothing new."""
-    before: View | None
-    """The view that the last request carried."""
+    chain: Chain
+    """Links of the messages that would go out with nothing new."""
+    gauge: Gauge
+    readings: Readings
+    tokens: int
     now: float
+    learn: Callable[[], Folding]
+    """What may be known about folding."""
 
-    def situation(
-        self, *, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None, folding: Folding
-    ) -> Situation:
-        newest = self.state.sent[-1] if self.state.sent else None
-        readings = self.readings()
-        tokens = gauge(readings)
-        scale = _scale(gauge, readings, tokens)
-        return Situation(
-            budget=self.budget,
-            tokens=tokens,
-            scale=scale or 1.0,
-            scale_new=scale,
-            utilisation=tokens / max(1, self.policy.usable(self.budget.window, self.budget.max_output)),
-            warm=self._warm(),
-            new=self._first_new(),
-            idle=max(0.0, self.now - newest.at) if newest else None,
-            trigger=trigger,
-            target=target,
-            growth=_growth(self.state.sent, tokens),
-            prices=prices_for(self.request.model, newest.ttl if newest else _TTL),
-            count=self.policy.estimator.text,
-            shelf=shelf,
-            bound=self.request.bound,
-            cleared=self.state.cleared,
-            folding=folding,
-            now=self.now,
-        )
+    @property
+    def calls_left(self) -> float:
+        return math.inf
 
-    def _warm(self) -> int:
+    @property
+    def forced(self) -> bool:
+        return False
+
+    @property
+    def scale(self) -> float:
+        return self.scale_new or 1.0
+
+    @property
+    def scale_new(self) -> float:
+        return _scale(self.gauge, self.readings, self.tokens)
+
+    @property
+    def utilisation(self) -> float:
+        return self.tokens / max(1, self.policy.usable(self.budget.window, self.budget.max_output))
+
+    @property
+    def warm(self) -> int:
         request, sent = self.request, self.state.sent
         if not sent:
             return 0
         return warm_messages(
-            sent, now=self.now, model=request.model, system=request.system, tools=request.tools,
-            prefix=self.projection.chain,
-        )  # fmt: skip
-
-    def _first_new(self) -> int:
-        """Place of the first entry that no request has carried."""
-        before, view, chain = self.before, self.view, self.projection.chain
-        if before is not None and before.edits is view.edits and len(before.items) <= len(view.items):
-            return len(before.entries)
-        carried = max((shared(one.prefix, chain) for one in self.state.sent), default=0)
-        return len(view.entries) - entries_in_last(view, len(chain) - carried) if carried else 0
-
-    def readings(self) -> Readings:
-        """What gauges may go by."""
-        request, view, chain = self.request, self.view, self.projection.chain
-        reach, usage = anchor(
-            self.state.sent, model=request.model, system=request.system, tools=request.tools, prefix=chain
+            sent, now=self.now, model=request.model, system=request.system, tools=request.tools, prefix=self.chain
         )
-        tail = _last(view, len(chain) - reach) if usage else ()
-        reply = _sum(_leading(tail))
-        system, tools = request.overhead
-        return Readings(
-            estimator=self.policy.estimator,
-            calibration=self.state.calibration,
-            model=request.model,
-            view=view.tokens,
-            messages=len(self.projection.starts),
-            system=system,
-            tools=tools,
-            last=_last_bill(self.state),
-            anchor=usage,
-            reply=reply,
-            since=_sum(tail) - reply,
-        )
+
+    @property
+    def idle(self) -> float | None:
+        sent = self.state.sent
+        return max(0.0, self.now - sent[-1].at) if sent else None
+
+    @property
+    def growth(self) -> int:
+        """Tokens that a call added, on average over the requests remembered."""
+        sent = self.state.sent
+        return max(0, (self.tokens - sent[0].tokens) // len(sent)) if sent else 0
+
+    @property
+    def prices(self) -> Prices:
+        sent = self.state.sent
+        return prices_for(self.request.model, sent[-1].ttl if sent else _TTL)
+
+    @property
+    def count(self) -> Callable[[str], int]:
+        return self.policy.estimator.text
+
+    @property
+    def bound(self) -> bool:
+        return self.request.bound
+
+    @property
+    def cleared(self) -> frozenset[str]:
+        return self.state.cleared
+
+    @property
+    def folding(self) -> Folding:
+        return self.learn()
+
+
+class _Awaited(Situation):
+    """A situation whose parts are worked out when a pass, the log or a report asks for them, each once."""
+
+    __slots__ = ("_moment",)
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _PARTS:
+            raise AttributeError(name)
+        value: object = getattr(self._moment, name)
+        object.__setattr__(self, name, value)
+        return value
+
+
+_PARTS = frozenset(one.name for one in fields(Situation))
+
+
+def situation_of(
+    policy: Policy, budget: Budget, state: State, request: Request, view: View, projection: Projection, *,
+    before: View | None, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None,
+    learn: Callable[[], Folding], now: float,
+) -> Situation:  # fmt: skip
+    """What a plan goes by. `projection` is the view as it would go out, `before` the one that the last request was."""
+    chain = projection.chain
+    readings = _readings(policy, state, request, view, chain, len(projection.starts))
+    tokens = gauge(readings)
+    made, know = _Awaited.__new__(_Awaited), object.__setattr__
+    know(made, "_moment", Moment(policy, budget, state, request, view, chain, gauge, readings, tokens, now, learn))
+    know(made, "budget", budget)
+    know(made, "tokens", tokens)
+    know(made, "new", _first_new(state, view, before, chain))
+    know(made, "trigger", trigger)
+    know(made, "target", target)
+    know(made, "shelf", shelf)
+    know(made, "now", now)
+    return made
+
+
+def _first_new(state: State, view: View, before: View | None, chain: Chain) -> int:
+    """Place of the first entry that no request has carried."""
+    if before is not None and before.edits is view.edits and len(before.items) <= len(view.items):
+        return len(before.entries)
+    carried = max((shared(one.prefix, chain) for one in state.sent), default=0)
+    return len(view.entries) - entries_in_last(view, len(chain) - carried) if carried else 0
+
+
+def _readings(
+    policy: Policy, state: State, request: Request, view: View, chain: Chain, messages: int
+) -> Readings:  # fmt: skip
+    """What gauges may go by."""
+    reach, usage = anchor(state.sent, model=request.model, system=request.system, tools=request.tools, prefix=chain)
+    reply = since = 0
+    if usage is not None:
+        tail = view.entries[len(view.entries) - entries_in_last(view, len(chain) - reach) :]
+        reply = _reply(tail)
+        since = sum([entry.tokens for entry in tail]) - reply
+    system, tools = request.overhead
+    return Readings(
+        policy.estimator, state.calibration, request.model, view.tokens, messages, system, tools,
+        _last_bill(state), usage, reply, since,
+    )  # fmt: skip
 
 
 def _scale(gauge: Gauge, readings: Readings, tokens: int) -> float:
@@ -154,22 +218,13 @@ def _last_bill(state: State) -> Usage | None:
     """
     for back, one in enumerate(reversed(state.sent)):
         if one.usage is not None:
-            return None if _folded_since(state, state.turns - back) else one.usage
+            return None if state.batches and _folded_since(state, state.turns - back) else one.usage
     return None
 
 
 def _folded_since(state: State, turn: int) -> bool:
     later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
     return any(edit.first != edit.last for batch in later for edit in batch.edits)
-
-
-def _growth(sent: Sequence[Sent], tokens: int) -> int:
-    """Tokens that a call added, on average over the requests remembered."""
-    return max(0, (tokens - sent[0].tokens) // len(sent)) if sent else 0
-
-
-def _last(view: View, messages: int) -> Sequence[Item]:
-    return view.entries[len(view.entries) - entries_in_last(view, messages) :]
 
 
 def entries_in_last(view: View, messages: int) -> int:
@@ -182,15 +237,11 @@ def entries_in_last(view: View, messages: int) -> int:
     return len(view.entries) - at
 
 
-def _sum(entries: Sequence[Item]) -> int:
-    return sum([entry.tokens for entry in entries])
-
-
-def _leading(entries: Sequence[Item]) -> list[Item]:
-    """The assistant's items at the start: the reply that the usage already counts as output."""
-    found: list[Item] = []
+def _reply(entries: Sequence[Item]) -> int:
+    """Tokens of the assistant's items at the start: the reply that the usage already counts as output."""
+    tokens = 0
     for entry in entries:
         if entry.role != "assistant":
             break
-        found.append(entry)
-    return found
+        tokens += entry.tokens
+    return tokens

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from ebbtide.core.checkpoint import FORM
@@ -68,73 +68,56 @@ Outcome = Loaded | Position | Heard | str | None
 Steps = Generator[Effect, Outcome, T]
 
 
-@dataclass(slots=True)
-class Held:
-    """The lock, while it is held. Whoever leaves the `with` gives it back."""
-
-    _lock: AbstractContextManager[bool] | None = None
-
-    def take(self, lock: AbstractContextManager[bool]) -> bool:
-        self.close()
-        taken, self._lock = lock.__enter__(), lock
-        return taken
-
-    def close(self) -> None:
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            lock.__exit__(None, None, None)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *failed: object) -> None:
-        self.close()
-
-
-@dataclass(slots=True)
 class Performer:
-    """Performs effects on one session's log."""
+    """Performs effects on one session's log, and holds its lock in between."""
 
-    log: Log
-    held: Held = field(default_factory=Held)
+    __slots__ = ("_lock", "_log")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._lock: AbstractContextManager[bool] | None = None
 
     def __call__(self, effect: Effect) -> Outcome:
         match effect:
             case Load():
                 return self._load(effect)
-            case Save():
-                return self._save(effect.blob)
             case Append():
                 return self._append(effect)
+            case Save():
+                return self._save(effect.blob)
             case Remember():
-                self.log.remember(effect.records, effect.position, FORM)
-                return None
+                self._log.remember(effect.records, effect.position, FORM)
             case Release():
-                self.held.close()
-                return None
-            case Consult():
-                return None
+                self.release()
+        return None
+
+    def release(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.__exit__(None, None, None)
 
     def _load(self, effect: Load) -> Loaded | None:
+        self.release()
+        position = effect.position
         try:
-            locked = self.held.take(self.log.locked(_PATIENCE))
-            position = effect.position
-            reading = self.log.resume(effect.take, FORM) if position is None else self.log.since(position)
+            lock = self._log.locked(_PATIENCE)
+            locked, self._lock = lock.__enter__(), lock
+            reading = self._log.resume(effect.take, FORM) if position is None else self._log.since(position)
         except StoreError:
             return None
         return Loaded(reading, locked)
 
     def _append(self, effect: Append) -> Position | str:
         try:
-            return self.log.commit(effect.records, at=effect.at)
+            return self._log.commit(effect.records, at=effect.at)
         except StoreError as failed:
             return str(failed)
         finally:
-            self.held.close()
+            self.release()
 
     def _save(self, blob: Blob) -> str:
         try:
-            self.log.put(blob.name, blob.text)
+            self._log.put(blob.name, blob.text)
         except StoreError as failed:
             return str(failed) or "the store refused"
         return ""
@@ -150,23 +133,25 @@ class Done(Generic[T]):
 
 def _until_asked(steps: Steps[T], perform: Performer, outcome: Outcome) -> Done[T] | Consult:
     """Disk effects, until somebody must be asked or all is done. One thread takes the lock and gives it back."""
-    while True:
-        try:
-            effect = steps.send(outcome)
-        except StopIteration as done:
-            return Done(done.value)
-        if isinstance(effect, Consult):
-            return effect
-        outcome = perform(effect)
+    try:
+        while True:
+            try:
+                effect = steps.send(outcome)
+            except StopIteration as done:
+                return Done(done.value)
+            if isinstance(effect, Consult):
+                return effect
+            outcome = perform(effect)
+    finally:
+        perform.release()
 
 
 def drive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY) -> T:
     """Perform effects one after the other."""
     perform, outcome = Performer(log), None
-    with perform.held:
-        while not isinstance(reached := _until_asked(steps, perform, outcome), Done):
-            outcome = advisers.ask(reached)
-        return reached.value
+    while not isinstance(reached := _until_asked(steps, perform, outcome), Done):
+        outcome = advisers.ask(reached)
+    return reached.value
 
 
 async def adrive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY) -> T:
@@ -175,13 +160,8 @@ async def adrive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY) -> T:
     import asyncio  # noqa: PLC0415
 
     perform, outcome = Performer(log), None
-
-    def advance(outcome: Outcome) -> Done[T] | Consult:
-        with perform.held:
-            return _until_asked(steps, perform, outcome)
-
     try:
-        while not isinstance(reached := await asyncio.to_thread(advance, outcome), Done):
+        while not isinstance(reached := await asyncio.to_thread(_until_asked, steps, perform, outcome), Done):
             outcome = await advisers.aask(reached)
     finally:
         steps.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from ebbtide.core.chain import Chain
@@ -53,34 +53,35 @@ class Projection:
 
     def cut(self, entries: int) -> None:
         """Keep the messages that end at or before this entry."""
-        n = bisect_right(self.starts, entries)
-        if entries < len(self.entries):
-            n -= 1
-        if n == len(self.starts):
+        if entries == len(self.entries):
             return
+        n = bisect_right(self.starts, entries) - 1
         self.calls -= {entry.call_id for entry in self.entries[self.starts[n] :] if entry.kind == "call"}
         self.entries = self.entries[: self.starts[n]]
         self.chain = self.chain.grown(n, ())
-        for run in (self.starts, self.written, self.tokens, self.marked):
+        for run in (self.starts, self.written, self.marked):
             del run[n:]
+        self.tokens = self.tokens[:n]  # a report may hold the longer one
         self.settled = self.settled if self.settled < n else -1
 
-    def add(self, request: Request, groups: Sequence[Sequence[Item]], written: Sequence[Sequence[Any]]) -> None:
-        """Messages, one for each group of entries."""
+    def add(
+        self, request: Request, groups: Sequence[Sequence[Item]], written: Sequence[Sequence[Any]], authored: bool
+    ) -> None:
+        """Messages, one for each group of entries; `authored` where some of these may be ours."""
         at, links = len(self.entries), list[str]()
-        link = self.chain[-1] if self.chain else ""
+        link = self.chain[-1] if at else ""
         tokens, marks = self.tokens_in(len(self.tokens)), self.marks_in(len(self.marked))
         breakpoints = request.wire.breakpoints
         for group, messages in zip(groups, written, strict=True):
             self.starts.append(at)
             at += len(group)
-            # Fingerprints chain instead of bytes: the same whether we authored a block or a client feeds it back.
-            told = [link, *_fingerprints(request, group, messages)]
             for entry in group:
                 tokens += entry.tokens
                 if entry.kind == "call":
                     self.calls.add(entry.call_id)
-            link = hashlib.blake2b("\0".join(told).encode(), digest_size=8).hexdigest()
+            # Fingerprints chain instead of bytes: the same whether we authored a block or a client feeds it back.
+            told = _fingerprints(request, group, messages) if authored else [_fingerprint(entry) for entry in group]
+            link = blake2b("\0".join([link, *told]).encode(), digest_size=8).hexdigest()
             links.append(link)
             for message in messages:
                 marks += breakpoints(message)
@@ -101,12 +102,17 @@ class Projection:
 
 
 def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[Any]) -> list[str]:
-    """Of the blocks of one message: an original's id says it, but for the number that tells equals apart."""
+    """Of the blocks of one message."""
     if all(is_original(entry) for entry in group):
-        return [entry.id[: entry.id.rindex("-")] for entry in group]
+        return [_fingerprint(entry) for entry in group]
     wire = request.wire
     blocks = [block for message in messages for block in wire.blocks(message, wire.key)]
     return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
+
+
+def _fingerprint(original: Item) -> str:
+    """Its id says it, but for the number that tells equals apart."""
+    return original.id[: original.id.rindex("-")]
 
 
 _NEAR = 24
@@ -123,25 +129,36 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     made.cut(_alike(made.entries, view))
     around = (request.model, request.system, request.tools)
     accepted = len(made.written) if made.around == around else 0
-    groups = [group for _, group in grouped(view.entries[len(made.entries) :])]
-    if view.edited and request.wire.name in _MEETING:
-        groups = _joined(groups, _MEETING[request.wire.name])
-    written = [write_group(request, view, group) for group in groups]
-    known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
+    groups, written = _written(request, view, made)
     tree: Mapping[str, Any] = request.body.tree
     if view.edited:
         whole = [*made.written, *(message for messages in written for message in messages)]
         tree = {**tree, request.wire.key: whole}
+    known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
     wire: Any = request.wire.name
     made.tree, made.repairs = harden(wire, tree, since=accepted, taken=known, marked=marks)
-    first = len(made.starts)
-    ends = [n for n, group in enumerate(groups, first) if any(_is_settled(view, entry) for entry in group)]
-    made.settled = ends[-1] if ends else made.settled
-    made.add(request, groups, written)
+    if view.owner:
+        first = len(made.starts)
+        ends = [n for n, group in enumerate(groups, first) if any(_is_settled(view, entry) for entry in group)]
+        made.settled = ends[-1] if ends else made.settled
+    made.add(request, groups, written, bool(view.owner))
     made.was_settled = _still(made, last)
     made.edits, made.around, made.entries = view.edits, around, view.entries
     made.reusable = not made.repairs and set(map(len, written)) <= {1}
     return made
+
+
+def _written(request: Request, view: View, made: Projection) -> tuple[list[list[Item]], list[list[Any]]]:
+    """What is new of a view: the entries of each message, and the messages that they make."""
+    groups = [group for _, group in grouped(view.entries[len(made.entries) :])]
+    if not view.edited:
+        new = request.messages[len(made.written) :]
+        if len(groups) == len(new):
+            # Every message has a group at least: each is whole, and goes out as it came.
+            return groups, [[message] for message in new]
+    elif request.wire.name in _MEETING:
+        groups = _joined(groups, _MEETING[request.wire.name])
+    return groups, [write_group(request, view, group) for group in groups]
 
 
 _ARRIVING = frozenset({"offload_results", "offload_input", "limit_output", "truncate_results", "recall"})

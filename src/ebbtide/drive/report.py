@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from ebbtide.core.engine import Situation
 from ebbtide.core.savings import Savings, savings
 from ebbtide.core.types import Composition, Edit
+from ebbtide.core.view import View
 from ebbtide.store import Reader
 
 Listener = Callable[["Event"], None]
@@ -24,7 +25,47 @@ class Event:
     fields: Mapping[str, object]
 
 
-_LAZY = ("compose", "price", "whole", "account")
+class Behind(NamedTuple):
+    """What the larger figures of a report follow from. They are worked out when somebody asks."""
+
+    situation: Situation
+    view: View
+    """As it went out."""
+    tokens: int
+    """The same in tokens, by the gauge."""
+    overhead: tuple[int, int]
+    """Tokens of system prompt and tools."""
+    ends: Sequence[int]
+    """Estimated tokens up to and with each message."""
+    unbroken: int
+    """Leading messages that this request's own edits left as they were."""
+    log: Reader
+
+    def bill(self) -> tuple[int, float, float]:
+        """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
+        situation, tokens = self.situation, self.tokens
+        prices, scale = situation.prices, situation.scale
+        messages = min(self.unbroken, situation.warm)
+        warm = min(tokens, round(self.ends[messages - 1] * scale)) if messages else 0
+        new = sum(entry.tokens for entry in self.view.entries[situation.new :])
+        whole = self.whole()
+        known = max(0, whole - round(new * scale)) if situation.warm else 0
+        return (
+            warm,
+            warm * prices.read + (tokens - warm) * prices.write,
+            known * prices.read + (whole - known) * prices.write,
+        )
+
+    def whole(self) -> int:
+        """What the request would be with everything that edits took out still in it."""
+        view = self.view
+        return self.tokens + round((sum(item.tokens for item in view.items) - view.tokens) * self.situation.scale)
+
+    def composition(self) -> Composition:
+        kinds: dict[str, int] = {}
+        for entry in self.view.entries:
+            kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
+        return Composition(system=self.overhead[0], tools=self.overhead[1], messages=kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +85,8 @@ class Report:
     """Edits that hold in what went out."""
     marks: tuple[str, ...] = ()
     """Cache breakpoints that we added, as in `messages.41.0`."""
-    price: Callable[[], tuple[int, float, float]] = field(default=lambda: (0, 0.0, 0.0), repr=False, compare=False)
-    """Works out `warm`, `cost` and `cost_untouched`, when somebody asks."""
-    compose: Callable[[], Composition] = field(default=Composition, repr=False, compare=False)
-    """Adds up `made_of`, when somebody asks."""
-    whole: Callable[[], int] = field(default=lambda: 0, repr=False, compare=False)
-    """Works out `tokens_untouched`, when somebody asks."""
-    account: Callable[[], Savings] = field(default=partial(savings, ()), repr=False, compare=False)
-    """Reads the log and adds up `savings`, when somebody asks."""
+    behind: Behind | None = field(default=None, repr=False, compare=False)
+    """What all else follows from; None where the request was passed through."""
     repairs: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
     """Files whose content the model no longer sees (R145): a reader should read them again before editing."""
@@ -65,39 +100,40 @@ class Report:
     @property
     def warm(self) -> int:
         """Tokens that the provider should still have cached."""
-        return self.price()[0]
+        return self.behind.bill()[0] if self.behind else 0
 
     @property
     def cost(self) -> float:
         """Expected input bill, in tokens at full price: cached ones count for what they cost."""
-        return self.price()[1]
+        return self.behind.bill()[1] if self.behind else 0.0
 
     @property
     def cost_untouched(self) -> float:
         """The same for the conversation had nothing ever been taken out of it, all but what is new still cached."""
-        return self.price()[2]
+        return self.behind.bill()[2] if self.behind else 0.0
 
     @property
     def tokens_untouched(self) -> int:
         """What this request would have been had nothing ever been taken out of it."""
-        return self.whole()
+        return self.behind.whole() if self.behind else 0
 
     @property
     def savings(self) -> Savings:
-        """Of each edit and of the whole session, closed against the bills that are there by now."""
-        return self.account()
+        """Of each edit and of the whole session, closed against the bills that are there by now: all that the log says,
+        also what was billed after the request went out."""
+        return savings(self.behind.log.read().records if self.behind else ())
 
     @property
     def made_of(self) -> Composition:
         """What the tokens that went out are made of, by kind, as estimated."""
-        return self.compose()
+        return self.behind.composition() if self.behind else Composition()
 
     @property
     def saved(self) -> int:
         return max(0, self.tokens_before - self.tokens_after)
 
     def as_dict(self) -> dict[str, object]:
-        told: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _LAZY}
+        told: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "behind"}
         told["made_of"] = asdict(self.made_of)
         told["edits"] = [
             {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "first": edit.first, "last": edit.last}
@@ -105,11 +141,6 @@ class Report:
         ]
         told |= {"warm": self.warm, "cost": self.cost, "cost_untouched": self.cost_untouched}
         return {**told, "context_left": self.context_left, "saved": self.saved}
-
-
-def account(log: Reader) -> Savings:
-    """All that the log says by now: also what was billed after the request went out."""
-    return savings(log.read().records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

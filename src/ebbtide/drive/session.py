@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from ebbtide.core.chain import shared
-from ebbtide.core.content import forgotten_files
 from ebbtide.core.engine import Budget, Plan, Situation, plan
 from ebbtide.core.errors import BadRequest, Blocked, WontFit
 from ebbtide.core.gauge import Gauge
@@ -21,16 +20,16 @@ from ebbtide.core.journal import State, ebb, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.accounts import composition, noted, notes_of, own_marks, plan_record, price, too_large, untouched
+from ebbtide.drive.accounts import noted, own_marks, plan_record, report_of, too_large
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
-from ebbtide.drive.deciding import Moment, steps_of, window_told
+from ebbtide.drive.deciding import Stages, situation_of, steps_of, window_told
 from ebbtide.drive.effects import Append, Effect, Load, Loaded, Outcome, Release, Remember, Save, Steps, holds_lock
 from ebbtide.drive.events import told_of
 from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
 from ebbtide.drive.projection import Projection, marked, project
-from ebbtide.drive.report import Event, Listener, Prepared, Report, account
+from ebbtide.drive.report import Event, Listener, Prepared, Report
 from ebbtide.drive.resuming import Checkpoints, Known
 from ebbtide.policy import Policy
 from ebbtide.store import Log, Position, Reading, Record
@@ -76,11 +75,20 @@ class Session:
     _failed: bool = False
     _last_budget: Budget | None = None
     _last: tuple[Body, Decided] | None = None
+    _stages: dict[Trigger, Stages] = field(default_factory=dict)
+    _shelf: Shelf | None = None
+    _written_at: str = ""
+    """Where the whole conversation can be read; empty where there is no file."""
 
     def __post_init__(self) -> None:
         self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours)
         self._transcript = Transcript(session=self.log.session, project=self.project)
         self.asking.tell = self._event
+        if self.kept:
+            directory = self.log.path("x")[:-2]
+            self._shelf = Shelf(directory=directory)
+            if directory.endswith("/tool-results"):
+                self._written_at = f"{directory.removesuffix('/tool-results')}.jsonl"
 
     # --- preparing -----------------------------------------------------------------------------------------------
 
@@ -96,16 +104,17 @@ class Session:
         request, view, situation, made, may_edit = decided
         self._last = (body, decided)
         assert self._projection is not None, "what is decided was projected"
-        edits, failures = (yield from self._persist(made.edits)) if made else ((), ())
-        projection, warm = self._projection, situation.warm
+        edits, failures = (yield from self._persist(made.edits)) if made and made.edits else ((), ())
+        projection = self._projection
+        unbroken = len(projection.tokens)
         if made and edits:
             view = made.after if len(edits) == len(made.edits) else view.apply(edits)
             projection = project(request, view, projection)
             # An edit ends the warm part where it begins.
-            warm = min(warm, shared(self._projection.chain, projection.chain))
+            unbroken = shared(self._projection.chain, projection.chain)
         tree, marks = self._marked(request, view, projection)
         out = request.body.emit(tree)
-        report = self._report(request, made, view, edits, situation, projection, projection.tokens_in(warm))
+        report = report_of(request, made, view, edits, situation, projection, unbroken, self.log)
         notes = [*failures, *(["the lock is held elsewhere: nothing new was planned"] if not may_edit else [])]
         if made is not None:
             self._refuse(report, situation)
@@ -136,13 +145,11 @@ class Session:
             view = self._folded(request)
             last, self._projection = self._projection, None
             self._projection = project(request, view, last)
-            moment = Moment(
-                policy=self.policy, budget=self._budget(request), state=self.state, request=request, view=view,
-                projection=self._projection, before=self._view, now=now,
-            )  # fmt: skip
-            situation = moment.situation(
-                gauge=self.exact or self.policy.gauge, trigger=trigger, target=target, shelf=self._shelf(),
-                folding=self.asking.folding(self.state, request, manual, self._log_path(), last=left == 0),
+            learn = partial(self.asking.folding, self.state, request, manual, self._written_at, last=left == 0)
+            situation = situation_of(
+                self.policy, self._budget(request), self.state, request, view, self._projection, before=self._view,
+                gauge=self.exact or self.policy.gauge, trigger=trigger, target=target, shelf=self._on_shelf(),
+                learn=learn, now=now,
             )  # fmt: skip
             made = self._plan(view, situation) if holds_lock(loaded) else None
             if made is not None and folds(made) and not told:
@@ -172,13 +179,11 @@ class Session:
             self._ours |= own_marks(request.wire, self.state.edits)
             self._reader.forget()
 
-    def _log_path(self) -> str:
-        path = self.log.path("x") if self.kept else ""
-        return path.removesuffix("/tool-results/x") + ".jsonl" if path.endswith("/tool-results/x") else ""
-
     def _absorb(self, loaded: Reading, known: Known, body: Any, request: Request, now: float) -> Request:
         """Take in what this process has not seen: at first all, later what others appended."""
         first, self._position = self._position is None, loaded.position
+        if not first and not loaded.records:
+            return request
         known.take(loaded.records)
         before, self.state = self.state, known.state
         alike = self.state.edits is before.edits and self.state.stays == before.stays
@@ -211,11 +216,11 @@ class Session:
             self._last_budget = last
         return last
 
-    def _shelf(self) -> Shelf | None:
-        if not self.kept:
-            return None
-        path = self.log.path("x")
-        return Shelf(directory=path[:-2] if path else "", taken=self.state.taken)
+    def _on_shelf(self) -> Shelf | None:
+        """The same object while nothing was put there."""
+        if self._shelf is not None and self._shelf.taken is not self.state.taken:
+            self._shelf = replace(self._shelf, taken=self.state.taken)
+        return self._shelf
 
     def _estimate(self, request: Request, out: Projection) -> int:
         tokens = out.tokens_in(len(out.tokens)) + sum(request.overhead)
@@ -223,7 +228,10 @@ class Session:
 
     def _plan(self, view: View, situation: Situation) -> Plan | None:
         try:
-            return plan(view, budget=situation.budget, situation=situation, **steps_of(self.policy, situation.trigger))
+            stages = self._stages.get(situation.trigger)
+            if stages is None:
+                stages = self._stages[situation.trigger] = steps_of(self.policy, situation.trigger)
+            return plan(view, budget=situation.budget, situation=situation, **stages)
         except Exception:  # noqa: BLE001 - ours broke: recorded edits are replayed and nothing new is planned
             if not self._failed:
                 _log.exception("planning failed; recorded edits are replayed")
@@ -262,36 +270,6 @@ class Session:
         if self.policy.marks is None or not (view.edited or self.mark_always):
             return made.tree, ()
         return marked(request, made, self.policy.marks)
-
-    def _report(
-        self,
-        request: Request,
-        made: Plan | None,
-        view: View,
-        edits: Sequence[Edit],
-        situation: Situation,
-        out: Projection,
-        warm: int,
-    ) -> Report:
-        freed = (made.before.tokens - view.tokens) if made else 0
-        whole = made is not None and len(edits) == len(made.edits)
-        before, after = situation.tokens, made.tokens_after if made and whole else situation.less(freed).tokens
-        return Report(
-            tokens_before=before,
-            tokens_after=after,
-            level=situation.level,
-            window=situation.budget.window,
-            auto_at=situation.budget.levels.auto,
-            edits=tuple(edits),
-            held=len({id(edit) for edit in view.owner.values()}) if view.owner else 0,
-            compose=partial(composition, request.overhead, view),
-            price=partial(price, situation, view, after, warm),
-            whole=partial(untouched, situation, view, after),
-            account=partial(account, self.log),
-            repairs=tuple(f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs),
-            forgotten=forgotten_files(made.before, view) if made and edits else (),
-            notes=tuple(notes_of(made)),
-        )
 
     def _records(
         self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],

@@ -79,7 +79,7 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     # Where nothing had to be made plain, the one copy of the client's list serves as both.
     messages = given if not origin and plain is new else [*before[:known], *plain]
     tree = {**request, key: messages}
-    emit = _Restore(request, key, messages, given, origin)
+    emit = _Restore(request, tree, key, messages, given, origin)
     return Body(tree, key, messages, known, emit, given)
 
 
@@ -98,19 +98,20 @@ def _begins(previous: Body, now: Any) -> bool:
         return False
 
 
-def _grown(previous: Body, request: Mapping[str, Any], given: list[Any]) -> Body:
+def _grown(previous: Body, request: Mapping[str, Any], given: Sequence[Any]) -> Body:
     """The messages that we hold, with what is new added to them: the body before has them all from now on."""
     messages, key = previous.messages, previous.key
     known, origin = len(messages), dict[int, tuple[Any, Any]]()
-    new = given[known:]
+    new = list(given[known:])
     plain = _made_plain(new, origin)
     if plain is new:
         messages += new
         theirs = messages
     else:
         theirs, messages = list(given), [*messages, *plain]
-    emit = _Restore(request, key, messages, theirs, origin)
-    return Body({**request, key: messages}, key, messages, known, emit, theirs)
+    tree = {**request, key: messages}
+    emit = _Restore(request, tree, key, messages, theirs, origin)
+    return Body(tree, key, messages, known, emit, theirs)
 
 
 _NEAR = 4
@@ -198,12 +199,15 @@ class _Restore:
     """Puts SDK objects back where their plain form was not touched."""
 
     request: Mapping[str, Any]
+    tree: Tree
     key: str
     messages: list[Any]
     given: list[Any]
     origin: dict[int, tuple[Any, Any]]
 
     def __call__(self, tree: Tree) -> Mapping[str, Any]:
+        if tree is self.tree:
+            return self.request
         messages = tree[self.key]
         unchanged = messages is self.messages or (
             len(messages) == len(self.messages) and all(map(is_, messages, self.messages))
@@ -252,7 +256,8 @@ def _lenient_float(digits: str) -> float:
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_lenient_int, parse_float=_lenient_float)
 
-_DECODE = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_lenient_float).raw_decode
+_ORDINARY: Any = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_lenient_float)
+_SCAN: Callable[[str, int], tuple[Any, int]] = _ORDINARY.scan_once
 """For what is ordinary, with Python's own integers. What it refuses `_value` reads, or says why not."""
 _BETWEEN = re.compile(rf"[{_SPACE}]*,[{_SPACE}]*")
 
@@ -361,11 +366,14 @@ def _walk_array(doc: _Text, start: int, key: str, known: list[Any], before: _Tex
     spans, between = doc.spans, _BETWEEN.match
     while True:
         try:
-            value, end = _DECODE(text, at)
-        except (ValueError, BadRequest, RecursionError):
+            value, end = _SCAN(text, at)
+        except (StopIteration, ValueError, BadRequest, RecursionError):
             value, end = _value(text, at, f"{key}.{len(values)}")
         values.append(value)
         spans.append((at, end))
+        if text.startswith((", {", ",{"), end):
+            at = text.index("{", end)
+            continue
         comma = between(text, end)
         if comma is None:
             at = _skip(text, end)
@@ -483,9 +491,5 @@ def encoder(settings: json.JSONEncoder) -> Callable[[Any], str]:
     return lambda value: "".join(encode(value, 0))
 
 
-_ENCODE = encoder(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False))
-
-
-def dumps(value: Any) -> str:
-    """Compact JSON, as provider SDKs write it."""
-    return _ENCODE(value)
+dumps = encoder(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+"""Compact JSON, as provider SDKs write it."""

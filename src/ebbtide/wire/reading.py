@@ -138,12 +138,13 @@ class Reader:
         messages, blocks, key = body.messages, wire.blocks, wire.key
         # All of the new messages first: one that is no message must not leave half of a request counted.
         read = [blocks(messages[n], f"{key}.{n}") for n in range(body.same, len(messages))]
+        counts = iter(self._counted([block for found in read for block in found]))
         kept, firsts = self._kept(last, body.same)
         new, item, before = list[Item](), self._item, len(kept)
         for n, found in enumerate(read, body.same):
             firsts.append(before + len(new))
             for block in found:
-                new.append(item(block, n, at))
+                new.append(item(block, n, at, next(counts)))
         return kept + tuple(new), firsts, before
 
     def _kept(self, last: Request | None, same: int) -> tuple[tuple[Item, ...], list[int]]:
@@ -158,7 +159,7 @@ class Reader:
             self._seen[item.id.rpartition("-")[0]] -= 1
         return last.items[:first], last.firsts[:same]
 
-    def _item(self, block: Block, message: int, at: float | None) -> Item:
+    def _item(self, block: Block, message: int, at: float | None, tokens: int) -> Item:
         kind, call_id, name, tier, source = block.kind, block.call_id, block.name, block.tier, block.source
         mark = fingerprint(block.role, kind, block.canonical)
         occurrence = self._seen.get(mark, 0)
@@ -170,8 +171,6 @@ class Reader:
         if mark in self.ours:
             # A note of ours comes back on the user's side, and is not the user's words for it.
             tier, source = max(tier, HARNESS), OURS
-        plain = not block.signature and not block.media
-        tokens = self.estimator.block(kind, block.text) if plain else self._tokens(block)
         id = f"{mark}-{occurrence}"
         made = _Draft(
             id, message, block.role, kind, block.text, tokens, name if call_id else "", call_id, tier, source,
@@ -181,13 +180,16 @@ class Reader:
         item: Item = made
         return item
 
-    def _tokens(self, block: Block) -> int:
-        """Of thinking, which is as long as its signature says, and of what holds pictures or pages."""
-        if block.signature:
-            return self.estimator.thinking(block.text, block.signature)
-        tokens = self.estimator.block(block.kind, block.text)
-        tokens += sum(self.estimator.image(pixels) for pixels in block.pixels)
-        return tokens + self.estimator.document(block.pages)
+    def _counted(self, blocks: list[Block]) -> list[int]:
+        """Tokens of each."""
+        estimator = self.estimator
+        counts = estimator.blocks([block.kind for block in blocks], [block.text for block in blocks])
+        for n, block in enumerate(blocks):
+            if block.signature:
+                counts[n] = estimator.thinking(block.text, block.signature)
+            elif block.media:
+                counts[n] += sum(map(estimator.image, block.pixels)) + estimator.document(block.pages)
+        return counts
 
     def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
         system, tools = wire.surroundings(tree)

@@ -69,9 +69,12 @@ class _Walk:
         self.role = role(before)
         self.spoke = any(kind(block) != "tool_result" for block in blocks(before)) if self.manual else True
         """Whether the last message said more than results: the next one then opens a loop (A37)."""
-        asked = calls(before) if self.role == "assistant" else []
-        self.waiting = {call.get("id") for call in asked}
-        self.strange = any(call.get("caller", _DIRECT) != _DIRECT for call in asked) or len(self.waiting) < len(asked)
+        self.waiting, self.strange = set[Json](), False
+        if self.role == "assistant":
+            asked = calls(before)
+            self.waiting = {call.get("id") for call in asked}
+            called = any(call.get("caller", _DIRECT) != _DIRECT for call in asked)
+            self.strange = called or len(self.waiting) < len(asked)
         self.taken, self.new = taken, set[str]()
         self.marks = 0
         """Cache breakpoints met."""
@@ -98,7 +101,7 @@ class _Walk:
         for block in content:
             name = kind(block)
             fine = self._asks(block) if name == "tool_use" else name in _OWN and _OWN[name](block)
-            if not fine or not self._is_marked_well(block):
+            if not fine or ("cache_control" in block and not self._is_marked_well(block)):
                 return False
         return True
 
@@ -125,7 +128,7 @@ class _Walk:
                 self.spoke = True
             else:
                 fine = not self.spoke and self._answers(block)
-            if not fine or not self._is_marked_well(block):
+            if not fine or ("cache_control" in block and not self._is_marked_well(block)):
                 return False
         return not self.waiting
 
@@ -142,9 +145,7 @@ class _Walk:
         return isinstance(content, list) and bool(content) and all(_is_part(part) for part in content)
 
     def _is_marked_well(self, block: Block) -> bool:
-        """One look where there is no mark, and only the commonest mark."""
-        if "cache_control" not in block:
-            return True
+        """Only the commonest mark."""
         self.marks += 1
         return block["cache_control"] in ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "5m"})
 
