@@ -89,7 +89,9 @@ def watermarks(*, low: float, soft: float, auto: float, tidy: int) -> LevelRule:
         def level(share: float, of_room: float) -> int:
             return max(int(most * share), overhead + int(room * of_room))
 
-        down_to = max(min(int(most * low), tidy), overhead + int(room * 0.20))
+        # What one batch at least frees, and at least leaves of the conversation.
+        part = min(int(room * 0.20), tidy // 4)
+        down_to = max(min(int(most * low), tidy), overhead + part)
         return Levels(
             warning=down_to,
             soft=level(soft, 0.75),
@@ -97,7 +99,7 @@ def watermarks(*, low: float, soft: float, auto: float, tidy: int) -> LevelRule:
             hard=level(0.95, 0.95),
             blocking=most,
             low=down_to,
-            least=int(room * 0.20),
+            least=part,
         )
 
     return rule
