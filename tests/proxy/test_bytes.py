@@ -36,6 +36,20 @@ SENT = {
 GIVEN = (("Content-Type", "application/json"), ("Request-Id", "req_1"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"))
 
 
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "x"}
+KEPT = {
+    "/v1/messages": {
+        "model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "user", "content": [RESULT]}],
+        "thread": {"type": "continue", "previous_message_id": "msg_1"},
+        "tools": [{"name": "read", "input_schema": {"type": "object"}}],
+    },
+    "/v1/responses": {
+        "model": "gpt-5", "previous_response_id": "resp_1", "tools": [{"type": "function", "name": "read"}],
+        "input": [{"type": "function_call_output", "call_id": "c1", "output": "x"}],
+    },
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("path", BODIES)
 def test_a_body_and_its_answer_pass_to_the_byte(path, tmp_path):
     body, told = BODIES[path], b'{"id": "x",  "usage":{"input_tokens":5,"output_tokens":1}}'
@@ -53,6 +67,16 @@ def test_a_body_and_its_answer_pass_to_the_byte(path, tmp_path):
     assert names.count("Content-Length") == 1
     assert headers.get_all("set-cookie") == ["a=1", "b=2"]
     assert {name.lower() for name in headers} == {"content-type", "request-id", "set-cookie", "content-length"}
+
+
+@pytest.mark.parametrize("path", KEPT)
+def test_what_the_server_keeps_passes_as_it_is(path, tmp_path):
+    """Results stand alone there: taken for a whole conversation they would be broken, and mended."""
+    body = json.dumps(KEPT[path], indent=1).encode()
+    with beside(lambda n, seen: [answer(b"{}")], tmp_path, recall="tool") as (upstream, running):
+        exchange(running.port, "POST", path, body, {"x-session-id": "the-same-id"})
+
+    assert upstream.seen[0].body == body
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS"])

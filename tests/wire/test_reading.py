@@ -208,6 +208,8 @@ def test_a_rewound_conversation_gets_the_ids_of_a_fresh_reading(wire):
 def test_what_the_server_keeps_is_named():
     assert "previous_response_id" in read({**RESPONSES, "previous_response_id": "resp_1"}).passthrough
     assert not read(RESPONSES).passthrough
+    thread = {"thread": {"type": "continue", "previous_message_id": "msg_1"}}
+    assert "thread" in read({"system": "x", "messages": [{"role": "user", "content": "go on"}], **thread}).passthrough
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,8 @@ def max_output(body: Mapping[str, Any]) -> int:
 
 
 def kept_by_server(body: Mapping[str, Any]) -> str:
-    del body
+    if as_mapping(body.get("thread")).get("type") == "continue":
+        return "thread continues: the server keeps the history, and only the new turn is here"
     return ""
 
 

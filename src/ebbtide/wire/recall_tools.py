@@ -49,7 +49,8 @@ def with_recall_tools(wire: str, body: Mapping[str, Any]) -> dict[str, Any] | No
     if not isinstance(given, list) or not given:
         return None
     names = {as_mapping(as_mapping(one).get("function") or one).get("name") for one in given}
-    apart = body.get("n") not in (None, 1) or any(map(body.get, ("background", "previous_response_id", "conversation")))
+    kept = ("background", "previous_response_id", "conversation", "thread")
+    apart = body.get("n") not in (None, 1) or any(map(body.get, kept))
     if apart or names & set(RECALL_TOOLS):
         return None
     return {**body, "tools": [*given, *recall_tools(wire)]}
