@@ -47,6 +47,12 @@ PAYLOADS = tuple(
 """Three hundred, each with a number of its own by which it is found on the page."""
 
 
+_WITNESS = """
+window.stopped = [];
+document.addEventListener("securitypolicyviolation", (one) => stopped.push(`policy ${one.violatedDirective}`));
+"""
+
+
 class Watched:
     """A page, and all that it should not have done."""
 
@@ -55,11 +61,16 @@ class Watched:
         page.on("dialog", lambda dialog: (self.done.append(f"dialog {dialog.message}"), dialog.dismiss()))
         page.on("pageerror", lambda error: self.done.append(f"error {error}"))
         page.on("console", lambda said: said.type == "error" and self.done.append(f"console {said.text}"))
-        page.on("request", lambda asked: asked.url.startswith(base) or self.done.append(f"request {asked.url}"))
+        page.on("popup", lambda other: self.done.append(f"popup {other.url}"))
+        page.context.on(
+            "request", lambda asked: asked.url.startswith(f"{base}/") or self.done.append(f"request {asked.url}")
+        )
+        page.add_init_script(_WITNESS)
 
     def misdeeds(self) -> list[str]:
-        pwned = self.page.evaluate("() => 'pwned' in window")
-        return [*self.done, *(["pwned"] if pwned else [])]
+        """Scripts that ran, dialogs, errors, requests to elsewhere, and whatever the page's own policy had to stop."""
+        pwned, stopped = self.page.evaluate("[window.pwned, window.stopped]")
+        return [*self.done, *stopped, *(["a payload ran"] if pwned else [])]
 
 
 def until(page: Any, holds: str) -> None:
@@ -94,3 +105,10 @@ def looking(found: Any, address: str, *, width: int = 1280, height: int = 800, *
         yield watched
     finally:
         context.close()
+
+
+def opened(page: Any, name: str = "nightly") -> None:
+    """From the list into a session."""
+    page.locator(".session", has_text=name).first.click()
+    page.wait_for_selector(".chart canvas")
+    page.wait_for_selector(".item:not(.ghost)")

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from drive.sessions import body
 from ebbtide import example
+from ebbtide.drive import Context
 from ebbtide.drive.history import history_of
 from ebbtide.store import open_store
-from ui.inspected import SECRET, Talker, library, page
+from ui.inspected import SECRET, Clock, Talker, library, page
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +257,22 @@ async def test_two_policies_are_compared_on_the_same_calls(root):
     assert ours["peak"] <= found["window"] < raw["peak"]
     assert ours["cost"] < raw["cost"]
     assert refused == 400
+
+
+@pytest.mark.parametrize(
+    ("model", "input_price", "unpriced"), [("claude-opus-4-5", 5, []), ("claude-haiku-4-5", 1, []), ("x", 3, ["x"])]
+)
+async def test_a_comparison_has_the_prices_of_the_model_that_was_called(tmp_path, model, input_price, unpriced):
+    """One call with nothing cached, at the full price. Where there is none it is a Sonnet's, and that is said."""
+    context = Context(store=tmp_path, session="nightly", model=model, window=20_000, clock=Clock())
+    context.prepare({**body([{"role": "user", "content": "gauge " * 2000}]), "model": model})
+    context.record({"role": "assistant", "type": "message", "content": [{"type": "text", "text": "done"}]})
+    async with page(library(tmp_path)) as ask:
+        found = await ask.get(f"session/{await key_of(ask)}/compare", policies="default,raw")
+
+    raw = found["arms"][1]
+    assert raw["cost"] * 1e6 / raw["tokens"] == pytest.approx(input_price)
+    assert found["unpriced"] == unpriced
 
 
 async def test_a_recorded_file_that_grows_is_played_again_for_whoever_looks(root, tmp_path):

@@ -1,46 +1,32 @@
-"""The page in a real browser: a person finds their way, and nothing in a transcript ever runs."""
+"""The page in a real browser: a person finds what is in the context, and where the rest went."""
 
 import re
 
-import pytest
-
 from drive.sessions import Clock, body, loop
 from ebbtide.drive import Context
-from ui.browsing import PAYLOADS, browser, looking, needs_chromium, until
+from proxy.agent import Agent, looping
+from proxy.running import proxied
+from ui.browsing import looking, needs_chromium, opened, until
 from ui.inspected import Talker, library, running
+from upstream.server import Upstream
 
 pytestmark = needs_chromium
+TOKENS = re.compile(r"^−[\d.]+k? tokens$")
+MONEY = re.compile(r"^−?\$\d")
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as found:
-        yield found
+def texts(page, selector):
+    return [text.strip() for text in page.locator(selector).all_inner_texts()]
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    where = tmp_path_factory.mktemp("store")
-    Talker(where, session="other").steps(1)
-    Talker(where).steps(16)
-    return where
-
-
-def opened(page, name="nightly"):
-    page.locator(".session", has_text=name).click()
-    page.wait_for_selector(".chart canvas")
-    page.wait_for_selector(".item:not(.ghost)")
-
-
-def test_from_the_list_to_what_was_taken_out(chromium, root):
+def test_from_the_list_to_what_was_taken_out(chromium, address):
     """The click path: search, session, stub, the original in full, through its handle."""
-    with running(library(root)) as address, looking(chromium, address) as watched:
+    with looking(chromium, address) as watched:
         page = watched.page
-        page.fill("input[type=search]", "night")
+        page.fill("input[type=search]", "修好 night")
         until(page, "document.querySelectorAll('.session').length === 1")
         opened(page)
-        stub = page.locator(".item.stub").first
-        stub.locator(".fold").first.click()
+        page.locator(".item.stub .fold", has_text="clear").first.click()
         page.wait_for_selector(".originals .item .text")
         page.locator(".originals .link").first.click()
         until(page, "document.querySelector('.originals pre').textContent.length > 4000")
@@ -50,40 +36,121 @@ def test_from_the_list_to_what_was_taken_out(chromium, root):
         assert not watched.misdeeds()
 
 
-def test_every_view_shows_its_part(chromium, root):
-    with running(library(root)) as address, looking(chromium, address) as watched:
+def test_from_the_list_to_a_recalled_blob(chromium, address):
+    with looking(chromium, address) as watched:
         page = watched.page
         opened(page)
-        page.keyboard.press("2")
-        page.locator(".edit .fold").first.click()
-        page.wait_for_selector(".diff .gone")
-        page.keyboard.press("3")
-        page.wait_for_selector(".strip")
-        page.wait_for_selector(".bill .broke")
-        page.keyboard.press("4")
-        page.wait_for_selector(".facts >> text=src/f3.py")
-        page.keyboard.press("5")
-        page.fill(".recall input[type=search]", "datum")
-        page.wait_for_selector(".hit mark >> text=datum")
-        page.keyboard.press("Escape")
-        page.keyboard.press("6")
-        page.wait_for_selector(".compare select")
+        page.locator(".tabs button", has_text="Recall").click()
+        page.fill(".recall input[type=search]", "datum 潮位")
+        page.wait_for_selector(".hit mark >> text=潮位")
+        hit = page.locator(".hit", has_text="src/tide/gauge.py").first
+        assert "datum" in [text.casefold() for text in hit.locator("mark").all_inner_texts()]
+        hit.locator(".fold").click()
+        hit.locator(".link").click()
+        until(page, "document.querySelector('.hit .text pre').textContent.length > 4000")
 
         assert not watched.misdeeds()
 
 
-def test_it_is_worked_by_keyboard_alone(chromium, root):
-    with running(library(root)) as address, looking(chromium, address) as watched:
+def test_the_chart_shows_each_call_with_its_folds_and_broken_caches(chromium, address):
+    with looking(chromium, address) as watched:
+        page = watched.page
+        opened(page)
+        told = page.locator(".chart").get_attribute("aria-label")
+        keys = " ".join(texts(page, ".legend .key"))
+        page.locator(".chart .u-over").click(position={"x": 400, "y": 60})
+        page.wait_for_selector(".stepper b >> text=/^([4-9])$/")
+        picked = page.locator(".stepper b").inner_text()
+
+        assert re.search(r"16 calls, [\d,]+ tokens in the newest, of a window of 20k; 1 folds, [1-9]\d* cache", told)
+        for part in ("tool results", "tool calls", "stubs", "window 20k", "untouched", "fold", "cache break"):
+            assert part in keys
+        assert page.locator(".legend .which").first.inner_text().startswith(f"Call {picked}")
+        assert f"at={picked}" in page.url
+
+
+def test_the_request_of_any_call_is_the_one_that_was_sent(chromium, address):
+    with looking(chromium, address) as watched:
+        page = watched.page
+        opened(page)
+        for _ in range(14):
+            page.locator(".stepper button").first.click()
+        page.wait_for_selector(".stepper b >> text=/^2$/")
+        until(page, "!document.querySelector('.item.ghost') && document.querySelectorAll('.item').length === 4")
+        shown = " ".join(texts(page, ".item"))
+
+        assert "step 0" in shown
+        assert "step 1" not in shown
+        assert page.locator(".item.stub").count() == 0
+        assert page.locator(".tide").count() == 1
+
+
+def test_an_edit_has_an_author_a_reason_tokens_money_and_two_sides(chromium, address):
+    with looking(chromium, address) as watched:
+        page = watched.page
+        opened(page)
+        page.keyboard.press("2")
+        page.wait_for_selector(".edit")
+        for selector, looks in ((".edit .number:not(.money)", TOKENS), (".edit .money", MONEY)):
+            assert all(looks.match(text) for text in texts(page, selector))
+        assert all(texts(page, ".edit .by"))
+        assert all(texts(page, ".edit .why"))
+        page.locator(".edit > .fold", has_text="clear_results").first.click()
+        page.wait_for_selector(".diff .gone")
+        assert "reading = level - datum" in page.locator(".diff .gone").first.inner_text()
+        assert "[ebb:" in page.locator(".diff .new").first.inner_text()
+
+        assert page.locator("button", has_text="Undo").count() == 0
+        assert not watched.misdeeds()
+
+
+def test_the_cache_map_says_what_was_warm_and_why_it_broke(chromium, address):
+    with looking(chromium, address) as watched:
+        page = watched.page
+        opened(page)
+        page.keyboard.press("3")
+        page.wait_for_selector(".strip")
+        page.locator(".bill", has=page.locator(".broke")).first.click()
+        page.wait_for_selector(".onecall .broke")
+        told = page.locator(".onecall").inner_text()
+
+        assert "why it broke: " in told
+        assert "our edit" in told
+        assert "warm: " in told
+        assert "cache mark" in told
+        assert re.search(r"written to cache\s+[\d,]{4,}", told)
+
+
+def test_ledger_and_comparison_are_shown(chromium, address):
+    with looking(chromium, address) as watched:
+        page = watched.page
+        opened(page)
+        page.keyboard.press("4")
+        page.wait_for_selector(".facts >> text=src/f3.py")
+        page.locator(".fact", has_text="修好潮位计").first.click()
+        page.wait_for_selector(".facts .text")
+        page.keyboard.press("6")
+        page.locator(".compare select").nth(1).select_option("raw")
+        page.locator(".compare .main").click()
+        page.wait_for_selector(".arm")
+
+        assert texts(page, ".arm h3") == ["default", "raw"]
+        assert all(MONEY.match(text) for text in texts(page, ".arm .sum"))
+        assert not watched.misdeeds()
+
+
+def test_it_is_worked_by_keyboard_alone(chromium, address):
+    with looking(chromium, address) as watched:
         page = watched.page
         page.keyboard.press("?")
-        page.wait_for_selector(".help")
+        page.wait_for_selector(".help button:focus")
         page.keyboard.press("Escape")
         page.wait_for_selector(".help", state="detached")
         page.keyboard.press("/")
         page.keyboard.type("nightly")
         until(page, "document.querySelectorAll('.session').length === 1")
-        page.keyboard.press("Escape")
         page.keyboard.press("ArrowDown")
+        page.wait_for_selector(".row.cursor .session:focus")
         page.keyboard.press("Enter")
         page.wait_for_selector(".item:not(.ghost)")
         page.keyboard.press("ArrowLeft")
@@ -93,35 +160,26 @@ def test_it_is_worked_by_keyboard_alone(chromium, root):
         page.wait_for_selector(".row.cursor .fold:focus")
         page.keyboard.press("Enter")
         page.wait_for_selector(".row.cursor .text")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".row.cursor .text", state="detached")
+        page.keyboard.press("/")
+        page.wait_for_selector(".recall input:focus")
+        page.keyboard.press("Escape")
         page.keyboard.press("Escape")
         page.wait_for_selector(".session")
 
         assert not watched.misdeeds()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_sticks_out_at_either_width(chromium, root, width):
-    with running(library(root)) as address, looking(chromium, address, width=width) as watched:
+def test_a_button_that_has_the_focus_is_what_enter_presses(chromium, address):
+    with looking(chromium, address) as watched:
         page = watched.page
         opened(page)
-        for tab in range(6):
-            page.locator(".tabs button").nth(tab).click()
-            page.wait_for_timeout(150)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.evaluate("document.getElementById('main').scrollWidth") <= width
-
-
-def test_the_theme_and_the_language_are_chosen_and_kept(chromium, root):
-    with running(library(root)) as address, looking(chromium, address, color_scheme="light") as watched:
-        page = watched.page
-        assert page.evaluate("document.documentElement.dataset.theme") == "light"
-        page.keyboard.press("d")
-        page.get_by_text("中文").click()
-        page.wait_for_selector("h1 >> text=会话")
-        page.reload()
-        page.wait_for_selector("h1 >> text=会话")
-
-        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        page.locator(".item .fold").first.click()
+        page.wait_for_selector(".item .text")
+        page.locator(".stepper button").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".stepper b >> text=15")
 
 
 def test_ten_thousand_items_are_a_few_rows_in_the_page(chromium, tmp_path):
@@ -135,18 +193,39 @@ def test_ten_thousand_items_are_a_few_rows_in_the_page(chromium, tmp_path):
 
         assert page.locator(".row.cursor").get_attribute("data-row") == "10002"
         assert page.locator(".row").count() < 60
+        for share in (0.25, 0.5, 0.75):
+            page.evaluate(f"main => main.scrollTop = {share} * main.scrollHeight", page.query_selector("#main"))
+            until(page, "!document.querySelector('.item.ghost')")
+            first = int(page.locator(".row").first.get_attribute("data-row"))
+            assert abs(first - share * 10_002) < 1500
+            assert page.locator(".row").count() < 60
         page.keyboard.press("Home")
         page.wait_for_selector(".row[data-row='0'] >> text=fix the gauge")
 
 
-def test_a_running_session_grows_before_ones_eyes(chromium, tmp_path):
-    talker = Talker(tmp_path).steps(3)
-    with running(library(tmp_path)) as address, looking(chromium, address) as watched:
+def test_a_session_of_a_running_proxy_appears_and_grows_before_ones_eyes(chromium, tmp_path):
+    Talker(tmp_path, session="other").steps(1)
+    with (
+        Upstream(looping("anthropic")) as upstream,
+        proxied(upstream.url, store=tmp_path) as proxy,
+        running(library(tmp_path)) as address,
+        looking(chromium, address) as watched,
+    ):
+        agent = Agent("anthropic", proxy.port, upstream, x_session_id="one-agent-0001")
+        agent.turn(0)
+        proxy.settle()
         page = watched.page
-        opened(page)
+        opened(page, "Go through the code")
         page.wait_for_selector(".chip.live.on")
-        talker.step(3)
-        page.wait_for_selector(".stepper >> text=4 of 4")
+        page.wait_for_selector(".stepper >> text=1 of 1")
+        agent.turn(1, stream=True)
+        proxy.settle()
+        page.wait_for_selector(".stepper >> text=2 of 2")
+        page.wait_for_selector(".item >> text=src/f0.py")
+        page.locator(".chip.live").click()
+        agent.turn(2)
+        proxy.settle()
+        page.wait_for_selector(".stepper >> text=2 of 3")
 
         assert not watched.misdeeds()
 
@@ -167,96 +246,21 @@ def test_a_batch_is_undone_and_brought_back_on_the_page(chromium, tmp_path):
         assert not watched.misdeeds()
 
 
-def test_without_the_token_the_page_is_locked(chromium, root):
-    with running(library(root)) as address:
+def test_without_the_token_the_page_is_locked(chromium, address):
+    context = chromium.new_context()
+    page = context.new_page()
+    for wrong in (address.partition("#")[0], f"{address}x"):
+        page.goto("about:blank")
+        page.goto(wrong)
+        page.wait_for_selector(".trouble >> text=token")
+        assert page.locator(".session").count() == 0
+    context.close()
+
+
+def test_an_empty_store_says_what_to_do(chromium, tmp_path):
+    with running(library(tmp_path)) as address:
         context = chromium.new_context()
         page = context.new_page()
-        for wrong in (address.partition("#")[0], f"{address}x"):
-            page.goto("about:blank")
-            page.goto(wrong)
-            page.wait_for_selector(".trouble >> text=token")
-            assert page.locator(".session").count() == 0
+        page.goto(address)
+        page.wait_for_selector("main >> text=ebb ui --example")
         context.close()
-
-
-# --- hostile transcripts ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    """Every payload as output, as words, as a file's name and as a command; in titles and projects, too."""
-    where = tmp_path_factory.mktemp("hostile")
-    messages = [{"role": "user", "content": PAYLOADS[0]}]
-    for n, (first, second, third) in enumerate(zip(PAYLOADS[::3], PAYLOADS[1::3], PAYLOADS[2::3], strict=True)):
-        name = "Bash" if n % 2 else "Write"
-        given = {"command": second} if n % 2 else {"file_path": second, "content": second}
-        call = {"type": "tool_use", "id": f"t{n}", "name": name, "input": given}
-        messages.append({"role": "assistant", "content": [{"type": "text", "text": first}, call]})
-        output = f"error: {third}\n" + "src/tide/gauge.py: reading\n" * 40
-        messages.append(
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": output}]}
-        )
-    options = {"model": PAYLOADS[1], "store": where, "project": f"/home/{PAYLOADS[4][:40]}", "clock": Clock()}
-    wide = Context(session=f"wide {PAYLOADS[2]}", window=1_000_000, **options)
-    wide.prepare({**body(messages), "model": PAYLOADS[1]})
-    tight = Context(session=f"tight {PAYLOADS[3]}", window=16_000, **options)
-    for upto in range(1, len(messages) + 1, 40):
-        tight.prepare({**body(messages[:upto]), "model": PAYLOADS[1]})
-    return where
-
-
-def scrolled(page):
-    """All text that a list shows on the way from its top to its end."""
-    texts, last = [], -1
-    page.evaluate("document.getElementById('main').scrollTop = 0")
-    while True:
-        until(page, "!document.querySelector('.item.ghost')")
-        texts.append(page.locator("main").text_content())
-        at = page.evaluate(
-            "(() => { const m = document.getElementById('main'); m.scrollTop += 600; return m.scrollTop })()"
-        )
-        if at == last:
-            return "\n".join(texts)
-        last = at
-        page.wait_for_timeout(60)
-
-
-def test_three_hundred_payloads_are_text_and_execute_nothing(chromium, hostile):
-    assert len(set(PAYLOADS)) == 300
-    with running(library(hostile, window=12_000)) as address, looking(chromium, address) as watched:
-        page = watched.page
-        shown = page.locator("main").text_content()
-        opened(page, "wide")
-        shown += scrolled(page)
-
-        missing = [payload for payload in PAYLOADS if f"{payload.split()[0]} " not in shown]
-        assert not missing
-        assert "<img src=x onerror=window.pwned=1>" in shown
-        assert not watched.misdeeds()
-
-
-def test_payloads_in_edits_ledger_recall_and_cache_are_text_too(chromium, hostile):
-    with running(library(hostile, window=12_000)) as address, looking(chromium, address) as watched:
-        page = watched.page
-        opened(page, "tight")
-        page.locator(".item.stub .fold").first.click()
-        page.wait_for_selector(".originals .item")
-        page.keyboard.press("2")
-        for nth in range(3):
-            page.locator(".edit .fold").nth(nth).click()
-            page.wait_for_selector(".diff .gone")
-            assert "x" in page.locator(".diff").text_content()
-        page.keyboard.press("3")
-        page.wait_for_selector(".strip")
-        page.keyboard.press("4")
-        page.wait_for_selector(".facts")
-        facts = page.locator(".ledger").text_content()
-        page.keyboard.press("5")
-        page.fill(".recall input[type=search]", "onerror script")
-        page.wait_for_selector(".hit mark")
-        page.locator(".hit .fold").first.click()
-        page.wait_for_selector(".hit .text")
-
-        assert len(set(re.findall(r"x\d+ ", facts))) > 20
-        assert page.locator("main script, main img, main iframe, main object, main embed, main style").count() == 0
-        assert not watched.misdeeds()

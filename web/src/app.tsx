@@ -41,7 +41,10 @@ export function App() {
     "?": () => setHelp(!help),
     Escape: leave,
     d: dark,
-    "/": () => document.querySelector<HTMLInputElement>("input[type=search]")?.focus(),
+    "/": () => {
+      if (place.key) go({ tab: "recall" });
+      requestAnimationFrame(() => document.querySelector<HTMLInputElement>("input[type=search]")?.focus());
+    },
   });
 
   return (

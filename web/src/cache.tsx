@@ -7,7 +7,7 @@ import { dollars, seen, short, whole } from "./format";
 import { useAsk, useKeys } from "./hooks";
 import { type Source, Trouble } from "./item";
 import { VirtualList } from "./list";
-import { t } from "./words";
+import { t, type Word } from "./words";
 
 interface Props {
   source: Source;
@@ -118,13 +118,23 @@ function OneCall({ source, at, version, theme }: { source: Source; at: number; v
             </span>
           </>
         ) : (
-          <span class="faint">{t("noBill")}</span>
+          <span class="faint">{t("expected")}</span>
         )}
         {value.pause !== null && (
           <span class="faint">{t("pause", Math.round(value.pause), Math.round(value.ttl))}</span>
         )}
       </div>
       <Strip map={value} theme={theme} />
+      <div class="legend marks">
+        {MAP.map(([name, word]) => (
+          <span key={name} class="key">
+            <span class={`swatch map-${name}`} /> {t(word)}
+          </span>
+        ))}
+        <span class="key">
+          <span class="sign">▼</span> {t("mark")}
+        </span>
+      </div>
       <p class="faint">
         {t("warm")}: {t("tokens", short(value.warm.tokens))} · {value.warm.reason}
       </p>
@@ -136,6 +146,14 @@ function OneCall({ source, at, version, theme }: { source: Source; at: number; v
     </div>
   );
 }
+
+/** What the colours of the strip mean. */
+const MAP: [string, Word][] = [
+  ["warm", "warmPart"],
+  ["warm-ours", "warmStub"],
+  ["cold", "coldPart"],
+  ["edit", "newStub"],
+];
 
 /** The request from left to right, each message as wide as its tokens: warm, or not, and the marks. */
 function Strip({ map, theme }: { map: CacheMap; theme: string }) {

@@ -57,7 +57,9 @@ function Result({ found }: { found: Comparison }) {
   const most = Math.max(found.window, ...found.arms.map((arm) => arm.peak));
   return (
     <>
-      {found.unpriced.length > 0 && <p class="faint">{t("guessed", seen(found.unpriced.join(", ")))}</p>}
+      {found.unpriced.length > 0 && (
+        <p class="faint">{t("guessed", seen(found.unpriced.map((name) => name || "?").join(", ")))}</p>
+      )}
       <div class="arms">
         {found.arms.map((arm) => (
           <div key={arm.policy} class={arm.cost === best ? "card arm best" : "card arm"}>
@@ -77,7 +79,7 @@ function Result({ found }: { found: Comparison }) {
               <Figure name={t("peak")} value={whole(arm.peak)} />
               <Figure name={t("over")} value={String(arm.over)} />
               <Figure name={t("hitRate")} value={percent(arm.hit_rate)} />
-              <Figure name={t("breaksSeen")} value={String(arm.breaks)} />
+              <Figure name={t("breaksCount")} value={String(arm.breaks)} />
               {arm.kept !== null && <Figure name={t("kept")} value={percent(arm.kept)} />}
               {arm.reachable !== null && <Figure name={t("reachable")} value={percent(arm.reachable)} />}
             </dl>

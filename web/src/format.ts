@@ -21,7 +21,8 @@ export function dollars(n: number | null): string {
   const size = Math.abs(n);
   const sign = n < 0 ? "−" : "";
   if (size === 0) return "$0";
-  return `${sign}$${size >= 1 ? size.toFixed(2) : size >= 0.01 ? size.toFixed(3) : size.toFixed(5)}`;
+  const digits = size >= 1 ? 2 : size >= 0.1 ? 3 : size >= 0.001 ? 4 : 5;
+  return `${sign}$${size.toFixed(digits)}`;
 }
 
 export function percent(share: number): string {

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { ask, type Item, type Query, type TextPage } from "./api";
-import { seen, short, whole } from "./format";
+import { ending, seen, short, whole } from "./format";
 import { worded } from "./hooks";
 import { single, t } from "./words";
 
@@ -37,7 +37,11 @@ export function Head({ item, part }: { item: Item; part: string }) {
       <span class={`swatch part-${part.replaceAll(" ", "-")}`} />
       <b>{single(part)}</b>
       {item.name && <span class="mono tool">{seen(item.name)}</span>}
-      {item.path && <span class="mono path">{seen(item.path)}</span>}
+      {item.path && (
+        <span class="mono path" title={seen(item.path)}>
+          {seen(ending(item.path))}
+        </span>
+      )}
       {item.tier === 2 && <span class="chip">{seen(item.source)}</span>}
       {item.pinned && <span class="chip">{t("pinned")}</span>}
       <span class="grow" />

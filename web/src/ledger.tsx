@@ -46,7 +46,9 @@ export function LedgerView({ source, at, version }: { source: Source; at: number
         {(one) => (
           <Seen source={source} handle={one.handle} text={one.text} mono>
             {(one.failed || one.status !== null) && (
-              <span class={one.failed ? "chip bad" : "chip good"}>{one.status ?? (one.failed ? "✗" : "✓")}</span>
+              <span class={one.failed ? "chip bad" : "chip good"}>
+                {one.status ? t("exit", one.status) : one.failed ? "✗" : "✓"}
+              </span>
             )}
           </Seen>
         )}

@@ -44,7 +44,7 @@ export function SessionPage({ place, go, theme }: Props) {
   const follow = place.at === 0;
   const toggle = () => go({ at: follow ? total : 0 }, true);
   const tabs = Object.fromEntries(TABS.map((tab, n) => [String(n + 1), () => go({ tab })]));
-  useKeys({ ...tabs, ArrowLeft: () => step(-1), ArrowRight: () => step(1), f: toggle, "/": () => search(go) });
+  useKeys({ ...tabs, ArrowLeft: () => step(-1), ArrowRight: () => step(1), f: toggle });
 
   if (about.error) return <Trouble error={about.error} />;
   if (!about.value || !columns.value) return <p class="faint pad">{t("loading")}</p>;
@@ -102,11 +102,6 @@ export function SessionPage({ place, go, theme }: Props) {
       {place.tab === "compare" && <CompareView source={source} about={about.value} policies={desk.value?.arms ?? []} />}
     </div>
   );
-}
-
-function search(go: Go): void {
-  go({ tab: "recall" });
-  requestAnimationFrame(() => document.querySelector<HTMLInputElement>("input[type=search]")?.focus());
 }
 
 /** Whether the server is heard; `grown` is called when the session has more than it had. */

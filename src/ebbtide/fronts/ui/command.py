@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
+import os
 import webbrowser
 from collections.abc import Sequence
 
@@ -24,8 +26,12 @@ except ModuleNotFoundError as missing:
 
 _ABOUT = """\
 Shows what is in the context, and where the rest went: sessions of the store, and any recorded
-session file, played under a policy. The page is served on this machine only, to whoever has the
-address that is printed; it changes nothing unless --allow-undo is given. Ctrl-C ends it.
+session file, played under a policy. For each call: the request as the model saw it, with what was
+taken out behind stubs that open; every edit with its author, reason, tokens and money; the cache;
+the ledger; recall; two policies side by side. A session that grows is followed.
+
+The page is served on this machine only, to whoever has the address that is printed; it changes
+nothing unless --allow-undo is given. On the page ? lists the keys. Here Ctrl-C ends it.
 """
 _EXAMPLES = """\
 examples:
@@ -39,6 +45,8 @@ examples:
 def main(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
     settings = load_settings(arguments={key: getattr(args, key) for key in ("store", "policy", "window")})
+    if os.path.isfile(settings.store):
+        raise BadConfig(f"--store: {settings.store} is a file, not a folder with sessions; to look at it: ebb ui FILE")
     files = [*args.files, *([str(example.path())] if args.example else [])]
     library = Library(
         open_store(settings.store),
@@ -49,11 +57,25 @@ def main(arguments: Sequence[str]) -> int:
 
     def ready(address: str) -> None:
         print(f"{address}\nThe inspector. Ctrl-C ends it.", flush=True)
+        if not library.list():
+            print(f"No sessions in {settings.store} yet. To see one: ebb ui --example", flush=True)
         if args.open:
             webbrowser.open(address)
 
-    asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=args.port, ready=ready))
+    try:
+        asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=args.port, ready=ready))
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        why = "is taken" if error.errno == errno.EADDRINUSE else "is not for you to use"
+        raise BadConfig(f"--port: {args.port} {why} on this machine; without --port any free one is taken") from None
     return 0
+
+
+def _port(given: str) -> int:
+    if not (given.isascii() and given.isdecimal() and int(given) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{given} is no port: they go from 0 to 65535")
+    return int(given)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
     )
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any that is free")
+    parser.add_argument("--port", type=_port, default=0, metavar="N", help="default: any that is free")
     parser.add_argument("--allow-undo", action="store_true", help="let the page undo and redo edits")
     parser.add_argument("--open", action="store_true", help="open it in your browser")
     return parser

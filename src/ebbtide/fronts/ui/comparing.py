@@ -19,21 +19,23 @@ _TTL = 300.0
 """Seconds that a provider keeps a prefix for where nobody asks for longer."""
 
 
-def compared(recording: Recording, episode: str, names: Sequence[str], window: int) -> Json:
-    """Every arm's score on one conversation of a recording."""
+def compared(recording: Recording, episode: str, names: Sequence[str], *, window: int, models: Sequence[str]) -> Json:
+    """Every arm's score on one conversation of a recording, at the prices of the models that were called in it."""
     unknown = [name for name in names if name not in NAMES]
     if unknown or not 1 <= len(names) <= MOST:
         raise BadRequest(f"name 1 to {MOST} of {', '.join(NAMES)}")
+    # A log of ours names the model with the request, and other programs with the answer: there it stays by call.
+    answers = any(call.model for call in recording.requests() if call.episode == episode)
+    played = tapes(recording, "", model="" if answers or not models else models[-1])
     # Tapes are named by file and episode; without a file's name the episode is all that is left.
-    tape = next((one for one in tapes(recording, "") if one.name.removeprefix("#") == episode), None)
+    tape = next((one for one in played if one.name.removeprefix("#") == episode), None)
     if tape is None:
         raise BadRequest("no model was called in this session")
     used = uses(tape)
-    models = dict.fromkeys(take.model for take in tape.takes)
     return {
         "window": window,
         "calls": len(tape.takes),
-        "unpriced": [model for model in models if rates(model) is None],
+        "unpriced": [model for model in dict.fromkeys(models) if rates(model) is None],
         "arms": [_arm(tape, name, window, used) for name in names],
     }
 

@@ -88,8 +88,8 @@ class Desk:
         def work() -> Json:
             opened = self.library.open(key, self._setting(query))
             names = query.get("policies", "").split(",")
-            window = self.library.window(opened)
-            return compared(self.library.recording(opened), opened.episode, names, window)
+            window, models = self.library.window(opened), [turn.model for turn in opened.history.turns]
+            return compared(self.library.recording(opened), opened.episode, names, window=window, models=models)
 
         async with self._comparing:
             return told(await asyncio.to_thread(work))

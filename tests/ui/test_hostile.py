@@ -1,0 +1,168 @@
+"""Transcripts hold whatever a tool printed. In a real browser none of it is ever more than text."""
+
+import re
+
+import pytest
+
+from drive.sessions import Clock, body
+from ebbtide.drive import Context
+from ebbtide.store import open_store
+from ui.browsing import PAYLOADS, looking, needs_chromium, opened, until
+from ui.inspected import library, running
+
+pytestmark = needs_chromium
+TALL = 4000
+"""Pixels: a page so high shows much at once, and little is scrolled."""
+_MAIN = "document.getElementById('main')"
+_MARKUP = "main script, main img, main iframe, main object, main embed, main style, main link, main a, main form"
+
+
+ANSWERED = (101, 151, 299)
+"""Of the sessions that are named by a payload: those in which a model spoke, so that they can be played again."""
+
+
+def conversation():
+    """Each payload as what the user says, what the model says, a tool's name, its input, and its output."""
+    messages = [{"role": "user", "content": f"begin {PAYLOADS[0]}"}]
+    for n, payload in enumerate(PAYLOADS):
+        name, given = (payload, {"file_path": payload}) if n % 2 else ("Bash", {"command": payload})
+        call = {"type": "tool_use", "id": f"t{n}", "name": name, "input": given}
+        output = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"error: {payload}\n" + "src/a.py: x\n" * 9}
+        words = {"type": "text", "text": f"I want {payload}"}
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": f"I will {payload}"}, call]})
+        messages.append({"role": "user", "content": [output, words]})
+    return messages
+
+
+def sessions(root):
+    """One that holds everything, one that had to shrink, and one for each payload, named by it."""
+    # What is written need not outlive a power cut: three hundred waits for a disk are long.
+    messages, store = conversation(), open_store(root, durable=False)
+    options = {"store": store, "project": PAYLOADS[4], "clock": Clock()}
+    Context(session=f"wide {PAYLOADS[2]}", model=PAYLOADS[1], window=1_000_000, **options).prepare(body(messages))
+    tight = Context(session=f"tight {PAYLOADS[3]}", model=PAYLOADS[1], window=30_000, **options)
+    for nth, upto in enumerate(range(1, len(messages) + 1, 50)):
+        tight.prepare({**body(messages[:upto]), "model": PAYLOADS[nth * 20]})
+    for nth, payload in enumerate(PAYLOADS):
+        one = Context(session=payload, project=payload, model=payload, store=store, window=20_000, clock=Clock())
+        one.prepare({**body([{"role": "user", "content": f"named {payload}"}]), "model": payload})
+        if nth in ANSWERED:
+            said = {"type": "message", "model": payload, "content": [{"type": "text", "text": payload}]}
+            one.record({"role": "assistant", **said})
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    where = tmp_path_factory.mktemp("hostile")
+    sessions(where)
+    with running(library(where, window=30_000)) as address:
+        yield address
+
+
+def scrolled(page, selector):
+    """All texts that a list shows on the way from its top to its end."""
+    texts, last = set(), -1
+    page.evaluate("document.getElementById('main').scrollTop = 0")
+    while True:
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        until(page, "!document.querySelector('.item.ghost')")
+        texts |= set(page.locator(selector).all_text_contents())
+        at = page.evaluate(f"{_MAIN}.scrollTop += {TALL // 2}, {_MAIN}.scrollTop")
+        if at == last:
+            return texts
+        last = at
+
+
+def numbers(texts):
+    """Which payloads these are: each begins with a number of its own."""
+    return {int(n) for text in texts for n in re.findall(r"x(\d+) ", text)}
+
+
+ALL = set(range(300))
+
+
+def test_three_hundred_payloads_in_a_transcript_are_text_and_execute_nothing(chromium, hostile):
+    assert len(set(PAYLOADS)) == 300
+    with looking(chromium, hostile, height=TALL) as watched:
+        page = watched.page
+        page.fill("input[type=search]", "wide")
+        until(page, "document.querySelectorAll('.session').length === 1")
+        opened(page, "wide")
+        shown = scrolled(page, ".item")
+
+        for part in ("user", "assistant", "tool call", "tool result"):
+            assert numbers(text for text in shown if text.startswith(part)) == ALL, part
+        assert any("<img src=x onerror=window.pwned=1>" in text for text in shown)
+        assert page.locator(_MARKUP).count() == 0
+        assert not watched.misdeeds()
+
+
+def test_names_of_sessions_projects_and_models_are_text_too(chromium, hostile):
+    with looking(chromium, hostile, height=TALL) as watched:
+        page = watched.page
+        for part in (".session .name", ".session .what", ".session .where"):
+            assert numbers(scrolled(page, part)) == ALL, part
+        for name in (f"x{nth}" for nth in ANSWERED):
+            page.fill("input[type=search]", f"named {name}")
+            until(page, "document.querySelectorAll('.session').length === 1")
+            opened(page, name)
+            chips = page.locator(".chips").all_text_contents()
+            assert chips[0].count(f"{name} ") == 2, "the model's name and the project's"
+            page.keyboard.press("6")
+            page.locator(".compare .main").click()
+            page.wait_for_selector(f".compare .faint >> text={name}")
+            page.evaluate("document.activeElement.blur()")
+            page.keyboard.press("Escape")
+            page.wait_for_selector(".session")
+
+        assert page.locator(_MARKUP).count() == 0
+        assert not watched.misdeeds()
+
+
+def test_payloads_in_edits_ledger_recall_and_cache_are_text_too(chromium, hostile):
+    with looking(chromium, hostile) as watched:
+        page = watched.page
+        page.fill("input[type=search]", "tight")
+        until(page, "document.querySelectorAll('.session').length === 1")
+        opened(page, "tight")
+        assert len(numbers(page.locator(".chips").all_text_contents())) > 10
+        page.locator(".item.stub .fold").first.click()
+        page.wait_for_selector(".originals .item")
+        page.keyboard.press("2")
+        for nth in range(3):
+            page.locator(".edit > .fold").nth(nth).click()
+            page.wait_for_selector(".diff .gone")
+            assert numbers(page.locator(".diff").all_text_contents())
+        page.keyboard.press("3")
+        page.wait_for_selector(".strip")
+        page.keyboard.press("4")
+        page.wait_for_selector(".facts")
+        facts = page.locator(".ledger").all_text_contents()
+        page.keyboard.press("5")
+        page.fill(".recall input[type=search]", "onerror script")
+        page.wait_for_selector(".hit mark")
+        page.locator(".hit .fold").first.click()
+        page.wait_for_selector(".hit .text")
+
+        assert len(numbers(facts)) > 40
+        assert page.locator(_MARKUP).count() == 0
+        assert not watched.misdeeds()
+
+
+def test_the_watch_sees_what_would_be_done(chromium, hostile):
+    """Were the page to put a payload in as markup, the policy would stop it, and this is how the tests would know."""
+    with looking(chromium, hostile) as watched:
+        put = "() => { const one = document.createElement('script'); one.textContent = 'pwned=1'; document.body.append(one); }"
+        refused = (
+            "() => { try { document.body.innerHTML = '<img src=x onerror=alert(1)>'; return 0 } catch { return 1 } }"
+        )
+        assert watched.page.evaluate(refused)
+        with pytest.raises(Exception, match="TrustedScript"):
+            watched.page.evaluate(put)
+        watched.page.evaluate("() => { new Image().src = 'http://evil.example/x' }")
+        until(watched.page, "window.stopped.length > 2")
+
+        told = " ".join(watched.misdeeds())
+        assert "policy img-src" in told
+        assert "policy require-trusted-types-for" in told
+        assert "a payload ran" not in told
