@@ -294,6 +294,20 @@ def test_an_index_entry_is_used_while_its_log_is_unchanged(tmp_path):
     assert "s.jsonl" not in files.opened
 
 
+def test_a_large_index_is_not_written_again_for_each_new_session(tmp_path):
+    """A proxy begins thousands of them. Whoever lists them sees all."""
+    store = DirectoryStore(tmp_path, files=Quick())
+    store.open("first", project="/p", now=1.0).commit([said("Hello")], at=1.0)
+    index = tmp_path / "projects/-p/sessions-index.json"
+    large = json.dumps({**json.loads(index.read_text()), "padding": "x" * 50_000_000})
+    index.write_text(large)
+    store.open("second", project="/p", now=1.0).commit([said("Hello")], at=1.0)
+
+    assert index.stat().st_size == len(large)
+    assert {info.session for info in store.sessions()} == {"first", "second"}
+    assert "second" in index.read_text()
+
+
 def test_a_log_changed_in_the_same_tick_as_the_index_is_read_again(tmp_path):
     store = DirectoryStore(tmp_path, files=Quick())
     log = store.open("s", project="/p", now=1.0)

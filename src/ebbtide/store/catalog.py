@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from contextlib import suppress
 
 from ebbtide.store.contract import SessionInfo
 from ebbtide.store.folder import Tree, read_chunks, read_whole, replace
 from ebbtide.store.index import NAME, RACY_MS, describe, dump, entry, info_of, load
 from ebbtide.store.lines import Position, Record, scan
+
+_SMALL = 1 << 15
+"""Bytes of an index that is written for each new session: some forty of them."""
+_A_SECOND = 100_000
+"""Bytes of a larger one for each second that it is left alone: writing it takes a fiftieth of the time then."""
+
+
+def enlist(tree: Tree, place: tuple[str, ...]) -> None:
+    """A session is new. With thousands of others its folder is not read for each: whoever lists them sees it anyway."""
+    with suppress(OSError), tree.folder(*place) as folder:
+        found = tree.files.stat(NAME, at=folder)
+        if found.st_size > _SMALL and time.time() - found.st_mtime < found.st_size / _A_SECOND:
+            return
+    refresh(tree, place)
 
 
 def refresh(tree: Tree, place: tuple[str, ...]) -> list[SessionInfo]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.catalog import refresh
+from ebbtide.store.catalog import enlist
 from ebbtide.store.contract import WAIT, BlobInfo, blob_bytes, blob_records, blob_sum, header
 from ebbtide.store.files import APPEND
 from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling, write_all, write_new
@@ -91,7 +91,7 @@ class DirectoryLog:
         if own:
             # The index is derived: a new session stays committed if it cannot be listed yet.
             with suppress(OSError):
-                refresh(self._tree, self._place)
+                enlist(self._tree, self._place)
         return end
 
     @contextmanager

@@ -41,6 +41,8 @@ _UPLOAD = 300.0
 """Seconds that a client may take to send a body that we read."""
 _FIELD = 64 << 10
 """Bytes of a header line."""
+_BACKLOG = 1024
+"""Connections that may wait to be taken: a crowd comes at once."""
 _OFF_THE_LOOP = 256 << 10
 """Bytes of JSON that are read in a thread, so that other streams do not wait: a millisecond's worth."""
 
@@ -259,7 +261,7 @@ async def serve(options: Options) -> int:
     logging.getLogger().addHandler(Handler(proxy.meters.log))
     runner = runner_for(proxy)
     await runner.setup()
-    site = web.TCPSite(runner, options.host, options.port)
+    site = web.TCPSite(runner, options.host, options.port, backlog=_BACKLOG)
     try:
         await site.start()
     except OSError as failed:
