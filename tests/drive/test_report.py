@@ -25,7 +25,8 @@ def sent(ctx, clock, ask):
     reports = []
     # The 31st message is said otherwise the second time: what was projected behind it is thrown away.
     other = [*TALK[:30], {"role": "user", "content": [{**result(14, 2)["content"][0]}]}]
-    requests = [TALK[:n] for n in range(1, 34, 2)] + [other] + [TALK[:n] for n in range(35, len(TALK) + 1, 2)]
+    requests = [TALK[:n] for n in range(1, 34, 2)]
+    requests += [[*other, *TALK[31:n]] for n in range(31, len(TALK) + 1, 2)]
     for n, messages in enumerate(requests):
         clock.tick(600 if n == 12 else 10)
         ready = ctx.prepare(body(list(messages)))
@@ -65,3 +66,25 @@ def test_a_pass_finds_every_part_of_the_situation_and_all_of_it_can_be_replaced(
     assert later.folding.way == "path"
     with pytest.raises(AttributeError):
         _ = later.nothing
+
+
+def test_what_is_warm_ends_where_an_edit_begins():
+    clock = Clock()
+    reports = sent(context(clock=clock), clock, lambda report: None)
+    acting = [n for n, report in enumerate(reports) if report.edits and reports[n - 1].warm]
+
+    assert acting
+    for n in acting:
+        assert reports[n].warm < reports[n - 1].warm / 2
+
+
+def test_a_call_id_that_comes_twice_with_other_words_is_kept_under_two_names():
+    """What is on the shelf is known to the next plan: two contents never share a name."""
+    ctx = context()
+    kept = []
+    for talk in ([*loop(1, 2), call(1), result(1, 400)], [TALK[0], call(1), result(1, 401)]):
+        ready = ctx.prepare(body(talk))
+        assert not [note for note in ready.report.notes if "could not be kept" in note]
+        kept += [blob.name for edit in ready.report.edits for blob in edit.blobs]
+
+    assert len(set(kept)) == 2

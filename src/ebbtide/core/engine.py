@@ -310,7 +310,8 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
 
 def _called_for(start: Situation) -> bool:
     """Over the soft level, or where the cache is cold anyway, over the first. What is warm is asked for only then."""
-    soft, warning = (start.budget.levels.reached(start.tokens, level) for level in ("soft", "warning"))
+    levels, tokens = start.budget.levels, start.tokens
+    soft, warning = levels.reached(tokens, "soft"), levels.reached(tokens, "warning")
     if soft == warning:
         return soft
     cold = start.idle is not None and start.warm == 0
