@@ -13,15 +13,13 @@ import textwrap
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from importlib import import_module
 from io import StringIO
 from itertools import pairwise
-from unittest.mock import patch
 
 import ebbtide
 from ebbtide import config
 from ebbtide.core.engine import Pass
-from ebbtide.fronts.cli.main import command_line
+from ebbtide.fronts.cli.grammar import briefs, every_command
 from ebbtide.passes import ARRIVAL, PASSES
 from ebbtide.passes.when import Guarded
 from ebbtide.policy import PRESETS, Policy
@@ -56,46 +54,21 @@ def words(text: str) -> str:
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
-class _Asked(Exception):
-    """Carries the parser that a command was about to use."""
-
-
 def parsers() -> Mapping[str, argparse.ArgumentParser]:
-    """Every command's own parser. A front is asked for its one the way a person asks: by calling it."""
-    whole = command_line()
-    (chosen,) = [action for action in whole._actions if isinstance(action, argparse._SubParsersAction)]
-    return {name: found if found.add_help else _of_front(name) for name, found in chosen.choices.items()}
-
-
-def briefs() -> Mapping[str, str]:
-    """One line about each command, as `ebb` alone prints it."""
-    whole = command_line()
-    (chosen,) = [action for action in whole._actions if isinstance(action, argparse._SubParsersAction)]
-    return {action.dest: action.help or "" for action in chosen._choices_actions}
-
-
-def _of_front(name: str) -> argparse.ArgumentParser:
-    def taken(parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-        raise _Asked(parser)
-
-    front = import_module(f"ebbtide.fronts.{name}.command")
-    with patch.object(argparse.ArgumentParser, "parse_args", taken):
-        try:
-            front.main([])
-        except _Asked as asked:
-            (parser,) = asked.args
-            return parser
-    raise LookupError(f"ebb {name} has no parser")
+    """Every command's own parser. One that cannot be asked for want of an extra would be missing from the page."""
+    found = every_command()
+    if missing := briefs().keys() - found.keys():
+        raise LookupError(f"no parser of {', '.join(sorted(missing))}: is an extra not installed?")
+    return found
 
 
 def commands() -> str:
-    told = briefs()
-    return "\n\n".join(_command(name, told.get(name, ""), parser) for name, parser in parsers().items())
+    return "\n\n".join(_command(name, parser) for name, parser in parsers().items())
 
 
-def _command(name: str, brief: str, parser: argparse.ArgumentParser) -> str:
+def _command(name: str, parser: argparse.ArgumentParser) -> str:
     usage = " ".join(parser.format_usage().removeprefix("usage: ").replace("[-h] ", "").split())
-    parts = [f"### ebb {name}", _prose(parser.description or brief), f"```text\n{_wrapped(usage)}\n```"]
+    parts = [f"### ebb {name}", _prose(parser.description or ""), f"```text\n{_wrapped(usage)}\n```"]
     parts += [_options(group) for group in parser._action_groups if _shown(group)]
     parts += _after(parser.epilog or "")
     return "\n\n".join(part for part in parts if part)

@@ -6,6 +6,7 @@ that the file became.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from pathlib import Path, PurePosixPath
@@ -62,9 +63,7 @@ def _relative(target: str, uri: str) -> str:
 def _examples() -> str:
     parts = ["# Examples", "Whole programs of at most 40 lines, in the folder `examples`. They need no key."]
     for path in sorted((ROOT / "examples").glob("*.py")):
-        title = path.stem.replace("_", " ").capitalize()
-        parts += [
-            f"## {title} {{ #{path.stem} }}",
-            f'```python title="{path.name}"\n{path.read_text(encoding="utf-8")}```',
-        ]
+        tree = ast.parse(source := path.read_text(encoding="utf-8"))
+        code = "".join(source.splitlines(keepends=True)[tree.body[0].end_lineno :]).lstrip()
+        parts += [f"## `{path.name}` {{ #{path.stem} }}", ast.get_docstring(tree) or "", f"```python\n{code}```"]
     return "\n\n".join(parts) + "\n"
