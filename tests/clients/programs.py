@@ -56,10 +56,13 @@ def _codex(file: Path, proxy: str, home: Path) -> Started:
 
 
 def _opencode(file: Path, proxy: str, home: Path) -> Started:
+    # As with the others: the answer that it reserves by itself, 32,000 tokens, is most of the small window. And the window
+    # is ours to keep: one that it knew it would watch itself.
+    limits = {"context": 1_000_000, "output": 4_000}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{proxy}/v1", "apiKey": "sk-made-up"},
-        "models": {"small": {"name": "small", "tool_call": True}},
+        "models": {"small": {"name": "small", "tool_call": True, "limit": limits}},
     }
     still = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
     told = {"provider": {"here": provider}, "autoupdate": False, "share": "disabled", "permission": {"bash": "allow"}}

@@ -74,5 +74,6 @@ def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
     broken = [n for n in range(1, len(lane)) if texts[n][: len(texts[n - 1])] != texts[n - 1]]
     record_property("figures", f"{len(broken)} of {len(lane)} broke the prefix; {summary}")  # shown by --junitxml
     assert [n for n in broken if walk.made[n] == walk.made[n - 1]] == [], "between edits each request extends the last"
-    # Not vacuous where each turn has an edit: one on arrival breaks nothing, and a batch makes room for more than a turn.
-    assert len(broken) < len(lane) * 3 // 4
+    # Not vacuous where each turn has an edit: one on arrival breaks nothing, and a batch makes room for some turns. Seen
+    # were 8 (llm), 17 (claude, of whose window half is prompt and tools), 9 (codex), 13 (opencode) of 48.
+    assert len(broken) < len(lane) // 2
