@@ -2,6 +2,7 @@
 
 import pytest
 
+from drive.sessions import EARLY
 from ui.browsing import browser
 from ui.inspected import Talker, library, running
 
@@ -17,7 +18,7 @@ def address(tmp_path_factory):
     """Of an inspector that only looks: a billed session with edits, a fold and broken caches, and another one."""
     where = tmp_path_factory.mktemp("store")
     Talker(where, session="other", project="/home/me/elsewhere").steps(1)
-    talker = Talker(where).steps(12)
+    talker = Talker(where, policy=EARLY).steps(12)
     talker.context.compact()
     talker.steps(4, first=12)
     with running(library(where)) as found:

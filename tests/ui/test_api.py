@@ -71,6 +71,24 @@ async def test_a_cache_break_is_told_with_its_cause(root):
     assert one["usage"]["cache_read"] == 0
 
 
+async def test_what_was_warm_is_no_more_than_the_messages_that_were(root):
+    """After an edit, too, when an older and longer request left only its beginning in the cache."""
+    async with page(library(root)) as ask:
+        key = await key_of(ask)
+        calls = await ask.get(f"session/{key}/calls")
+        maps = [await ask.get(f"session/{key}/cache", at=at) for at in range(1, 26)]
+
+    parts = [one["overhead"] + sum(m["tokens"] for m in one["messages"][: one["warm"]["messages"]]) for one in maps]
+    edited = [nth for nth in range(1, 25) if 0 < maps[nth]["warm"]["messages"] < len(maps[nth - 1]["messages"])]
+    assert edited
+    for nth, one in enumerate(maps):
+        assert calls["warm"][nth] <= calls["tokens"][nth]
+        assert nth == 0 or nth in edited or calls["warm"][nth] in (0, calls["tokens"][nth - 1])
+        if one["warm"]["messages"]:
+            assert one["warm"]["tokens"] <= parts[nth]
+    assert all(calls["warm"][nth] == min(maps[nth]["warm"]["tokens"], calls["tokens"][nth]) for nth in edited)
+
+
 async def test_a_request_is_shown_as_the_model_saw_it(root):
     """Every call, page by page, is what the history says went out."""
     log = open_store(root).peek("nightly", project="/home/me/tides")

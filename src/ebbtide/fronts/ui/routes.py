@@ -22,7 +22,7 @@ from ebbtide.fronts.ui.comparing import compared
 from ebbtide.fronts.ui.library import Library, Opened, Setting, Unknown, matching
 from ebbtide.fronts.ui.money import Accounts, accounts_of
 from ebbtide.fronts.ui.told import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
-from ebbtide.fronts.ui.trace import Trace, batch_marks, traced
+from ebbtide.fronts.ui.trace import Trace, batch_marks, traced, warm_tokens
 from ebbtide.policy import PRESETS
 from ebbtide.replay import NAMES
 from ebbtide.store.search_excerpt import excerpt
@@ -279,7 +279,12 @@ def _request(_: Library, opened: Opened, query: Mapping[str, str]) -> Json:
 def _warm(opened: Opened, at: int) -> Json:
     now, sent = opened.history.turn(at).sent, [turn.sent for turn in opened.history.turns[: at - 1]]
     found = warmth(sent, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix)
-    return {"messages": found.messages, "tokens": found.tokens, "reason": found.reason}
+    tokens = warm_tokens(found, opened.view(at), _overhead(opened, at))
+    return {"messages": found.messages, "tokens": tokens, "reason": found.reason}
+
+
+def _overhead(opened: Opened, at: int) -> int:
+    return sum(opened.history.turn(at).overhead) or _trace(opened).parts["unrecorded"][at - 1]
 
 
 def _under(_: Library, opened: Opened, query: Mapping[str, str]) -> Json:
@@ -319,7 +324,7 @@ def _cache(_: Library, opened: Opened, query: Mapping[str, str]) -> Json:
     ]
     return {
         "at": at,
-        "overhead": sum(turn.overhead) or trace.parts["unrecorded"][at - 1],
+        "overhead": _overhead(opened, at),
         "messages": groups,
         "warm": _warm(opened, at),
         "marks": list(turn.sent.marks),

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
-from ebbtide.core.cache import Break, health, warmth
+from ebbtide.core.cache import Break, Warmth, health, warmth
 from ebbtide.core.journal import FOLDS
 from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
 from ebbtide.drive.history import History, Turn
-from ebbtide.wire.shape import is_original
+from ebbtide.wire.shape import grouped, is_original
 
 PARTS = (
     "system", "tools", "unrecorded", "user", "assistant", "tool calls", "tool results", "thinking", "images",
@@ -86,12 +87,21 @@ def traced(history: History) -> Trace:
         known = sent[max(0, turn.number - 129) : turn.number - 1]
         now = turn.sent
         warm = warmth(known, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix)
-        trace.warm.append(min(warm.tokens, trace.tokens[-1]))
+        # Where the last request is whole in this one, its tokens are known: nothing has to be added up.
+        grew = bool(known) and warm.messages >= len(known[-1].prefix)
+        tokens = trace.tokens[-2] if grew else warm_tokens(warm, view, sum(turn.overhead) or extra)
+        trace.warm.append(min(tokens, trace.tokens[-1]))
         _bill(trace, turn)
     found = health(sent)
     trace.breaks = [_break_told(one, history.turns) for one in found.breaks]
     trace.diagnosis, trace.hit_rate = found.diagnosis, found.hit_rate if found.calls else None
     return trace
+
+
+def warm_tokens(warm: Warmth, view: View, overhead: int) -> int:
+    """Of the messages that are warm. The request that left them there may go on otherwise, and count for more."""
+    alike = islice(grouped(view.entries), warm.messages)
+    return min(warm.tokens, overhead + sum(_sum(group) for _, group in alike)) if warm.messages else 0
 
 
 class _Weigher:

@@ -1,0 +1,172 @@
+"""Photographs the inspector for the docs: `python -m scripts.shoot_inspector`, with Chromium and Playwright installed.
+
+It looks at the session that comes with Ebbtide, so that whoever runs it gets the same pictures. With a folder as its
+argument it takes every view there, at both widths, in both themes, for a person to look at; views may be named, too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from ebbtide import example
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+WINDOW = "40k"
+"""Small enough that the example's 76 calls fold."""
+SIZES = {1280: 860, 390: 844}
+WAIT = 30_000
+UNPRICED, PRICED = b"claude-example", b"claude-sonnet-4-5"
+"""The example's model is nobody's. A name that has a price lets the pictures show money, which stays an estimate."""
+
+Shot = tuple[str, int, str]
+DOCS: tuple[Shot, ...] = (
+    ("request", 1280, "dark"),
+    ("edits", 1280, "light"),
+    ("cache", 1280, "dark"),
+    ("recall", 1280, "light"),
+    ("compare", 1280, "dark"),
+    ("stub", 390, "dark"),
+)
+VIEWS = ("list", "request", "stub", "edits", "fold", "cache", "ledger", "recall", "compare", "help", "chinese")
+
+
+@contextmanager
+def inspector() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tidegauge.jsonl"
+        file.write_bytes(gzip.decompress(example.path().read_bytes()).replace(UNPRICED, PRICED))
+        command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "ui", str(file), "--window", WINDOW]
+        with subprocess.Popen([*command, "--store", f"{folder}/store"], stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout is not None
+            try:
+                yield run.stdout.readline().strip()
+            finally:
+                run.terminate()
+
+
+def shown(page: Any, view: str) -> None:
+    """From the list to a view, the way a person goes."""
+    page.wait_for_selector(".session")
+    if view == "list":
+        return
+    if view == "chinese":
+        page.get_by_text("中文").click()
+    page.locator(".session").first.click()
+    page.wait_for_selector(".item:not(.ghost)")
+    if view in STEPS:
+        STEPS[view](page)
+    page.mouse.move(0, 0)
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_timeout(400)
+
+
+def _stub(page: Any) -> None:
+    page.locator(".item.stub .fold").first.click()
+    page.locator(".originals .fold").nth(1).click()
+    page.wait_for_selector(".originals .text")
+    _to_views(page)
+
+
+def _edits(page: Any) -> None:
+    page.keyboard.press("2")
+    page.locator(".edit > .fold", has_text="Grep").first.click()
+    page.wait_for_selector(".diff .gone")
+    _to_views(page)
+
+
+def _fold(page: Any) -> None:
+    """The list is as long as the session: go down until the newest fold is in it."""
+    page.keyboard.press("2")
+    page.wait_for_selector(".edit")
+    fold = page.locator(".edit > .fold", has_text="summarize")
+    while not fold.count():
+        page.evaluate("document.getElementById('main').scrollTop += 500")
+        page.wait_for_timeout(100)
+    fold.first.click()
+    page.wait_for_selector(".sides")
+    page.locator(".sides").first.evaluate("one => one.scrollIntoView({block: 'center'})")
+
+
+def _cache(page: Any) -> None:
+    page.locator(".stepper button").first.click()
+    page.keyboard.press("3")
+    page.wait_for_selector(".bill")
+    _to_views(page)
+
+
+def _ledger(page: Any) -> None:
+    page.keyboard.press("4")
+    page.wait_for_selector(".facts")
+    _to_views(page)
+
+
+def _recall(page: Any) -> None:
+    page.keyboard.press("5")
+    page.fill(".recall input[type=search]", "datum gauge")
+    page.wait_for_selector(".hit mark")
+    _to_views(page)
+
+
+def _compare(page: Any) -> None:
+    page.keyboard.press("6")
+    page.locator(".compare .main").click()
+    page.wait_for_selector(".arm")
+    _to_views(page)
+
+
+def _help(page: Any) -> None:
+    page.keyboard.press("?")
+
+
+def _to_views(page: Any) -> None:
+    page.evaluate("document.getElementById('bar').scrollIntoView()")
+
+
+STEPS = {
+    "stub": _stub, "edits": _edits, "fold": _fold, "cache": _cache, "ledger": _ledger, "recall": _recall,
+    "compare": _compare, "help": _help,
+}  # fmt: skip
+
+
+def shoot(browser: Any, address: str, shot: Shot, target: Path) -> None:
+    view, width, theme = shot
+    size = {"width": width, "height": SIZES[width]}
+    context = browser.new_context(viewport=size, color_scheme=theme, device_scale_factor=1 if width > 400 else 1.5)
+    context.set_default_timeout(WAIT)
+    page = context.new_page()
+    page.goto(address)
+    shown(page, view)
+    Image.open(io.BytesIO(page.screenshot())).convert("RGB").save(target, optimize=True)
+    context.close()
+    print(f"{target.name}: {target.stat().st_size / 1024:.0f} KB")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    wanted = {one for name in sys.argv[2:] for one in name.split(",")} or set(VIEWS)
+    everything = [(view, width, theme) for view in VIEWS for width in SIZES for theme in ("dark", "light")]
+    with inspector() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for shot in everything if folder else DOCS:
+            view, width, theme = shot
+            if folder and view in wanted:
+                shoot(browser, address, shot, folder / f"{view}-{width}-{theme}.png")
+            elif not folder:
+                shoot(browser, address, shot, IMAGES / f"inspect-{view}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
