@@ -6,7 +6,7 @@ the network and runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from io import StringIO
 from itertools import groupby
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.segment import Segment
 
 from ebbtide.fronts.demo.drawing import Brush, Film, drawn
-from ebbtide.fronts.demo.story import told
+from ebbtide.fronts.demo.story import Moment, told
 from ebbtide.policy import PRESETS
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "demo.svg"
@@ -32,9 +32,9 @@ SHADES = {"░": 0.30, "▒": 0.55}
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
-def frame() -> list[list[Segment]]:
+def frame(moments: Iterable[Moment]) -> list[list[Segment]]:
     film = Film()
-    for moment in told(PRESETS["default"]):
+    for moment in moments:
         film = film.and_then(moment)
     console = Console(file=StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor")
     return console.render_lines(drawn(film, Brush(width=COLUMNS, height=LINES)), pad=False)
@@ -104,7 +104,7 @@ def _look(segment: Segment) -> tuple[str, bool, bool]:
 
 
 def main() -> None:
-    TARGET.write_text(picture(frame()), encoding="utf-8")
+    TARGET.write_text(picture(frame(told(PRESETS["default"]))), encoding="utf-8")
     print(f"{TARGET.name}: {TARGET.stat().st_size:,} bytes")
 
 

@@ -71,7 +71,7 @@ def test_bash_completes_commands_options_choices_files_policies_and_sessions(scr
 
     ran = subprocess.run(
         ["bash", "-c", ASK, "ask", script("bash"), *asked],
-        capture_output=True, text=True, cwd=work, env=with_ebb(tmp_path), timeout=120,
+        capture_output=True, text=True, cwd=work, env=with_ebb(tmp_path), timeout=300,
     )  # fmt: skip
     told = dict(line.split("|") for line in ran.stdout.splitlines())
 
@@ -85,7 +85,7 @@ def test_fish_completes_commands_options_and_choices(script, tmp_path):
     lines = "; ".join(f"complete -C '{line}'" for line in asked)
 
     ran = subprocess.run(
-        ["fish", "--no-config", "-c", f"source {script('fish')}; {lines}"], capture_output=True, text=True, timeout=60
+        ["fish", "--no-config", "-c", f"source {script('fish')}; {lines}"], capture_output=True, text=True, timeout=120
     )
 
     assert [line.split("\t")[0] for line in ran.stdout.splitlines()] == list(asked.values())
@@ -93,7 +93,7 @@ def test_fish_completes_commands_options_and_choices(script, tmp_path):
 
 @needs("zsh")
 def test_zsh_reads_its_script(script):
-    ran = subprocess.run(["zsh", "-n", script("zsh")], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(["zsh", "-n", script("zsh")], capture_output=True, text=True, timeout=120)
 
     assert (ran.returncode, ran.stderr) == (0, "")
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ebbtide.fronts.cli.grammar import GROUPS, briefs, every_command
 from ebbtide.fronts.cli.main import command_line, main
 from fronts.cli.terminal import PROGRAM, on_a_terminal, request, run_program, stored, written
 
@@ -24,6 +25,58 @@ def test_alone_it_prints_an_overview_that_names_every_command(ebb):
     assert all(re.search(rf"^  {name} ", ran.text, re.MULTILINE) for name in COMMANDS)
 
 
+def test_the_overview_groups_every_command_there_is_and_begins_with_three_lines_to_paste(ebb):
+    ran = ebb()
+    tries = re.findall(r"^  (ebb .+?)  ", ran.text.partition("Try it")[2].partition("\n\n")[0], re.MULTILINE)
+
+    assert len(tries) == 3
+    assert all(command_line().parse_args(shlex.split(line)[1:]) for line in tries)
+    assert {name for group in GROUPS.values() for name in group} == set(briefs())
+    assert all(re.search(rf"^  {name} ", ran.text, re.MULTILINE) for name in briefs())
+
+
+def test_the_overview_has_colour_on_a_terminal_and_none_in_a_pipe(ebb):
+    assert b"\x1b[" not in ebb().out
+    assert b"\x1b[" in ebb.on_a_terminal().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_tells_exit_codes_and_the_variables_of_the_options_it_has(name):
+    parser = every_command()[name]
+    told = parser.epilog.partition("exit codes:")[2]
+
+    assert re.search(r"^  0  done", told, re.MULTILINE)
+    assert re.search(r"^  2  bad input", told, re.MULTILINE)
+    assert ("EBB_HOME" in told) == ("--store" in parser.flags())
+    assert ("EBB_POLICY" in told) == ("--policy" in parser.flags())
+    assert ("CLAUDE_CONFIG_DIR" in told) == ("--claude" in parser.flags())
+    assert "NO_COLOR" in told
+
+
+def test_options_stand_in_groups(ebb):
+    told = ebb("context", "--help").text
+
+    assert all(f"\n{title}:\n" in told for title in ("input", "engine", "store", "output"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["contxt"], "did you mean context?"),
+        (["context", "--polcy", "x"], "did you mean --policy?"),
+        (["fit", "--wire", "antropic"], "did you mean anthropic?"),
+        (["undo", "a", "b", "c"], "'c' is one word too many"),
+        (["context", "--example", "--claude"], "which of the two?"),
+    ],
+)
+def test_what_is_nearly_right_is_answered_with_what_is(ebb, words, said):
+    ran = ebb(*words)
+
+    assert ran.code == 2
+    assert said in ran.err
+    assert "usage:" not in ran.err
+
+
 def test_the_version_is_the_packages():
     ran = run_program("--version")
 
@@ -34,7 +87,9 @@ def test_the_version_is_the_packages():
 def test_help_teaches_with_examples_that_parse(ebb, name):
     """An example in a help text names only options that exist."""
     ran = ebb(name, "--help")
-    examples = re.findall(r"^  (?:cat \S+ \| |source <\()?ebb ((?:(?!  )[^|>)\n])+)", ran.text.partition("examples:")[2], re.M)
+    examples = re.findall(
+        r"^  (?:cat \S+ \| |source <\()?ebb ((?:(?!  )[^|>)\n])+)", ran.text.partition("examples:")[2], re.M
+    )
 
     assert ran.code == 0
     assert len(examples) >= 2

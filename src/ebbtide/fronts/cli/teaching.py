@@ -63,8 +63,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         if self.stands_for is not None:
             there = self.stands_for()
-            told = vars(there.parse_args(args)) if there else {}
-            return argparse.Namespace(**{**told, **vars(namespace)}), []
+            return (there.parse_args(args) if there else argparse.Namespace()), []
         found, unknown = super().parse_known_args(args, namespace)
         wrong = [one for one in unknown if one.startswith("-")]
         if wrong:

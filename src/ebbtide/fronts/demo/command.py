@@ -15,7 +15,7 @@ from rich.live import Live
 from ebbtide.config import load_settings, tokens
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.demo.drawing import Brush, Film, basis, drawn, event_line, money
-from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, told
+from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, Moment, told
 from ebbtide.policy import PRESETS, Policy
 
 INTERRUPTED = 130
@@ -78,6 +78,11 @@ class Pace:
             time.sleep(seconds / self.speed)
 
 
+def pause(moment: Moment) -> float:
+    """Seconds to look at it."""
+    return _CALL + _EVENT * len(moment.events) + _LAST * (moment.call == moment.calls)
+
+
 def _film(policy: Policy, window: int, brush: Brush, console: Console, pace: Pace) -> int:
     film = Film()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
@@ -87,7 +92,7 @@ def _film(policy: Policy, window: int, brush: Brush, console: Console, pace: Pac
                 pace.wait(_BREATH)
             film = film.and_then(moment)
             live.update(drawn(film, brush), refresh=True)
-            pace.wait(_CALL + _EVENT * len(moment.events) + _LAST * (moment.call == moment.calls))
+            pace.wait(pause(moment))
     console.print()
     for row in _next(window):
         console.print(row)

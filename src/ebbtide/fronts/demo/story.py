@@ -110,7 +110,7 @@ class _Stage:
         self._context = Context(
             model=calls[0].model,
             window=window,
-            policy=_showing_folds(policy),
+            policy=showing_folds(policy),
             store=self._store,
             session=_SESSION,
             clock=lambda: self._now,
@@ -170,7 +170,7 @@ class _Stage:
         yield Event(kind="recall", call=number, told=f"“{QUERY}” → “{answer}” (message {page.message}, {where})")
 
 
-def _showing_folds(policy: Policy) -> Policy:
+def showing_folds(policy: Policy) -> Policy:
     """With the demonstration's least saving, where the policy has a fold that asks for one."""
     with suppress(BadConfig):
         return with_passes(policy, {"summarize": {"min_savings": MIN_SAVINGS}})
