@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ebbtide.core.types import OURS, Item
 from ebbtide.ledger import Ledger, extend, ledger_of
+from ebbtide.ledger.identifiers import names_in, names_of
 from ledger.ledger_items import call, harness, result, says, used, user
 
 PATCH = (
@@ -327,3 +328,9 @@ def test_a_name_points_to_the_newest_item_and_file_that_held_it() -> None:
 def test_nothing_that_a_model_writes_raises(text: str) -> None:
     for name in ("Read", "Bash", "apply_patch", "TodoWrite", "update_plan", ""):
         ledger_of([call(name, text), result("\x00<status>", "c1"), result(text, "nobody")])
+
+
+@given(st.text(st.sampled_from("aZ_9-./\\ \n<é中\u00a0١x1\u200b"), max_size=200))
+def test_the_names_of_a_text_are_the_names_in_it(text: str) -> None:
+    """Looked for in its words, each once, instead of from sign to sign."""
+    assert names_of(text) == set(names_in(text))

@@ -81,8 +81,9 @@ class Leaving:
         """The path that a stub may name, and what must be durable first; both empty where nothing is kept."""
         if self._shelf is None:
             return "", ()
-        name = self._shelf.name(key, text, suffix=suffix)
-        self._given[name.lower()] = digest(text)
+        mark = digest(text)
+        name = self._shelf.named(key, mark, suffix=suffix)
+        self._given[name.lower()] = mark
         return self._shelf.path(name), (Blob(name=name, text=text),)
 
     def result(

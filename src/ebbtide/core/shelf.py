@@ -21,7 +21,10 @@ class Shelf:
 
     def name(self, call_id: str, text: str, *, suffix: str = ".txt") -> str:
         """The call's id where it is clean and free, else with a hash: two contents never share a name."""
-        mark = digest(text)
+        return self.named(call_id, digest(text), suffix=suffix)
+
+    def named(self, call_id: str, mark: str, *, suffix: str = ".txt") -> str:
+        """The same for the text that has this digest."""
         clean = call_id if _CLEAN.fullmatch(call_id) else ""
         name = f"{clean}{suffix}"
         # File systems may not tell upper from lower case.

@@ -38,11 +38,14 @@ class View:
     @staticmethod
     def of(items: Iterable[Item], edits: Iterable[Edit] = ()) -> View:
         """Fold edits over items. Where ranges meet: the containing one wins, then the newer."""
-        items, edits = tuple(items), tuple(edits)
+        return View._of(tuple(items), tuple(edits), {})
+
+    @staticmethod
+    def _of(items: tuple[Item, ...], edits: tuple[Edit, ...], shown: Mapping[int, Sequence[Item]]) -> View:
         if not edits:
             return View(items=items, entries=items, tokens=_sum(items))
         placed, inserted, dormant = _place(items, edits)
-        entries, owner = _fold(items, placed, inserted)
+        entries, owner = _fold(items, placed, inserted, shown)
         return View(
             items=items,
             edits=edits,
@@ -91,7 +94,12 @@ class View:
 
     def apply(self, edits: Iterable[Edit]) -> View:
         """The view with more edits recorded."""
-        return View.of(self.items, (*self.edits, *edits))
+        # The same edit over the same items shows the same: what stood here already is not made again.
+        shown: dict[int, list[Item]] = {}
+        for entry in self.entries if self.owner else ():
+            if (owner := self.owner.get(entry.id)) is not None:
+                shown.setdefault(id(owner), []).append(entry)
+        return View._of(self.items, (*self.edits, *edits), shown)
 
     @property
     def edited(self) -> bool:
@@ -210,7 +218,7 @@ class View:
             return "touches a locked or pinned item"
         if self._parts(span, covered, edit.put):
             return "parts a call from its result"
-        if covered and any(item.tier < min(one.tier for one in covered) for item in edit.put):
+        if covered and edit.put and min(item.tier for item in edit.put) < min(item.tier for item in covered):
             return "raises trust"
         if self._crosses(edit, span):
             return "overlaps an edit in part"
@@ -330,12 +338,16 @@ def _place(items: Sequence[Item], edits: Sequence[Edit]) -> tuple[Placed, dict[i
 
 
 def _fold(
-    items: Sequence[Item], placed: Placed, inserted: Mapping[int, list[Edit]]
+    items: Sequence[Item], placed: Placed, inserted: Mapping[int, list[Edit]], shown: Mapping[int, Sequence[Item]]
 ) -> tuple[tuple[Item, ...], dict[str, Edit]]:
     entries: list[Item] = []
     owner: dict[str, Edit] = {}
 
     def put(edit: Edit, covered: Sequence[Item]) -> None:
+        if known := shown.get(id(edit)):
+            owner.update((entry.id, edit) for entry in known)
+            entries.extend(known)
+            return
         carried = {item.id for item in edit.put if item.id}
         kept = {one.id: one for one in covered if one.id in carried} if carried else {}
         for k, item in enumerate(edit.put):

@@ -17,6 +17,7 @@ from ebbtide.drive.compaction import Hooks
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.effects import Effect, Outcome
 from ebbtide.drive.folding import Manual, folding_of, judged, question_for, unasked
+from ebbtide.ledger import Ahead
 from ebbtide.store import Record
 from ebbtide.wire.reading import Request
 
@@ -70,6 +71,7 @@ class Asking:
     tell: Callable[..., None] = _nobody
     _told_by: tuple[str, tuple[Item, ...]] = ("", ())
     _told: tuple[str, ...] = ()
+    _ahead: Ahead = field(default_factory=Ahead)
 
     def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
         """What the passes may know. In the last round nobody is asked any more."""
@@ -84,7 +86,13 @@ class Asking:
             transcript=transcript if way == "path" else "",
             tool=RECALL_TOOLS[0] if way == "tool" else "",
             waiting=self.waiting,
+            ahead=self._ahead,
         )
+
+    def read_ahead(self, view: View, situation: Situation) -> None:
+        """Once a fold is in sight: what it will have to read is read a little on each turn until then."""
+        if situation.tokens <= situation.budget.levels.auto < 2 * situation.tokens:
+            self._ahead.read(view.items)
 
     def _instructions(self, request: Request) -> tuple[str, ...]:
         """What the operator's prompt and the project's files say about summaries, looked for once (R097)."""

@@ -103,6 +103,7 @@ class Session:
         decided = yield from self._decide(body, request, now=now, trigger=trigger, target=target)
         request, view, situation, made, may_edit = decided
         self._last = (body, decided)
+        self.asking.read_ahead(view, situation)
         assert self._projection is not None, "what is decided was projected"
         edits, failures = (yield from self._persist(made.edits)) if made and made.edits else ((), ())
         projection = self._projection

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from ebbtide.ledger.ahead import Ahead
 from ebbtide.ledger.build import extend, handle_of, ledger_of
 from ebbtide.ledger.facts import Command, FileFact, Ledger, Note, Running, Said, Seen, Stated, Todo, Trouble
 from ebbtide.ledger.render import render
 from ebbtide.ledger.survive import Fact, missing, must_survive
 
 __all__ = [
+    "Ahead",
     "Command",
     "Fact",
     "FileFact",

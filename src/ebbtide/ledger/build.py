@@ -30,8 +30,9 @@ from ebbtide.ledger.facts import (
     Todo,
     Trouble,
 )
-from ebbtide.ledger.identifiers import names_in
+from ebbtide.ledger.identifiers import cost, names_of
 from ebbtide.ledger.lines import one_line, without_move
+from ebbtide.ledger.notes import sentences_of
 from ebbtide.ledger.outcome import decisive_lines, is_failure, is_probe, program_of, status_of
 from ebbtide.ledger.stated import binding
 from ebbtide.ledger.tools import fenced_acts, pending_of, plain_name, todos_of
@@ -52,22 +53,25 @@ _NUMBERED = re.compile(r"^\s*(\d+)(?:→|\t|: )", re.MULTILINE)
 _PLANNING = re.compile(r"plan mode is (?:still )?active|Entered plan mode", re.IGNORECASE)
 
 
+_EMPTY = Ledger()
+
+
 def ledger_of(items: Sequence[Item]) -> Ledger:
-    return extend(Ledger(), items)
+    return extend(_EMPTY, items)
 
 
 def extend(ledger: Ledger, items: Sequence[Item]) -> Ledger:
     """The ledger of what it knew and of these items, which follow."""
-    book = _Book(ledger)
+    book = Book(ledger)
     for item in items:
         book.take(item)
     return book.close()
 
 
-class _Book:
+class Book:
     """The ledger while it is written."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger = _EMPTY) -> None:
         self.handles = list(ledger.handles)
         self.tokens = ledger.tokens
         self.words = list(ledger.words)
@@ -83,21 +87,22 @@ class _Book:
         self.plan, self.mode = ledger.plan, ledger.mode
 
     def close(self) -> Ledger:
+        """What is known now. The book may be written on: nothing of it is shared."""
         return Ledger(
             handles=tuple(self.handles),
             tokens=self.tokens,
             words=tuple(self.words),
             stated=tuple(self.stated),
-            files=self.files,
-            commands=self.commands,
+            files=dict(self.files),
+            commands=dict(self.commands),
             troubles=tuple(self.troubles),
-            todos=self.todos,
+            todos=dict(self.todos),
             plan=self.plan,
             mode=self.mode,
-            tasks=self.tasks,
+            tasks=dict(self.tasks),
             notes=tuple(self.notes),
-            seen=self.seen,
-            pending=self.pending,
+            seen=dict(self.seen),
+            pending=dict(self.pending),
         )
 
     def take(self, item: Item) -> None:
@@ -138,7 +143,7 @@ class _Book:
         for act in fenced_acts(item.text):
             self._file(act, order, "")
         if item.text.strip():
-            self.notes.append(Note(order=order, text=item.text))
+            self.notes.append(Note(order=order, text=item.text, sentences=tuple(sentences_of(item.text))))
         self._see(item.text, order, by="assistant")
 
     def _result(self, item: Item, order: int) -> None:
@@ -253,15 +258,14 @@ class _Book:
     def _see(self, text: str, order: int, *, by: str = "", path: str = "") -> None:
         seen, now = self.seen, self.tokens
         spoken, said = by == "assistant", by == "user"
-        for name in set(names_in(text)):
+        for name in names_of(text):
             old = seen.get(name)
             if old is None:
-                seen[name] = Seen(1, int(spoken), int(said), now, now if spoken else -1, order, path)
+                seen[name] = Seen(1, int(spoken), int(said), now, now if spoken else -1, order, path, cost(name))
                 continue
-            items, was_spoken, was_said, _, used, _, where = old
-            seen[name] = Seen(
-                items + 1, was_spoken + spoken, was_said + said, now, now if spoken else used, order, path or where
-            )
+            items, was_spoken, was_said, _, used, _, where, parts = old
+            used = now if spoken else used
+            seen[name] = Seen(items + 1, was_spoken + spoken, was_said + said, now, used, order, path or where, parts)
 
 
 def handle_of(item: Item) -> str:

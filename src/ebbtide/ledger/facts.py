@@ -126,11 +126,23 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """A sentence of the assistant's, on one line."""
+
+    place: int
+    """Among the sentences of its message."""
+    text: str
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """Something the assistant said."""
 
     order: int
     text: str
+    sentences: tuple[Sentence, ...] = ()
+    """Those that say something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +183,8 @@ class Seen(NamedTuple):
     """The newest item that holds it."""
     path: str
     """The file whose text it was last seen in, or empty."""
+    cost: int
+    """What it costs to name it, in parts that a tokenizer would hardly join; 0 for a plain word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 from ebbtide.ledger.facts import Seen
 
 IDENTIFIER = re.compile(r"(?<!\\)[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """Names of seven letters and more, paths, hashes, numbers of four digits and more. Not the letter of an escape."""
+_SHORTEST = 4
+"""Characters of a name: a number's."""
 _PLAIN = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[-./]*")
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+|[^A-Za-z\d]")
 _BASE, _SPREAD, _SPOKEN, _SPOKEN_MORE, _SAID = -2.7, 0.42, 2.1, 0.15, 0.5
@@ -22,8 +25,19 @@ _THOUSAND = 1000.0
 """Age counts in thousands of tokens, as a logarithm: the last few items are a class of their own."""
 
 
+_APART = bytes(byte if byte >= 128 or chr(byte).isalnum() or chr(byte) in "_-./\\" else 32 for byte in range(256))
+"""Turns to blanks what no name has in it and none stands beside: all of ASCII but letters, digits and `_-./\\`."""
+
+
 def names_in(text: str) -> list[str]:
+    """In their order, as often as they stand there."""
     return IDENTIFIER.findall(text)
+
+
+def names_of(text: str) -> set[str]:
+    """The same, each once. Most words of a text are short or stand there many times: those are not looked at."""
+    plain = text.encode("utf-8", "surrogatepass").translate(_APART).decode("utf-8", "surrogatepass")
+    return set(IDENTIFIER.findall(" ".join([word for word in set(plain.split()) if len(word) >= _SHORTEST])))
 
 
 def is_word(name: str) -> bool:
@@ -33,19 +47,27 @@ def is_word(name: str) -> bool:
 
 def need(name: str, seen: Seen, now: int) -> float:
     """How likely the assistant is to write the name in its next thirty calls, from 0 to 1."""
-    score = _BASE + _SPREAD * math.log(seen.items) - _AGE * math.log1p((now - seen.last) / _THOUSAND)
-    if seen.spoken:
-        score += _SPOKEN + _SPOKEN_MORE * math.log1p(seen.spoken)
-        score -= _AGE_OF_USE * math.log1p((now - seen.used) / _THOUSAND)
-    if seen.said:
+    rarer = _DIGITS if name[0].isdigit() else _NAME if seen.cost else 0.0
+    unused = now - seen.used if seen.spoken else 0
+    return _likely(seen.items, seen.spoken, seen.said > 0, now - seen.last, unused, rarer)
+
+
+@lru_cache(maxsize=4096)  # names that came in one item and never again are rated alike, and most are such
+def _likely(items: int, spoken: int, said: bool, age: int, unused: int, rarer: float) -> float:
+    score = _BASE + _SPREAD * math.log(items) - _AGE * math.log1p(age / _THOUSAND)
+    if spoken:
+        score += _SPOKEN + _SPOKEN_MORE * math.log1p(spoken)
+        score -= _AGE_OF_USE * math.log1p(unused / _THOUSAND)
+    if said:
         score += _SAID
-    if name[0].isdigit():
-        score -= _DIGITS
-    elif not is_word(name):
-        score -= _NAME
-    return 1 / (1 + math.exp(-score))
+    return 1 / (1 + math.exp(-(score - rarer)))
 
 
-def price(name: str) -> int:
-    """What a name costs, in parts that a tokenizer would hardly join."""
-    return 1 + len(_PARTS.findall(name))
+def cost(name: str) -> int:
+    """What it costs to name this: see `Seen.cost`."""
+    return 0 if is_word(name) else 1 + len(_PARTS.findall(bare(name)))
+
+
+def bare(name: str) -> str:
+    """Without the signs of a sentence's or a path's end."""
+    return name.rstrip("./-")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence, Set
+from operator import itemgetter
 from typing import TypeAlias
 
 from ebbtide.ledger.facts import Ledger, Seen
-from ebbtide.ledger.identifiers import is_word, need, price
+from ebbtide.ledger.identifiers import bare, need
 from ebbtide.ledger.lines import one_line
 from ebbtide.ledger.paths import base_name
 
@@ -23,19 +24,19 @@ _WORTH_A_HANDLE = 4
 
 def ranked_names(ledger: Ledger, known: Set[str]) -> list[tuple[str, Seen]]:
     """Names that are no plain words and not known yet, most likely needed for their price first."""
-    files = _suffixes(ledger)
+    files, now = _suffixes(ledger), ledger.tokens
     rated = []
     for name, seen in ledger.seen.items():
-        if is_word(name) or name in files:
+        if not seen.cost or name in files:
             continue
         if name.isdigit() and seen.items == 1 and not seen.spoken and not seen.said:
             # A line's number, a size: nobody spoke of it.
             continue
-        bare = name.rstrip("./-")
-        if len(bare) < _SHORTEST or bare in known or (bare != name and (bare in ledger.seen or bare in files)):
+        short = bare(name)
+        if len(short) < _SHORTEST or short in known or (short != name and (short in ledger.seen or short in files)):
             continue
-        rated.append((-need(name, seen, ledger.tokens) / price(bare), bare, seen))
-    rated.sort(key=lambda row: row[:2])
+        rated.append((-need(name, seen, now) / seen.cost, short, seen))
+    rated.sort(key=itemgetter(0, 1))
     return [(name, seen) for _, name, seen in rated]
 
 
@@ -44,26 +45,35 @@ def ranked_words(ledger: Ledger, known: Set[str]) -> list[str]:
     rated: dict[str, float] = {}
     said = {word.casefold() for word in known}
     for name, seen in ledger.seen.items():
-        word = name.rstrip("./-")
-        if (seen.spoken or seen.said) and is_word(name) and name not in known and word.casefold() not in said:
+        if not (seen.spoken or seen.said) or seen.cost or name in known:
+            continue
+        word = bare(name)
+        if word.casefold() not in said:
             rated[word] = max(rated.get(word, 0.0), need(name, seen, ledger.tokens))
     return sorted(rated, key=lambda word: (-rated[word], word))
 
 
-def index_lines(ledger: Ledger, names: Names) -> list[str]:
-    """A line for each file or item, best first; names that stand alone come together at the end."""
-    groups: dict[str, list[str]] = {}
-    for name, seen in names:
-        groups.setdefault(seen.path or f"#{ledger.handles[seen.order]}", []).append(name)
-    bases = Counter(map(base_name, groups))
-    lines, alone = [], []
-    for place, found in groups.items():
-        if place.startswith("#") and len(found) < _WORTH_A_HANDLE:
-            alone += found
-            continue
-        label = one_line(base_name(place) if bases[base_name(place)] == 1 else place, _WIDTH)
-        lines.append(f"{label}: {' '.join(found)}")
-    return lines + ([f"elsewhere: {' '.join(alone)}"] if alone else [])
+class Index:
+    """Names by the file or item they were seen in."""
+
+    def __init__(self, ledger: Ledger, names: Names) -> None:
+        self._placed = [(seen.path or f"#{ledger.handles[seen.order]}", name) for name, seen in names]
+        self._base = {place: base_name(place) for place in {place for place, _ in self._placed}}
+
+    def lines(self, n: int) -> list[str]:
+        """Of the first n names a line for each place, best first; names that stand alone come together at the end."""
+        groups: dict[str, list[str]] = {}
+        for place, name in self._placed[:n]:
+            groups.setdefault(place, []).append(name)
+        bases = Counter(map(self._base.__getitem__, groups))
+        lines, alone = [], []
+        for place, found in groups.items():
+            if len(found) < _WORTH_A_HANDLE and place.startswith("#"):
+                alone += found
+                continue
+            base = self._base[place]
+            lines.append(f"{one_line(base if bases[base] == 1 else place, _WIDTH)}: {' '.join(found)}")
+        return lines + ([f"elsewhere: {' '.join(alone)}"] if alone else [])
 
 
 def _suffixes(ledger: Ledger) -> set[str]:

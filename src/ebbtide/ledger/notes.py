@@ -5,12 +5,13 @@ likely to be needed and that nothing chosen before it holds; so the choice is ma
 from __future__ import annotations
 
 import heapq
+import math
 import re
 from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
-from ebbtide.ledger.facts import Ledger
-from ebbtide.ledger.identifiers import is_word, names_in, need
+from ebbtide.ledger.facts import Ledger, Sentence
+from ebbtide.ledger.identifiers import names_in, need
 from ebbtide.ledger.lines import one_line
 
 _ENDS = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[。！？；])")
@@ -20,56 +21,64 @@ _WORD = 0.5
 """A plain word tells less than a name."""
 
 
-class Sentence(NamedTuple):
+class Chosen(NamedTuple):
+    """A sentence, and where it stands."""
+
     order: int
     place: int
-    """Among the sentences of its message."""
     text: str
 
 
-def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[str], int]) -> list[Sentence]:
+def sentences_of(text: str) -> Iterator[Sentence]:
+    for place, part in enumerate(_ENDS.split(text)):
+        line = one_line(part.strip(" \t-*#|>"), _WIDTH)
+        if len(line) >= _SHORTEST:
+            yield Sentence(place=place, text=line, names=frozenset(names_in(line)))
+
+
+def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[str], int]) -> list[Chosen]:
     """Sentences that say most for their tokens beyond what is known, until the room is full, best first."""
     covered = set(known)
     worth: dict[str, float] = {}
-    heap: list[tuple[float, int, int, Sentence, frozenset[str]]] = []
-    for sentence in _sentences(ledger):
-        names = frozenset(name for name in names_in(sentence.text) if name in ledger.seen)
+    heap: list[tuple[float, Chosen, frozenset[str], int]] = []
+    for order, sentence in _each_once(ledger):
+        names = sentence.names & ledger.seen.keys()
         for name in names - worth.keys():
-            worth[name] = need(name, ledger.seen[name], ledger.tokens) * (_WORD if is_word(name) else 1.0)
-        gain = sum(worth[name] for name in names - covered)
+            seen = ledger.seen[name]
+            worth[name] = need(name, seen, ledger.tokens) * (1.0 if seen.cost else _WORD)
+        # A set has no order, and sums of floats depend on it: `fsum` does not.
+        gain = math.fsum(worth[name] for name in names - covered)
         if gain > 0:
             tokens = count(sentence.text + "\n")
-            heap.append((-gain / tokens, sentence.order, sentence.place, sentence, names))
+            heap.append((-gain / tokens, Chosen(order, sentence.place, sentence.text), names, tokens))
     heapq.heapify(heap)
-    chosen: list[Sentence] = []
+    chosen: list[Chosen] = []
     while heap and room > 0:
-        _, order, place, sentence, names = heapq.heappop(heap)
-        tokens = count(sentence.text + "\n")
-        rate = sum(worth[name] for name in names - covered) / tokens
+        _, best, names, tokens = heapq.heappop(heap)
+        rate = math.fsum(worth[name] for name in names - covered) / tokens
         if rate <= 0:
             continue
         if heap and -rate > heap[0][0]:
-            heapq.heappush(heap, (-rate, order, place, sentence, names))
+            heapq.heappush(heap, (-rate, best, names, tokens))
             continue
         room -= tokens
         covered |= names
-        chosen.append(sentence)
+        chosen.append(best)
     return chosen
 
 
-def note_lines(sentences: list[Sentence]) -> list[str]:
+def note_lines(chosen: list[Chosen]) -> list[str]:
     """In the order they were said, a line for each message."""
     lines: dict[int, list[str]] = {}
-    for sentence in sorted(sentences):
-        lines.setdefault(sentence.order, []).append(sentence.text)
+    for one in sorted(chosen):
+        lines.setdefault(one.order, []).append(one.text)
     return [f"- {' '.join(said)}" for said in lines.values()]
 
 
-def _sentences(ledger: Ledger) -> Iterator[Sentence]:
+def _each_once(ledger: Ledger) -> Iterator[tuple[int, Sentence]]:
     said: set[str] = set()
     for note in ledger.notes:
-        for place, part in enumerate(_ENDS.split(note.text)):
-            text = one_line(part.strip(" \t-*#|>"), _WIDTH)
-            if len(text) >= _SHORTEST and text not in said:
-                said.add(text)
-                yield Sentence(note.order, place, text)
+        for sentence in note.sentences:
+            if sentence.text not in said:
+                said.add(sentence.text)
+                yield note.order, sentence

@@ -28,6 +28,8 @@ _FRAME = re.compile(
     r"The user doesn't want to proceed)\b|^</?[\w-]+>$"
 )
 """What harnesses write around an output."""
+_FRAMED = frozenset("CWPOEST<")
+"""What such a line begins with."""
 _WIDTH, _READ = 160, 1000
 """A decisive line says it within two screen widths; beyond the second it is data."""
 _LOOKED_AT = 200_000
@@ -91,7 +93,7 @@ def decisive_lines(text: str) -> tuple[str, ...]:
     if len(text) > _LOOKED_AT:
         text = text[: _LOOKED_AT // 2] + "\n" + text[-_LOOKED_AT // 2 :]
     rows = [row.strip() for row in text.splitlines()]
-    rows = [row for row in rows if row and not _FRAME.match(row)]
+    rows = [row for row in rows if row and (row[0] not in _FRAMED or not _FRAME.match(row))]
     if not rows:
         return ()
     wrong = next((row for row in rows if len(row) < _READ and _WRONG.search(row) and not _RIGHT.search(row)), None)

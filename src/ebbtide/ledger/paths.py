@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from ebbtide.ledger.lines import one_line
 
 _WIDTH = 400
 """A path is a line like any other fact."""
-_TAIL = re.compile(r"[^/\\]*$")
 
 
 def base_name(path: str) -> str:
-    return _TAIL.search(path.rstrip("/\\"))[0]  # type: ignore[index]
+    trimmed = path.rstrip("/\\")
+    return trimmed[max(trimmed.rfind("/"), trimmed.rfind("\\")) + 1 :]
 
 
 def directory(path: str) -> str:

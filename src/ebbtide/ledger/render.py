@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from ebbtide.core.framing import OUR_TAGS, neutral
 from ebbtide.ledger.facts import Command, FileFact, Ledger, Lines, Trouble
-from ebbtide.ledger.identifiers import names_in
-from ebbtide.ledger.index import Names, index_lines, ranked_names, ranked_words
+from ebbtide.ledger.identifiers import names_of
+from ebbtide.ledger.index import Index, ranked_names, ranked_words
 from ebbtide.ledger.lines import one_line
 from ebbtide.ledger.notes import chosen_notes, note_lines
 from ebbtide.ledger.paths import base_name, by_directory
@@ -53,16 +53,16 @@ def render(ledger: Ledger, *, cap: int, count: Count, near: str = "", leave_out:
     for section in _sections(ledger):
         if section.name not in leave_out:
             page.add(section.heading, *section.lines, room=min(page.room, int(cap * section.share)))
-    known = set(names_in(near)).union(names_in(page.text))
+    known = names_of(near) | names_of(page.text)
     if "notes" not in leave_out:
         room = int(page.room * (_NOTES if "index" not in leave_out else 1))
         kept = chosen_notes(ledger, known, room, count)
         page.add("What the assistant said, in its words:", lambda n: note_lines(kept[:n]), len(kept), room=room)
-        known.update(names_in(page.text))
+        known |= names_of(page.text)
     if "index" not in leave_out:
         names, spoken = ranked_names(ledger, known), ranked_words(ledger, known)
         rest = int(page.room * (1 - _WORDS))
-        page.add("Names seen, by where:", _indexed(ledger, names), len(names), room=rest)
+        page.add("Names seen, by where:", Index(ledger, names).lines, len(names), room=rest)
         page.add("Words used:", lambda n: [" ".join(spoken[:n])], len(spoken), room=min(page.room, int(cap * _WORDS)))
     return page.close()
 
@@ -74,6 +74,7 @@ class _Page:
         self.cap, self.count = cap, count
         self.lines: list[str] = []
         self.room = cap
+        self._counted: dict[str, int] = {}
 
     @property
     def text(self) -> str:
@@ -94,12 +95,19 @@ class _Page:
 
     def close(self) -> str:
         # A counter need not add up: what lines cost apart they may exceed together.
-        while self.lines and self.count(_safe(self.text)) > self.cap:
+        text = _safe(self.text)
+        while self.lines and self.count(text) > self.cap:
             self.lines.pop()
-        return _safe(self.text)
+            text = _safe(self.text)
+        return text
 
     def _tokens(self, lines: Sequence[str]) -> int:
-        return sum(self.count(line + "\n") for line in lines)
+        """Most lines are there again when more or fewer are tried: each is counted once."""
+        counted = self._counted
+        for line in lines:
+            if line not in counted:
+                counted[line] = self.count(line + "\n")
+        return sum([counted[line] for line in lines])
 
 
 def _safe(text: str) -> str:
@@ -180,7 +188,3 @@ def _command(command: Command) -> str:
     beside = f" ({', '.join(ended)})" if ended else ""
     said = f": {command.lines[-1]}" if command.lines else ""
     return f"- {one_line(command.text, 160)}{beside}{said}"
-
-
-def _indexed(ledger: Ledger, names: Names) -> Callable[[int], list[str]]:
-    return lambda n: index_lines(ledger, names[:n])

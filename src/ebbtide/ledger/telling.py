@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.core.preview import Preview
 from ebbtide.core.types import Item
-from ebbtide.ledger.identifiers import names_in
+from ebbtide.ledger.identifiers import names_in, names_of
 
 LONGEST = 240
 """Characters of a line. Longer ones are data, and one would take all the room."""
@@ -30,7 +30,7 @@ class Telling:
     def beside(cls, entries: Iterable[Item]) -> Telling:
         """Results are what leaves; words and calls stay."""
         kept = (entry.text for entry in entries if entry.kind in ("text", "call"))
-        return cls({name for text in kept for name in names_in(text)})
+        return cls(names_of("\n".join(kept)))
 
     def lines(self, text: str, count: Callable[[str], int], most: int) -> str:
         """The lines worth most for their length, in their order, in at most so many tokens."""
@@ -55,7 +55,7 @@ class Telling:
 
         def shown(text: str, count: Callable[[str], int]) -> str:
             first = preview(text, count)
-            self.visible.update(names_in(first))
+            self.visible |= names_of(first)
             more = self.lines(text, count, most)
             return f"{first}\n[...]\n{more}" if more else first
 

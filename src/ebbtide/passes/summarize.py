@@ -8,9 +8,10 @@ a model. A later fold covers the same originals again and hands the earlier summ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving
@@ -143,7 +144,8 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | 
     A run ends with something that leaves: where a client feeds our output back, a fold whose ends were both still there
     would be made a second time. What a fold would hand on anyway stays where it is.
     """
-    cuts = [cut for cut in view.cuts if 0 < cut <= _latest(view, keep.messages)]
+    latest = _latest(view, keep.messages)
+    cuts = [cut for cut in view.cuts if 0 < cut <= latest]
     if situation.folding.last:
         at = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.last]
         fitting = [max((cut for cut in view.cuts if at and cut <= at[0] + 1), default=0)]
@@ -154,7 +156,7 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | 
         if situation.trigger == "manual":
             # Who asks for a fold of a short conversation wants one too: a quarter of all that was ever said stays.
             most = min(most, sum(item.tokens for item in view.items) // 4)
-        fitting = [cut for cut in cuts if _fits(view, cut, keep.turns, most)]
+        fitting = _fitting(view, cuts, keep.turns, most)
     stop = min(fitting) if fitting else max(cuts, default=0)
     leaving = (cut for cut in view.cuts if 0 < cut <= stop and not _is_carried(view.entries[cut - 1], shape))
     return max(leaving, default=None)
@@ -189,9 +191,11 @@ def _latest(view: View, messages: int) -> int:
     return min(end, unseen)
 
 
-def _fits(view: View, cut: int, turns: int, tokens: int) -> bool:
-    begun = sum(1 for turn in view.turns if turn >= cut)
-    return begun <= turns and sum(entry.tokens for entry in view.entries[cut:]) <= tokens
+def _fitting(view: View, cuts: Sequence[int], turns: int, tokens: int) -> list[int]:
+    """Cuts after which so many turns begin at the most, in so many tokens."""
+    behind = list(accumulate((entry.tokens for entry in reversed(view.entries)), initial=0))[::-1]
+    begun = view.turns[-turns - 1] + 1 if turns < len(view.turns) else 0
+    return [cut for cut in cuts if cut >= begun and behind[cut] <= tokens]
 
 
 def _asked_about(view: View, situation: Situation, start: int) -> int | None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import pairwise
 
-from ebbtide.core.framing import OUR_TAGS, neutral, tag_names
+from ebbtide.core.framing import OUR_TAGS, brackets, tag_names
 
 RECORD_TAG = "session-record"
 SUMMARY_TAG = "conversation-summary"
@@ -35,7 +38,7 @@ _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _ORDINARY = re.compile(r"[\n\t\x20-\x7e]*")
 _RETURNS = "\r\x85\u2028\u2029"
 """Line ends that are nothing worse: they stay where a text must stay."""
-_LINE_END = dict.fromkeys(map(ord, "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), "\n")
+_LINE_END = re.compile("[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 _JOINERS = "\u200c\u200d"
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f")
 _HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
@@ -124,30 +127,22 @@ def _dangers(text: str) -> list[tuple[int, int, str]]:
     hidden = [] if _ORDINARY.fullmatch(text) else [at for at in _hidden(text) if text[at] not in _RETURNS]
     # Marks on letters are passed over and stay: decomposed names have them.
     unread = {*hidden, *_piled_up(text)} if not text.isascii() else {*hidden}
-    seen = [at for at in range(len(text)) if at not in unread] if unread else range(len(text))
-    read = plain(text).translate(_LINE_END)
-    read = "".join(read[at] for at in seen) if unread else read
+    read, place = _without(_LINE_END.sub("\n", plain(text)), sorted(unread))
     found = {
-        (seen[match.start(name)], seen[match.start(name)] + 1, _PUT[name])
+        (place(match.start(name)), place(match.start(name)) + 1, _PUT[name])
         for match in _MARKS.finditer(read)
         if (name := match.lastgroup) is not None
     }
-    return sorted({*found, *((at, at + 1, "") for at in hidden), *_tags(text)})
+    return sorted(
+        {*found, *((at, at + 1, "") for at in hidden), *((start, end, "[") for start, end in brackets(text, NAMES))}
+    )
 
 
-def _tags(text: str) -> list[tuple[int, int, str]]:
-    """Where the brackets of tags stand. `neutral` maps character by character, so that its marks tell the place."""
-    if neutral([text], NAMES) == [text]:
-        return []
-    marked = neutral(list(text), NAMES)
-    found = []
-    for at, (char, put) in enumerate(zip(text, marked, strict=True)):
-        if put and put != char:
-            end = at + 1
-            while end < len(marked) and not marked[end]:
-                end += 1
-            found.append((at, end, "["))
-    return found
+def _without(text: str, places: list[int]) -> tuple[str, Callable[[int], int]]:
+    """The text less the characters at these places; and where a character of what is left stood."""
+    cuts = pairwise((-1, *places, len(text)))
+    passed = [at - n for n, at in enumerate(places)]
+    return "".join([text[a + 1 : b] for a, b in cuts]), lambda at: at + bisect_right(passed, at)
 
 
 def harmless(text: str) -> str:

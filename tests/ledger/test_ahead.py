@@ -1,0 +1,84 @@
+"""What is read ahead is what would be read at once, whatever happened to the conversation in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.core.types import Item
+from ebbtide.ledger import Ahead, ledger_of
+from ledger.ledger_items import says, used, user
+
+_LONG = "src/app/handle_request_{n}.py " * 900
+"""About six thousand tokens: five of them are a tail, two are what one turn reads."""
+
+
+def _talk(turns: int, more: str = "") -> list[Item]:
+    """Each exchange with a large result, so that there is something behind the tail."""
+    items = [user(f"never touch migrations/0001_init.py{more}")]
+    for n in range(turns):
+        items.append(says(f"Next I look at module_{n}_loader.py, since parse_row_{n} fails. Then handle_{n}_request."))
+        call, result = used("Bash", {"command": f"go test ./pkg{n}"}, _LONG.format(n=n), id=f"c{n}", error=n % 3 == 0)
+        items += [call, replace(result, tokens=6_000)]
+    return items
+
+
+@given(st.lists(st.integers(0, 14), max_size=8), st.integers(0, 40))
+def test_reading_ahead_changes_no_ledger(lengths: list[int], stop: int) -> None:
+    """Longer and shorter again, as where a person goes back; also where a fold ends before what was read."""
+    whole, ahead = _talk(14), Ahead()
+
+    for length in lengths:
+        ahead.read(whole[: 1 + 3 * length])
+
+    assert ahead.ledger(whole[:stop]) == ledger_of(whole[:stop])
+    assert ahead.ledger(whole) == ledger_of(whole)
+
+
+def test_a_ledger_that_was_given_does_not_grow_with_the_next_one() -> None:
+    whole, ahead = _talk(8), Ahead()
+    first = ahead.ledger(whole[:10])
+
+    ahead.ledger(whole)
+
+    assert first == ledger_of(whole[:10])
+
+
+def test_another_conversation_is_read_from_its_beginning() -> None:
+    """A client that rewrote its history, or another branch: nothing of the first is left in the second."""
+    one, other, ahead = _talk(12), _talk(12, more=" nor settings.toml"), Ahead()
+    for _ in range(10):
+        ahead.read(one)
+
+    assert ahead.ledger(other) == ledger_of(other)
+    ahead.read(other)
+    assert ahead.ledger(other) == ledger_of(other)
+
+
+def test_a_turn_reads_little_and_never_the_tail() -> None:
+    """What is read is looked at by what a ledger then has to take: items it has read are not asked for their text."""
+    whole, ahead = _talk(14), Ahead()
+    looked: list[int] = []
+    watched = tuple(_Watched(item, n, looked) for n, item in enumerate(whole))
+
+    ahead.read(watched)  # type: ignore[arg-type]
+    first = len(set(looked))
+    for _ in range(20):
+        ahead.read(watched)  # type: ignore[arg-type]
+
+    assert 0 < first <= 9, "two exchanges and the user's words, perhaps one more"
+    assert max(looked) == 32, "up to the result before the newest 24,000 tokens"
+
+
+class _Watched:
+    """An item that notes when its text is read."""
+
+    def __init__(self, item: Item, n: int, looked: list[int]) -> None:
+        self._item, self._n, self._looked = item, n, looked
+
+    def __getattr__(self, name: str) -> object:
+        if name == "text":
+            self._looked.append(self._n)
+        return getattr(self._item, name)
