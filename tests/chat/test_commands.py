@@ -9,7 +9,7 @@ from rich.console import Console
 from chat.stage import Stage
 from ebbtide.core.errors import BadConfig, BadRequest, StoreError
 from ebbtide.fronts.chat.choosing import made
-from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey
+from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey, only_looks
 from ebbtide.fronts.chat.events import Answered
 from ebbtide.fronts.chat.session import Chat, Setup, open_chat, with_provider
 from ebbtide.fronts.chat.weighing import last_words
@@ -25,6 +25,7 @@ class Hall:
     url: str = ""
     yes: bool = True
     last: object = None
+    working: bool = False
     asked: list[str] = field(default_factory=list)
     told: io.StringIO = field(default_factory=io.StringIO)
 
@@ -195,3 +196,9 @@ def test_nothing_to_fold_is_said(tmp_path):
         assert "Messages: 0 tokens" in hall.say("/context")
         hall.say("Question.")
         assert "nothing" in hall.say("/compact").lower()
+
+
+def test_while_the_agent_works_only_what_looks_is_answered():
+    assert {name for name in COMMANDS if only_looks(f"/{name}")} == {"context", "edits", "sessions", "cost", "help"}
+    assert only_looks("/nonsense")
+    assert not only_looks("/summarize")

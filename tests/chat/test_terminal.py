@@ -140,6 +140,11 @@ def test_questions_interruptions_queued_words_pastes_and_modes(place):
         assert (place / "first").exists()
         assert (place / "second").exists()
         terminal.shows("Esc to interrupt")
+        # What only looks does not wait; what changes something does.
+        terminal.say("/context")
+        terminal.shows("Context left until auto-compact")
+        terminal.say("/undo")
+        terminal.shows("/undo waits until the agent is done")
         terminal.press("Escape")
         terminal.shows("Interrupted. Say what to do instead")
         terminal.say("Enough.")

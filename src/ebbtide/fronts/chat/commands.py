@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ebbtide.config import Settings
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.types import Usage
+from ebbtide.core.types import Edit, Usage
 from ebbtide.fronts.chat import drawing
 from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session, sessions_of
 from ebbtide.fronts.chat.weighing import recorded, standing, weigh
@@ -39,6 +39,11 @@ class Room(Protocol):
         """What the newest call was billed."""
         ...
 
+    @property
+    def working(self) -> bool:
+        """The agent is at it, in a thread of its own."""
+        ...
+
     def show(self, what: RenderableType) -> None: ...
 
     def confirm(self, asked: str) -> bool: ...
@@ -57,10 +62,25 @@ class Command:
     about: str
     run: Callable[[Room, str], None]
     takes: str = ""
+    looks: bool = False
+    """It only looks, so it need not wait until the agent is done."""
 
 
 def obey(room: Room, said: str) -> None:
     """`said` begins with a slash."""
+    command, rest = _understood(said)
+    command.run(room, rest)
+
+
+def only_looks(said: str) -> bool:
+    """What is no command at all can be told so at once, too."""
+    try:
+        return _understood(said)[0].looks
+    except BadRequest:
+        return True
+
+
+def _understood(said: str) -> tuple[Command, str]:
     name, _, rest = said[1:].partition(" ")
     command = COMMANDS.get(name) or COMMANDS.get(_OTHER_NAMES.get(name, ""))
     if command is None:
@@ -68,14 +88,20 @@ def obey(room: Room, said: str) -> None:
         if len(near) != 1:
             raise BadRequest(f"there is no /{name}; /help lists what there is")
         command = COMMANDS[near[0]]
-    command.run(room, rest.strip())
+    return command, rest.strip()
 
 
 # --- the window --------------------------------------------------------------------------------------------------
 
 
 def _context(room: Room, _rest: str) -> None:
-    room.show(drawing.rows(drawn(weigh(room.chat, room.last))))
+    room.show(drawing.rows(drawn(weigh(room.chat, room.last, _edits_now(room)))))
+
+
+def _edits_now(room: Room) -> tuple[Edit, ...]:
+    """Who works has the log, and nobody else brings it up to date meanwhile."""
+    context = room.chat.agent.context
+    return context.standing if room.working else context.edits()
 
 
 def _compact(room: Room, focus: str) -> None:
@@ -113,7 +139,7 @@ def _redo(room: Room, _rest: str) -> None:
 
 
 def _edits(room: Room, _rest: str) -> None:
-    made = room.chat.agent.context.edits()
+    made = _edits_now(room)
     room.show(drawing.edits(made) if made else drawing.notice("Nothing was taken out of this conversation."))
 
 
@@ -258,22 +284,22 @@ _KEYS = (
 )
 
 COMMANDS: Mapping[str, Command] = {
-    "context": Command(about="what fills the window", run=_context),
+    "context": Command(about="what fills the window", run=_context, looks=True),
     "compact": Command(about="fold old turns now; you see the note first", run=_compact, takes="[focus]"),
     "undo": Command(about="take the last edits back", run=_undo),
     "redo": Command(about="make them again", run=_redo),
-    "edits": Command(about="what was taken out, by whom and why", run=_edits),
+    "edits": Command(about="what was taken out, by whom and why", run=_edits, looks=True),
     "pin": Command(about="keep a text whatever folds", run=_pin, takes="HANDLE|WORDS"),
     "recall": Command(about="search all that was recorded, or read one text", run=_recall, takes="WORDS|HANDLE"),
     "clear": Command(about="begin a new conversation", run=_clear),
-    "sessions": Command(about="conversations of this project", run=_sessions),
+    "sessions": Command(about="conversations of this project", run=_sessions, looks=True),
     "resume": Command(about="go on with one of them", run=_resume, takes="[ID]"),
     "export": Command(about="write the whole conversation to a file", run=_export, takes="[FILE]"),
     "model": Command(about="show or change the model", run=_model, takes="[NAME]"),
     "policy": Command(about="show or change what leaves when", run=_policy, takes="[NAME]"),
-    "cost": Command(about="what was billed", run=_cost),
+    "cost": Command(about="what was billed", run=_cost, looks=True),
     "plan": Command(about="look and plan, change nothing; again: build", run=_plan),
-    "help": Command(about="this list", run=_help),
+    "help": Command(about="this list", run=_help, looks=True),
     "exit": Command(about="leave", run=_exit),
 }
 _OTHER_NAMES = {"summarize": "compact", "quit": "exit", "new": "clear", "?": "help", "build": "plan"}

@@ -30,7 +30,7 @@ from ebbtide.core.errors import EbbtideError
 from ebbtide.core.types import Usage
 from ebbtide.drive.report import Event as EngineEvent
 from ebbtide.fronts.chat import drawing
-from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey
+from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey, only_looks
 from ebbtide.fronts.chat.events import Answered, Calling, Event, Failed, Heard, Returned, Said, Sending, Stopped
 from ebbtide.fronts.chat.permission import Question, Verdict
 from ebbtide.fronts.chat.session import Chat, Setup, open_chat
@@ -74,6 +74,8 @@ class Screen:
         self._chat: Chat | None = None
         self._change_model = change_model
         self._busy = False
+        self._looking = False
+        """A command is answered while another thread has the session."""
         self._doing, self._since = "", 0.0
         self._asked: _Asked | None = None
         self._block = ""
@@ -113,6 +115,10 @@ class Screen:
     def last(self) -> Usage | None:
         return self._last
 
+    @property
+    def working(self) -> bool:
+        return self._looking
+
     def show(self, what: RenderableType) -> None:
         self._console.print(what)
 
@@ -128,7 +134,7 @@ class Screen:
         if self._chat is not None:
             stop_all(self._chat.agent.desk)
         self._chat, self._last = chat, chat.bill.calls[-1][1] if chat.bill.calls else None
-        weighed = weigh(chat, self._last)
+        weighed = weigh(chat, self._last, chat.agent.context.edits())
         self._window, self._left = weighed.size, weighed.context_left
         if chat.notebook.messages:
             self._greet_again(chat)
@@ -293,17 +299,31 @@ class Screen:
             if self._asked is not None and words:
                 self._asked.answer.put(words)
                 return
-            if self._busy and words.startswith("/"):
+            looking = self._busy and words.startswith("/") and only_looks(words)
+            if self._busy and words.startswith("/") and not looking:
                 name = words.partition(" ")[0]
                 self.show(drawing.notice(f"{name} waits until the agent is done; Esc stops it.", "dim"))
                 return
-            if self._busy:
+            if self._busy and not looking:
                 if words:
                     self.chat.agent.inbox.put(words)
                     self.show(drawing.notice(f"queued: {words}", "dim"))
                 return
-        if words or self.chat.waiting or self._last is not None:
+        if looking:
+            self._look(words)
+        elif words or self.chat.waiting or self._last is not None:
             self._begin(words)
+
+    def _look(self, words: str) -> None:
+        """Here, while the agent goes on in its thread: what it reads are the log and values that are replaced whole."""
+        self.show(drawing.echo(words))
+        self._looking = True
+        try:
+            obey(self, words)
+        except EbbtideError as wrong:
+            self.show(drawing.notice(str(wrong), "red"))
+        finally:
+            self._looking = False
 
     def _begin(self, words: str) -> None:
         if words:

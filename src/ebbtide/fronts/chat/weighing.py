@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ebbtide.core.gauge import Readings
-from ebbtide.core.types import USER, Usage
+from ebbtide.core.types import USER, Edit, Usage
 from ebbtide.core.view import View
 from ebbtide.fronts.chat.notebook import read_notebook
 from ebbtide.fronts.chat.session import Chat
@@ -14,12 +14,12 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader, Request
 
 
-def weigh(chat: Chat, last: Usage | None) -> Window:
+def weigh(chat: Chat, last: Usage | None, edits: Sequence[Edit]) -> Window:
     """As it stands. `last` is what the newest call was billed, where there was one."""
     policy, model = chat.setup.settings.policy(), chat.setup.provider.model
     body = dict(chat.frame) | {WIRES[chat.setup.provider.wire].key: list(recorded(chat))}
     request: Request = Reader(policy.estimator, wire=WIRES[chat.setup.provider.wire]).read(body)
-    view = View.of(request.items, chat.agent.context.edits())
+    view = View.of(request.items, edits)
     system, tools = request.overhead
     whole = view.tokens + system + tools
     estimate = policy.gauge(

@@ -217,4 +217,4 @@ def money(amount: float, *, dollars: bool) -> str:
 
 
 def basis(bill: Bill) -> str:
-    return f"at {PRICED_AS}'s prices" if bill.dollars else "at full price, cache discounts taken off"
+    return f"at {PRICED_AS}'s prices" if bill.dollars else "as input tokens at full price"
