@@ -69,7 +69,8 @@ def test_the_program_gets_its_arguments_and_our_own_words_go_to_stderr_alone(tmp
     ("code", "expected"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 137)]
 )
 def test_the_exit_code_is_the_programs(code, expected, tmp_path):
-    done = ebb_run("--quiet", "--", *python(code), environ=environment(tmp_path))
+    ours = ("--quiet", "--recall", "tool", "--summarizer", "own")  # the proxy's own, passed on to it
+    done = ebb_run(*ours, "--", *python(code), environ=environment(tmp_path))
 
     assert (done.returncode, done.stderr) == (expected, "")
 

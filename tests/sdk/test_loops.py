@@ -16,7 +16,7 @@ from sdk.clients import WINDOW, client
 from upstream.prefix import units
 from upstream.server import Upstream
 
-CALLS = {"anthropic": 40, "chat": 40, "responses": 24}
+CALLS = {"anthropic": 30, "chat": 30, "responses": 20}
 # OpenAI's SDK holds the whole input of a Responses call against its types, a third of a second at the end of a loop.
 WINDOWS = {"anthropic": WINDOW, "chat": WINDOW, "responses": 10_000}
 WIRES = {"anthropic": "anthropic", "chat": "openai_chat", "responses": "openai_responses"}
