@@ -149,6 +149,25 @@ def test_a_rewind_sends_what_was_sent_then(worked):
     assert messages(upstream.requests[-1]) == then
 
 
+def test_a_fork_finds_its_own_edits(worked):
+    """Two branches of one conversation, under one id: neither sees what was taken out of the other."""
+    upstream, running, agent = worked
+    trunk, agent.lines, sent, left = agent.history, 40, [], []
+    for branch in (40, 50):
+        agent.history = trunk
+        walk(agent, running, branch, branch + 6)
+        left.append(agent.history)
+        agent.turn(branch + 6)
+        sent.append(messages(upstream.requests[-1]))
+        running.settle()
+    for history, then in zip(left, sent, strict=True):
+        agent.history = history
+        agent.turn(60)
+        running.settle()
+        assert messages(upstream.requests[-1]) == then
+    assert sent[0] != sent[1]
+
+
 def test_a_model_with_another_window_goes_by_its_own(tmp_path):
     with Upstream(looping("anthropic"), window=60_000) as upstream:
         user = tmp_path / "config.toml"

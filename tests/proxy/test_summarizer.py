@@ -188,9 +188,10 @@ def test_in_shadow_nobody_is_asked(tmp_path):
     talk = Talk(lambda: [Say(SUMMARY)])
     with (
         Upstream(talk) as upstream,
-        proxied(upstream.url, store=tmp_path, window=WINDOW, summarizer="own", shadow=True) as running,
+        proxied(upstream.url, store=tmp_path, window=4_000, summarizer="own", shadow=True) as running,
     ):
         talked(running, upstream, "openai_chat", TURNS)
+        assert get(running.port, "/ebb/summary")[1]["folds"] > 0
     assert not talk.asked.is_set()
 
 
