@@ -51,6 +51,17 @@ examples:
   ebb chat --continue
   ebb chat -p "list the TODOs in src" --output json
   ebb chat -p "run the tests and mend what fails" --allow bash
+
+exit codes:
+  0  done
+  1  our fault, or the provider's: with -p, the answer did not come
+  2  bad input: no terminal, no key, an unknown option
+
+environment:
+  ANTHROPIC_API_KEY, OPENAI_API_KEY        who pays; never shown, and not passed to commands
+  ANTHROPIC_BASE_URL, OPENAI_BASE_URL      a server of your own
+  EBB_MODEL, EBB_POLICY, EBB_WINDOW        as --model, --policy, --window
+  EBB_HOME                                 where sessions are kept
 """
 
 

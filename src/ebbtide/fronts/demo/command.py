@@ -116,8 +116,8 @@ def _lines(policy: Policy, window: int, brush: Brush) -> int:
 def _next(window: int) -> Iterator[str]:
     yield "Go on with:"
     yield f"  ebb explain --example --window {window // 1000}k    each of these edits, with its reason"
-    yield "  ebb context --claude last             what fills your own last Claude Code session"
-    yield "  ebb run -- claude                     an agent of yours, kept inside its window"
+    yield "  ebb context --claude last             what fills your last Claude Code session"
+    yield "  ebb run -- claude                     your agent, kept inside its window"
 
 
 def _width(console: Console) -> int:

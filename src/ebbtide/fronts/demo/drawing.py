@@ -106,11 +106,13 @@ def _plain(words: str) -> str:
 
 
 def _title(now: Moment, brush: Brush) -> Text:
-    dot = brush.sign("·", "-")
-    told = f" an agent mends a tide gauge's report {dot} a window of {rounded(now.window)} {dot} no model is called"
+    dot, room = brush.sign("·", "-"), min(brush.width, WIDEST)
+    told = f" a window of {rounded(now.window)} {dot} no model is called"
+    whole = f" an agent mends a tide gauge's report {dot}{told}"
     count = f"call {now.call} of {now.calls}"
-    gap = max(2, min(brush.width, WIDEST) - 8 - len(told) - len(count))
-    return Text.assemble(("ebb demo", "bold"), (told, QUIET), " " * gap, (count, "bold"), no_wrap=True)
+    words = whole if len(f"ebb demo{whole}  {count}") <= room else told
+    gap = max(2, room - len(f"ebb demo{words}{count}"))
+    return Text.assemble(("ebb demo", "bold"), (words, QUIET), " " * gap, (count, "bold"), no_wrap=True)
 
 
 def _chart(moments: Sequence[Moment], brush: Brush) -> Iterator[Text]:
@@ -166,7 +168,7 @@ def _eighths(tokens: int, base: float, unit: float) -> int:
 def _axis(now: Moment, brush: Brush) -> Text:
     with_us = f"{brush.sign('█', '#')} sent, now {short(now.ours)}"
     without = f"{brush.sign('░', ':')} untouched, now {short(now.raw)}"
-    over = f"{brush.sign('░', ':')} beyond the window"
+    over = f"{brush.sign('░', ':')} over the window"
     gone = f"{brush.sign('▒', '%')} ebbs"
     beyond = ("   ", (over, OVER)) if now.raw > now.window else ()
     return Text.assemble(
@@ -177,7 +179,7 @@ def _axis(now: Moment, brush: Brush) -> Text:
 def _window(now: Moment, brush: Brush) -> Iterator[Text]:
     """What the request holds, as parts of the window."""
     full, free = brush.sign("█", "#"), brush.sign("·", ".")
-    bar, legend = Text(f"{'holds':>{_LABEL - 1}} ", style=QUIET), Text(" " * _LABEL)
+    bar, legend = Text(f"{'holds':>{_LABEL - 1}} ", style=QUIET), Text(" " * _LABEL, no_wrap=True)
     used = 0
     for kind, tokens in now.made_of:
         name, style = _PART.get(kind, (kind, QUIET))
@@ -190,7 +192,7 @@ def _window(now: Moment, brush: Brush) -> Iterator[Text]:
     for column in range(used, brush.columns):
         bar.append(brush.sign("┆", "|") if column == acts else free, OURS if column == acts else f"dim {QUIET}")
     left = max(0.0, 1 - now.ours / now.acts_at) if now.acts_at else 0.0
-    legend.append(f"context left until it acts: {left:.0%}", QUIET)
+    legend.append(f"left until it acts: {left:.0%}", QUIET)
     yield bar
     yield legend
 

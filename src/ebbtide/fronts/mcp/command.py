@@ -19,6 +19,13 @@ _EXAMPLES = """\
 examples:
   ebb mcp --session nightly
   claude mcp add ebb -- ebb mcp --store ~/agents
+
+exit codes:
+  0  the client has gone
+  2  bad input, or the extra is missing
+
+environment:
+  EBB_HOME  where sessions are kept
 """
 
 

@@ -32,6 +32,15 @@ examples:
   ebb run --upstream http://127.0.0.1:8080 -- aider       everything to a model of your own
   ebb run --upstream openai=https://chatgpt.com/backend-api/codex -- codex    Codex with a login
   ebb run --list                               what is set, for which program
+
+exit codes:
+  the program's own
+  125  it could not be started, or its proxy could not
+  2    bad input, before anything is started
+
+environment:
+  EBB_HOME, EBB_POLICY, EBB_WINDOW         as --store, --policy, --window
+  ANTHROPIC_BASE_URL, OPENAI_BASE_URL      where the proxy sends to, if you had set them
 """
 
 
