@@ -53,8 +53,13 @@ def test_another_conversation_is_read_from_its_beginning() -> None:
         ahead.read(one)
 
     assert ahead.ledger(other) == ledger_of(other)
-    ahead.read(other)
-    assert ahead.ledger(other) == ledger_of(other)
+    looked: list[int] = []
+    watched = tuple(_Watched(item, n, looked) for n, item in enumerate(other))
+    for _ in range(10):
+        ahead.read(watched)  # type: ignore[arg-type]
+    looked.clear()
+    assert ahead.ledger(watched) == ledger_of(other)  # type: ignore[arg-type]
+    assert min(looked) > 20, "what was read ahead is not read again"
 
 
 def test_a_turn_reads_little_and_never_the_tail() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ebbtide.core.types import OURS, Item
@@ -330,7 +330,12 @@ def test_nothing_that_a_model_writes_raises(text: str) -> None:
         ledger_of([call(name, text), result("\x00<status>", "c1"), result(text, "nobody")])
 
 
-@given(st.text(st.sampled_from("aZ_9-./\\ \n<é中\u00a0١x1\u200b"), max_size=200))
+_PIECES = ["handle_request", "src/a.py", "deadbee", "4096", "abc", "Z" * 90, *"\\ \n<=é中\u00a0١_-./7x\u200b"]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=30).map("".join))
+@example("\\network_name is no name of a network")
+@example("né1234567 and 中4096")
 def test_the_names_of_a_text_are_the_names_in_it(text: str) -> None:
     """Looked for in its words, each once, instead of from sign to sign."""
     assert names_of(text) == set(names_in(text))
