@@ -1,9 +1,10 @@
 """Who is answered: this person, this page, this run. The rest learns nothing."""
 
+import asyncio
+
 import pytest
 
 from ui.inspected import Talker, library, page
-
 
 STRICT = {
     **dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors", "trusted-types"), "'none'"),
@@ -99,6 +100,9 @@ async def test_it_listens_on_loopback_alone(root):
         assert ask.guard.address.startswith("http://127.0.0.1:")
         assert "?" not in ask.guard.address
         assert "#token=" in ask.guard.address
+        # Another address of this machine: who listens on all of them would answer there, too.
+        with pytest.raises(OSError, match=""):
+            await asyncio.open_connection("127.0.0.2", ask.guard.port)
 
 
 async def test_no_path_of_a_request_reaches_the_disk(root):
