@@ -19,7 +19,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-SCRIPTS = ("install_size", "import_time", "per_turn", "memory", "store", "store_bytes", "proxy")
+SCRIPTS = ("install_size", "import_time", "per_turn", "acting", "memory", "store", "store_bytes", "proxy")
 
 
 def machine() -> dict[str, object]:
