@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.fronts.chat.command import _parser
+from ebbtide.fronts.chat.command import command_line
 from ebbtide.fronts.chat.commands import COMMANDS
 from ebbtide.fronts.chat.tools import RECALL_TOOLS, TOOLS
 
@@ -21,7 +21,7 @@ LINES = [
 
 @pytest.mark.parametrize("line", sorted(set(LINES)))
 def test_every_line_of_the_page_parses(line):
-    assert _parser().parse_args(shlex.split(line)[2:])
+    assert command_line().parse_args(shlex.split(line)[2:])
 
 
 def test_the_page_names_every_command_and_every_tool():

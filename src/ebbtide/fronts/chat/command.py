@@ -66,7 +66,7 @@ environment:
 
 
 def main(arguments: Sequence[str]) -> int:
-    args = _parser().parse_args(arguments)
+    args = command_line().parse_args(arguments)
     if args.output == "json" and args.print is None:
         raise BadRequest("--output json goes with -p")
     settings = load_settings(arguments={key: getattr(args, key) for key in ("window", "policy", "store", "model")})
@@ -155,7 +155,7 @@ def _setup(
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebb chat",
         description=_ABOUT,

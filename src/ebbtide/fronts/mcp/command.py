@@ -30,13 +30,13 @@ environment:
 
 
 def main(arguments: Sequence[str]) -> int:
-    args = _parser().parse_args(arguments)
+    args = command_line().parse_args(arguments)
     settings = load_settings(arguments={"store": args.store})
     serve(Desk(store=open_store(settings.store), session=args.session, project=args.project))
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebb mcp",
         description=dedent(_ABOUT),

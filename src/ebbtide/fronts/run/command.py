@@ -45,7 +45,7 @@ environment:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = _parser()
+    parser = command_line()
     args = parser.parse_args(arguments)
     environ = process_environment()
     plan = planned(environ, args.upstream)
@@ -171,7 +171,7 @@ def _say(message: str) -> None:
     print(visible(message), file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebb run",
         usage="ebb run [OPTIONS] -- CMD [ARGUMENTS...]",
