@@ -84,6 +84,12 @@ def test_where_the_reply_leaves_room_its_reservation_is_kept():
     assert levels(64_000, RESERVED, 20_000).blocking == 32_000
 
 
+def test_a_reservation_of_more_than_half_the_window_gets_a_quarter():
+    assert levels(40_000, RESERVED, 12_000).blocking == 30_000
+    assert levels(60_000, 30_001, 0).blocking == 45_000
+    assert levels(60_000, 30_000, 0).blocking == 30_000
+
+
 def test_where_prompt_and_reservation_fill_the_window_the_conversation_gets_a_quarter():
     assert levels(64_000, RESERVED, 40_000).blocking == 56_000
 

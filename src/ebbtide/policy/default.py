@@ -22,7 +22,7 @@ from ebbtide.passes import (
     summarize,
 )
 from ebbtide.policy.fallback import oldest_leave
-from ebbtide.policy.levels import LevelRule, beside_reply
+from ebbtide.policy.levels import LevelRule
 from ebbtide.policy.model import Policy
 
 # How these were found, and what each buys: docs/explanation/default.md.
@@ -64,12 +64,13 @@ def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
 
 
 def usable(window: int, output: int, overhead: int = 0) -> int:
-    """What the reply leaves of the window; where the conversation would get next to nothing, what the reply can spare.
+    """What the reply leaves of the window, while that is half of it at least; else three quarters.
 
-    Clients reserve 32K for replies of a few hundred tokens. In a window of 64K, beside a prompt of 30K, that would
-    leave no room for the work itself.
+    Clients reserve 32K for replies of a few hundred tokens, whatever the window. And where prompt and tools would then
+    leave the conversation next to nothing, it gets a quarter of the window. A provider that holds the reservation
+    against the window says so once, and is believed.
     """
-    beside = beside_reply(window, output)
+    beside = window - output if window - output >= window // 2 else window * 3 // 4
     if beside - overhead >= window // 8:
         return beside
     return max(beside, min(int(window * 0.95), overhead + window // 4))
