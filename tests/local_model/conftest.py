@@ -13,7 +13,7 @@ from local_model.serving import missing, served
 from local_model.story import Turn, story
 from local_model.walking import Body, Step, Summarizer, walk
 
-WINDOW = 2_048
+WINDOW = 2_304
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,17 +90,17 @@ def watermarks(*, low: float, soft: float, auto: float, tidy: int) -> LevelRule:
         def level(share: float, of_room: float) -> int:
             return max(int(most * share), overhead + int(room * of_room))
 
-        # What one batch at least frees, and at least leaves of the conversation.
-        part = min(int(room * 0.20), tidy // 4)
-        down_to = max(min(int(most * low), tidy), overhead + part)
+        down_to = max(min(int(most * low), tidy), overhead + min(int(room * 0.20), tidy // 4))
+        high = level(auto, 0.80)
         return Levels(
             warning=down_to,
             soft=level(soft, 0.75),
-            auto=level(auto, 0.80),
+            auto=high,
             hard=level(0.95, 0.95),
             blocking=most,
             low=down_to,
-            least=part,
+            # Clearing that ends where no fold has to go with it has freed enough: nobody waits for the hard level then.
+            least=int((1 - _RELIEVED) * (high - down_to)),
         )
 
     return rule
