@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ebbtide.fronts.proxy.command import _parser, settled
+from ebbtide.fronts.proxy.command import command_line, settled
 from proxy.agent import KEYS, PATHS, Agent
 from proxy.raw import answer
 from proxy.running import WAIT, beside, get, proxied
@@ -199,5 +199,5 @@ def test_who_is_asked_stands_in_the_users_configuration_and_the_command_line_is_
     user = tmp_path / "config.toml"
     user.write_text('[proxy]\nsummarizer = "small-one"\n', encoding="utf-8")
     monkeypatch.setenv("EBB_CONFIG", str(user))
-    assert settled(_parser().parse_args([])).summarizer == "small-one"
-    assert settled(_parser().parse_args(["--summarizer", "own"])).summarizer == "own"
+    assert settled(command_line().parse_args([])).summarizer == "small-one"
+    assert settled(command_line().parse_args(["--summarizer", "own"])).summarizer == "own"

@@ -7,7 +7,7 @@ A command of ours is a module with `add(commands)`. A front with dependencies of
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -80,8 +80,8 @@ def _front(name: str) -> argparse.ArgumentParser | None:
         module = import_module(f"ebbtide.fronts.{name}.command")
     except (BadConfig, ModuleNotFoundError):
         return None
-    made: argparse.ArgumentParser = getattr(module, "command_line", None) or module._parser
-    return made() if callable(made) else None
+    made: Callable[[], argparse.ArgumentParser] = module.command_line
+    return made()
 
 
 def every_command() -> dict[str, argparse.ArgumentParser]:

@@ -35,11 +35,20 @@ examples:
   ebb proxy --summarizer own                   folds are written by the model itself, from its cache
   ebb proxy --shadow                           change nothing, and see at /ebb/summary what it would save
   ebb proxy --upstream anthropic=https://gw.example/claude --upstream openai=https://gw.example/gpt
+
+exit codes:
+  0  it was told to stop, and its streams have ended
+  2  bad input or settings, before anything is listened to
+
+environment:
+  EBB_HOME, EBB_POLICY, EBB_WINDOW         as --store, --policy, --window
+  EBB_PROXY_TOKEN                          as --token, and seen by no process list
+  OTEL_EXPORTER_OTLP_ENDPOINT              where --otel sends to
 """
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = settled(_parser().parse_args(arguments))
+    options = settled(command_line().parse_args(arguments))
     check_address(options)
     code = asyncio.run(serve(options))
     if code:
@@ -98,7 +107,7 @@ def _names(file: Mapping[str, object], key: str) -> tuple[str, ...]:
     return tuple(map(str, found)) if isinstance(found, tuple) else ()
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebb proxy",
         description=dedent(_ABOUT),
@@ -124,6 +133,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--allow-host", metavar="NAME", action="append", default=[], help="a name in Host that is this proxy's")
     add("--allow-origin", metavar="URL", action="append", default=[], help="a web page that may call")
     add("--drain", metavar="SECONDS", type=float, default=30.0, help="for streams under way after SIGTERM; default 30")
-    add("--otel", action="store_true", help="a span for each request, to the collector that OTEL_* variables name")
+    add(
+        "--otel",
+        action="store_true",
+        help="spans and metrics, to the collector that OTEL_* variables name",
+    )
     add("--announce", action="store_true", help="print the address as a line of JSON on stdout")
     return parser

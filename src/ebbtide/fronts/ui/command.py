@@ -39,11 +39,18 @@ examples:
   ebb ui --example --window 40k
   ebb ui ~/.claude/projects/-home-me-app/4f1c.jsonl --policy claude-code
   ebb ui --store ./agents --allow-undo --open
+
+exit codes:
+  0  it was ended
+  2  bad input: a port that is taken, a store or file that cannot be read
+
+environment:
+  EBB_HOME, EBB_POLICY, EBB_WINDOW         as --store, --policy, --window
 """
 
 
 def main(arguments: Sequence[str]) -> int:
-    args = _parser().parse_args(arguments)
+    args = command_line().parse_args(arguments)
     settings = load_settings(arguments={key: getattr(args, key) for key in ("store", "policy", "window")})
     if os.path.isfile(settings.store):
         raise BadConfig(f"--store: {settings.store} is a file, not a folder with sessions; to look at it: ebb ui FILE")
@@ -78,7 +85,7 @@ def _port(given: str) -> int:
     return int(given)
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebb ui", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
