@@ -1,6 +1,7 @@
 """`ebb chat` as a person has it: in a terminal, key by key, screen by screen."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -175,9 +176,12 @@ def _answer(terminal: Terminal, command: str, key: str) -> None:
     terminal.until(lambda screen: f"$ {command}" in screen and "May I?" in screen, f"the question about {command}")
 
     def taken(_: str) -> bool:
-        if f"$ {command}" in terminal.screen():
-            terminal.press(key)
-            return False
+        # While the screen is drawn anew the question is not to be seen: it is gone if it stays away.
+        for _look in range(4):
+            if f"$ {command}" in terminal.screen():
+                terminal.press(key)
+                return False
+            time.sleep(0.15)
         return True
 
     terminal.until(taken, f"an answer to the question about {command}")
