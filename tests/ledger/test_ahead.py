@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.types import Item
-from ebbtide.ledger import Ahead, ledger_of
+from ebbtide.ledger import ReadAhead, ledger_of
 from ledger.ledger_items import says, used, user
 
 _LONG = "src/app/handle_request_{n}.py " * 900
@@ -28,7 +28,7 @@ def _talk(turns: int, more: str = "") -> list[Item]:
 @given(st.lists(st.integers(0, 14), max_size=8), st.integers(0, 40))
 def test_reading_ahead_changes_no_ledger(lengths: list[int], stop: int) -> None:
     """Longer and shorter again, as where a person goes back; also where a fold ends before what was read."""
-    whole, ahead = _talk(14), Ahead()
+    whole, ahead = _talk(14), ReadAhead()
 
     for length in lengths:
         ahead.read(whole[: 1 + 3 * length])
@@ -38,7 +38,7 @@ def test_reading_ahead_changes_no_ledger(lengths: list[int], stop: int) -> None:
 
 
 def test_a_ledger_that_was_given_does_not_grow_with_the_next_one() -> None:
-    whole, ahead = _talk(8), Ahead()
+    whole, ahead = _talk(8), ReadAhead()
     first = ahead.ledger(whole[:10])
 
     ahead.ledger(whole)
@@ -48,7 +48,7 @@ def test_a_ledger_that_was_given_does_not_grow_with_the_next_one() -> None:
 
 def test_another_conversation_is_read_from_its_beginning() -> None:
     """A client that rewrote its history, or another branch: nothing of the first is left in the second."""
-    one, other, ahead = _talk(12), _talk(12, more=" nor settings.toml"), Ahead()
+    one, other, ahead = _talk(12), _talk(12, more=" nor settings.toml"), ReadAhead()
     for _ in range(10):
         ahead.read(one)
 
@@ -64,7 +64,7 @@ def test_another_conversation_is_read_from_its_beginning() -> None:
 
 def test_a_turn_reads_little_and_never_the_tail() -> None:
     """What is read is looked at by what a ledger then has to take: items it has read are not asked for their text."""
-    whole, ahead = _talk(14), Ahead()
+    whole, ahead = _talk(14), ReadAhead()
     looked: list[int] = []
     watched = tuple(_Watched(item, n, looked) for n, item in enumerate(whole))
 

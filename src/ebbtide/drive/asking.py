@@ -17,7 +17,7 @@ from ebbtide.drive.compaction import Hooks
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.effects import Effect, Outcome
 from ebbtide.drive.folding import Manual, folding_of, judged, question_for, unasked
-from ebbtide.ledger import Ahead
+from ebbtide.ledger import ReadAhead
 from ebbtide.store import Record
 from ebbtide.wire.reading import Request
 
@@ -71,7 +71,7 @@ class Asking:
     tell: Callable[..., None] = _nobody
     _told_by: tuple[str, tuple[Item, ...]] = ("", ())
     _told: tuple[str, ...] = ()
-    _ahead: Ahead = field(default_factory=Ahead)
+    _ahead: ReadAhead = field(default_factory=ReadAhead)
 
     def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
         """What the passes may know. In the last round nobody is asked any more."""

@@ -14,7 +14,7 @@ from ebbtide.core.journal import State, ebb
 from ebbtide.core.types import USER, Ask, Item
 from ebbtide.core.view import View
 from ebbtide.drive.consulting import Consult, Heard, told
-from ebbtide.ledger import Ahead
+from ebbtide.ledger import ReadAhead
 from ebbtide.store import Record
 from ebbtide.summary.check import check
 from ebbtide.wire.asking import Reply, answer_of, same_prefix, transcript
@@ -49,7 +49,7 @@ def folding_of(
     transcript: str = "",
     tool: str = "",
     waiting: bool = False,
-    ahead: Ahead | None = None,
+    ahead: ReadAhead | None = None,
 ) -> Folding:
     """What the passes may know. The breaker keeps a broken model from being asked for ever; a person may try again."""
     asked = manual or Manual()

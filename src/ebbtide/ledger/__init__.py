@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ebbtide.ledger.ahead import Ahead
+from ebbtide.ledger.ahead import ReadAhead
 from ebbtide.ledger.build import extend, handle_of, ledger_of
 from ebbtide.ledger.facts import Command, FileFact, Ledger, Note, Running, Said, Seen, Stated, Todo, Trouble
 from ebbtide.ledger.render import render
 from ebbtide.ledger.survive import Fact, missing, must_survive
 
 __all__ = [
-    "Ahead",
     "Command",
     "Fact",
     "FileFact",
     "Ledger",
     "Note",
+    "ReadAhead",
     "Running",
     "Said",
     "Seen",

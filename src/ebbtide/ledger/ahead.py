@@ -21,7 +21,7 @@ _AT_ONCE = 12_000
 
 
 @dataclass(slots=True)
-class Ahead:
+class ReadAhead:
     """What was read of a conversation before anybody asked."""
 
     _book: Book = field(default_factory=Book)
