@@ -11,6 +11,7 @@ from ebbtide.core.types import Usage
 from ebbtide.core.view import View
 from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import (
     INPUT,
@@ -26,7 +27,7 @@ from ebbtide.fronts.cli.settings import (
     settled,
 )
 from ebbtide.fronts.cli.sources import STDIN, given, own_history, wanted
-from ebbtide.fronts.cli.stored import LAST, records_of, session_or_file
+from ebbtide.fronts.cli.stored import records_of, session_or_file
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.showing import Window, drawn, parts_of
 from ebbtide.wire import WIRES

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
 from ebbtide.drive.history import Step
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import covered_told, item_told
 from ebbtide.fronts.cli.settings import (
@@ -24,7 +25,6 @@ from ebbtide.fronts.cli.settings import (
     settled,
 )
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TextIO
 from ebbtide.core.savings import Entry
 from ebbtide.core.types import Edit
 from ebbtide.drive.history import History, Step
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
@@ -24,7 +25,6 @@ from ebbtide.fronts.cli.settings import (
     settled,
 )
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 
 

@@ -14,10 +14,11 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.redact import redact_tree
 from ebbtide.core.types import Item
 from ebbtide.drive.history import History, history_of
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.phrases import item_told
 from ebbtide.fronts.cli.settings import add_project, add_store, settled
-from ebbtide.fronts.cli.stored import LAST, found, records_of
+from ebbtide.fronts.cli.stored import found, records_of
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.store import Record
 from ebbtide.wire import WIRES

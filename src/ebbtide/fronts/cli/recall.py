@@ -11,9 +11,10 @@ from ebbtide.core.recall import HITS, MOST_HITS, PAGE
 from ebbtide.core.redact import redact
 from ebbtide.drive.embedding import StaticMeaning
 from ebbtide.drive.recalling import Hit, Page, Recall
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
-from ebbtide.fronts.cli.stored import LAST, chosen
+from ebbtide.fronts.cli.stored import chosen
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.store import open_store
 from ebbtide.store.search_excerpt import excerpt

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.explain import told_in_all
 from ebbtide.fronts.cli.money import add_price, booked, summed, units, usd
@@ -29,7 +30,6 @@ from ebbtide.fronts.cli.settings import (
 )
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
-from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.drive.history import History
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import item_told, way_back
 from ebbtide.fronts.cli.settings import (
@@ -24,7 +25,7 @@ from ebbtide.fronts.cli.settings import (
     settled,
 )
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.stored import LAST, found
+from ebbtide.fronts.cli.stored import found
 from ebbtide.fronts.cli.teaching import Commands, command
 
 _LINES = 12  # of each item: a screen shows a few turns, and long output does not bury the words between

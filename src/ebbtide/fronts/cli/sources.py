@@ -19,12 +19,12 @@ from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
 from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call, Recording, load
-from ebbtide.formats.claude_folder import claude_session
+from ebbtide.formats.claude_folder import LAST, claude_session
 from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.rehearsal import fitted, rehearsed
 from ebbtide.fronts.cli.screen import say, watched
 from ebbtide.fronts.cli.settings import Settings
-from ebbtide.fronts.cli.stored import LAST, records_of, session_or_file
+from ebbtide.fronts.cli.stored import records_of, session_or_file
 from ebbtide.store.lines import Position, header_of, scan
 from ebbtide.wire.body import read_body
 

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
-from ebbtide.formats.claude_folder import claude_matches, claude_session, claude_sessions
+from ebbtide.formats.claude_folder import LAST, claude_matches, claude_session, claude_sessions
 from ebbtide.fronts.cli.screen import line, say
 from ebbtide.store import Position, Reader, Record, SessionInfo, Store, open_store
 from ebbtide.store.lines import scan
 
-LAST = "last"
-"""Names the session that changed last."""
 _NAMED = 8  # sessions that an error lists: enough to choose from, few enough to read
 
 

@@ -8,10 +8,11 @@ from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.journal import State
 from ebbtide.drive import Context
 from ebbtide.drive.history import History, history_of
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import covered_told
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
-from ebbtide.fronts.cli.stored import LAST, chosen
+from ebbtide.fronts.cli.stored import chosen
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.store import SessionInfo, Store, open_store
 

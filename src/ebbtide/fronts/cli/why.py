@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
 from ebbtide.drive.history import History, Step
+from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
 from ebbtide.fronts.cli.settings import (
@@ -24,7 +25,6 @@ from ebbtide.fronts.cli.settings import (
     settled,
 )
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.stored import LAST
 from ebbtide.fronts.cli.teaching import Commands, command
 
 _NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
