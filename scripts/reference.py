@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import ebbtide
 from ebbtide import config
+from ebbtide.config_keys import KEYS
 from ebbtide.core.engine import Pass
 from ebbtide.fronts.cli.grammar import briefs, every_command
 from ebbtide.passes import ARRIVAL, PASSES
@@ -138,7 +139,7 @@ def settings() -> str:
         yield code(_value(default)) if default not in (None, "", {}) else "not set"
         yield documented.get(field, "")
 
-    return table(("key", "default", ""), (row(name, key.field) for name, key in config._KEYS.items()))
+    return table(("key", "default", ""), (row(name, key.field) for name, key in KEYS.items()))
 
 
 def _field_docs(kind: type) -> Mapping[str, str]:

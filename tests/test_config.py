@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.config import PROJECT_KEYS, context, load_settings, tokens
+from ebbtide.config import context, load_settings
+from ebbtide.config_keys import PROJECT_KEYS, tokens
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.marks import Place
 from ebbtide.policy import preset

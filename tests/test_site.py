@@ -18,8 +18,7 @@ from filelock import FileLock
 from scripts.reference import parsers
 
 import ebbtide
-from ebbtide.config import _KEYS as KEYS
-from ebbtide.config import _VARIABLES as VARIABLES
+from ebbtide.config_keys import KEY_BY_VARIABLE, KEYS
 from ebbtide.fronts.cli.grammar import briefs
 from ebbtide.passes import PASSES
 from ebbtide.policy import PRESETS
@@ -145,7 +144,7 @@ def test_every_command_and_every_option_of_it_has_an_entry(pages):
 def test_every_setting_preset_and_pass_has_an_entry(pages):
     page = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
     written = re.findall(r"^\| `(\w+)` \| (?:`(EBB_\w+)`)? ?\| .* \| (yes|no) \|$", page, re.MULTILINE)
-    variables = {key: name for name, key in VARIABLES.items()} | {"proxy": "EBB_PROXY_TOKEN"}
+    variables = {key: name for name, key in KEY_BY_VARIABLE.items()} | {"proxy": "EBB_PROXY_TOKEN"}
 
     assert written == [(name, variables.get(name, ""), "yes" if key.safe else "no") for name, key in KEYS.items()]
     assert "policy\n\ndefault" in re.sub(r"\n+", "\n\n", "".join(pages["reference/configuration.html"].text))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import fnmatch
 import logging
 import os
-import re
 import sys
 import time
 import tomllib
@@ -19,11 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from ebbtide.config_keys import KEY_BY_VARIABLE, KEYS, PROJECT_KEYS, Key, Tables, Value
 from ebbtide.core.errors import BadConfig
 from ebbtide.drive.context import Context
 from ebbtide.drive.report import Listener
-from ebbtide.policy import PRESETS, Policy, preset
-from ebbtide.policy.adjust import OVERFLOWS, check_passes, with_levels, with_overflow, with_passes, with_ttl
+from ebbtide.policy import Policy, preset
+from ebbtide.policy.adjust import with_levels, with_overflow, with_passes, with_ttl
 from ebbtide.policy.models import window_of
 from ebbtide.policy.variables import CLAUDE_CODE, SAGE, obeying
 
@@ -31,11 +31,6 @@ _log = logging.getLogger("ebbtide")
 
 _LARGEST_FILE = 1 << 20
 """Bytes. A configuration is a page; what is larger is a mistake or an attack."""
-_TTL = {"5m": 300.0, "1h": 3600.0}
-"""What providers offer."""
-
-Value = object
-Tables = Mapping[str, Mapping[str, Value]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,168 +206,6 @@ def process_environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
-
-_SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kKmM]?)")
-
-
-def tokens(value: Value) -> int:
-    """A number of tokens as people write it: `200000`, `200_000`, `"200k"`, `"1.5M"`. k is a thousand."""
-    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
-    if match is not None:
-        scale = {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()]
-        value = float(re.sub("[_,]", "", match[1])) * scale
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 1e12 or value != int(value):
-        raise BadConfig(f"{value!r} is not a number of tokens, as in 200000, 200k or 1M")
-    return int(value)
-
-
-def _name(value: Value) -> str:
-    if not isinstance(value, str) or not value or not value.isprintable() or len(value) > 200:
-        raise BadConfig("must be a name")
-    return value
-
-
-def _policy_name(value: Value) -> str:
-    return preset(_name(value)).name
-
-
-def _place(value: Value) -> str:
-    text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise BadConfig("must be a directory")
-    return text
-
-
-def _truth(value: Value) -> bool:
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    told = words.get(value.lower()) if isinstance(value, str) else value
-    if not isinstance(told, bool):
-        raise BadConfig("must be true or false")
-    return told
-
-
-def _ttl(value: Value) -> float:
-    told = _TTL.get(value) if isinstance(value, str) else value
-    if told not in _TTL.values():
-        raise BadConfig(f"must be {' or '.join(_TTL)}")
-    return float(cast(float, told))
-
-
-def _overflow(value: Value) -> str:
-    if value not in OVERFLOWS:
-        raise BadConfig(f"{value!r} is not one of {', '.join(OVERFLOWS)}")
-    return str(value)
-
-
-def _table(value: Value) -> Mapping[str, Value]:
-    if not isinstance(value, Mapping):
-        raise BadConfig("must be a table")
-    return value
-
-
-def _windows(value: Value) -> Mapping[str, int]:
-    return {_name(model): tokens(amount) for model, amount in _table(value).items()}
-
-
-def _levels(value: Value) -> Mapping[str, float]:
-    told = {name: _level(name, amount) for name, amount in _table(value).items()}
-    with_levels(PRESETS["default"], told)
-    return told
-
-
-def _level(name: str, amount: Value) -> float:
-    if isinstance(amount, float) and 0 < amount <= 1:
-        return amount
-    try:
-        return tokens(amount)
-    except BadConfig as wrong:
-        raise BadConfig(f"levels.{name}: {amount!r} is neither a share of the window nor tokens") from wrong
-
-
-def _passes(value: Value) -> Tables:
-    return check_passes(_table(value), PRESETS)
-
-
-def _port(value: Value) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 16:
-        raise BadConfig("must be a port")
-    return value
-
-
-def _names(value: Value) -> tuple[str, ...]:
-    return tuple(_name(one) for one in (value if isinstance(value, list | tuple) else [value]))
-
-
-def _addresses(value: Value) -> Mapping[str, str]:
-    return {_name(name): _name(address) for name, address in _table(value).items()}
-
-
-def _recall(value: Value) -> str:
-    if value not in ("path", "tool", "off"):
-        raise BadConfig(f"{value!r} is neither path, tool nor off")
-    return str(value)
-
-
-_PROXY: Mapping[str, Callable[[Value], Value]] = {
-    "upstreams": _addresses,
-    "port": _port,
-    "token": _name,
-    "recall": _recall,
-    "summarizer": _name,
-    "allow_hosts": _names,
-    "allow_origins": _names,
-}
-
-
-def _proxy(value: Value) -> Mapping[str, Value]:
-    told: dict[str, Value] = {}
-    for name, given in _table(value).items():
-        if name not in _PROXY:
-            raise BadConfig(f"proxy.{name}: unknown; there are {', '.join(_PROXY)}")
-        try:
-            told[name] = _PROXY[name](given)
-        except BadConfig as wrong:
-            raise BadConfig(f"proxy.{name}: {wrong}") from wrong
-    return told
-
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    field: str
-    parse: Callable[[Value], Value]
-    safe: bool = True
-    """Whether a project file may set it (reliability 24)."""
-
-
-_KEYS: Mapping[str, _Key] = {
-    "policy": _Key("preset", _policy_name),
-    "model": _Key("model", _name),
-    "window": _Key("window", tokens),
-    "windows": _Key("windows", _windows),
-    "levels": _Key("levels", _levels),
-    "passes": _Key("passes", _passes),
-    "overflow": _Key("overflow", _overflow),
-    "ttl": _Key("ttl", _ttl),
-    # Where a conversation is written, and how surely, is its owner's affair and not a repository's.
-    "store": _Key("store", _place, safe=False),
-    "durable": _Key("durable", _truth, safe=False),
-    # Keys go where this says (reliability 8).
-    "proxy": _Key("proxy", _proxy, safe=False),
-}
-PROJECT_KEYS = tuple(name for name, key in _KEYS.items() if key.safe)
-_VARIABLES = {
-    "EBB_POLICY": "policy",
-    "EBB_MODEL": "model",
-    "EBB_WINDOW": "window",
-    "EBB_OVERFLOW": "overflow",
-    "EBB_TTL": "ttl",
-    "EBB_HOME": "store",
-    "EBB_DURABLE": "durable",
-}
-VARIABLES = (*_VARIABLES, "EBB_PROXY_TOKEN", "EBB_CONFIG")
-
-
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 
@@ -385,7 +218,7 @@ class _Source:
     def read(self) -> Iterator[tuple[str, Value]]:
         """Fields and their values, checked. The message of what is wrong says where and which key."""
         for key, value in self.values.items():
-            known = _KEYS.get(key)
+            known = KEYS.get(key)
             if known is None or (not known.safe and not self.trusted):
                 raise BadConfig(f"{self.name}: {key}: {self._refusal(known)}")
             try:
@@ -394,9 +227,9 @@ class _Source:
                 told = str(wrong)
                 raise BadConfig(f"{self.name}: {told if told.startswith(key) else f'{key}: {told}'}") from wrong
 
-    def _refusal(self, known: _Key | None) -> str:
+    def _refusal(self, known: Key | None) -> str:
         if known is None:
-            return f"unknown; there are {', '.join(_KEYS if self.trusted else PROJECT_KEYS)}"
+            return f"unknown; there are {', '.join(KEYS if self.trusted else PROJECT_KEYS)}"
         return "a project may not set this; set it in your own file, the environment or an argument"
 
 
@@ -421,7 +254,7 @@ def _under(over: Mapping[str, Value], under: Mapping[str, Value]) -> Mapping[str
 
 
 def _environment(environ: Mapping[str, str]) -> _Source:
-    told: dict[str, Value] = {key: environ[name] for name, key in _VARIABLES.items() if environ.get(name)}
+    told: dict[str, Value] = {key: environ[name] for name, key in KEY_BY_VARIABLE.items() if environ.get(name)}
     if environ.get("EBB_PROXY_TOKEN"):
         told["proxy"] = {"token": environ["EBB_PROXY_TOKEN"]}
     return _Source("environment (EBB_*)", told)

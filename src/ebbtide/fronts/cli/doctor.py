@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from difflib import get_close_matches
 
-from ebbtide.config import VARIABLES, Settings, load_access, load_settings, process_environment, survey
+from ebbtide.config import Settings, load_access, load_settings, process_environment, survey
+from ebbtide.config_keys import VARIABLES
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.cli import checks, screen
 from ebbtide.fronts.cli.checks import Check

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.live import Live
 
-from ebbtide.config import load_settings, tokens
+from ebbtide.config import load_settings
+from ebbtide.config_keys import tokens
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.demo.drawing import Brush, Film, basis, drawn, event_line, money
 from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, Moment, told

@@ -11,6 +11,7 @@ from textwrap import dedent
 
 from ebbtide import example
 from ebbtide.config import claude_directory, load_settings
+from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats.claude_folder import claude_session
 from ebbtide.fronts.replay.picture import check_picture, draw_picture
@@ -21,10 +22,8 @@ from ebbtide.prices import rates
 from ebbtide.replay import Played, Terms, files, on_ray, replay
 from ebbtide.showing import visible
 
-_TTL = {"5m": 300.0, "1h": 3600.0}
 _WINDOW = 200_000
 """Tokens, where nothing else was set: one dial for all sessions, so that their peaks can be compared."""
-
 _ABOUT = """\
 What would each policy have cost on your own sessions, and what would it have kept? Takes recorded
 sessions (Claude Code, Codex, pi, OpenCode, SWE-agent, chat logs), one file or folders of them. At
@@ -88,7 +87,7 @@ def _terms(args: argparse.Namespace) -> Terms:
     return Terms(
         arms=chosen(args.policies) if args.policies is not None else USUAL,
         window=settings.window or _WINDOW,
-        ttl=_TTL[args.ttl],
+        ttl=TTLS[args.ttl],
         model=args.model or "",
         recalls=not args.no_recall,
     )
@@ -164,7 +163,7 @@ def command_line() -> argparse.ArgumentParser:
     add("--list", action="store_true", help="name the policies, with a line on each")
     add("--window", metavar="TOKENS", help="as in 200k, the default")
     add("--model", metavar="M", help="prices and cache rules of this model; default: the recorded one")
-    add("--ttl", choices=list(_TTL), default="5m", help="how long the provider keeps a prefix; default 5m")
+    add("--ttl", choices=list(TTLS), default="5m", help="how long the provider keeps a prefix; default 5m")
     add("--no-recall", action="store_true", help="do not search for what was missing: faster, and no recall score")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="print JSON: each file, and the totals")
