@@ -2,7 +2,8 @@
 
 The Python of a page runs in one namespace, in an empty directory. In a block marked `console run` every `$ ebb` line runs
 too, between the Python around it; in all others it must parse, by the command's own parser. TOML is a configuration, and
-our reader must take it; JSON is JSON. No block is of another kind.
+our reader must take it; JSON is JSON. No block is of another kind. One marked `python model` wants a provider, and runs
+before a real model in `tests/sdk/test_local_model.py`.
 """
 
 import json
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"^```([a-z ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-KINDS = {"python", "console", "console run", "sh", "text", "toml", "json", ""}
+KINDS = {"python", "python model", "console", "console run", "sh", "text", "toml", "json", ""}
 TYPED = re.compile(r"^ *(?:\$ )?(?:\w+=\S+ )*(?:\S+ mcp add \S+ -- )?(ebb(?: [a-z-]+(?: .*?)?| -.*?)?)(?: {3,}.*)?$")
 """A line of plain text that somebody is to type, but for a remark behind it. `ebb run: 12 requests` is what they read."""
 PARSERS = parsers()
@@ -64,6 +65,12 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capfd):
             codes = [(words, main(words)) for words in commands(text)]
             assert codes
             assert not [words for words, code in codes if code], capfd.readouterr().err
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != ROOT / "README.md"], ids=named)
+def test_only_the_readme_has_code_that_wants_a_model(page):
+    """Elsewhere nobody would run it."""
+    assert "python model" not in {kind for kind, _ in blocks(page)}
 
 
 def typed(kind, text):

@@ -1,4 +1,10 @@
-"""A real model behind the wrapped clients: what does not fit its window is answered all the same, from its cache."""
+"""A real model behind the wrapped clients: what does not fit its window is answered all the same, from its cache.
+
+What the README shows of them runs here as it stands there.
+"""
+
+import re
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +14,8 @@ from local_model.serving import missing, served
 pytestmark = pytest.mark.timeout(600)
 
 WINDOW = 1_024
+README = Path(__file__).resolve().parents[2] / "README.md"
+SHOWN = re.findall(r"^```python model\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 LINE = "The gauge of Brest stood at {n} cm, and the offset was left alone. "
 
 
@@ -58,3 +66,24 @@ def test_openais_client_streams_where_the_direct_call_is_refused(model):
 
     assert [chunk for chunk in stream if chunk.choices]
     assert stream._ebbtide.edits
+
+
+def test_the_readme_shows_both_sdks():
+    assert [re.findall(r"anthropic\.|openai\.", code)[0] for code in SHOWN] == ["anthropic.", "openai."]
+
+
+@pytest.mark.parametrize("code", SHOWN, ids=("anthropic", "openai"))
+def test_what_the_readme_shows_is_answered_by_a_real_model(model, code, monkeypatch, capsys, tmp_path):
+    """Nothing of it is changed: where the provider is, the SDKs read from the environment."""
+    pytest.importorskip("anthropic")
+    pytest.importorskip("openai")
+    monkeypatch.chdir(tmp_path)
+    for name, path in (("ANTHROPIC", ""), ("OPENAI", "/v1")):
+        monkeypatch.setenv(f"{name}_BASE_URL", model.address + path)
+        monkeypatch.setenv(f"{name}_API_KEY", "none")
+
+    exec(compile(code, "README.md", "exec"), {"__name__": "page"})
+
+    words, tokens = re.fullmatch(r"(.*?) *(\d+)\n", capsys.readouterr().out, re.DOTALL).groups()
+    assert re.search(r"[a-z]{3}", words), "the model's own words"
+    assert 0 < int(tokens) < WINDOW
