@@ -13,19 +13,7 @@ from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
-from ebbtide.fronts.cli.settings import (
-    INPUT,
-    OUTPUT,
-    Settings,
-    add_claude,
-    add_example,
-    add_json,
-    add_max_bytes,
-    add_policy,
-    add_store,
-    add_wire,
-    settled,
-)
+from ebbtide.fronts.cli.settings import INPUT, OUTPUT, Settings, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, given, own_history, wanted
 from ebbtide.fronts.cli.stored import records_of, session_or_file
 from ebbtide.fronts.cli.teaching import Commands, command
@@ -58,13 +46,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
     add_example(parser)
-    add_claude(parser)
     parser.group(INPUT).add_argument(
         "--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last"
     )
     parser.group(OUTPUT).add_argument("--ascii", action="store_true", help="draw with # x . instead of symbols")
-    for more in (add_policy, add_wire, add_store, add_max_bytes, add_json):
-        more(parser)
+    add_reading(parser)
 
 
 def run(args: argparse.Namespace) -> int:

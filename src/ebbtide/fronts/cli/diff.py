@@ -13,17 +13,7 @@ from ebbtide.drive.history import Step
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import covered_told, item_told
-from ebbtide.fronts.cli.settings import (
-    OUTPUT,
-    add_claude,
-    add_json,
-    add_max_bytes,
-    add_policy,
-    add_project,
-    add_store,
-    add_wire,
-    settled,
-)
+from ebbtide.fronts.cli.settings import OUTPUT, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.teaching import Commands, command
 
@@ -55,8 +45,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
     parser.add_argument("--edit", metavar="EDIT", help="only this batch or edit; the beginning of an edit's id will do")
     parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long diffs")
-    for more in (add_claude, add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
-        more(parser)
+    add_reading(parser)
+    add_project(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,16 +14,7 @@ from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
-from ebbtide.fronts.cli.settings import (
-    add_claude,
-    add_example,
-    add_json,
-    add_max_bytes,
-    add_policy,
-    add_store,
-    add_wire,
-    settled,
-)
+from ebbtide.fronts.cli.settings import add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.teaching import Commands, command
 
@@ -51,7 +42,7 @@ def add(commands: Commands) -> None:
         """,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
-    for more in (add_example, add_claude, add_price, add_policy, add_wire, add_store, add_max_bytes, add_json):
+    for more in (add_example, add_price, add_reading):
         more(parser)
 
 

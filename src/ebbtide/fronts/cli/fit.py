@@ -16,20 +16,7 @@ from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.phrases import report_told
 from ebbtide.fronts.cli.rehearsal import fitted
-from ebbtide.fronts.cli.settings import (
-    ENGINE,
-    OUTPUT,
-    STORE,
-    Settings,
-    add_claude,
-    add_example,
-    add_json,
-    add_max_bytes,
-    add_policy,
-    add_store,
-    add_wire,
-    settled,
-)
+from ebbtide.fronts.cli.settings import ENGINE, OUTPUT, STORE, Settings, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
 from ebbtide.fronts.cli.teaching import CODES, Commands, command
 from ebbtide.policy import default
@@ -65,7 +52,6 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default, or with -: stdin")
     add_example(parser)
-    add_claude(parser)
     parser.group(ENGINE).add_argument(
         "--model", default="", metavar="M", help="whose window and prices; default: the request's own"
     )
@@ -76,8 +62,7 @@ def add(commands: Commands) -> None:
     parser.group(STORE).add_argument(
         "--project", default="", metavar="PATH", help="the project that the session belongs to"
     )
-    for more in (add_policy, add_wire, add_store, add_max_bytes, add_json):
-        more(parser)
+    add_reading(parser)
 
 
 def run(args: argparse.Namespace) -> int:

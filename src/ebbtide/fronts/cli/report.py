@@ -16,18 +16,7 @@ from ebbtide.fronts.cli.explain import told_in_all
 from ebbtide.fronts.cli.money import add_price, booked, summed, units, usd
 from ebbtide.fronts.cli.page import page
 from ebbtide.fronts.cli.phrases import moment
-from ebbtide.fronts.cli.settings import (
-    OUTPUT,
-    add_claude,
-    add_example,
-    add_json,
-    add_max_bytes,
-    add_policy,
-    add_project,
-    add_store,
-    add_wire,
-    settled,
-)
+from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
 from ebbtide.fronts.cli.teaching import Commands, command
@@ -65,17 +54,7 @@ def add(commands: Commands) -> None:
     parser.group(OUTPUT).add_argument(
         "--csv", nargs="?", const="calls", choices=("calls", "edits"), help="print CSV; default: calls"
     )
-    for more in (
-        add_example,
-        add_claude,
-        add_wire,
-        add_max_bytes,
-        add_price,
-        add_policy,
-        add_store,
-        add_project,
-        add_json,
-    ):
+    for more in (add_example, add_price, add_reading, add_project):
         more(parser)
 
 

@@ -39,24 +39,6 @@ def add_example(parser: Parser) -> None:
     parser.group(INPUT).add_argument("--example", action="store_true", help="use the session that comes with Ebbtide")
 
 
-def add_claude(parser: Parser) -> None:
-    parser.group(INPUT).add_argument(
-        "--claude", action="store_true", help="a session of Claude Code, by its id, its beginning, or 'last'"
-    )
-
-
-def add_policy(parser: Parser) -> None:
-    group = parser.group(ENGINE)
-    group.add_argument("--window", metavar="TOKENS", help="as in 200k; default: by the model")
-    group.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
-
-
-def add_wire(parser: Parser) -> None:
-    parser.group(INPUT).add_argument(
-        "--wire", choices=list(WIRES), help="the provider's format; default: told by the body"
-    )
-
-
 def add_store(parser: Parser) -> None:
     parser.group(STORE).add_argument(
         "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
@@ -67,11 +49,21 @@ def add_project(parser: Parser) -> None:
     parser.group(STORE).add_argument("--project", metavar="PATH", help="where two projects have a session of that name")
 
 
-def add_max_bytes(parser: Parser) -> None:
-    parser.group(INPUT).add_argument(
-        "--max-bytes", metavar="N", type=amounts.octets, default=MAX_BYTES, help="refuse larger input; default 256M"
-    )
-
-
 def add_json(parser: Parser) -> None:
     parser.group(OUTPUT).add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def add_reading(parser: Parser) -> None:
+    """What every command takes that reads a request or a session and looks at it under a policy."""
+    source, engine = parser.group(INPUT), parser.group(ENGINE)
+    source.add_argument(
+        "--claude", action="store_true", help="a session of Claude Code, by its id, its beginning, or 'last'"
+    )
+    source.add_argument("--wire", choices=list(WIRES), help="the provider's format; default: told by the body")
+    source.add_argument(
+        "--max-bytes", metavar="N", type=amounts.octets, default=MAX_BYTES, help="refuse larger input; default 256M"
+    )
+    engine.add_argument("--window", metavar="TOKENS", help="as in 200k; default: by the model")
+    engine.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
+    add_store(parser)
+    add_json(parser)

@@ -13,17 +13,7 @@ from ebbtide.drive.history import History
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import item_told, way_back
-from ebbtide.fronts.cli.settings import (
-    OUTPUT,
-    add_claude,
-    add_json,
-    add_max_bytes,
-    add_policy,
-    add_project,
-    add_store,
-    add_wire,
-    settled,
-)
+from ebbtide.fronts.cli.settings import OUTPUT, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import found
 from ebbtide.fronts.cli.teaching import Commands, command
@@ -58,8 +48,8 @@ def add(commands: Commands) -> None:
     which.add_argument("--handle", metavar="NAME", help="a stored original, byte for byte")
     parser.add_argument("--at", type=int, metavar="N", help="as the N-th request went out; default: as it stands now")
     parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long items")
-    for more in (add_claude, add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
-        more(parser)
+    add_reading(parser)
+    add_project(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,16 +14,7 @@ from ebbtide.drive.history import History, Step
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
-from ebbtide.fronts.cli.settings import (
-    add_claude,
-    add_json,
-    add_max_bytes,
-    add_policy,
-    add_project,
-    add_store,
-    add_wire,
-    settled,
-)
+from ebbtide.fronts.cli.settings import add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.teaching import Commands, command
 
@@ -67,8 +58,8 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("text", metavar="TEXT")
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
-    for more in (add_claude, add_policy, add_wire, add_store, add_project, add_max_bytes, add_json):
-        more(parser)
+    add_reading(parser)
+    add_project(parser)
 
 
 def run(args: argparse.Namespace) -> int:
