@@ -1,0 +1,79 @@
+"""The levels of the default, from the policy itself; the tide between them is a scheme, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scripts.drawing import drawing, path, rect, shape, text
+from scripts.explanations.example import LARGE
+
+import ebbtide
+
+OTHERS = ((32_000, 4_000), (64_000, 8_000), (1_000_000, 32_000))
+"""Windows, and what is set aside for the reply."""
+
+
+def drawn_levels() -> str:
+    window, reply = LARGE, 8_000
+    levels = ebbtide.preset("default").levels(window, reply)
+    left, top, wide, high = 24, 66, 470, 250
+    marked = [
+        ("the window", window, "limit", "what the provider takes, reply included"),
+        ("blocking", levels.blocking, "raw", "the window without the reply"),
+        ("hard", levels.hard, "limit", "it must come down, whatever it costs"),
+        ("auto", levels.auto, "ours", "high water: edits are made, in one batch"),
+        ("soft", levels.soft, "soft", "may fold, if the cache is cold or an answer is there"),
+        ("low", levels.low, "green", "low water: where a batch ends"),
+    ]
+
+    def y(count: float) -> float:
+        return top + high - high * count / window
+
+    parts = [
+        text(left, 32, "The levels of the default", size=16, more="bold"),
+        text(left + 236, 32, f"in a window of {window // 1000}k, with {reply // 1000}k for the reply", "soft", size=12),
+        rect(left, top, wide, high, "panel", round=6),
+        rect(left, y(levels.low), wide, high - (y(levels.low) - top), "tint", round=6),
+    ]
+    parts += [_tide(left, wide, y, levels.low, levels.auto)]
+    heights = _apart([y(count) for _, count, _, _ in marked], 34)
+    for (name, count, colour, why), at in zip(marked, heights, strict=True):
+        dash = "" if name in ("the window", "auto", "low") else "3 4"
+        parts += [
+            path(f"M{left} {y(count):.1f}H{left + wide}", colour, width=1.4, dash=dash),
+            path(f"M{left + wide} {y(count):.1f}L{left + wide + 18} {at:.1f}", colour, width=1),
+            text(left + wide + 24, at + 1, f"{name}, {count:,}", colour, more="bold"),
+            text(left + wide + 24, at + 15, why, "soft", size=11),
+        ]
+    base = top + high + 26
+    parts.append(text(left, base, "a session’s requests, one after the other (a scheme)", "soft", size=11.5))
+    others = [(size, ebbtide.preset("default").levels(size, kept)) for size, kept in OTHERS]
+    parts.append(text(left, base + 30, "In other windows:", more="bold", size=12))
+    for n, (size, found) in enumerate(others):
+        row = f"{size // 1000:,}k: from {found.auto:,} down to {found.low:,}"
+        parts.append(text(left + 138 + 222 * n, base + 30, row, size=12))
+    return drawing(parts, height=base + 48, title="The levels of the default in a window of 200,000 tokens")
+
+
+def _apart(heights: list[float], least: float) -> list[float]:
+    """The same heights from top to bottom, each at least so far below the one before."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + least) if placed else height)
+    return placed
+
+
+def _tide(left: float, wide: float, y: Callable[[float], float], low: float, auto: float) -> str:
+    """Tokens rise to high water and fall to low water; a little more stays each time."""
+    points, count, x = [f"M{left} {y(0):.1f}"], 0.04 * auto, left
+    steps = 46
+    for n in range(steps):
+        x = left + wide * (n + 1) / steps
+        points.append(f"L{x:.1f} {y(count):.1f}")
+        count += auto * (0.05 + 0.035 * ((n * 7) % 5) / 4)
+        if count > auto:
+            points.append(f"L{x:.1f} {y(auto):.1f}L{x:.1f} {y(low):.1f}")
+            count = low
+    line = "".join(points)
+    area = f"{line}L{left + wide:.1f} {y(0):.1f}Z"
+    return shape(area, "water", opacity=0.55) + path(line, "ours", width=2.2)
