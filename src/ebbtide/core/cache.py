@@ -145,11 +145,12 @@ def _reached(
     source: Sent | None = None
     explicit = _explicit(key[0])
     for call in reversed(sent[-LOOK:]):
+        # The newest is nearly always the longest, and nothing more need be asked about the others.
+        if min(len(call.prefix), most) <= reach:
+            continue
         if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
             continue
-        if explicit and _kept_nothing(call):
-            continue
-        if min(len(call.prefix), most) <= reach or call.prefix[reach] != prefix[reach]:
+        if (explicit and _kept_nothing(call)) or call.prefix[reach] != prefix[reach]:
             continue
         kept = _kept(call, prefix)
         if kept > reach:

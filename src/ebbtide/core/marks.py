@@ -14,6 +14,7 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, Protocol
 
@@ -79,6 +80,7 @@ class Strategy(Protocol):
     def __call__(self, places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]: ...
 
 
+@lru_cache(maxsize=64)
 def minimum(model: str) -> int:
     """Tokens below which the provider caches nothing, and does not say so."""
     name = model.lower().replace(".", "-")

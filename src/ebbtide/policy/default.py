@@ -49,6 +49,8 @@ def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> I
     window, room = situation.budget.window, situation.budget.room
     # No result takes more than a quarter of the conversation's own room; nor is one of a few lines ever large.
     limit = min(limit, window // 8, max(window // 32, room // 4))
+    if max([entry.tokens for entry in view.entries[situation.new :]], default=0) <= limit:
+        return
     head = max(60, min(600, window // 40))
     # What else the request says is not looked at: the work of a turn is bounded by what is new.
     preview = Telling().after(essence(head), min(600, window // 100))

@@ -14,8 +14,7 @@ from ebbtide.core.marks import Place
 from ebbtide.core.media import base64_head, image_pixels
 from ebbtide.core.tokens import usage_from
 from ebbtide.core.types import Item, Role, Usage
-from ebbtide.wire.body import dumps
-from ebbtide.wire.shape import Block, as_mapping, as_text, canonical_json, is_original, text_block
+from ebbtide.wire.shape import Block, as_mapping, as_text, call_json, canonical_json, is_original, text_block
 
 name = "anthropic"
 key = "messages"
@@ -56,9 +55,9 @@ def _block(role: Role, block: dict[str, Any]) -> Block:
     if kind == "text":
         return text_block(role, as_text(block.get("text")), block, locked=role == "system")
     if kind == "tool_use":
-        identity, called, given = block.get("id"), block.get("name"), block.get("input")
-        told = canonical_json([identity, called, given])
-        return Block("assistant", "call", dumps(given), block, told, as_text(called), as_text(identity))
+        identity, called = block.get("id"), block.get("name")
+        text, told = call_json(identity, called, block.get("input"))
+        return Block("assistant", "call", text, block, told, as_text(called), as_text(identity))
     if kind == "tool_result":
         return _result(block)
     if kind in ("thinking", "redacted_thinking"):

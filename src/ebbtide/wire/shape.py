@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ebbtide.core.marks import Place
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role, Usage
-from ebbtide.wire.body import encoder
+from ebbtide.wire.body import dumps, encoder
 
 SCHEME = "e1"
 """Of item ids. A change of what is hashed is a new scheme."""
@@ -142,6 +142,24 @@ def _bare(value: Any) -> Any:
     if isinstance(value, list):
         return [one if type(one) in _ATOMS else _bare(one) for one in value]
     return value
+
+
+def call_json(identity: Any, called: Any, given: Any) -> tuple[str, str]:
+    """The arguments of a call as they are written, and what its id is made of. Where both read alike, written once."""
+    text = dumps(given)
+    if type(given) is dict and type(identity) is str and type(called) is str and _is_canonical(given):
+        return text, f"[{dumps(identity)},{dumps(called)},{text}]"
+    return text, canonical_json([identity, called, given])
+
+
+def _is_canonical(given: dict[str, Any]) -> bool:
+    """Flat, bare and in order: most calls have one argument, or a few."""
+    last = ""
+    for name, value in given.items():
+        if type(name) is not str or name < last or type(value) not in _ATOMS or name == "cache_control":
+            return False
+        last = name
+    return True
 
 
 def fingerprint(role: str, kind: str, canonical: str) -> str:

@@ -149,9 +149,11 @@ def _ascii_each(texts: Sequence[str]) -> list[float]:
     """A space between two of them weighs nothing, and whatever follows it begins its run."""
     weights, at = _pair_weights(" ".join(texts).encode()), 0
     found = list[float]()
-    for text in texts:
-        end = at + len(text)
-        found.append((10 * len(text) + _added_up(weights[at:end])) / 100)
+    for size in map(len, texts):
+        end = at + size
+        # `_added_up`, without the call where the text is short.
+        added = (adler32(weights[at:end]) & 0xFFFF) - 1 if size <= _RUN else _added_up(weights[at:end])
+        found.append((10 * size + added) / 100)
         at = end + 1
     return found
 
