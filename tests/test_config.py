@@ -365,12 +365,6 @@ def test_a_context_of_the_process_reads_its_environment(home, monkeypatch):
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 
-@pytest.mark.parametrize("page", ["presets.md", "configuration.md"])
-def test_the_examples_of_the_reference_run(page):
-    for code in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
-        exec(code, {})
-
-
 def test_the_example_file_of_the_reference_is_accepted(home):
     (example,) = re.findall(r"```toml\n(.*?)```", (DOCS / "configuration.md").read_text(), re.DOTALL)
 

@@ -44,10 +44,19 @@ def test_a_header_cut_short_says_nothing_rather_than_something_wrong(data: bytes
     assert image_pixels(data[:n]) in (None, image_pixels(data))
 
 
-@given(st.binary(max_size=80))
-def test_any_bytes_are_read_without_error(data: bytes) -> None:
-    image_pixels(data)
-    image_pixels(b"\xff\xd8\xff" + data)
+@given(st.sampled_from([b"", PNG[:16], GIF[:6], JPEG[:3], VP8X[:16], VP8L[:16], VP8[:16]]), st.binary(max_size=80))
+def test_any_bytes_give_two_sides_or_nothing(beginning: bytes, data: bytes) -> None:
+    """A side is what its field can hold: never negative, never more than four bytes."""
+    sides = image_pixels(beginning + data)
+
+    assert sides is None or (len(sides) == 2 and all(0 <= side < 1 << 32 for side in sides))
+
+
+@given(st.binary(max_size=60))
+def test_a_thumbnail_before_the_frame_is_not_taken_for_the_image(inside: bytes) -> None:
+    segment = b"\xff\xe1" + (len(inside) + 2).to_bytes(2, "big") + inside
+
+    assert image_pixels(JPEG[:2] + segment + JPEG[2:]) == (640, 480)
 
 
 @given(st.binary(max_size=200), st.integers(0, 220))

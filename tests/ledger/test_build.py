@@ -325,9 +325,12 @@ def test_a_name_points_to_the_newest_item_and_file_that_held_it() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[1,2", '{"file_path": 5, "command": [1]}', '{"command": {"a": 1}}', "\ud800"]
 )
-def test_nothing_that_a_model_writes_raises(text: str) -> None:
+def test_arguments_that_cannot_be_read_raise_nothing_and_tell_nothing(text: str) -> None:
     for name in ("Read", "Bash", "apply_patch", "TodoWrite", "update_plan", ""):
-        ledger_of([call(name, text), result("\x00<status>", "c1"), result(text, "nobody")])
+        ledger = ledger_of([call(name, text), result("\x00<status>", "c1"), result(text, "nobody")])
+
+        assert len(ledger.handles) == 3
+        assert not any((ledger.files, ledger.commands, ledger.todos, ledger.plan, ledger.tasks, ledger.pending))
 
 
 _PIECES = ["handle_request", "src/a.py", "deadbee", "4096", "abc", "Z" * 90, *"\\ \n<=é中\u00a0١_-./7x\u200b"]

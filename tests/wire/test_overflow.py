@@ -268,11 +268,14 @@ JSON = st.recursive(
 
 
 @given(
-    st.none() | st.integers(),
+    st.none() | st.integers() | st.sampled_from([400, 413, 422, 500]),
     st.dictionaries(st.sampled_from(["error", "message", "raw"]), JSON) | st.text() | st.binary(),
 )
-def test_whatever_a_server_says_is_read_without_an_exception(status: int | None, body: Any) -> None:
-    overflow(status, body)
+def test_what_no_provider_says_is_no_overflow_but_for_the_status_that_means_one(status: int | None, body: Any) -> None:
+    """And nothing that a server says is an exception."""
+    bytes_alone = Overflow(used=None, limit=None, provider="http", unit="bytes")
+
+    assert overflow(status, body) == (bytes_alone if status == 413 else None)
 
 
 def test_a_long_hostile_error_is_read_in_no_time() -> None:
