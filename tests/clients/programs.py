@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 PROMPT = "Read all parts, one after the other."
+PATIENCE = 500.0
+"""Seconds: half a minute of work, on a machine that may have no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +34,20 @@ class Program:
     """From the program's file, the proxy's address and a home."""
 
 
+CLAUDE = {
+    "IS_SANDBOX": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    # Its default answer alone would be larger than what is left of the small window.
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4000",
+    "ANTHROPIC_API_KEY": "sk-made-up",
+}
+
+
 def _claude(file: Path, proxy: str, home: Path) -> Started:
-    quiet = {
-        "IS_SANDBOX": "1",
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        # Its default answer alone would be larger than what is left of the small window.
-        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4000",
-    }
     command = [str(file), "-p", PROMPT, "--model", "claude-opus-4-8", "--allowedTools", "Bash"]
-    return Started(command=command, environ={"ANTHROPIC_BASE_URL": proxy, "ANTHROPIC_API_KEY": "sk-made-up", **quiet})
+    return Started(command=command, environ={"ANTHROPIC_BASE_URL": proxy, **CLAUDE})
 
 
 def _codex(file: Path, proxy: str, home: Path) -> Started:
@@ -98,3 +105,18 @@ def environment(home: Path, more: Mapping[str, str]) -> dict[str, str]:
     """What a login would give, and not what this process happens to have: keys and proxies stay out."""
     plain = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "TERM": "xterm", "LANG": "C.UTF-8"}
     return {**plain, "NO_COLOR": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **more}
+
+
+def ran(started: Started, work: Path, home: Path) -> tuple[int, str, str]:
+    """Exit code, what it said and what it complained about. Its children end with it."""
+    process = subprocess.Popen(
+        started.command, cwd=work, env=environment(home, started.environ), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        told, complaints = process.communicate(timeout=PATIENCE)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return process.returncode, told, complaints

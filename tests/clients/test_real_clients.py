@@ -6,13 +6,9 @@ clients really run their tools. Which clients: `scripts/install_clients.py`.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-
 import pytest
 
-from clients.programs import PROGRAMS, environment
+from clients.programs import PROGRAMS, ran
 from clients.upstreaming import DONE, Walk, file_name, marker, sent, text, tokens_of
 from proxy.running import get, proxied
 from upstream.server import Upstream
@@ -21,23 +17,6 @@ PARTS = 48
 """Tool calls."""
 PASSED = 3
 """Times that what the tools print would fill the window."""
-PATIENCE = 500.0
-"""Seconds: half a minute of work, on a machine that may have no time."""
-
-
-def ran(started, work, home):
-    """Exit code and what it said. Its children end with it."""
-    process = subprocess.Popen(
-        started.command, cwd=work, env=environment(home, started.environ), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
-    )  # fmt: skip
-    try:
-        told, complaints = process.communicate(timeout=PATIENCE)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return process.returncode, told, complaints
 
 
 @pytest.mark.timeout(600)

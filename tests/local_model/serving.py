@@ -74,9 +74,11 @@ def weights() -> Path:
 
 
 @contextmanager
-def served(window: int) -> Iterator[Model]:
-    """A server with so many tokens of context, until the block ends."""
-    command = [sys.executable, __file__, str(weights()), str(window)]
+def served(window: int, file: Path | None = None, grammar: str = "") -> Iterator[Model]:
+    """A server with so many tokens of context, until the block ends. Other weights from `file`; with a grammar it says
+    nothing else, and stops where that ends.
+    """
+    command = [sys.executable, __file__, str(file or weights()), str(window), grammar]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
@@ -92,7 +94,7 @@ def served(window: int) -> Iterator[Model]:
             process.wait(timeout=30)
 
 
-def serve(path: str, window: int) -> None:
+def serve(path: str, window: int, grammar: str) -> None:
     """What the process does: tell the address, then serve until nobody holds the pipe any more."""
     import xllamacpp  # Only this process has the engine in it.
 
@@ -105,10 +107,15 @@ def serve(path: str, window: int) -> None:
     params.warmup, params.verbosity, params.ui = False, 0, False
     # Only what the slot still holds counts as cached, as the figures then speak of one conversation.
     params.cache_ram_mib = 0
+    # Layers that look back a little way only would forget the beginning, and a prefix could not be read again.
+    params.swa_full = True
+    if grammar:
+        kind = xllamacpp.common_grammar_type.COMMON_GRAMMAR_TYPE_USER
+        params.sampling.grammar = xllamacpp.CommonGrammar(kind, grammar)
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)  # noqa: T201
     sys.stdin.read()
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve(sys.argv[1], int(sys.argv[2]), sys.argv[3])

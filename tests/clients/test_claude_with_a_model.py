@@ -1,0 +1,80 @@
+"""All of Claude Code, its own prompt and tools, on a real model with a window of 32,768 tokens: `ebb run -- claude -p`.
+
+What the user pastes in passes the window; the server refuses such a conversation, and here it never gets to see one.
+Minutes of a core, so opt-in: `scripts/install_clients.py` has both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+
+import pytest
+
+from clients.programs import CLAUDE, Started, ran
+from local_model.serving import served
+
+pytestmark = pytest.mark.timeout(1800)
+
+WINDOW = 32_768
+SENTENCE = 'root ::= [A-Z] [a-z ,]{4,60} "."'
+"""The model's answers. By itself it would not stop, and the client asks again for what was cut off."""
+LINES = 900
+"""Of a paste: with the client's own 11,000 tokens it fits, two of them do not."""
+
+
+def pasted(day: int) -> str:
+    rows = (f"{day}-{n} the gauge of station {n * 31 % 97} reads {n * day} mm" for n in range(LINES))
+    return "Here is a day of the log.\n" + "\n".join(rows) + "\nSay what you think of it."
+
+
+@pytest.fixture(scope="module")
+def model(client_file):
+    file = client_file("gemma")
+    pytest.importorskip("xllamacpp")
+    with served(WINDOW, file, SENTENCE) as up:
+        yield up
+
+
+@pytest.fixture
+def say(client_file, model, tmp_path):
+    """Exit code, what the client tells as JSON, and what is told beside it."""
+    work, home = tmp_path / "work", tmp_path / "home"
+    work.mkdir()
+    home.mkdir()
+    claude = [str(client_file("claude")), "--model", "gemma", "--output-format", "json"]
+    environ = {**CLAUDE, "ANTHROPIC_BASE_URL": model.address, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = [sys.executable, "-m", "ebbtide.fronts.cli.main", "run", "--window", str(WINDOW)]
+    run += ["--store", str(tmp_path / "store"), "--"]
+
+    def said(text: str, *more: str, behind: list[str] = run) -> tuple[int, dict, str]:
+        command = [*behind, *claude, *more, "-p", text]
+        code, told, beside = ran(Started(command=command, environ=environ), work, home)
+        return code, json.loads(told), beside
+
+    return said
+
+
+def read(usage: dict) -> int:
+    """Tokens of a request, by the server's own count."""
+    return usage["input_tokens"] + usage["cache_read_input_tokens"]
+
+
+def test_claude_code_goes_on_where_its_model_refuses_and_reads_the_models_cache(say, record_property):
+    code, refused, _ = say(pasted(1) + pasted(2), behind=[])
+    assert (code, refused["is_error"]) == (1, True)
+    assert "exceeds the available context size" in refused["result"]
+
+    turns = [say("Say hello."), say(pasted(1), "--continue"), say(pasted(2), "--continue")]
+
+    record_property("figures", [(told["usage"], beside) for _, told, beside in turns])  # shown by --junitxml
+    assert [(code, told["is_error"], told["stop_reason"]) for code, told, _ in turns] == [(0, False, "end_turn")] * 3
+    assert [beside for _, _, beside in turns if "refused" in beside or "taken out" not in beside] == []
+    usages = [told["usage"] for _, told, _ in turns]
+    assert [usage for usage in usages if not 10_000 < read(usage) < WINDOW] == []
+    for before, usage in itertools.pairwise(usages):
+        # Each turn is a proxy of its own: what was edited comes from the store as it went out.
+        assert usage["cache_read_input_tokens"] > 0.9 * read(before)
+    assert "by 1 edit" in turns[-1][2], "the second paste left as well"
