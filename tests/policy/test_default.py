@@ -94,6 +94,22 @@ def test_where_prompt_and_reservation_fill_the_window_the_conversation_gets_a_qu
     assert levels(64_000, RESERVED, 40_000).blocking == 56_000
 
 
+def test_utilisation_is_measured_against_the_space_that_the_levels_share():
+    """Also where prompt and tools have a say in it: a request below the blocking level is never said to be over all."""
+    seen: list[Situation] = []
+
+    def look(_view: View, situation: Situation):
+        seen.append(situation)
+        return ()
+
+    ctx = Context(window=64_000, policy=replace(PRESETS["default"], always=(look,)))
+    ctx.prepare(body(loop(1, 2_000), prompt=40_000, output=RESERVED))
+    (now,) = seen
+
+    assert now.budget.levels.blocking > 32_000
+    assert now.utilisation == now.tokens / now.budget.levels.blocking
+
+
 class TestBatchesThatFreeLittle:
     """`least`: below the hard level they wait."""
 

@@ -14,7 +14,7 @@ from policy.dialogue import Clock, Refusing, billed, body, chat_body, chat_step,
 
 NAMES = ("default", "claude-code", "opencode", "mini-claude", "sage", "region", "learn-v5")
 SMALL = (4_096, 8_192, 32_768)
-_COUNTING = Policy(name="counting", levels=lambda window, *_: single(lambda w, o: w)(window, 0), usable=lambda w, _: w)
+_COUNTING = Policy(name="counting", levels=lambda window, *_: single(lambda w, o: w)(window, 0), usable=lambda w, *_: w)
 """Ours in counting, and in nothing else: it raises if a request does not fit."""
 LINE = "src/tide/gauge.py:12: reading = level - datum\n"
 

@@ -93,7 +93,8 @@ class Moment(NamedTuple):
 
     @property
     def utilisation(self) -> float:
-        return self.tokens / max(1, self.policy.usable(self.budget.window, self.budget.max_output))
+        budget = self.budget
+        return self.tokens / max(1, self.policy.usable(budget.window, budget.max_output, budget.overhead))
 
     @property
     def warm(self) -> int:

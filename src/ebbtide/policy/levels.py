@@ -20,11 +20,17 @@ class LevelRule(Protocol):
     def __call__(self, window: int, output: int, overhead: int = 0, /) -> Levels: ...
 
 
+class SpaceRule(Protocol):
+    """From the same three to the space that utilisation is measured against."""
+
+    def __call__(self, window: int, output: int, overhead: int = 0, /) -> int: ...
+
+
 def at_least_half(window: int, tokens: float) -> int:
     return max(int(tokens), window // 2)
 
 
-def beside_reply(window: int, output: int) -> int:
+def beside_reply(window: int, output: int, _overhead: int = 0) -> int:
     """What is left of the window when the reply has its room."""
     return at_least_half(window, window - output)
 

@@ -29,7 +29,7 @@ RESERVED = 20_000
 """Tokens set aside for the next input and its reply (R046)."""
 
 
-def effective(window: int, _output: int = 0) -> int:
+def effective(window: int, _output: int = 0, _overhead: int = 0) -> int:
     return at_least_half(window, window - RESERVED)
 
 

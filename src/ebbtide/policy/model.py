@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,7 +9,7 @@ from ebbtide.core.engine import Pass
 from ebbtide.core.gauge import Gauge, anchored_usage
 from ebbtide.core.marks import Strategy, ranked
 from ebbtide.core.tokens import DEFAULT, Estimator
-from ebbtide.policy.levels import LevelRule
+from ebbtide.policy.levels import LevelRule, SpaceRule
 
 Overflow = Literal["prune", "summarize", "auto-compact", "error"]
 """R010: what to do when the passes do not suffice. `error` raises instead of changing history."""
@@ -48,8 +47,7 @@ class Policy:
 
     name: str
     levels: LevelRule
-    usable: Callable[[int, int], int]
-    """The space that utilisation is measured against, from window and output reservation."""
+    usable: SpaceRule
     estimator: Estimator = DEFAULT
     gauge: Gauge = anchored_usage
     arrival: tuple[Pass, ...] = ()
