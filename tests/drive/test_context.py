@@ -107,6 +107,14 @@ class TestBranches:
         assert sent[at].report.held
         assert digest(out[: len(trunk)]) == digest(trunk)
 
+    def test_what_came_back_otherwise_is_new_though_it_has_as_many_parts(self):
+        ctx = context()
+        ctx.prepare(body(loop(3)))
+
+        ready = ctx.prepare(body([*loop(3)[:-1], result(2, 2_000)]))
+
+        assert [edit.by for edit in ready.report.edits] == ["offload_results"]
+
     def test_the_same_content_taken_out_on_two_branches_is_one_file(self, tmp_path):
         ctx = context(store=tmp_path)
         run(ctx, LONG)

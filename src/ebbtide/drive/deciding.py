@@ -177,7 +177,8 @@ def situation_of(
 
 def _first_new(state: State, view: View, before: View | None, chain: Chain) -> int:
     """Place of the first entry that no request has carried."""
-    if before is not None and before.edits is view.edits and len(before.items) <= len(view.items):
+    if before is not None and view.grew[0] is before.entries:
+        # It has the same content up to there, though perhaps in other bytes: clients move cache marks.
         return len(before.entries)
     carried = max((shared(one.prefix, chain) for one in state.sent), default=0)
     return len(view.entries) - entries_in_last(view, len(chain) - carried) if carried else 0
