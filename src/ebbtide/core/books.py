@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.chain import Chain, shared
+from ebbtide.core.fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.journal import FOLDS, Record, usage_out
 from ebbtide.core.marks import minimum
 from ebbtide.core.tokens import prior
@@ -168,7 +169,7 @@ class _Clerk:
         return call.usage.cache_read + call.usage.cache_write > 0 or call.usage.prompt >= minimum(call.model)
 
     def _usage(self, record: Mapping[str, object], kind: str) -> None:
-        nth, usage = _int(record, "turn") - 1, usage_out(record)
+        nth, usage = int_in(record, "turn") - 1, usage_out(record)
         if not 0 <= nth < len(self.calls):
             return
         bill = replace(self.calls[nth], recorded=usage) if kind == "recorded" else replace(self.calls[nth], usage=usage)
@@ -200,14 +201,14 @@ class _Clerk:
         return min(MOST, max(LEAST, (billed + TRUST * prior(model)) / (estimated + TRUST)))
 
     def _turn(self, record: Mapping[str, object]) -> None:
-        rewound = self._walk(_int(record, "base"), _strings(record, "add"))
+        rewound = self._walk(int_in(record, "base"), strings_in(record, "add"))
         before = self.sent[-1].chain if self.sent else Chain()
         now = _Sent(
-            key=(_str(record, "model"), _str(record, "system"), _str(record, "tools")),
-            at=_float(record, "at"),
-            ttl=_float(record, "ttl") or 300.0,
-            chain=before.grown(_int(record, "out_base"), _strings(record, "out_add")),
-            estimated=_int(record, "estimated") or _int(record, "tokens"),
+            key=(str_in(record, "model"), str_in(record, "system"), str_in(record, "tools")),
+            at=float_in(record, "at"),
+            ttl=float_in(record, "ttl") or 300.0,
+            chain=before.grown(int_in(record, "out_base"), strings_in(record, "out_add")),
+            estimated=int_in(record, "estimated") or int_in(record, "tokens"),
             marked=bool(record.get("marks")) or record.get("wire") != "anthropic",
         )
         warm = not self.plans or any(_warm(plan) for plan in self.plans)
@@ -274,9 +275,9 @@ class _Clerk:
         """The edits of the plans for this call."""
         first, ratio = len(self.changes), self._ratio(now.key[0])
         for plan in self.plans:
-            edits = [edit for edit in _list(plan, "edits") if isinstance(edit, Mapping)]
+            edits = [edit for edit in list_in(plan, "edits") if isinstance(edit, Mapping)]
             self.changes += _changes(plan, edits, len(self.calls) + 1, ratio, now.estimated)
-            self.needs += [frozenset(filter(None, (_str(one, key) for key in _ENDS))) & self.known for one in edits]
+            self.needs += [frozenset(filter(None, (str_in(one, key) for key in _ENDS))) & self.known for one in edits]
             self._charge(len(self.changes) - len(edits))
         return tuple(range(first, len(self.changes)))
 
@@ -300,19 +301,19 @@ def _changes(
     told = plan.get("moved")
     facts: Mapping[str, object] = told if isinstance(told, Mapping) else {}
     # A log that does not say: as careful as can be, all that stayed was written again.
-    after = _int(facts, "after") if facts else stayed * _warm(plan)
-    fresh = {int(str(n)) for n in _list(facts, "fresh")} if facts else set[int]()
-    saved = [max(0, _int(edit, "saved")) for edit in edits]
+    after = int_in(facts, "after") if facts else stayed * _warm(plan)
+    fresh = {int(str(n)) for n in list_in(facts, "fresh")} if facts else set[int]()
+    saved = [max(0, int_in(edit, "saved")) for edit in edits]
     # What a pass says it saved is its own estimate; the view knows what they saved together.
-    outs = _parted(round(_int(facts, "out") * ratio) if "out" in facts else round(sum(saved) * ratio), saved)
+    outs = _parted(round(int_in(facts, "out") * ratio) if "out" in facts else round(sum(saved) * ratio), saved)
     weights = [0 if n in fresh else one for n, one in enumerate(saved)]
-    afters, puts = _parted(round(after * ratio), weights), _parted(round(_int(facts, "put") * ratio), weights)
+    afters, puts = _parted(round(after * ratio), weights), _parted(round(int_in(facts, "put") * ratio), weights)
     return [
         Change(
-            id=_str(edit, "id"),
-            batch=_str(plan, "id"),
-            by=_str(edit, "by"),
-            reason=_str(edit, "reason"),
+            id=str_in(edit, "id"),
+            batch=str_in(plan, "id"),
+            by=str_in(edit, "by"),
+            reason=str_in(edit, "reason"),
             call=call,
             tokens=outs[n],
             after=afters[n],
@@ -335,7 +336,7 @@ def _parted(amount: int, weights: Sequence[int]) -> list[int]:
 
 def _warm(plan: Mapping[str, object]) -> bool:
     situation = plan.get("situation")
-    return isinstance(situation, Mapping) and _int(situation, "warm") > 0
+    return isinstance(situation, Mapping) and int_in(situation, "warm") > 0
 
 
 def added(one: Usage, other: Usage) -> Usage:
@@ -345,30 +346,6 @@ def added(one: Usage, other: Usage) -> Usage:
         cache_write=one.cache_write + other.cache_write,
         output=one.output + other.output,
     )
-
-
-def _list(record: Mapping[str, object], key: str) -> Sequence[object]:
-    found = record.get(key)
-    return found if isinstance(found, list | tuple) else ()
-
-
-def _strings(record: Mapping[str, object], key: str) -> list[str]:
-    return [str(one) for one in _list(record, key)]
-
-
-def _str(record: Mapping[str, object], key: str) -> str:
-    found = record.get(key)
-    return found if isinstance(found, str) else ""
-
-
-def _int(record: Mapping[str, object], key: str) -> int:
-    found = record.get(key)
-    return int(found) if isinstance(found, int | float) else 0
-
-
-def _float(record: Mapping[str, object], key: str) -> float:
-    found = record.get(key)
-    return float(found) if isinstance(found, int | float) else 0.0
 
 
 __all__ = ["Books", "Call", "Change", "Record", "added", "books"]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 from ebbtide.core.chain import Chain, shared
+from ebbtide.core.fields import int_in, list_in, strings_in
 from ebbtide.core.journal import Batch, Record, State, answer_from, batch_from, sent_from, usage_out
 from ebbtide.core.tokens import Calibration
 from ebbtide.core.types import Answer, Edit, Sent, Usage
@@ -47,27 +48,27 @@ def condensed(state: State) -> Record:
 
 def expanded(told: Mapping[str, object]) -> State:
     """The state that a record of this form was made from."""
-    batches = tuple(batch_from(one) for one in _list(told, "batches") if isinstance(one, Mapping))
-    undone = tuple(map(str, _list(told, "undone")))
-    answers = [answer_from(one) for one in _list(told, "answers") if isinstance(one, Mapping)]
+    batches = tuple(batch_from(one) for one in list_in(told, "batches") if isinstance(one, Mapping))
+    undone = tuple(strings_in(told, "undone"))
+    answers = [answer_from(one) for one in list_in(told, "answers") if isinstance(one, Mapping)]
     folded = told.get("folded")
     children = {name: brought if isinstance(brought, str) else None for name, brought in _dict(told, "children")}
     return State(
         batches=batches,
         undone=undone,
         edits=tuple(edit for batch in batches if batch.id not in undone for edit in batch.edits),
-        sent=_sent_from(_list(told, "sent")),
-        turns=_int(told, "turns"),
-        messages=Chain(map(str, _list(told, "messages"))),
+        sent=_sent_from(list_in(told, "sent")),
+        turns=int_in(told, "turns"),
+        messages=Chain(strings_in(told, "messages")),
         calibration=Calibration.from_dict(told.get("calibration")),
         taken={name: str(mark) for name, mark in _dict(told, "taken")},
-        spared=frozenset(map(str, _list(told, "spared"))),
-        pinned=frozenset(map(str, _list(told, "pinned"))),
-        cleared=frozenset(map(str, _list(told, "cleared"))),
+        spared=frozenset(strings_in(told, "spared")),
+        pinned=frozenset(strings_in(told, "pinned")),
+        cleared=frozenset(strings_in(told, "cleared")),
         answers={answer.key: answer for answer in answers},
-        failures=_int(told, "failures"),
+        failures=int_in(told, "failures"),
         folded=folded if isinstance(folded, int) else None,
-        stalled=_int(told, "stalled"),
+        stalled=int_in(told, "stalled"),
         limits={name: n for name, n in _dict(told, "limits") if isinstance(n, int)},
         children=children,
         recall=str(told.get("recall") or ""),
@@ -98,16 +99,6 @@ def _sent_from(told: Sequence[object]) -> tuple[Sent, ...]:
     return tuple(sent)
 
 
-def _list(told: Mapping[str, object], key: str) -> Sequence[object]:
-    found = told.get(key)
-    return found if isinstance(found, list) else ()
-
-
 def _dict(told: Mapping[str, object], key: str) -> Sequence[tuple[str, object]]:
     found = told.get(key)
     return [(str(name), value) for name, value in found.items()] if isinstance(found, Mapping) else ()
-
-
-def _int(told: Mapping[str, object], key: str) -> int:
-    found = told.get(key)
-    return found if isinstance(found, int) else 0

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.chain import Chain
+from ebbtide.core.fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.shelf import digest
 from ebbtide.core.tokens import Calibration
 from ebbtide.core.types import Answer, Blob, Edit, Item, Kind, Role, Sent, Usage, Way
@@ -137,7 +138,7 @@ class _Run:
         del self._sent[: 1 - KEEP]
         self._sent.append(sent)
         self._turns += 1
-        self._messages = self._messages.grown(_int(record, "base"), list(map(str, _list(record, "add"))))
+        self._messages = self._messages.grown(int_in(record, "base"), strings_in(record, "add"))
         if not record.get("edited"):
             self._count("skipped_count", 1)
 
@@ -145,14 +146,14 @@ class _Run:
         if not self._open:
             self._begin()
         usage = usage_out(record)
-        nth = len(self._sent) - 1 - (self._turns - _int(record, "turn"))
+        nth = len(self._sent) - 1 - (self._turns - int_in(record, "turn"))
         estimated = 0
         if 0 <= nth < len(self._sent):
             estimated = self._sent[nth].tokens
             self._sent[nth] = replace(self._sent[nth], usage=usage)
-        raw = _int(record, "estimated")
+        raw = int_in(record, "estimated")
         if raw > 0 and usage.prompt > 0:
-            self._calibration = self._calibration.observe(_str(record, "model"), raw, usage.prompt)
+            self._calibration = self._calibration.observe(str_in(record, "model"), raw, usage.prompt)
         self._count("total_input", usage.input)
         self._count("total_output", usage.output)
         self._count("total_cache_read", usage.cache_read)
@@ -187,14 +188,16 @@ def _insert(state: State, record: Mapping[str, object]) -> State:
 
 
 def batch_from(record: Mapping[str, object]) -> Batch:
-    edits = tuple(edit_from(one) for one in _list(record, "edits"))
-    return Batch(id=_str(record, "id"), edits=edits, at=_float(record, "at"), turn=_int(record, "turn"), record=record)
+    edits = tuple(edit_from(one) for one in list_in(record, "edits"))
+    return Batch(
+        id=str_in(record, "id"), edits=edits, at=float_in(record, "at"), turn=int_in(record, "turn"), record=record
+    )
 
 
 def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit]) -> tuple[int | None, int]:
     if not any(edit.by in FOLDS for edit in edits):
         return state.folded, state.stalled
-    before, after = _int(record, "tokens_before"), _int(record, "tokens_after")
+    before, after = int_in(record, "tokens_before"), int_in(record, "tokens_after")
     return after, state.stalled + 1 if before - after < before // 20 else 0
 
 
@@ -203,7 +206,7 @@ def answer_from(record: Mapping[str, object]) -> Answer:
         "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
     )
     names = ("key", "first", "last", "text", "analysis", "failed")
-    return Answer(way=way, **{name: _str(record, name) for name in names})
+    return Answer(way=way, **{name: str_in(record, name) for name in names})
 
 
 def _answer(state: State, record: Mapping[str, object]) -> State:
@@ -220,24 +223,24 @@ def _answer(state: State, record: Mapping[str, object]) -> State:
 
 def _limit(state: State, record: Mapping[str, object]) -> State:
     """A provider said how large its window is, and perhaps how it counted what it refused."""
-    model, estimated, used = _str(record, "model"), _int(record, "estimated"), _int(record, "used")
+    model, estimated, used = str_in(record, "model"), int_in(record, "estimated"), int_in(record, "used")
     known = state.calibration.observe(model, estimated, used) if estimated > 0 and used > 0 else state.calibration
-    return replace(state, limits={**state.limits, model: _int(record, "window")}, calibration=known)
+    return replace(state, limits={**state.limits, model: int_in(record, "window")}, calibration=known)
 
 
 def _pin(state: State, record: Mapping[str, object]) -> State:
-    ids = frozenset(str(one) for one in _list(record, "ids"))
+    ids = frozenset(strings_in(record, "ids"))
     return replace(state, pinned=state.pinned | ids if record.get("on") else state.pinned - ids)
 
 
 def _recall(state: State, record: Mapping[str, object]) -> State:
     """The first word stands: a tool that comes later would cost the whole cached prefix."""
-    return state if state.recall else replace(state, recall=_str(record, "way"))
+    return state if state.recall else replace(state, recall=str_in(record, "way"))
 
 
 def _child(state: State, record: Mapping[str, object]) -> State:
     """Its result enters once: what came first stays."""
-    session = _str(record, "session")
+    session = str_in(record, "session")
     result = record.get("result")
     known = state.children.get(session)
     brought = known if known is not None else result if isinstance(result, str) else None
@@ -245,11 +248,11 @@ def _child(state: State, record: Mapping[str, object]) -> State:
 
 
 def _undo(state: State, record: Mapping[str, object]) -> State:
-    return _with_undone(state, (*state.undone, _str(record, "batch")))
+    return _with_undone(state, (*state.undone, str_in(record, "batch")))
 
 
 def _redo(state: State, record: Mapping[str, object]) -> State:
-    batch = _str(record, "batch")
+    batch = str_in(record, "batch")
     return _with_undone(state, tuple(id for id in state.undone if id != batch))
 
 
@@ -271,23 +274,23 @@ def _regrown_from(standing: Sequence[Batch], undone: Sequence[str], state: State
     taken_back = [batch for batch in state.batches if batch.id in undone and batch not in folds]
     taken_back = [batch for batch in taken_back if any(edit.by in FOLDS for edit in batch.edits)]
     if taken_back and (not folds or taken_back[-1].turn > folds[-1].turn):
-        return _int(taken_back[-1].record, "tokens_before")
-    return _int(folds[-1].record, "tokens_after") if folds else None
+        return int_in(taken_back[-1].record, "tokens_before")
+    return int_in(folds[-1].record, "tokens_after") if folds else None
 
 
 def sent_from(record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None) -> Sent:
     """What went out; `before` is the prefix of the request before, which the record goes on from."""
     links = before if isinstance(before, Chain) else Chain(before)
     return Sent(
-        at=_float(record, "at"),
-        model=_str(record, "model"),
-        system=_str(record, "system"),
-        tools=_str(record, "tools"),
-        prefix=links.grown(_int(record, "out_base"), list(map(str, _list(record, "out_add")))),
-        tokens=_int(record, "tokens"),
+        at=float_in(record, "at"),
+        model=str_in(record, "model"),
+        system=str_in(record, "system"),
+        tools=str_in(record, "tools"),
+        prefix=links.grown(int_in(record, "out_base"), strings_in(record, "out_add")),
+        tokens=int_in(record, "tokens"),
         usage=usage,
-        marks=tuple(map(int, map(str, _list(record, "marks")))),
-        ttl=_float(record, "ttl", 300.0),
+        marks=tuple(map(int, strings_in(record, "marks"))),
+        ttl=float_in(record, "ttl", 300.0),
     )
 
 
@@ -299,8 +302,8 @@ def _cleared(state: State, record: Mapping[str, object]) -> State:
     told = record.get(_CLEARED)
     if not isinstance(told, Mapping):
         return state
-    cleared = {one for one in _list(told, "compactedToolIds") if isinstance(one, str)}
-    count = len(cleared) + len(_list(told, "clearedAttachmentUUIDs"))
+    cleared = {one for one in list_in(told, "compactedToolIds") if isinstance(one, str)}
+    count = len(cleared) + len(list_in(told, "clearedAttachmentUUIDs"))
     return replace(state, cleared=state.cleared | cleared, counters=_add(state.counters, cleared_by_client=count))
 
 
@@ -334,14 +337,14 @@ def edit_to(edit: Edit) -> Record:
 def edit_from(record: object) -> Edit:
     told = record if isinstance(record, Mapping) else {}
     return Edit(
-        by=_str(told, "by"),
-        first=_str(told, "first"),
-        last=_str(told, "last"),
-        head=_str(told, "head"),
-        after=_str(told, "after"),
-        put=tuple(_item_from(one) for one in _list(told, "put")),
-        reason=_str(told, "reason"),
-        saved=_int(told, "saved"),
+        by=str_in(told, "by"),
+        first=str_in(told, "first"),
+        last=str_in(told, "last"),
+        head=str_in(told, "head"),
+        after=str_in(told, "after"),
+        put=tuple(_item_from(one) for one in list_in(told, "put")),
+        reason=str_in(told, "reason"),
+        saved=int_in(told, "saved"),
         blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(told, "blobs")),
     )
 
@@ -360,25 +363,25 @@ def _item_from(record: object) -> Item:
     role: Role = told.get("role", "assistant")
     kind: Kind = told.get("kind", "opaque")
     return Item(
-        id=_str(told, "keep"),
+        id=str_in(told, "keep"),
         message=-1,
         role=role,
         kind=kind,
-        text=_str(told, "text"),
-        tokens=_int(told, "tokens"),
-        name=_str(told, "name"),
-        call_id=_str(told, "call_id"),
-        tier=_int(told, "tier"),
+        text=str_in(told, "text"),
+        tokens=int_in(told, "tokens"),
+        name=str_in(told, "name"),
+        call_id=str_in(told, "call_id"),
+        tier=int_in(told, "tier"),
         raw=told.get("raw"),
     )
 
 
 def usage_out(record: Mapping[str, object]) -> Usage:
     return Usage(
-        input=max(0, _int(record, "input")),
-        cache_read=max(0, _int(record, "cache_read")),
-        cache_write=max(0, _int(record, "cache_write")),
-        output=max(0, _int(record, "output")),
+        input=max(0, int_in(record, "input")),
+        cache_read=max(0, int_in(record, "cache_read")),
+        cache_write=max(0, int_in(record, "cache_write")),
+        output=max(0, int_in(record, "output")),
     )
 
 
@@ -386,25 +389,7 @@ def _add(counters: Mapping[str, int], **more: int) -> Mapping[str, int]:
     return {**counters, **{name: counters.get(name, 0) + n for name, n in more.items()}}
 
 
-def _list(record: Mapping[str, object], key: str) -> Sequence[object]:
-    found = record.get(key)
-    return found if isinstance(found, list | tuple) else ()
-
-
 def _pairs(record: Mapping[str, object], key: str) -> list[tuple[str, str]]:
-    return [(str(one[0]), str(one[1])) for one in _list(record, key) if isinstance(one, list | tuple) and len(one) == 2]
-
-
-def _str(record: Mapping[str, object], key: str) -> str:
-    found = record.get(key)
-    return found if isinstance(found, str) else ""
-
-
-def _int(record: Mapping[str, object], key: str) -> int:
-    found = record.get(key)
-    return int(found) if isinstance(found, int | float) else 0
-
-
-def _float(record: Mapping[str, object], key: str, default: float = 0.0) -> float:
-    found = record.get(key)
-    return float(found) if isinstance(found, int | float) else default
+    return [
+        (str(one[0]), str(one[1])) for one in list_in(record, key) if isinstance(one, list | tuple) and len(one) == 2
+    ]
