@@ -47,6 +47,20 @@ def test_an_edit_with_nothing_put_drops():
     assert view.entries == (ITEMS[0], *ITEMS[3:])
 
 
+def test_an_edit_that_shows_is_counted_whether_or_not_anything_stands_in():
+    dropped = Edit(by="test", first=ITEMS[1].id, last=ITEMS[2].id)
+    hidden = rewrite(result(2))
+    fold = Edit(by="fold", first=ITEMS[5].id, last=ITEMS[6].id, put=(note("summary", role="user", kind="text"),))
+    hint = Edit(by="test", after=ITEMS[0].id, put=(note("hint", role="user", kind="text"),))
+    elsewhere = Edit(by="test", first="nobody", last="nobody")
+
+    view = View.of(ITEMS[:7], [dropped, hidden, fold, hint, elsewhere])
+
+    assert (view.showing, view.extend(ITEMS[7:]).showing) == (3, 3)
+    assert View.of(ITEMS, [dropped]).edited
+    assert not View.of(ITEMS, [elsewhere]).edited
+
+
 def test_an_inserting_edit_stands_after_its_item():
     view = View.of(ITEMS, [Edit(by="test", after=ITEMS[0].id, put=(note("hint", role="user", kind="text"),))])
 

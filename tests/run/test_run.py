@@ -43,6 +43,13 @@ def test_an_unchanged_program_works_in_a_window_it_knows_nothing_of(upstream, tm
     assert list((tmp_path / "store").rglob("*.jsonl"))
 
 
+def test_a_wrong_option_is_told_in_a_sentence_and_starts_nothing(tmp_path):
+    done = ebb_run("--window", "wide", "--", *python("print('started')"), environ=environment(tmp_path))
+
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr.endswith("'wide' is not a number of tokens, as in 200000, 200k or 1M\n")
+
+
 def test_in_shadow_nothing_is_changed_and_it_says_so(upstream, tmp_path):
     pytest.importorskip("anthropic")
     environ = environment(tmp_path, ANTHROPIC_BASE_URL=upstream.url)

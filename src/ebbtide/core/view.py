@@ -30,6 +30,8 @@ class View:
     """Sum over `entries`."""
     owner: Mapping[str, Edit] = field(default_factory=dict)
     """From the id of an entry that an edit put there to that edit."""
+    showing: int = 0
+    """How many edits show, by what stands in or by what is left out: no larger one hides them."""
     dormant: frozenset[str] = frozenset()
     """Ids that edits not holding now wait for, and of calls that are put in: where they come, all is folded anew."""
     grew: tuple[tuple[Item, ...], int] = field(default=((), 0), repr=False, compare=False)
@@ -52,6 +54,7 @@ class View:
             entries=entries,
             tokens=_sum(entries),
             owner=owner,
+            showing=len(placed) + sum(map(len, inserted.values())),
             dormant=frozenset(
                 [id for edit in dormant for id in (edit.first, edit.last, edit.after, edit.head) if id]
                 + [item.call_id for edit in edits if edit.after for item in edit.put if item.call_id]
@@ -78,8 +81,8 @@ class View:
         # All that is cached follows from what changes here, so the dict is a new one; and it is made at once.
         made.__dict__.update(
             items=items, edits=self.edits, entries=items if plain else self.entries[:stays] + new,
-            tokens=self.tokens - (_sum(tail) if tail else 0) + _sum(new), owner=self.owner, dormant=self.dormant,
-            grew=(self.entries, stays),
+            tokens=self.tokens - (_sum(tail) if tail else 0) + _sum(new), owner=self.owner, showing=self.showing,
+            dormant=self.dormant, grew=(self.entries, stays),
         )  # fmt: skip
         return made
 
@@ -104,7 +107,7 @@ class View:
     @property
     def edited(self) -> bool:
         """Whether any edit shows: something stands in, or something is left out."""
-        return bool(self.owner) or len(self.entries) != len(self.items)
+        return bool(self.showing)
 
     def is_ours(self, entry: Item) -> bool:
         """Stands in for something, or is a stand-in that a client fed back: no pass may touch it again."""

@@ -104,7 +104,7 @@ def report_of(
         window=budget.window,
         auto_at=budget.levels.auto,
         edits=tuple(edits),
-        held=len({id(edit) for edit in view.owner.values()}) if view.owner else 0,
+        held=view.showing,
         behind=Behind(situation, view, after, request.overhead, out.tokens, unbroken, log),
         repairs=tuple([f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs]) if out.repairs else (),
         forgotten=forgotten_files(made.before, view) if made and edits else (),

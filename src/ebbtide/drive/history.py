@@ -90,6 +90,12 @@ class History:
     def wire(self) -> str:
         return self.turns[-1].wire if self.turns else "anthropic"
 
+    def window(self, number: int) -> int | None:
+        """What the newest plan up to this request went by; None where nothing was planned: no other record has it."""
+        planned = {id for turn in self.turns[:number] for id in turn.planned}
+        told = [batch.record.get("window") for batch in self.state.batches if batch.id in planned]
+        return told[-1] if told and isinstance(told[-1], int) else None
+
     def now(self) -> tuple[Request, View]:
         """The conversation as the model would see it next."""
         model = self.turns[-1].model if self.turns else ""

@@ -102,6 +102,14 @@ def test_a_stored_session_shows_our_stubs_and_is_found_by_id_and_by_path(ebb, tm
     assert ebb("context", "--json").json == told
 
 
+def test_a_stored_session_is_held_against_the_window_it_went_by(ebb, tmp_path):
+    stored(tmp_path, window=30_000)
+
+    assert ebb("context", "nightly", "--json").json["window"] == 30_000
+    assert ebb("context", "nightly", "--at", "1", "--json").json["window"] == 200_000, "nothing was planned yet"
+    assert ebb("context", "nightly", "--window", "64k", "--json").json["window"] == 64_000
+
+
 def test_a_policy_moves_the_buffer(ebb, tmp_path):
     path = written(tmp_path / "r.json", request(2))
 

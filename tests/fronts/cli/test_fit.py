@@ -60,6 +60,33 @@ def test_explain_goes_to_stderr_and_leaves_the_data_alone(ebb, tmp_path):
     assert "until auto-compact" in told.err
 
 
+@pytest.mark.parametrize("policy", ["default", "mini-claude"])
+def test_explain_tells_of_the_edits_that_were_made_and_of_no_others(ebb, tmp_path, policy):
+    path = written(tmp_path / "r.json", request(48))
+    asked = ("fit", path, *PRESSED, "--policy", policy, "--explain")
+
+    told, report = ebb(*asked), json.loads(ebb(*asked, "--json").err)
+
+    assert f"\n{len(report['edits'])} edits, " in told.err
+    assert f"{report['held']} edits hold" in told.err
+
+
+def test_an_edit_that_only_leaves_something_out_holds_too(ebb):
+    report = json.loads(ebb("fit", "--example", "--window", "100k", "--explain", "--json").err.partition("\n")[2])
+
+    assert "strip_thinking" in {edit["by"] for edit in report["edits"]}
+    assert report["held"] == len(report["edits"])
+
+
+def test_a_count_that_is_an_upper_bound_is_called_one(ebb, tmp_path):
+    path = written(tmp_path / "r.json", request())
+
+    told, stored = ebb("fit", path, "--explain"), ebb("fit", path, "--explain", "--session", "s", "--store", tmp_path)
+
+    assert "counted as an upper bound" in told.err
+    assert "upper bound" not in stored.err
+
+
 def test_explain_as_json_is_the_report(ebb, tmp_path):
     ran = ebb("fit", written(tmp_path / "r.json", request()), *PRESSED, "--explain", "--json")
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 
@@ -40,11 +41,14 @@ class TestExplain:
         assert told["batches"][0]["tokens_before"] > 26_000
         assert told["batches"][-1]["tokens_before"] < 26_000
 
-    def test_a_request_is_explained_as_fit_would_fit_it(self, ebb, tmp_path):
-        path = written(tmp_path / "r.json", request())
+    @pytest.mark.parametrize("policy", ["default", "mini-claude"])
+    def test_a_request_is_explained_as_fit_would_fit_it(self, ebb, tmp_path, policy):
+        """By a seed's policy too, whose own count `fit` does not believe."""
+        path = written(tmp_path / "r.json", request(48))
+        pressed = (*PRESSED, "--policy", policy)
 
-        edits = ebb("explain", path, *PRESSED, "--json").json[0]["batches"][0]["edits"]
-        report = json.loads(ebb("fit", path, *PRESSED, "--explain", "--json").err)
+        edits = ebb("explain", path, *pressed, "--json").json[0]["batches"][0]["edits"]
+        report = json.loads(ebb("fit", path, *pressed, "--explain", "--json").err)
 
         assert [(one["by"], one["first"]) for one in edits] == [(one["by"], one["first"]) for one in report["edits"]]
         assert not any(one["kept"] for one in edits)
@@ -117,6 +121,18 @@ class TestWhy:
         assert original in ebb(*by_item).text
         assert ebb(*undo).code == 0
         assert ebb("why", LINES + "0", "nightly", "--json").json["taken_out"][0]["undone"]
+
+    def test_every_way_back_works_of_a_session_that_is_elsewhere_and_of_a_log_by_its_path(self, ebb, tmp_path):
+        original = stored(tmp_path / "two words", project="/src/app")[2]["content"][0]["content"]
+        (log,) = (tmp_path / "two words").rglob("nightly.jsonl")
+
+        elsewhere = ebb("why", LINES + "0", "--store", "two words", "--project", "/src/app", "--json").json
+        by_path = ebb("why", LINES + "0", log, "--json").json
+
+        for way in [*elsewhere["taken_out"][0]["back"], *by_path["taken_out"][0]["back"]]:
+            ran = ebb(*shlex.split(way)[1:])
+            assert ran.code == 0, ran.err
+            assert " undo " in way or original in ran.text
 
     def test_what_the_model_still_sees_is_said_to_be_there(self, ebb, tmp_path):
         stored(tmp_path, steps=3)

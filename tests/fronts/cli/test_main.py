@@ -117,6 +117,30 @@ def test_a_wrong_setting_is_refused_with_what_would_be_right(ebb, tmp_path, word
     assert words[1] in ran.err
 
 
+def test_words_may_stand_behind_options(ebb, tmp_path):
+    stored(tmp_path / "agents")
+
+    told = ebb("why", "line 3", "--store", "agents", "nightly")
+
+    assert (told.code, told.out) == (0, ebb("why", "line 3", "nightly", "--store", "agents").out)
+    assert ebb("undo", "--store", "agents", "nightly", "--json", "p99").code == 2
+    assert "one word too many" in ebb("why", "line 3", "--store", "agents", "nightly", "--json", "more").err
+    assert "no option --nightly" in ebb("why", "line 3", "--store", "agents", "--nightly").err
+
+
+def test_only_what_takes_files_says_that_a_name_is_none(ebb, tmp_path):
+    stored(tmp_path)
+    written(tmp_path / "r.json", {})
+
+    assert "'r.json' is no session in " in ebb("undo", "r.json").err
+    assert "'s.json' is no file and no session in " in ebb("show", "s.json").err
+
+
+@pytest.mark.parametrize("words", [["show"], ["diff"], ["why", "harbour"], ["context"], ["explain"], ["report"]])
+def test_the_example_can_be_looked_at_in_every_way(ebb, words):
+    assert ebb(*words, "--example", "--window", "100k").code == 0
+
+
 def test_a_file_that_is_not_there_is_bad_input_and_says_what_is(ebb, tmp_path):
     stored(tmp_path, steps=2)
 

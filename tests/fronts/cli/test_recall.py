@@ -1,6 +1,7 @@
 """`ebb recall`: people find and read what was recorded, with hits marked and secrets masked."""
 
 import os
+import shlex
 
 import pytest
 
@@ -27,6 +28,15 @@ def test_a_hit_tells_its_source_and_how_to_read_the_whole(ebb):
     told = ebb("recall", "src/f3.py")
     assert f"{hit['handle']} · result of Read (src/f3.py) · message 8 · line 1" in told.text
     assert "ebb recall --read" in told.err
+
+
+def test_the_whole_is_read_with_the_line_that_was_told_wherever_the_session_is(ebb):
+    stored(ebb.home / "agents", project="/src/app")
+
+    told = ebb("recall", "src/f3.py", "--store", "agents", "--project", "/src/app")
+    ran = ebb(*shlex.split(told.err.partition("whole texts: ebb ")[2]))
+
+    assert (ran.code, "src/f3.py" in ran.text) == (0, True)
 
 
 def test_a_handle_gives_the_exact_text_in_pages(ebb):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.gauge import Readings
@@ -55,7 +56,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = settled(args)
-    window = _weighed(wanted(args), args.at, settings, args.max_bytes)
+    window = _weighed(wanted(args), args.at, settings, args.max_bytes, own_window=not args.window)
     if args.json:
         screen.show_json(_as_dict(window))
     else:
@@ -64,15 +65,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _weighed(target: str, at: int | None, settings: Settings, max_bytes: int) -> Window:
+def _weighed(target: str, at: int | None, settings: Settings, max_bytes: int, *, own_window: bool) -> Window:
+    """`own_window`: a stored session is held against the window that it went by."""
     if target != STDIN and not os.path.exists(target):
         there = session_or_file(settings.store, target)
         if not isinstance(there, str):
             info, log = there
-            return _of_history(history_of(records_of(info, log), session=info.session), at, settings)
+            return _of_history(history_of(records_of(info, log), session=info.session), at, settings, own_window)
         target = there
     if own := own_history(target, max_bytes):
-        return _of_history(own, at, settings)
+        return _of_history(own, at, settings, own_window)
     source = given(target, max_bytes)
     if source.recording is None:
         if at not in (None, 1):
@@ -93,12 +95,14 @@ def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | N
     return _window(view, len(request.messages), request.model, overhead, output, usage, settings)
 
 
-def _of_history(history: History, at: int | None, settings: Settings) -> Window:
+def _of_history(history: History, at: int | None, settings: Settings, own_window: bool) -> Window:
     """Of a stored session: as it went out, our stubs in it."""
     if not history.turns:
         raise BadRequest(f"{history.name} holds no request of ours; give the file itself")
     turn = history.turn(len(history.turns) if at is None else at)
     request, view = history.sent(turn.number)
+    if own_window and (window := history.window(turn.number)):
+        settings = replace(settings, window_for=lambda _: window)
     return _window(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)
 
 

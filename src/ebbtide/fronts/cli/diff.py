@@ -13,7 +13,7 @@ from ebbtide.drive.history import Step
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import covered_told, item_told
-from ebbtide.fronts.cli.settings import OUTPUT, add_project, add_reading, settled
+from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.teaching import Commands, command
 
@@ -45,6 +45,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
     parser.add_argument("--edit", metavar="EDIT", help="only this batch or edit; the beginning of an edit's id will do")
     parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long diffs")
+    add_example(parser)
     add_reading(parser)
     add_project(parser)
 

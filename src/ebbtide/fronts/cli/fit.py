@@ -9,18 +9,16 @@ import time
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.view import View
-from ebbtide.drive import Context, Ready, fit
+from ebbtide.drive import Context, Ready, Report, fit
 from ebbtide.drive.history import history_of
 from ebbtide.drive.projection import project
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.phrases import report_told
-from ebbtide.fronts.cli.rehearsal import fitted
 from ebbtide.fronts.cli.settings import ENGINE, OUTPUT, STORE, Settings, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
 from ebbtide.fronts.cli.teaching import CODES, Commands, command
 from ebbtide.policy import default
-from ebbtide.store import open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader
 
@@ -71,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     request = source.data if source.recording is None else _last(source)
     ready = _fitted(args, settings, request, source.model)
     if args.explain:
-        _explain(args, settings, request, ready)
+        _explain(args, ready.report)
     for note in ready.report.notes if not args.explain else ():
         screen.say(note)
     screen.data(ready.body if isinstance(ready.body, bytes) else _dumped(ready.body))
@@ -110,25 +108,22 @@ def _refuse_bad(request: bytes, wire: str | None) -> None:
     project(read, View.of(read.items), None)
 
 
-def _explain(args: argparse.Namespace, settings: Settings, request: bytes, ready: Ready) -> None:
-    report = ready.report
+def _explain(args: argparse.Namespace, report: Report) -> None:
     if args.json:
         screen.show_json(report.as_dict(), file=sys.stderr)
         return
-    screen.say(report_told(report))
+    over = report.behind.situation.scale - 1 if report.behind and args.session is None else 0
+    bound = "; counted as an upper bound" if over > 0 else ""
+    screen.say(report_told(report) + bound)
     told = [*report.notes, *report.repairs]
     for one in told[:_TOLD]:
         screen.say(f"  {one}")
     if len(told) > _TOLD:
         screen.say(f"  and {len(told) - _TOLD} more; --json tells all")
-    if not report.edits:
-        return
-    if args.session is None:
-        made = fitted(request, name="", wire=settings.wire, policy=settings.policy, window=report.window)
-    else:
-        log = open_store(settings.store).peek(args.session, project=args.project)
-        made = history_of(log.read().records, session=args.session)
-    tell(made, made.steps[-1:], file=sys.stderr)
+    if report.edits and report.behind:
+        # Its own log: fitted a second time it might come out otherwise, and this is what went out.
+        made = history_of(report.behind.log.read().records, session=args.session or "")
+        tell(made, made.steps[-1:], file=sys.stderr)
 
 
 def _dumped(body: object) -> bytes:

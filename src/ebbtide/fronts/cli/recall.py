@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import asdict, replace
 
@@ -14,7 +15,7 @@ from ebbtide.drive.recalling import Hit, Page, Recall
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
-from ebbtide.fronts.cli.stored import chosen
+from ebbtide.fronts.cli.stored import chosen, told_again
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.store import open_store
 from ebbtide.store.search_excerpt import excerpt
@@ -135,8 +136,8 @@ def _show_hits(hits: list[Hit], args: argparse.Namespace) -> None:
         to.print(screen.line(_told(hit, across=args.across)), style="bold cyan", soft_wrap=True)
         to.print(screen.styled(*_marked(hit)), soft_wrap=True)
     first = hits[0]
-    where = f" --session {first.session}" if args.across or args.session != LAST else ""
-    screen.say(screen.line(f"whole texts: ebb recall --read {first.handle}{where}"))
+    where = f" --session {shlex.quote(first.session)}" if args.across or args.session != LAST else ""
+    screen.say(screen.line(f"whole texts: ebb recall --read {first.handle}{where}{told_again(args)}"))
 
 
 def _told(hit: Hit, *, across: bool) -> str:

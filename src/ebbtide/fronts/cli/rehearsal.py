@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ebbtide.core.gauge import upper_bound
-from ebbtide.drive.effects import drive
+from ebbtide.drive import fit
 from ebbtide.drive.history import History, history_of
 from ebbtide.drive.rehearsal import rehearsed as rehearsed_one
-from ebbtide.drive.session import Session
 from ebbtide.formats import Call
 from ebbtide.policy import Policy
-from ebbtide.store import open_store
-from ebbtide.wire import WIRES
 
 
 def rehearsed(
@@ -32,8 +28,6 @@ def rehearsed(
 
 def fitted(body: bytes, *, name: str, wire: str | None, policy: Policy, window: int) -> History:
     """One request, as `ebb fit` would fit it: nothing is kept, and the promise is by the upper bound."""
-    log = open_store(None).open("fit", now=0.0)
-    told = WIRES[wire] if wire else None
-    session = Session(policy=policy, window=window, log=log, kept=False, wire=told, exact=upper_bound)
-    drive(session.preparing(body, now=0.0), log)
-    return history_of(log.read().records, session="fit", name=name, stored=False)
+    behind = fit(body, window=window, policy=policy, wire=wire).report.behind
+    records = behind.log.read().records if behind else ()
+    return history_of(records, session="fit", name=name, stored=False)

@@ -13,7 +13,7 @@ from ebbtide.drive.history import History
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import item_told, way_back
-from ebbtide.fronts.cli.settings import OUTPUT, add_project, add_reading, settled
+from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import found
 from ebbtide.fronts.cli.teaching import Commands, command
@@ -48,6 +48,7 @@ def add(commands: Commands) -> None:
     which.add_argument("--handle", metavar="NAME", help="a stored original, byte for byte")
     parser.add_argument("--at", type=int, metavar="N", help="as the N-th request went out; default: as it stands now")
     parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long items")
+    add_example(parser)
     add_reading(parser)
     add_project(parser)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,7 +31,7 @@ def session_or_file(root: str, name: str, project: str | None = None) -> tuple[S
     if not _named(sessions, name) and (path := _of_claude(name)):
         say(f"{path.stem} is a session of Claude Code")
         return str(path)
-    info = _the_one(sessions, root, name)
+    info = _the_one(sessions, root, name, or_file=True)
     return info, store.peek(info.session, project=info.project)
 
 
@@ -37,6 +39,12 @@ def _of_claude(name: str) -> Path | None:
     folder = claude_directory()
     there = claude_sessions(folder, limit=1) if name == LAST else claude_matches(folder, name)
     return claude_session(folder, name) if there else None
+
+
+def told_again(args: argparse.Namespace) -> str:
+    """Options that a command which we suggest needs too: it looks where this one looked."""
+    told = vars(args)
+    return "".join(f" --{name} {shlex.quote(told[name])}" for name in ("project", "store") if told.get(name))
 
 
 def records_of(info: SessionInfo, log: Reader) -> list[Record]:
@@ -62,7 +70,7 @@ def _named(sessions: Sequence[SessionInfo], name: str) -> list[SessionInfo]:
     return exact or [one for one in sessions if name and one.session.startswith(name)]
 
 
-def _the_one(sessions: Sequence[SessionInfo], root: str, name: str) -> SessionInfo:
+def _the_one(sessions: Sequence[SessionInfo], root: str, name: str, *, or_file: bool = False) -> SessionInfo:
     matching = _named(sessions, name)
     if len(matching) == 1:
         return matching[0]
@@ -71,7 +79,8 @@ def _the_one(sessions: Sequence[SessionInfo], root: str, name: str) -> SessionIn
         raise BadRequest(f"{name!r} may mean {len(matching)} sessions: {where}. Give more of the id, or --project")
     if sessions:
         known = ", ".join(line(one.session, 60) for one in sessions[:_NAMED])
-        raise BadRequest(f"{name!r} is no file and no session in {root}; the newest are {known}")
+        no = "no file and no session" if or_file else "no session"
+        raise BadRequest(f"{name!r} is {no} in {root}; the newest are {known}")
     nothing = f"there are no sessions in {root} yet"
-    what = nothing if name == LAST else f"{name!r} is no file, and {nothing}"
+    what = f"{name!r} is no file, and {nothing}" if or_file and name != LAST else nothing
     raise BadRequest(f"{what}. 'ebb run' and 'ebb chat' make some; 'ebb sessions --claude' lists those of Claude Code")

@@ -40,6 +40,7 @@ class Parser(argparse.ArgumentParser):
     codes: str = ""
     stands_for: Callable[[], argparse.ArgumentParser | None] | None = None
     """Makes the parser of another front, for which this one only keeps the place."""
+    _mixing = False
 
     @property
     def epilog(self) -> str | None:
@@ -65,12 +66,24 @@ class Parser(argparse.ArgumentParser):
             there = self.stands_for()
             return (there.parse_args(args) if there else argparse.Namespace()), []
         found, unknown = super().parse_known_args(args, namespace)
+        if unknown and not self._mixing and self._subparsers is None:
+            found, unknown = self._mixed(args)
+        if self._mixing:
+            return found, unknown
         wrong = [one for one in unknown if one.startswith("-")]
         if wrong:
             self.error(f"there is no option {wrong[0]}{_meant(wrong[0].partition('=')[0], self.flags())}")
         if unknown:
             self.error(f"{unknown[0]!r} is one word too many")
         return found, []
+
+    def _mixed(self, args: Sequence[str] | None) -> tuple[Any, list[str]]:
+        """Once more, with words behind options too: argparse gives optional words up at the first option."""
+        self._mixing = True
+        try:
+            return self.parse_known_intermixed_args(args)
+        finally:
+            self._mixing = False
 
     def flags(self) -> list[str]:
         return [flag for action in self._actions for flag in action.option_strings]

@@ -14,8 +14,9 @@ from ebbtide.drive.history import History, Step
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
-from ebbtide.fronts.cli.settings import add_project, add_reading, settled
+from ebbtide.fronts.cli.settings import add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
+from ebbtide.fronts.cli.stored import told_again
 from ebbtide.fronts.cli.teaching import Commands, command
 
 _NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
@@ -29,14 +30,19 @@ class _Blame:
     step: Step
     edit: Edit
     item: Item
+    options: str
+    """That commands about this session need."""
 
     def back(self) -> list[str]:
         name = shlex.quote(self.history.name)
         if not self.history.stored:
             return [f"ebb show {name} --raw --full"]
+        if self.history.name != self.history.session:
+            # A log opened by its path: the store that it is of may be anywhere.
+            return [f"ebb show {name} --item {self.item.id}"]
         kept = [f"ebb show {name} --handle {shlex.quote(handle)}" for handle in way_back(self.edit)]
         undo = [] if self.step.undone else [f"ebb undo {name} {self.step.batch.id}"]
-        return [*kept, f"ebb show {name} --item {self.item.id}", *undo]
+        return [way + self.options for way in (*kept, f"ebb show {name} --item {self.item.id}", *undo)]
 
 
 def add(commands: Commands) -> None:
@@ -58,6 +64,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("text", metavar="TEXT")
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
+    add_example(parser)
     add_reading(parser)
     add_project(parser)
 
@@ -67,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         raise BadRequest("which text? There is nothing to look for")
     found = histories(wanted(args), settled(args), args.max_bytes, project=args.project)
     text = args.text.casefold()
-    blames = [one for history in found for one in _blamed(history, text)]
+    blames = [one for history in found for one in _blamed(history, text, told_again(args))]
     seen = [(history, item) for history in found for item in history.now()[1].entries if text in item.text.casefold()]
     if args.json:
         still = [{"session": h.session, "item": item.id, "what": item_told(item)} for h, item in seen]
@@ -81,13 +88,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _blamed(history: History, text: str) -> Iterator[_Blame]:
+def _blamed(history: History, text: str, options: str) -> Iterator[_Blame]:
     for step in history.steps:
         for edit in step.batch.edits:
             kept = {item.id for item in edit.put if item.id}
             for item in step.covered(edit):
                 if text in item.text.casefold() and item.id not in kept:
-                    yield _Blame(history=history, step=step, edit=edit, item=item)
+                    yield _Blame(history=history, step=step, edit=edit, item=item, options=options)
 
 
 def _print(one: _Blame) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import runpy
 import signal
-import sys
 import threading
 
 
 def _until_let_go() -> None:
-    sys.stdin.buffer.read()
+    # Not through sys.stdin: a thread that waits in there makes Python die of a fatal error where it ends by itself.
+    while os.read(0, 1024):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -160,10 +160,9 @@ class Library:
 
     def window(self, opened: Opened) -> int:
         """Of the newest plan; where nothing was planned yet, what was set, or what the model has."""
-        batches = opened.history.state.batches
-        planned = batches[-1].record.get("window") if batches else None
-        model = opened.history.turns[-1].model if opened.history.turns else ""
-        return planned if isinstance(planned, int) else opened.setting.window or self._window_for(model)
+        turns = opened.history.turns
+        model = turns[-1].model if turns else ""
+        return opened.history.window(len(turns)) or opened.setting.window or self._window_for(model)
 
     def policy(self, opened: Opened) -> Policy:
         """The one that planned last."""
