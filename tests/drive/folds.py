@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from ebbtide.policy import PRESETS
 from ebbtide.store import Reader
 from ebbtide.wire.validity import violations
 from upstream.check import refusals
+from upstream.server import Upstream
 
 Body = dict[str, Any]
 WINDOW = 8_000
@@ -116,3 +118,17 @@ def replanned(log: Reader) -> tuple[int, list[Difference]]:
     records = log.read().records
     made, found = replan(records, {**PRESETS, EARLY.name: EARLY})
     return made, [*found, *recheck(records)]
+
+
+def posted(upstream: Upstream, request: Body) -> Body:
+    """What the scripted provider answers. A refusal is raised in its words, as an SDK would."""
+    connection = http.client.HTTPConnection("127.0.0.1", upstream.port, timeout=30)
+    try:
+        connection.request("POST", "/v1/messages", json.dumps(request), {"content-type": "application/json"})
+        response = connection.getresponse()
+        told: Body = json.loads(response.read())
+        if response.status != 200:
+            raise RuntimeError(told["error"]["message"])
+        return told
+    finally:
+        connection.close()

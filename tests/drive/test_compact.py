@@ -41,6 +41,17 @@ def test_every_fold_between_two_requests_is_undone_alone():
     assert [edit.id for edit in ctx.edits()] == [edit.id for edit in first.edits]
 
 
+def test_awaited_it_is_the_same_fold():
+    ctx, other = ready(), ready()
+    looked = asyncio.run(ctx.acompact(apply=False))
+    awaited, plain = asyncio.run(ctx.acompact(focus="the values")), other.compact(focus="the values")
+
+    assert not looked.applied
+    assert awaited.applied
+    assert [edit.id for edit in ctx.edits()] == [edit.id for edit in other.edits()] != []
+    assert (awaited.text, awaited.tokens_after) == (plain.text, plain.tokens_after)
+
+
 def item(ctx, text):
     """The handle of what was said."""
     return next(hit.handle for hit in ctx.recall(text) if hit.snippet.startswith(text))

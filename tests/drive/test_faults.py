@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import os
 import shutil
@@ -26,6 +25,7 @@ from drive.folds import (
     body,
     context,
     folded,
+    posted,
     replanned,
     sent,
     talk,
@@ -158,19 +158,6 @@ class TestUseless:
         answers = [one for one in store.peek("default").read().records if one.get("kind") == "answer"]
         assert [one["usage"] for one in answers] == [{"input": 4_000, "output": 60, "cache_read": 900}]
         assert ctx.counters()["summary_calls"] == 1
-
-
-def posted(upstream: Upstream, request: Body) -> Body:
-    connection = http.client.HTTPConnection("127.0.0.1", upstream.port, timeout=30)
-    try:
-        connection.request("POST", "/v1/messages", json.dumps(request), {"content-type": "application/json"})
-        reply = connection.getresponse()
-        told: Body = json.loads(reply.read())
-        if reply.status != 200:
-            raise RuntimeError(told["error"]["message"])
-        return told
-    finally:
-        connection.close()
 
 
 class TestBreaker:

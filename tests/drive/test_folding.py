@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 from functools import partial
@@ -19,6 +18,7 @@ from drive.folds import (
     body,
     context,
     folded,
+    posted,
     replanned,
     request_of,
     sent,
@@ -413,16 +413,3 @@ def thoughtful(model: str, messages: list[Body]) -> Body:
 def answered(uses: list[Body]) -> Body:
     blocks = [{"type": "tool_result", "tool_use_id": use["id"], "content": "reading = level\n" * 20} for use in uses]
     return {"role": "user", "content": blocks or "Go on."}
-
-
-def posted(upstream: Upstream, request: Body) -> Body:
-    connection = http.client.HTTPConnection("127.0.0.1", upstream.port, timeout=30)
-    try:
-        connection.request("POST", "/v1/messages", json.dumps(request), {"content-type": "application/json"})
-        response = connection.getresponse()
-        told: Body = json.loads(response.read())
-        if response.status != 200:
-            raise RuntimeError(told["error"]["message"])
-        return told
-    finally:
-        connection.close()
