@@ -1,9 +1,8 @@
 """Who may import whom. The rules are the design's; breaking one is a design change, not a convenience."""
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 SRC = Path(__file__).resolve().parents[1] / "src" / "ebbtide"
 FILES = sorted(SRC.rglob("*.py"))
@@ -52,65 +51,66 @@ def layer(path: Path) -> str:
     return path.relative_to(SRC).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> list[tuple[str, ast.AST]]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = []
-    for node in ast.walk(tree):
+@cache
+def imports(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """What a module imports: at its top, and inside a function."""
+    found: tuple[set[str], set[str]] = (set(), set())
+
+    def visit(node: ast.AST, inside: bool) -> None:
         if isinstance(node, ast.Import):
-            found += [(alias.name, node) for alias in node.names]
+            found[inside].update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found += [(node.module, node)]
-    return found
+            found[inside].add(node.module)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), inside=False)
+    return frozenset(found[False]), frozenset(found[True])
+
+
+def named(path: Path) -> frozenset[str]:
+    at_top, inside = imports(path)
+    return at_top | inside
 
 
 def own(path: Path) -> set[str]:
-    return {name.split(".")[1] for name, _ in imports(path) if name.startswith("ebbtide.")}
+    return {name.split(".")[1] for name in named(path) if name.startswith("ebbtide.")}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_a_module_imports_only_layers_below_it(path):
-    if path.name == "__init__.py" and path.parent == SRC:
-        return
-    allowed = MAY[layer(path)]
-
-    assert own(path) <= allowed, f"{path.name} may import {sorted(allowed)}"
+def test_a_module_imports_only_layers_below_it():
+    for path in FILES:
+        if path != SRC / "__init__.py":
+            allowed = MAY[layer(path)]
+            assert own(path) <= allowed, f"{path} may import {sorted(allowed)}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_no_own_module_is_imported_inside_a_function(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    lazy = [
-        inner
-        for node in functions
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.ImportFrom) and (inner.module or "").startswith("ebbtide")
-    ]
-
-    assert not lazy
+def test_no_own_module_is_imported_inside_a_function():
+    for path in FILES:
+        _, inside = imports(path)
+        assert not [name for name in inside if name.split(".")[0] == "ebbtide"], path
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if layer(p) in PURE], ids=lambda path: str(path.relative_to(SRC)))
-def test_pure_layers_do_no_io_and_know_no_clock(path):
-    named = {name for name, _ in imports(path)} - {"urllib.parse"}  # it only takes texts apart
-    assert not {name.split(".")[0] for name in named} & IO
+def test_pure_layers_do_no_io_and_know_no_clock():
+    for path in (path for path in FILES if layer(path) in PURE):
+        read = named(path) - {"urllib.parse"}  # it only takes texts apart
+        assert not {name.split(".")[0] for name in read} & IO, path
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_the_environment_is_read_in_config_alone(path):
-    text = path.read_text(encoding="utf-8")
-
-    assert layer(path) == "config" or ("os.environ" not in text and "os.getenv" not in text)
+def test_the_environment_is_read_in_config_alone():
+    for path in (path for path in FILES if layer(path) != "config"):
+        text = path.read_text(encoding="utf-8")
+        assert "os.environ" not in text, path
+        assert "os.getenv" not in text, path
 
 
 def test_no_pass_imports_a_pass_and_no_front_a_front():
     for path in FILES:
         part = path.relative_to(SRC).parts
         if part[0] == "passes" and path.name not in ("__init__.py", "when.py"):
-            assert not [name for name, _ in imports(path) if name.startswith("ebbtide.passes.")], path
+            assert not [name for name in named(path) if name.startswith("ebbtide.passes.")], path
         if part[0] == "fronts" and len(part) > 1:
             mine = part[1].removesuffix(".py")
-            others = {name.split(".")[2] for name, _ in imports(path) if name.startswith("ebbtide.fronts.")}
+            others = {name.split(".")[2] for name in named(path) if name.startswith("ebbtide.fronts.")}
             assert others <= {mine}, path
 
 
@@ -118,7 +118,7 @@ def test_there_is_no_import_cycle():
     names = {
         ".".join(("ebbtide", *p.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__"): p for p in FILES
     }
-    graph = {name: {one for one, _ in imports(path) if one in names and one != name} for name, path in names.items()}
+    graph = {name: {one for one in named(path) if one in names and one != name} for name, path in names.items()}
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:

@@ -5,29 +5,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import ebbtide
 
 ROOT = Path(__file__).resolve().parents[1]
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 FILES = sorted(path for folder in ("src/ebbtide", "scripts", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_stay_under_500_lines_and_functions_under_60(path):
-    text = path.read_text(encoding="utf-8")
-    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    long = [
-        f"{node.name}: {node.end_lineno - node.lineno + 1}" for node in functions if node.end_lineno - node.lineno >= 60
-    ]
+def test_files_stay_under_500_lines_and_functions_under_60():
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, FUNCTION)]
 
-    assert text.count("\n") <= 500
-    assert not long
+        assert text.count("\n") <= 500, path
+        assert not [node.name for node in functions if node.end_lineno - node.lineno >= 60], path
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_names_say_what_they_hold(path):
-    assert path.stem not in {"utils", "helpers", "manager", "base", "common", "misc"}
+def test_names_say_what_they_hold():
+    assert not {path.stem for path in FILES} & {"utils", "helpers", "manager", "base", "common", "misc"}
 
 
 def test_public_names_are_sorted_and_exist():
