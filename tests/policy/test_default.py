@@ -47,6 +47,44 @@ def plain(message: dict) -> str:
     return json.dumps([message["role"], bare])
 
 
+def at_once(sizes: list[int]) -> list[dict]:
+    calls = [
+        {"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {"command": f"cat {n}"}} for n in range(len(sizes))
+    ]
+    results = [
+        {"type": "tool_result", "tool_use_id": f"t{n}", "content": text(size, n)} for n, size in enumerate(sizes)
+    ]
+    return [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": calls},
+        {"role": "user", "content": results},
+    ]
+
+
+def test_of_many_results_at_once_that_are_too_much_together_the_smallest_stay_whole():
+    """Each of them alone would stay."""
+    sizes = [2_000, 500, 2_000, 600, 2_000, 2_000, 2_000, 2_000]
+    messages = at_once(sizes)
+    ctx = Context(window=20_000, store=MemoryStore(), clock=Clock())
+
+    out = ctx.prepare(body(messages, prompt=7_000, output=0))
+
+    shown = [block["content"] for block in out.body["messages"][-1]["content"]]
+    came = [block["content"] for block in messages[-1]["content"]]
+    assert out.report.tokens_before > 20_000 > out.report.tokens_after
+    assert [size for size, one, other in zip(sizes, shown, came, strict=True) if one == other] == [500, 600]
+
+
+def test_what_the_model_has_seen_does_not_count_among_results_that_come_at_once():
+    """A long conversation that is seen for the first time is all new to us, and not to the model."""
+    out = Context(window=200_000, store=MemoryStore(), clock=Clock()).prepare(
+        body(loop(36, 3_000), prompt=7_000, output=0)
+    )
+
+    assert out.report.tokens_before > 100_000
+    assert out.report.edits == ()
+
+
 @pytest.mark.parametrize(
     ("window", "prompt", "output", "tokens"),
     [(16_000, 300, 0, 1_000), (60_000, 20_000, RESERVED, 3_700), (60_000, 40_000, RESERVED, 3_700)],

@@ -49,12 +49,28 @@ def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> I
     window, room = situation.budget.window, situation.budget.room
     # No result takes more than a quarter of the conversation's own room; nor is one of a few lines ever large.
     limit = min(limit, window // 8, max(window // 32, room // 4))
-    if max([entry.tokens for entry in view.entries[situation.new :]], default=0) <= limit:
+    new = [entry.tokens for entry in view.entries[situation.new :]]
+    if max(new, default=0) <= limit and sum(new) <= room // 2:
         return
+    limit = _together(view, limit, room // 2)
     head = max(60, min(600, window // 40))
     # What else the request says is not looked at: the work of a turn is bounded by what is new.
     preview = Telling().after(essence(head), min(600, window // 100))
     yield from offload_results(view, situation, limit=limit, unit="tokens", preview=preview)
+
+
+def _together(view: View, limit: int, most: int) -> int:
+    """The limit, or a lower one: what the model waits for may take so many tokens in all, and the smallest stay whole.
+
+    Ten results of calls made at once, none of them large, can be more than a small window holds.
+    """
+    taken = 0
+    for tokens in sorted([entry.tokens for entry in view.results if entry.id in view.unseen]):
+        taken += tokens
+        if taken > most:
+            # Those nearly as large go too: of ten alike none can be told from the others.
+            return min(limit, tokens * 9 // 10)
+    return limit
 
 
 def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
