@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ebbtide.core.marks import Place
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role, Usage
-from ebbtide.wire.body import dumps, encoder
+from ebbtide.wire.document import dumps, encoder
 
 SCHEME = "e1"
 """Of item ids. A change of what is hashed is a new scheme."""
