@@ -161,7 +161,7 @@ def situation_of(
 ) -> Situation:  # fmt: skip
     """What a plan goes by. `projection` is the view as it would go out, `before` the one that the last request was."""
     chain = projection.chain
-    readings = _readings(policy, state, request, view, chain, len(projection.starts))
+    readings = _readings(policy, state, request, view, chain, len(projection.starts), budget.window)
     tokens = gauge(readings)
     made, know = _Awaited.__new__(_Awaited), object.__setattr__
     know(made, "_moment", Moment(policy, budget, state, request, view, chain, gauge, readings, tokens, now, learn))
@@ -185,7 +185,7 @@ def _first_new(state: State, view: View, before: View | None, chain: Chain) -> i
 
 
 def _readings(
-    policy: Policy, state: State, request: Request, view: View, chain: Chain, messages: int
+    policy: Policy, state: State, request: Request, view: View, chain: Chain, messages: int, window: int
 ) -> Readings:  # fmt: skip
     """What gauges may go by."""
     reach, usage = anchor(state.sent, model=request.model, system=request.system, tools=request.tools, prefix=chain)
@@ -197,7 +197,7 @@ def _readings(
     system, tools = request.overhead
     return Readings(
         policy.estimator, state.calibration, request.model, view.tokens, messages, system, tools,
-        _last_bill(state), usage, reply, since,
+        _last_bill(state), usage, reply, since, window,
     )  # fmt: skip
 
 

@@ -24,6 +24,8 @@ _STEP = math.log(1.5)
 """The furthest one usage may be from what is known and still count in full."""
 _PRIOR_MASS, _MOST_MASS, _MOST_WEIGHT = 2_000.0, 100_000.0, 20_000.0
 """In tokens: one tool result outweighs the prior; about the last hundred calls are remembered."""
+_MOST_OUTPUT = 1 << 18
+"""No model says more in one reply."""
 _MODELS = 64
 _NAME = 200
 
@@ -87,6 +89,9 @@ class Calibration:
         weight = min(estimated, _MOST_WEIGHT)
         mass = min(_MOST_MASS, known.mass + weight)
         log = known.log + max(-_STEP, min(_STEP, off)) * weight / (known.mass + weight)
+        # Many small lies are no more plausible than one.
+        first = math.log(prior(model))
+        log = max(first - _IMPLAUSIBLE, min(first + _IMPLAUSIBLE, log))
         models = dict(self.models)
         models.pop(model[:_NAME], None)
         models[model[:_NAME]] = Learned(log=log, mass=mass)
@@ -140,4 +145,4 @@ def reentering(output: int, estimated: int) -> int:
     Clients that note the usage of a stream's first event record an output of 1 to 8; then the estimate stands.
     """
     # Half: the estimate of a whole reply is never twice too high, and a first event's output is always far below.
-    return output if output * 2 >= estimated else estimated
+    return output if estimated <= output * 2 <= _MOST_OUTPUT * 2 else estimated

@@ -1,0 +1,78 @@
+"""A bill anchors the counter. One that cannot be of this conversation must neither wedge it nor let it overflow."""
+
+import json
+
+import pytest
+
+from drive.sessions import body, call, context, loop
+from ebbtide.core.gauge import Readings, anchored_usage, upper_bound
+from ebbtide.core.tokens import DEFAULT, Calibration, reentering
+from ebbtide.core.types import Usage
+
+TALK = loop(40)
+WINDOW = 30_000
+
+
+def sent(bill):
+    """True sizes, in quarters of a character, of all requests of a conversation that is billed so."""
+    ctx, sizes = context(window=WINDOW), []
+    for n in range(1, len(TALK) + 1, 2):
+        ready = ctx.prepare(body(TALK[:n]))
+        sizes.append(len(json.dumps(ready.body)) // 4)
+        ctx.record({**call(n), "usage": bill(sizes)})
+    return sizes
+
+
+@pytest.mark.parametrize(
+    "bill",
+    [
+        pytest.param(lambda sizes: {"input_tokens": 0, "output_tokens": 0}, id="zeros"),
+        pytest.param(lambda sizes: {"input_tokens": 3, "output_tokens": 60}, id="only what was not cached"),
+        pytest.param(lambda sizes: {"input_tokens": sum(sizes), "output_tokens": 60}, id="all calls summed up"),
+        pytest.param(lambda sizes: {"input_tokens": sizes[-1] * 12, "output_tokens": 60}, id="twelve times"),
+        pytest.param(lambda sizes: {"input_tokens": sizes[-1], "output_tokens": 10**12}, id="an output without end"),
+        pytest.param(
+            lambda sizes: {"input_tokens": 900_000 if len(sizes) == 9 else sizes[-1], "output_tokens": 60},
+            id="one slip",
+        ),
+    ],
+)
+def test_no_bill_wedges_a_session_or_lets_it_overflow(bill):
+    sizes = sent(bill)
+
+    assert len(sizes) == 41
+    assert WINDOW / 10 < max(sizes) < WINDOW
+
+
+def readings(prompt, **more):
+    usage = Usage(input=prompt, output=50)
+    return Readings(DEFAULT, model="claude-opus-4-5", view=10_000, messages=9, anchor=usage, reply=50, **more)
+
+
+@pytest.mark.parametrize("gauge", [anchored_usage, upper_bound])
+def test_a_bill_is_doubted_where_it_is_far_below_the_estimate_or_far_above_it_and_the_window(gauge):
+    cold = gauge(readings(10_000)._replace(anchor=None))
+
+    assert gauge(readings(2_000)) == cold
+    assert gauge(readings(900_000, window=100_000)) == cold
+    assert gauge(readings(3_000)) < cold / 2
+    assert gauge(readings(90_000, window=100_000)) > 90_000, "a client may have added what nobody sees"
+    assert gauge(readings(30_000, window=20_000)) > 30_000, "an estimate may be so far off"
+    assert gauge(readings(3_500, window=3_000)._replace(view=50)) > 3_500, "so much may be added on the way"
+
+
+def test_of_a_few_tokens_any_bill_is_believed():
+    assert anchored_usage(readings(10)._replace(view=1_900)) < 100
+
+
+def test_many_small_lies_teach_no_more_than_one():
+    known = Calibration()
+    for n in range(1, 200):
+        known = known.observe("claude-opus-4-5", 10_000, 10_000 * 1.05**n)
+
+    assert known.ratio("claude-opus-4-5") <= 4
+
+
+def test_an_output_that_no_model_can_have_said_is_not_believed():
+    assert reentering(10**6, 480) == 480
+    assert reentering(100_000, 480) == 100_000
