@@ -6,6 +6,10 @@ from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[1] / "src" / "ebbtide"
 FILES = sorted(SRC.rglob("*.py"))
+NAMES = {
+    ".".join(("ebbtide", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in FILES
+}
 PURE = ("core", "passes", "wire", "ledger", "summary", "assembly", "showing")
 _BELOW = ("core", "passes", "ledger", "summary", "wire", "formats", "store", "policy", "assembly", "drive")
 MAY = {
@@ -60,7 +64,8 @@ def imports(path: Path) -> tuple[frozenset[str], frozenset[str]]:
         if isinstance(node, ast.Import):
             found[inside].update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found[inside].add(node.module)
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            found[inside].update([node.module, *(one for one in modules if one in NAMES)])
         for child in ast.iter_child_nodes(node):
             visit(child, inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
@@ -115,10 +120,7 @@ def test_no_pass_imports_a_pass_and_no_front_a_front():
 
 
 def test_there_is_no_import_cycle():
-    names = {
-        ".".join(("ebbtide", *p.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__"): p for p in FILES
-    }
-    graph = {name: {one for one in named(path) if one in names and one != name} for name, path in names.items()}
+    graph = {name: {one for one in named(path) if one in NAMES and one != name} for name, path in NAMES.items()}
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 
-from ebbtide.showing import rounded as rounded  # noqa: PLC0414  # for who has always found it here
-from ebbtide.showing import short as short  # noqa: PLC0414  # for who has always found it here
-
 _AMOUNT = re.compile(r"\s*(\d+(?:[._]\d+)*)\s*([a-z]*)\s*", re.IGNORECASE)
 _OCTETS = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1024**2, "mb": 1024**2, "g": 1024**3, "gb": 1024**3}
 _SECONDS = {"": 86_400, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}

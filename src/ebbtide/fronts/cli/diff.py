@@ -11,11 +11,12 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
 from ebbtide.drive.history import Step
 from ebbtide.formats.claude_folder import LAST
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.phrases import covered_told, item_told
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import line, short, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,16 +82,14 @@ def _headline(step: Step) -> str:
 
 def _print(to: Console, step: Step, edit: Edit, *, full: bool) -> None:
     told = covered_told(step.covered(edit), edit, step)
-    to.print(
-        screen.line(f"{edit.id} {edit.by}: {told}: {edit.reason} (-{amounts.short(edit.saved)} tokens)"), soft_wrap=True
-    )
+    to.print(line(f"{edit.id} {edit.by}: {told}: {edit.reason} (-{short(edit.saved)} tokens)"), soft_wrap=True)
     rows = list(_diff(step, edit))
     hidden = 0 if full else max(0, len(rows) - _HEAD - _TAIL)
     for n, row in enumerate(rows):
         if hidden and n == _HEAD:
             to.print(f"… {hidden} more lines", style="dim")
         if not hidden or n < _HEAD or n >= _HEAD + hidden:
-            to.print(screen.visible(row), style=_COLOURS.get(row[:1], ""), soft_wrap=True)
+            to.print(visible(row), style=_COLOURS.get(row[:1], ""), soft_wrap=True)
 
 
 def _diff(step: Step, edit: Edit) -> Iterator[str]:

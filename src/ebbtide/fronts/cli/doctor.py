@@ -17,6 +17,7 @@ from ebbtide.fronts.cli.extras import extras
 from ebbtide.fronts.cli.housekeeping import holdings
 from ebbtide.fronts.cli.settings import INPUT, add_json, add_store
 from ebbtide.fronts.cli.teaching import CODES, Commands, command
+from ebbtide.showing import line
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -93,14 +94,10 @@ def _print(found: list[Check]) -> None:
             area = check.area
             screen.draw(screen.styled((area, "bold")))
         name = f"{check.name}: " if check.name not in ("path", "keys", "found") else ""
-        screen.draw(
-            screen.styled((f"  {check.state:<5}", _STYLE[check.state]), (screen.line(f"{name}{check.told}"), ""))
-        )
+        screen.draw(screen.styled((f"  {check.state:<5}", _STYLE[check.state]), (line(f"{name}{check.told}"), "")))
         if check.next:
             screen.draw(
-                screen.styled(
-                    ("        → " if screen.can_draw("→") else "        -> ", "cyan"), (screen.line(check.next), "")
-                )
+                screen.styled(("        → " if screen.can_draw("→") else "        -> ", "cyan"), (line(check.next), ""))
             )
     wrong = {state: sum(check.state == state for check in found) for state in ("warn", "fail")}
     print()

@@ -11,12 +11,13 @@ from ebbtide.core.savings import Entry
 from ebbtide.core.types import Edit
 from ebbtide.drive.history import History, Step
 from ebbtide.formats.claude_folder import LAST
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import line, short, visible
 
 
 def add(commands: Commands) -> None:
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     told = [history for history in found if history.steps or history.refusals]
     for history in told:
         if len(found) > 1:
-            print(screen.line(f"=== {history.session}"))
+            print(line(f"=== {history.session}"))
         tell(history, history.steps, price=args.price)
     if not told:
         requests = sum(len(history.turns) for history in found)
@@ -69,12 +70,12 @@ def tell(history: History, steps: Sequence[Step], *, price: Price = None, file: 
     columns += [(name, "right") for name in ("tokens", "rewritten", "worth", *["USD"] * bool(accounts.dollars))]
     for step in steps:
         rows = [_row(told, entries) for told, entries in _alike(step, accounts)]
-        screen.draw(screen.styled((screen.line(_headline(step)), "bold")), file=file)
+        screen.draw(screen.styled((line(_headline(step)), "bold")), file=file)
         screen.draw(screen.table([*columns, ("pays after", "left")], rows, folds="what"), file=file)
         print(_sum(step, accounts) + "\n", file=file or sys.stdout)
     print(*told_in_all(accounts), sep="\n", file=file or sys.stdout)
     for refusal in history.refusals:
-        print(screen.visible(refusal), file=file or sys.stdout)
+        print(visible(refusal), file=file or sys.stdout)
 
 
 Pairs = Sequence[tuple[Entry, Entry | None]]
@@ -95,8 +96,8 @@ def _row(told: list[str], pairs: Pairs) -> list[str]:
     entries, dollars = [one for one, _ in pairs], [one for _, one in pairs if one]
     return [
         *told,
-        amounts.short(sum(one.change.tokens for one in entries)),
-        amounts.short(sum(one.change.after for one in entries)),
+        short(sum(one.change.tokens for one in entries)),
+        short(sum(one.change.after for one in entries)),
         units(sum(one.told for one in entries)),
         *([usd(sum(one.told for one in dollars))] if dollars else []),
         even(entries),
@@ -116,7 +117,7 @@ def told_in_all(accounts: Accounts) -> list[str]:
         more = f"; {units(told.pending)} more expected of calls without a bill" if told.pending else ""
         was = f"Expected {units(told.expected - told.pending)}"
         lines.append(f"{was}; the bills drifted by {units(told.drift)} from what was expected of them{more}.")
-    return [screen.visible(line) for line in (*lines, f"Dollars: {accounts.basis}.")]
+    return [visible(row) for row in (*lines, f"Dollars: {accounts.basis}.")]
 
 
 def _what(step: Step, edit: Edit) -> str:
@@ -139,18 +140,18 @@ def _sum(step: Step, accounts: Accounts) -> str:
     pairs = list(accounts.of(step.batch.id))
     edits, tokens = len(step.batch.edits), sum(one.change.tokens for one, _ in pairs)
     held = max((one.calls for one, _ in pairs), default=0)
-    told = f"{edits} edit{'s' * (edits != 1)}, {amounts.short(tokens)} tokens out"
+    told = f"{edits} edit{'s' * (edits != 1)}, {short(tokens)} tokens out"
     told += f"; held in {held} request{'s' * (held != 1)}"
     again = sum(one.change.after for one, _ in pairs)
     if again:
-        told += f"; {amounts.short(again)} tokens written again"
+        told += f"; {short(again)} tokens written again"
     dollars = f" ({usd(sum(one.told for _, one in pairs if one))})" if accounts.dollars else ""
     return f"{told}; net {units(sum(one.told for one, _ in pairs))}{dollars}"
 
 
 def _tokens(record: object, key: str) -> str:
     value = record.get(key) if hasattr(record, "get") else 0
-    return amounts.short(value if isinstance(value, int) else 0)
+    return short(value if isinstance(value, int) else 0)
 
 
 def _as_dict(history: History, price: Price) -> dict[str, object]:

@@ -20,6 +20,7 @@ from ebbtide.fronts.cli.phrases import item_told
 from ebbtide.fronts.cli.settings import add_project, add_store, settled
 from ebbtide.fronts.cli.stored import found, records_of
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import line, visible
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import write
@@ -113,7 +114,7 @@ def _arguments(item: Item) -> str:
 
 def _markdown(_: Sequence[Record], history: History) -> bytes:
     request, _view = history.now()
-    title = f"# {screen.line(history.session)}\n"
+    title = f"# {line(history.session)}\n"
     return "\n".join([title, *_sections(request.items)]).encode("utf-8", "replace")
 
 
@@ -123,13 +124,13 @@ def _sections(items: Sequence[Item]) -> Iterator[str]:
         if item.message != message:
             message = item.message
             yield f"## {item.role.capitalize()}\n"
-        text = screen.visible(item.text)
+        text = visible(item.text)
         if item.kind == "text":
             yield text + "\n"
             continue
         longest = max((len(run) for run in _BACKTICKS.findall(text)), default=2)
         fence = "`" * (longest + 1)
-        yield f"*{screen.line(item_told(item))}*\n"
+        yield f"*{line(item_told(item))}*\n"
         if text:
             yield f"{fence}\n{text}\n{fence}\n"
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.settings import add_json, add_store, settled
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import visible
 from ebbtide.store import gc, open_store
 
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         screen.show_json({**asdict(swept), "dry_run": args.dry_run})
         return 0
     for path in (*swept.sessions, *swept.blobs):
-        print(screen.visible(path))
+        print(visible(path))
     verb = "would free" if args.dry_run else "freed"
     told = f"{len(swept.sessions)} sessions and {len(swept.blobs)} results {verb} {amounts.sized(swept.freed)}"
     screen.say(f"{told}; {amounts.sized(swept.left)} stay")

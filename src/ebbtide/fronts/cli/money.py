@@ -16,10 +16,10 @@ from ebbtide.core.books import Books, books
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.savings import Entry, Savings, Tariff, Tariffs, closed, relative
 from ebbtide.drive.history import History
-from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.settings import ENGINE
 from ebbtide.fronts.cli.teaching import Parser
 from ebbtide.prices import rates
+from ebbtide.showing import short
 
 _MILLION = 1_000_000
 
@@ -75,7 +75,7 @@ def usd(amount: float) -> str:
 
 
 def units(tokens: float) -> str:
-    return f"{'-' if round(tokens) < 0 else ''}{amounts.short(round(abs(tokens)))}"
+    return f"{'-' if round(tokens) < 0 else ''}{short(round(abs(tokens)))}"
 
 
 def even(entries: Sequence[Entry]) -> str:

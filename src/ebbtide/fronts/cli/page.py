@@ -13,12 +13,12 @@ from itertools import accumulate
 
 from ebbtide import __version__
 from ebbtide.core.savings import Savings
-from ebbtide.fronts.cli import amounts, plots
+from ebbtide.fronts.cli import plots
 from ebbtide.fronts.cli.money import units, usd
 from ebbtide.fronts.cli.page_style import STYLE
 from ebbtide.fronts.cli.plots import Series
-from ebbtide.fronts.cli.screen import visible
 from ebbtide.fronts.cli.statement import Row, Statement, bill_of
+from ebbtide.showing import rounded, short, visible
 
 _ROWS = 400  # of the table of edits: what a browser still scrolls through with ease
 Shown = Callable[[float], str]
@@ -47,18 +47,18 @@ def page(statements: Sequence[Statement]) -> str:
 
 
 def _session(one: Statement) -> list[str]:
-    books, shown, short = _currency(one)
+    books, shown, brief = _currency(one)
     return [
         _header(one, books, shown),
         _tiles(one, books, shown),
         _section(
             "Tokens per call", "What was sent, and what would have been sent with nothing taken out.", _tokens(one)
         ),
-        _section("Bill per call", _billed_words(one), _bills(one, short)),
+        _section("Bill per call", _billed_words(one), _bills(one, brief)),
         _section(
             "Savings over time",
             "Summed over the calls, after cache prices. Below zero: not paid back yet.",
-            _sums(books, short),
+            _sums(books, brief),
         ),
         _edits(one),
         _largest(one),
@@ -81,7 +81,7 @@ def _axis_usd(amount: float) -> str:
 def _header(one: Statement, books: Savings, shown: Shown) -> str:
     when = f"{one.began[:16]} to {one.ended[:16]} UTC" if one.began else ""
     kind = "" if one.stored else f"replayed under the policy {one.policy or 'default'}"
-    window = f"window {amounts.rounded(one.window)}" if one.window else ""
+    window = f"window {rounded(one.window)}" if one.window else ""
     facts = [", ".join(one.models), f"{one.calls} calls", window, when, kind]
     return (
         f"<header><h1>{_text(one.session)}</h1>"
@@ -122,8 +122,8 @@ def _tiles(one: Statement, books: Savings, shown: Shown) -> str:
         ("Bill for prompts", shown(books.bill), _counted(one, books), ""),
         (
             "Taken out",
-            amounts.short(told.tokens_out),
-            f"tokens; {amounts.short(told.rewritten)} written again for it",
+            short(told.tokens_out),
+            f"tokens; {short(told.rewritten)} written again for it",
             "",
         ),
         ("Paid back", f"{one.paid} of {one.edits}", "edits, by now", ""),
@@ -167,7 +167,7 @@ def _tokens(one: Statement) -> str:
     if one.window and one.window < 1.5 * top:
         series.append(Series(name="window", look="window", values=[float(one.window)] * len(lines)))
     return plots.curves(
-        "Tokens per call, with and without edits", series, lambda n: amounts.rounded(round(n)), filled=True
+        "Tokens per call, with and without edits", series, lambda n: rounded(round(n)), filled=True
     ) + _legend(series)
 
 
@@ -228,8 +228,8 @@ def _edit(row: Row) -> list[tuple[str, str]]:
         (row.by, ""),
         (row.what, f"words{gone}"),
         (row.why, "words"),
-        (amounts.short(row.tokens), "n"),
-        (amounts.short(row.rewritten), "n"),
+        (short(row.tokens), "n"),
+        (short(row.rewritten), "n"),
         (_money(row.saved, row.usd), "n good" if row.saved >= 0 else "n bad"),
         (row.pays, "good" if row.paid else ""),
     ]
@@ -244,7 +244,7 @@ def _largest(one: Statement) -> str:
             (left.what, "words gone" if left.undone else "words"),
             (str(left.call), "n"),
             (left.by, ""),
-            (amounts.short(left.tokens), "n"),
+            (short(left.tokens), "n"),
             (_money(left.saved, left.usd), "n good" if left.saved >= 0 else "n bad"),
             (left.kept or "in the log", "kept"),
         ]

@@ -11,7 +11,7 @@ from ebbtide.core.stub import parse
 from ebbtide.core.types import HARNESS, Edit, Item
 from ebbtide.drive import Report
 from ebbtide.drive.history import Step
-from ebbtide.fronts.cli import amounts
+from ebbtide.showing import rounded, short
 
 _ABOUT = 60  # characters of a path or type that help to recognise it
 
@@ -59,11 +59,11 @@ def moment(at: float) -> str:
 
 def report_told(report: Report) -> str:
     """One line on a request: how full it was, what it became, and what is left until the policy acts."""
-    before, after = amounts.short(report.tokens_before), amounts.short(report.tokens_after)
+    before, after = short(report.tokens_before), short(report.tokens_after)
     size = f"{before} tokens" if before == after else f"{before} → {after} tokens"
     left = f"context left until auto-compact: {report.context_left:.0%}"
     held = f", {report.held} edits hold" if report.held else ""
-    return f"{size} of {amounts.rounded(report.window)} ({report.level}){held}; {left}"
+    return f"{size} of {rounded(report.window)} ({report.level}){held}; {left}"
 
 
 def _call_of(result: Item, step: Step | None) -> Item | None:

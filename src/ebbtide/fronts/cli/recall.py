@@ -17,6 +17,7 @@ from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.fronts.cli.stored import chosen, told_again
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import line, visible
 from ebbtide.store import open_store
 from ebbtide.store.search_excerpt import excerpt
 from ebbtide.store.search_words import Query, read_query
@@ -115,7 +116,7 @@ def _show_page(page: Page, args: argparse.Namespace) -> None:
     if args.json:
         screen.show_json(asdict(page))
     elif sys.stdout.isatty():
-        print(screen.visible(page.text))
+        print(visible(page.text))
     else:
         screen.data(page.text.encode("utf-8", "surrogatepass"))
     if page.next is not None:
@@ -133,11 +134,11 @@ def _show_hits(hits: list[Hit], args: argparse.Namespace) -> None:
     for n, hit in enumerate(hits):
         if n:
             to.print()
-        to.print(screen.line(_told(hit, across=args.across)), style="bold cyan", soft_wrap=True)
+        to.print(line(_told(hit, across=args.across)), style="bold cyan", soft_wrap=True)
         to.print(screen.styled(*_marked(hit)), soft_wrap=True)
     first = hits[0]
     where = f" --session {shlex.quote(first.session)}" if args.across or args.session != LAST else ""
-    screen.say(screen.line(f"whole texts: ebb recall --read {first.handle}{where}{told_again(args)}"))
+    screen.say(line(f"whole texts: ebb recall --read {first.handle}{where}{told_again(args)}"))
 
 
 def _told(hit: Hit, *, across: bool) -> str:
@@ -162,6 +163,6 @@ def _marked(hit: Hit) -> list[tuple[str, str]]:
     pieces: list[tuple[str, str]] = []
     at = 0
     for start, end in hit.spans:
-        pieces += [(screen.visible(hit.snippet[at:start]), ""), (screen.visible(hit.snippet[start:end]), _MARK)]
+        pieces += [(visible(hit.snippet[at:start]), ""), (visible(hit.snippet[start:end]), _MARK)]
         at = end
-    return [*pieces, (screen.visible(hit.snippet[at:]), "")]
+    return [*pieces, (visible(hit.snippet[at:]), "")]

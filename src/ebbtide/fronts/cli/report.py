@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats.claude_folder import LAST
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import told_in_all
 from ebbtide.fronts.cli.money import add_price, booked, summed, units, usd
 from ebbtide.fronts.cli.page import page
@@ -20,6 +20,7 @@ from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_re
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import line, short, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -83,7 +84,7 @@ def _write(path: Path, text: str) -> None:
 
 def show(one: Statement, *, calls: bool) -> None:
     facts = [", ".join(one.models), f"{one.calls} calls", one.began, f"policy {one.policy}" if one.policy else ""]
-    screen.draw(screen.styled((screen.line(" · ".join([one.session, *(fact for fact in facts if fact)])), "bold")))
+    screen.draw(screen.styled((line(" · ".join([one.session, *(fact for fact in facts if fact)])), "bold")))
     if one.rows:
         screen.draw(_edits(one))
     if calls:
@@ -91,12 +92,12 @@ def show(one: Statement, *, calls: bool) -> None:
     print(f"{one.edits} edits, {one.paid} of them paid back; {_moved(one)}.")
     print(*told_in_all(one.accounts), sep="\n")
     for refusal in one.refusals:
-        print(screen.visible(refusal))
+        print(visible(refusal))
 
 
 def _moved(one: Statement) -> str:
     told = one.accounts.tokens
-    return f"{amounts.short(told.tokens_out)} tokens out, {amounts.short(told.rewritten)} written again"
+    return f"{short(told.tokens_out)} tokens out, {short(told.rewritten)} written again"
 
 
 def _edits(one: Statement) -> RenderableType:
@@ -106,7 +107,7 @@ def _edits(one: Statement) -> RenderableType:
     rows = [
         [
             str(row.call), row.by, row.what + (" (undone)" if row.undone else ""), str(row.edits),
-            amounts.short(row.tokens), amounts.short(row.rewritten), units(row.saved),
+            short(row.tokens), short(row.rewritten), units(row.saved),
             *([usd(row.usd or 0.0)] if dollars else []), row.pays,
         ]
         for row in one.rows
@@ -118,15 +119,15 @@ def _calls(one: Statement) -> RenderableType:
     names = ("call", "tokens", "untouched", "expected", "billed", "drift", "saved")
     rows = [
         [
-            str(line.call.number),
-            amounts.short(line.tokens),
-            amounts.short(line.tokens + line.out),
-            units(line.expected),
-            "" if line.billed is None else units(line.billed),
-            "" if line.drift is None else units(line.drift),
-            units(line.gain if line.saved is None else line.saved),
+            str(entry.call.number),
+            short(entry.tokens),
+            short(entry.tokens + entry.out),
+            units(entry.expected),
+            "" if entry.billed is None else units(entry.billed),
+            "" if entry.drift is None else units(entry.drift),
+            units(entry.gain if entry.saved is None else entry.saved),
         ]
-        for line in one.accounts.tokens.lines
+        for entry in one.accounts.tokens.lines
     ]
     return screen.table([(name, "right") for name in names], rows)
 
@@ -146,23 +147,23 @@ def _as_dict(one: Statement) -> dict[str, object]:
 
 
 def _call_rows(one: Statement) -> Iterator[dict[str, object]]:
-    for line, dollars in one.lines:
-        call, bill = line.call, bill_of(line)
+    for entry, dollars in one.lines:
+        call, bill = entry.call, bill_of(entry)
         yield {
             "call": call.number,
             "at": moment(call.at),
             "model": call.model,
-            "tokens": line.tokens,
-            "untouched": line.tokens + line.out,
+            "tokens": entry.tokens,
+            "untouched": entry.tokens + entry.out,
             "read": bill.cache_read,
             "write": bill.cache_write,
             "input": bill.input,
             "output": bill.output,
-            "expected": round(line.expected, 1),
-            "billed": _rounded(line.billed, 1),
-            "drift": _rounded(line.drift, 1),
-            "gain": round(line.gain, 1),
-            "saved": _rounded(line.saved, 1),
+            "expected": round(entry.expected, 1),
+            "billed": _rounded(entry.billed, 1),
+            "drift": _rounded(entry.drift, 1),
+            "gain": round(entry.gain, 1),
+            "saved": _rounded(entry.saved, 1),
             "gain_usd": _rounded(dollars.gain if dollars else None, 6),
             "saved_usd": _rounded(dollars.saved if dollars else None, 6),
         }
@@ -191,5 +192,5 @@ def _csv(told: Sequence[Statement], what: str) -> str:
 def _cell(value: object) -> object:
     """A spreadsheet runs what begins like a formula."""
     if isinstance(value, str):
-        return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else screen.line(value)
+        return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else line(value)
     return "" if value is None else value

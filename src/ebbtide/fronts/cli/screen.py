@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
-from ebbtide.showing import line as line  # noqa: PLC0414  # for who has always found it here
-from ebbtide.showing import visible as visible  # noqa: PLC0414  # for who has always found it here
+from ebbtide.showing import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

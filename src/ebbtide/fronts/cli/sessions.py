@@ -13,6 +13,7 @@ from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.phrases import moment
 from ebbtide.fronts.cli.settings import INPUT, OUTPUT, add_json, add_store, settled
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import line, short
 from ebbtide.store import SessionInfo, open_store
 
 _ID, _PROJECT, _TITLE = 36, 32, 48
@@ -73,9 +74,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(info: SessionInfo) -> list[str]:
     return [
-        screen.line(info.session, _ID),
-        screen.line(_end_of(info.project), _PROJECT),
-        screen.line(info.title, _TITLE),
+        line(info.session, _ID),
+        line(_end_of(info.project), _PROJECT),
+        line(info.title, _TITLE),
         str(info.messages),
         amounts.sized(info.bytes),
         info.modified[:16].replace("T", " "),
@@ -111,11 +112,11 @@ def _of_claude(args: argparse.Namespace) -> int:
 
 def _claude_row(one: ClaudeSession, now: float) -> list[str]:
     return [
-        screen.line(one.session, _ID),
-        screen.line(one.title, _TITLE),
-        screen.line(_end_of(one.folder), _PROJECT),
+        line(one.session, _ID),
+        line(one.title, _TITLE),
+        line(_end_of(one.folder), _PROJECT),
         amounts.age(now - one.modified),
         f"{'' if one.counted else '~'}{one.messages}",
-        amounts.short(one.tokens) if one.tokens else "",
-        screen.line(one.model, _PROJECT),
+        short(one.tokens) if one.tokens else "",
+        line(one.model, _PROJECT),
     ]

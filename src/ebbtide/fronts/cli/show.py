@@ -11,12 +11,13 @@ from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.drive.history import History
 from ebbtide.formats.claude_folder import LAST
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.phrases import item_told, way_back
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import found
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import line, short, visible
 
 _LINES = 12  # of each item: a screen shows a few turns, and long output does not bury the words between
 
@@ -80,7 +81,7 @@ def _print_stored(store: str, session: str, handle: str, project: str | None) ->
     except StoreError as damaged:
         raise StoreError(f"{name}: {damaged}") from None
     if sys.stdout.isatty():
-        print(screen.visible(text))
+        print(visible(text))
     else:
         screen.data(text.encode("utf-8", "surrogatepass"))
 
@@ -104,14 +105,14 @@ def _print(view: View, entries: list[Item] | tuple[Item, ...], *, full: bool) ->
             message = entry.message
             to.print(f"── {entry.role} " + "─" * 40, style="bold", overflow="crop", no_wrap=True)
         mark = f"~ by {edit.by}: {edit.reason}" if edit else entry.id
-        head = f"{item_told(entry)} · {amounts.short(entry.tokens)} tokens · {mark}"
-        to.print(screen.line(head), style="yellow" if edit else "dim", soft_wrap=True)
+        head = f"{item_told(entry)} · {short(entry.tokens)} tokens · {mark}"
+        to.print(line(head), style="yellow" if edit else "dim", soft_wrap=True)
         for row in _cut(entry.text, full):
             to.print(row, soft_wrap=True)
 
 
 def _cut(text: str, full: bool) -> list[str]:
-    rows = screen.visible(text).split("\n")
+    rows = visible(text).split("\n")
     if full or len(rows) <= _LINES + 1:
         return rows
     return [*rows[:_LINES], f"… {len(rows) - _LINES} more lines"]

@@ -10,7 +10,8 @@ from pathlib import Path
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats.claude_folder import LAST, claude_matches, claude_session, claude_sessions
-from ebbtide.fronts.cli.screen import line, say
+from ebbtide.fronts.cli.screen import say
+from ebbtide.showing import line
 from ebbtide.store import Position, Reader, Record, SessionInfo, Store, open_store
 from ebbtide.store.lines import scan
 

@@ -9,11 +9,12 @@ from ebbtide.core.journal import State
 from ebbtide.drive import Context
 from ebbtide.drive.history import History, history_of
 from ebbtide.formats.claude_folder import LAST
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.phrases import covered_told
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.fronts.cli.stored import chosen
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import short
 from ebbtide.store import SessionInfo, Store, open_store
 
 
@@ -112,8 +113,8 @@ def _told(args: argparse.Namespace, history: History, batch: str, what: str) -> 
         screen.show_json({"batch": batch, "edits": edits})
         return 0
     columns = (("by", "left"), ("what", "left"), ("tokens", "right"))
-    cells = [[edit.by, told, amounts.short(edit.saved)] for edit, told in rows]
+    cells = [[edit.by, told, short(edit.saved)] for edit, told in rows]
     screen.draw(screen.styled((f"{batch} is {what}", "bold")))
     screen.draw(screen.table(columns, cells, folds="what"))
-    screen.say(f"{len(rows)} edits, {amounts.short(sum(edit.saved for edit, _ in rows))} tokens")
+    screen.say(f"{len(rows)} edits, {short(sum(edit.saved for edit, _ in rows))} tokens")
     return 0

@@ -13,6 +13,7 @@ from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settle
 from ebbtide.fronts.cli.stored import chosen
 from ebbtide.fronts.cli.teaching import CODES, Commands, command
 from ebbtide.policy import PRESETS, Policy
+from ebbtide.showing import line, visible
 from ebbtide.store import SessionInfo, Verification, open_store, verify
 from ebbtide.store.contract import Store
 
@@ -94,7 +95,7 @@ def _print(checked: list[_Checked]) -> None:
     columns += [("plans", "right"), ("", "left")]
     rows = [
         [
-            screen.line(one.info.session, 48),
+            line(one.info.session, 48),
             str(one.found.lines),
             str(one.found.unchecked),
             str(one.found.blobs),
@@ -106,7 +107,7 @@ def _print(checked: list[_Checked]) -> None:
     screen.draw(screen.table(columns, rows))
     for one in checked:
         for problem in one.problems():
-            print(screen.visible(f"{one.found.path}: {problem}"))
+            print(visible(f"{one.found.path}: {problem}"))
 
 
 def _as_dict(one: _Checked) -> dict[str, object]:

@@ -12,12 +12,13 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
 from ebbtide.drive.history import History, Step
 from ebbtide.formats.claude_folder import LAST
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import told_again
 from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.showing import line, short
 
 _NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
 
@@ -100,16 +101,16 @@ def _blamed(history: History, text: str, options: str) -> Iterator[_Blame]:
 def _print(one: _Blame) -> None:
     edit, step = one.edit, one.step
     verb = "was taken out and is back" if step.undone else "was taken out"
-    print(screen.line(f"{item_told(one.item, step)} (message {one.item.message}) {verb}"))
+    print(line(f"{item_told(one.item, step)} (message {one.item.message}) {verb}"))
     when = ", ".join(filter(None, (moment(step.batch.at), f"for request {step.turn.number}")))
     told = [
         ("by", f"{edit.by}, edit {edit.id} of batch {step.batch.id}"),
         ("when", when),
-        ("why", f"{edit.reason} (-{amounts.short(edit.saved)} tokens)"),
+        ("why", f"{edit.reason} (-{short(edit.saved)} tokens)"),
         *(("back" if n == 0 else "", way) for n, way in enumerate(one.back())),
     ]
     for word, rest in told:
-        print(f"  {word:5} {screen.line(rest)}")
+        print(f"  {word:5} {line(rest)}")
 
 
 def _print_seen(seen: list[tuple[History, Item]], blamed: bool) -> None:
@@ -117,11 +118,7 @@ def _print_seen(seen: list[tuple[History, Item]], blamed: bool) -> None:
         history, item = seen[-1]
         more = f", and {len(seen) - 1} more" if len(seen) > 1 else ""
         place = f"message {item.message}" if item.message >= 0 else "a note of ours"
-        print(
-            screen.line(
-                f"The model still sees it: {place} of {os.path.basename(history.name)}, {item_told(item)}{more}"
-            )
-        )
+        print(line(f"The model still sees it: {place} of {os.path.basename(history.name)}, {item_told(item)}{more}"))
     elif not blamed:
         print("This text was never in the conversation. The system prompt and the tools are not searched.")
 
