@@ -30,6 +30,10 @@ class Program:
     wire: str
     window: int
     """Tokens: some three times what the client sends before it has read anything."""
+    broken: int
+    """Requests of 48 that may break the prefix: a third more than was seen."""
+    folds: int
+    """That there must be, at least: where clearing alone had to do, no room would be left in the end."""
     start: Callable[[Path, str, Path], Started]
     """From the program's file, the proxy's address and a home."""
 
@@ -39,8 +43,6 @@ CLAUDE = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    # Its default answer alone would be larger than what is left of the small window.
-    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4000",
     "ANTHROPIC_API_KEY": "sk-made-up",
 }
 
@@ -63,9 +65,8 @@ def _codex(file: Path, proxy: str, home: Path) -> Started:
 
 
 def _opencode(file: Path, proxy: str, home: Path) -> Started:
-    # As with the others: the answer that it reserves by itself, 32,000 tokens, is most of the small window. And the window
-    # is ours to keep: one that it knew it would watch itself.
-    limits = {"context": 1_000_000, "output": 4_000}
+    # The window is ours to keep: one that it knew it would watch itself. For an answer it reserves 32,000 tokens of it.
+    limits = {"context": 1_000_000, "output": 1_000_000}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{proxy}/v1", "apiKey": "sk-made-up"},
@@ -94,10 +95,10 @@ def _llm(file: Path, proxy: str, home: Path) -> Started:
 
 
 PROGRAMS = (
-    Program(name="llm", wire="openai_chat", window=16_000, start=_llm),
-    Program(name="claude", wire="anthropic", window=60_000, start=_claude),
-    Program(name="codex", wire="openai_responses", window=64_000, start=_codex),
-    Program(name="opencode", wire="openai_chat", window=40_000, start=_opencode),
+    Program(name="llm", wire="openai_chat", window=16_000, broken=12, folds=0, start=_llm),
+    Program(name="claude", wire="anthropic", window=60_000, broken=24, folds=2, start=_claude),
+    Program(name="codex", wire="openai_responses", window=64_000, broken=12, folds=0, start=_codex),
+    Program(name="opencode", wire="openai_chat", window=40_000, broken=24, folds=2, start=_opencode),
 )
 
 

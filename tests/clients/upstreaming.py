@@ -7,7 +7,7 @@ client needs no new test.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from upstream.finding import Body
 from upstream.prefix import tokens, units
@@ -30,22 +30,20 @@ _SHELLS: dict[str, Callable[[str], Body]] = {
 
 @dataclass(slots=True)
 class Walk:
-    """The script, and what it saw. `edits` asks the proxy how many edits it has made by now."""
+    """The script, and how far it is."""
 
     parts: int
-    edits: Callable[[], int]
-    made: list[int] = field(default_factory=list)
-    """Edits made when each request of the loop came."""
+    at: int = 0
+    """Requests of the loop that came."""
 
     def __call__(self, body: Body) -> list[Part]:
         shell = next((name for name in names(body) if name in _SHELLS), None)
         if shell is None:
             return [Say(TITLE)]  # a side request: clients ask for a title or a topic with no tools at hand
-        self.made.append(self.edits())
-        at = len(self.made)
-        if at > self.parts:
+        self.at += 1
+        if self.at > self.parts:
             return [Say(DONE)]
-        return [Say(f"Now part {at}."), Use(shell, _SHELLS[shell](f"cat {file_name(at)}"))]
+        return [Say(f"Now part {self.at}."), Use(shell, _SHELLS[shell](f"cat {file_name(self.at)}"))]
 
     def lane(self, upstream: Upstream) -> list[Exchange]:
         """Requests of the loop, in order."""

@@ -201,6 +201,23 @@ class TestRefusals:
         assert "pinned" in View.of(items).refuses(drop)
         assert View.of(items).refuses(replace(drop, put=(items[1],))) == ""
 
+    @pytest.mark.parametrize(
+        ("note", "later", "goes"),
+        [
+            ("locked system:90 tokens left", "locked system:80 tokens left", True),
+            ("locked system:be brief", "locked system:be brief", True),
+            ("locked system:be brief", "locked system:be loud", False),
+            ("locked system:be brief", "user:be brief", False),
+            ("pinned system:90 tokens left", "locked system:80 tokens left", False),
+        ],
+    )
+    def test_the_operators_words_may_leave_once_they_were_said_again_but_for_the_numbers(self, note, later, goes):
+        items = talk("user:go", note, "say:ok", "user:more", later, "say:ok")
+        view = View.of(items)
+        leaves = [view.refuses(Edit(by="t", first=items[n].id, last=items[n].id)) == "" for n in (1, 4)]
+
+        assert leaves == [goes, later.startswith("user")]
+
     def test_an_edit_contains_an_earlier_one_or_is_apart_from_it(self):
         view = View.of(
             ITEMS, [Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("s", role="user", kind="text"),))]

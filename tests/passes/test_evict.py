@@ -93,6 +93,12 @@ def test_broken_pairs_stay_where_they_stand():
     assert outline(after(evict, *lines, keep=0)) == "UnaUnU"
 
 
+def test_the_operators_note_after_each_result_goes_with_it_once_it_was_said_again():
+    steps = [line for n in range(4) for line in (*READ, f"locked system:{n} left")]
+
+    assert outline(after(evict, "user:a", *steps, "locked system:be brief", "say:b", "user:c", keep=0)) == "UnatssaU"
+
+
 def test_an_open_loop_with_thinking_is_not_cut():
     """A37."""
     assert outline(after(evict, "user:a", "think:x", *READ, *READ, *READ, keep=0)) == "Uaatatat"

@@ -116,6 +116,19 @@ class TestWhich:
         assert kinds.count("call") == kinds.count("result")
         assert covered(view, edit)[-1].kind == "result"
 
+    @pytest.mark.parametrize("thought", [(), ("think:hm",)])
+    def test_a_note_of_the_operator_after_each_result_is_no_obstacle(self, thought):
+        """Claude Code tells the tokens left. The newest such note stays, and what was said only once."""
+        notes = [f"locked system:{90_000 - n} tokens left" for n in range(30)]
+        steps = [line for note in notes for line in (*READ[:2], note)]
+        view = View.of(talk("user:go", "locked system:# Environment", *thought, *steps))
+        after = view.apply([fold(view, partial(EAGER, min_messages=2))])
+
+        assert after.tokens < view.tokens // 2
+        left = [entry.text for entry in after.entries if entry.role == "system"]
+        assert (left[0], left[-1]) == ("# Environment", "89971 tokens left")
+        assert len(left) < 10
+
     def test_what_is_left_of_an_open_loop_begins_with_thinking(self):
         view = View.of(talk(*TURNS, "user:go", *("think:hm", *READ[:2], *READ[:2]) * 12))
         edit = fold(view)

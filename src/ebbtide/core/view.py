@@ -7,6 +7,7 @@ what it sent then, a fork finds its own edits, and a client that moves or clears
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from functools import cached_property
 from itertools import accumulate
 
 from ebbtide.core.types import OURS, USER, Edit, Item
+
+_NUMBERS = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +220,7 @@ class View:
             return "names items that are not there"
         covered = () if edit.after else self.items[span[0] : span[1] + 1]
         kept = {item.id for item in edit.put}
-        if any((item.locked or item.pinned) and item.id not in kept for item in covered):
+        if any(item.id not in kept and self.fixed(item) for item in covered):
             return "touches a locked or pinned item"
         if self._parts(span, covered, edit.put):
             return "parts a call from its result"
@@ -262,6 +265,23 @@ class View:
         within = bisect_left(self._standing, (span[1] + 1, -1)) - 1
         overhangs = before >= 0 and self._standing[before][1] >= span[0]
         return overhangs or (within > before and self._standing[within][1] > span[1])
+
+    def fixed(self, item: Item) -> bool:
+        """Whether no edit may take it out: pinned, locked, or the operator's word that still holds."""
+        return item.pinned or ((item.locked or item.role == "system") and item.id not in self._outdated)
+
+    @cached_property
+    def _outdated(self) -> frozenset[str]:
+        """What the operator said again since, but for its numbers. Claude Code tells the tokens left after each result:
+        held on to, these notes would forbid every fold.
+        """
+        said, found = set[str](), set[str]()
+        for item in reversed(self.items):
+            if item.role == "system" and item.kind == "text":
+                words = _NUMBERS.sub("", item.text)
+                found |= {item.id} if words in said else set()
+                said.add(words)
+        return frozenset(found)
 
     @cached_property
     def _standing(self) -> list[tuple[int, int]]:

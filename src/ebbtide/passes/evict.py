@@ -110,7 +110,7 @@ def _runs(view: View, atoms: Sequence[Atom], stays: Stays, chunk: int) -> Iterat
 
 
 def _may_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
-    held = any(e.locked or e.pinned or e.role == "system" or e.id in view.unseen for e in entries)
+    held = any(view.fixed(entry) or entry.id in view.unseen for entry in entries)
     if held or all(stays(entry) for entry in entries):
         return False
     # A call without its result, or the reverse, is broken input: the wire repairs it where it stands.

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving
-from ebbtide.core.types import USER, Ask, Edit, Item
+from ebbtide.core.types import USER, Ask, Edit
 from ebbtide.core.view import View
 from ebbtide.summary.fold import Run, Work, estimated, is_fold
 from ebbtide.summary.shape import Shape
@@ -132,10 +132,11 @@ def _new(view: View, start: int, stop: int) -> int:
     return sum(entry.tokens for entry in run if entry.role in ("assistant", "tool") or entry.kind != "text")
 
 
-def _is_carried(entry: Item, shape: Shape) -> bool:
-    """Whether a fold hands this on as it is."""
+def _is_carried(view: View, at: int, shape: Shape) -> bool:
+    """Whether a fold hands the entry there on as it is."""
+    entry = view.entries[at]
     words = shape.words and (entry.role, entry.kind) == ("user", "text") and entry.tier <= USER
-    return words or entry.role == "system" or entry.pinned or entry.locked
+    return words or view.fixed(entry)
 
 
 def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | None:
@@ -158,7 +159,7 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | 
             most = min(most, sum(item.tokens for item in view.items) // 4)
         fitting = _fitting(view, cuts, keep.turns, most)
     stop = min(fitting) if fitting else max(cuts, default=0)
-    leaving = (cut for cut in view.cuts if 0 < cut <= stop and not _is_carried(view.entries[cut - 1], shape))
+    leaving = (cut for cut in view.cuts if 0 < cut <= stop and not _is_carried(view, cut - 1, shape))
     return max(leaving, default=None)
 
 
@@ -167,10 +168,10 @@ def _steps(view: View, situation: Situation, keep: _Tail, shape: Shape) -> Run |
     thought = [n for n, entry in enumerate(view.entries) if n >= view.loop and entry.kind == "thinking"]
     begin = next((seam for seam in view.seams if thought and seam > thought[-1]), 0)
     first = next((n for n in range(begin - 1, -1, -1) if view.entries[n].kind == "result"), begin)
-    if first <= max(thought, default=begin) or view.entries[first].media or _is_carried(view.entries[first], shape):
+    if first <= max(thought, default=begin) or view.entries[first].media or _is_carried(view, first, shape):
         return None
     latest = _latest(view, keep.messages)
-    held = (n for n in range(begin, latest) if _is_carried(view.entries[n], shape) or view.entries[n].kind == "opaque")
+    held = (n for n in range(begin, latest) if _is_carried(view, n, shape) or view.entries[n].kind == "opaque")
     end = min(latest, next(held, latest))
     stops = [seam for seam in view.seams if begin <= seam <= end and view.entries[seam].role == "assistant"]
     most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)

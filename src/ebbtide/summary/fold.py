@@ -334,7 +334,7 @@ class Work:
 
         Those on the user's side come first: they stand in the message that the fold begins.
         """
-        fixed = [item for item in self._covered if item.role == "system" or item.pinned or item.locked]
+        fixed = [item for item in self._covered if self.view.fixed(item)]
         pairs = {item.call_id for item in fixed if item.call_id}
         ids = {item.id for item in fixed} - {item.id for item in self._front}
         held = [item for item in self._covered if item.id in ids or (item.call_id and item.call_id in pairs)]
