@@ -13,6 +13,8 @@ from ebbtide.ledger.facts import Seen
 
 IDENTIFIER = re.compile(r"(?<!\\)[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """Names of seven letters and more, paths, hashes, numbers of four digits and more. Not the letter of an escape."""
+ENDS = "./-"
+"""Signs that a name may end with and that are not of it."""
 _SHORTEST = 4
 """Characters of a name: a number's."""
 _PLAIN = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[-./]*")
@@ -70,4 +72,4 @@ def cost(name: str) -> int:
 
 def bare(name: str) -> str:
     """Without the signs of a sentence's or a path's end."""
-    return name.rstrip("./-")
+    return name.rstrip(ENDS)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence, Set
-from operator import itemgetter
 from typing import TypeAlias
 
 from ebbtide.ledger.facts import Ledger, Seen
-from ebbtide.ledger.identifiers import bare, need
+from ebbtide.ledger.identifiers import ENDS, bare, need
 from ebbtide.ledger.lines import one_line
 from ebbtide.ledger.paths import base_name
 
@@ -24,20 +23,22 @@ _WORTH_A_HANDLE = 4
 
 def ranked_names(ledger: Ledger, known: Set[str]) -> list[tuple[str, Seen]]:
     """Names that are no plain words and not known yet, most likely needed for their price first."""
-    files, now = _suffixes(ledger), ledger.tokens
-    rated = []
-    for name, seen in ledger.seen.items():
-        if not seen.cost or name in files:
+    files, now, everything = _suffixes(ledger), ledger.tokens, ledger.seen
+    rated: list[tuple[float, str, int, Seen]] = []
+    for name, seen in everything.items():
+        cost = seen.cost
+        if not cost or name in files:
             continue
-        if name.isdigit() and seen.items == 1 and not seen.spoken and not seen.said:
+        if seen.items == 1 and not seen.spoken and not seen.said and name.isdigit():
             # A line's number, a size: nobody spoke of it.
             continue
-        short = bare(name)
-        if len(short) < _SHORTEST or short in known or (short != name and (short in ledger.seen or short in files)):
+        short = bare(name) if name[-1] in ENDS else name
+        if len(short) < _SHORTEST or short in known or (short is not name and (short in everything or short in files)):
             continue
-        rated.append((-need(name, seen, now) / seen.cost, short, seen))
-    rated.sort(key=itemgetter(0, 1))
-    return [(name, seen) for _, name, seen in rated]
+        # The place keeps equals in their order.
+        rated.append((-need(name, seen, now) / cost, short, len(rated), seen))
+    rated.sort()
+    return [(name, seen) for _, name, _, seen in rated]
 
 
 def ranked_words(ledger: Ledger, known: Set[str]) -> list[str]:

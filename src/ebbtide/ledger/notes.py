@@ -38,16 +38,17 @@ def sentences_of(text: str) -> Iterator[Sentence]:
 
 def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[str], int]) -> list[Chosen]:
     """Sentences that say most for their tokens beyond what is known, until the room is full, best first."""
-    covered = set(known)
+    covered, seen, now = set(known), ledger.seen, ledger.tokens
     worth: dict[str, float] = {}
-    heap: list[tuple[float, Chosen, frozenset[str], int]] = []
+    heap: list[tuple[float, Chosen, list[str], int]] = []
     for order, sentence in _each_once(ledger):
-        names = sentence.names & ledger.seen.keys()
-        for name in names - worth.keys():
-            seen = ledger.seen[name]
-            worth[name] = need(name, seen, ledger.tokens) * (1.0 if seen.cost else _WORD)
+        names = [name for name in sentence.names if name in seen]
+        for name in names:
+            if name not in worth:
+                found = seen[name]
+                worth[name] = need(name, found, now) * (1.0 if found.cost else _WORD)
         # A set has no order, and sums of floats depend on it: `fsum` does not.
-        gain = math.fsum(worth[name] for name in names - covered)
+        gain = math.fsum([worth[name] for name in names if name not in covered])
         if gain > 0:
             tokens = count(sentence.text + "\n")
             heap.append((-gain / tokens, Chosen(order, sentence.place, sentence.text), names, tokens))
@@ -55,14 +56,14 @@ def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[st
     chosen: list[Chosen] = []
     while heap and room > 0:
         _, best, names, tokens = heapq.heappop(heap)
-        rate = math.fsum(worth[name] for name in names - covered) / tokens
+        rate = math.fsum([worth[name] for name in names if name not in covered]) / tokens
         if rate <= 0:
             continue
         if heap and -rate > heap[0][0]:
             heapq.heappush(heap, (-rate, best, names, tokens))
             continue
         room -= tokens
-        covered |= names
+        covered.update(names)
         chosen.append(best)
     return chosen
 

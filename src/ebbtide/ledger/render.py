@@ -57,8 +57,9 @@ def render(ledger: Ledger, *, cap: int, count: Count, near: str = "", leave_out:
     if "notes" not in leave_out:
         room = int(page.room * (_NOTES if "index" not in leave_out else 1))
         kept = chosen_notes(ledger, known, room, count)
+        above = len(page.lines)
         page.add("What the assistant said, in its words:", lambda n: note_lines(kept[:n]), len(kept), room=room)
-        known |= names_of(page.text)
+        known |= names_of("\n".join(page.lines[above:]))
     if "index" not in leave_out:
         names, spoken = ranked_names(ledger, known), ranked_words(ledger, known)
         rest = int(page.room * (1 - _WORDS))

@@ -14,7 +14,7 @@ from ebbtide.ledger.facts import Act, Lines, Verb
 _LONGEST = 20_000
 """A command that is longer is data, not words."""
 _HEREDOC = re.compile(
-    r"(?P<head>[^\n]*?)<<-?\s*(?P<quote>['\"]?)(?P<mark>\w+)(?P=quote)(?P<rest>[^\n]*)\n"
+    r"<<-?\s*(?P<quote>['\"]?)(?P<mark>\w+)(?P=quote)(?P<rest>[^\n]*)\n"
     r"(?P<body>.*?)(?:\n[ \t]*(?P=mark)[ \t]*(?=\n|$)|\Z)",
     re.DOTALL,
 )
@@ -35,9 +35,10 @@ def shell_acts(command: str, cwd: str = "") -> tuple[Act, ...]:
     rest = []
     end = 0
     for doc in _HEREDOC.finditer(command):
-        rest.append(command[end : doc.start()] + doc["head"] + doc["rest"])
+        head = command[max(end, command.rfind("\n", 0, doc.start()) + 1) : doc.start()]
+        rest.append(command[end : doc.start()] + doc["rest"])
         end = doc.end()
-        acts += _heredoc(doc, cwd)
+        acts += _heredoc(f"{head} {doc['rest']}", doc["body"], cwd)
     rest.append(command[end:])
     line = "\n".join(rest)
     if "*** Begin Patch" in line:
@@ -66,8 +67,7 @@ def placed(path: str, cwd: str) -> str:
     return posixpath.normpath(posixpath.join(cwd, path))
 
 
-def _heredoc(doc: re.Match[str], cwd: str) -> Iterator[Act]:
-    head, body = f"{doc['head']} {doc['rest']}", doc["body"]
+def _heredoc(head: str, body: str, cwd: str) -> Iterator[Act]:
     if "apply_patch" in head or "git apply" in head or re.search(r"\bpatch\b", head):
         yield from patch_acts(body, cwd)
         return

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
-from ebbtide.core.framing import OUR_TAGS, brackets, tag_names
+from ebbtide.core.framing import OUR_TAGS, brackets, found_at, tag_names, translated
 
 RECORD_TAG = "session-record"
 SUMMARY_TAG = "conversation-summary"
@@ -59,7 +59,7 @@ _PLAIN = _Plain({ord(odd): plain for odds, plains in _TWINS for odd, plain in zi
 
 def plain(text: str) -> str:
     """The text as it reads: full width, look-alikes and accents undone, letter for letter."""
-    return text if text.isascii() else text.translate(_PLAIN)
+    return text if text.isascii() else translated(text, _PLAIN)
 
 
 def visible(text: str) -> str:
@@ -93,7 +93,8 @@ _ODD = _Odd()
 
 def _hidden(text: str) -> list[int]:
     """Places of what nobody sees."""
-    found = [match.start() for match in re.finditer("[hj]", text.translate(_ODD))]
+    unseen = {char for char in set(text) if _ODD[ord(char)] in "hj"}
+    found = [at for at, char in enumerate(text) if char in unseen] if unseen else []
     return [at for at in found if text[at] not in _JOINERS or not _joins(text, at)]
 
 
@@ -104,6 +105,8 @@ def _joins(text: str, at: int) -> bool:
 
 def _piled_up(text: str) -> list[int]:
     """Places of marks on plain letters."""
+    if not any(_ODD[ord(char)] == "m" for char in set(text)):
+        return []
     runs = re.finditer("(?<!m)m+", text.translate(_ODD))
     return [at for run in runs if text[max(0, run.start() - 1) : run.start()].isascii() for at in range(*run.span())]
 
@@ -119,6 +122,8 @@ _MARKS = re.compile(
     r"|(?P<sys><)<[ \t]*/?[ \t]*sys",
     re.IGNORECASE | re.MULTILINE,
 )
+_OPENS = re.compile(r"^|[\[(<]", re.MULTILINE)
+"""Where any of these begins."""
 _PUT = {"role": " -", "stub": "{", "token": "[", "inst": "{", "sys": "["}
 
 
@@ -130,7 +135,7 @@ def _dangers(text: str) -> list[tuple[int, int, str]]:
     read, place = _without(_LINE_END.sub("\n", plain(text)), sorted(unread))
     found = {
         (place(match.start(name)), place(match.start(name)) + 1, _PUT[name])
-        for match in _MARKS.finditer(read)
+        for match in found_at(_MARKS, _OPENS, read)
         if (name := match.lastgroup) is not None
     }
     return sorted(
