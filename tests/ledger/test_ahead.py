@@ -12,7 +12,7 @@ from ebbtide.ledger import ReadAhead, ledger_of
 from ledger.ledger_items import says, used, user
 
 _LONG = "src/app/handle_request_{n}.py " * 900
-"""About six thousand tokens: five of them are a tail, two are what one turn reads."""
+"""About six thousand tokens: three of them are a tail, one is more than what a turn has to read."""
 
 
 def _talk(turns: int, more: str = "") -> list[Item]:
@@ -25,13 +25,13 @@ def _talk(turns: int, more: str = "") -> list[Item]:
     return items
 
 
-@given(st.lists(st.integers(0, 14), max_size=8), st.integers(0, 40))
-def test_reading_ahead_changes_no_ledger(lengths: list[int], stop: int) -> None:
+@given(st.lists(st.integers(0, 14), max_size=8), st.integers(0, 40), st.sampled_from([0, 6_000, 200_000]))
+def test_reading_ahead_changes_no_ledger(lengths: list[int], stop: int, left: int) -> None:
     """Longer and shorter again, as where a person goes back; also where a fold ends before what was read."""
     whole, ahead = _talk(14), ReadAhead()
 
     for length in lengths:
-        ahead.read(whole[: 1 + 3 * length])
+        ahead.read(whole[: 1 + 3 * length], left=left)
 
     assert ahead.ledger(whole[:stop]) == ledger_of(whole[:stop])
     assert ahead.ledger(whole) == ledger_of(whole)
@@ -50,31 +50,59 @@ def test_another_conversation_is_read_from_its_beginning() -> None:
     """A client that rewrote its history, or another branch: nothing of the first is left in the second."""
     one, other, ahead = _talk(12), _talk(12, more=" nor settings.toml"), ReadAhead()
     for _ in range(10):
-        ahead.read(one)
+        ahead.read(one, left=0)
 
     assert ahead.ledger(other) == ledger_of(other)
-    looked: list[int] = []
-    watched = tuple(_Watched(item, n, looked) for n, item in enumerate(other))
-    for _ in range(10):
-        ahead.read(watched)  # type: ignore[arg-type]
+    _, watched, looked = _watched(other)
+    for _ in range(30):
+        ahead.read(watched, left=0)
     looked.clear()
-    assert ahead.ledger(watched) == ledger_of(other)  # type: ignore[arg-type]
+    assert ahead.ledger(watched) == ledger_of(other)
     assert min(looked) > 20, "what was read ahead is not read again"
 
 
 def test_a_turn_reads_little_and_never_the_tail() -> None:
     """What is read is looked at by what a ledger then has to take: items it has read are not asked for their text."""
-    whole, ahead = _talk(14), ReadAhead()
-    looked: list[int] = []
-    watched = tuple(_Watched(item, n, looked) for n, item in enumerate(whole))
+    ahead, watched, looked = _watched(_talk(14))
 
-    ahead.read(watched)  # type: ignore[arg-type]
+    ahead.read(watched, left=1 << 30)
     first = len(set(looked))
     for _ in range(20):
-        ahead.read(watched)  # type: ignore[arg-type]
+        ahead.read(watched, left=1 << 30)
 
-    assert 0 < first <= 9, "two exchanges and the user's words, perhaps one more"
-    assert max(looked) == 32, "up to the result before the newest 24,000 tokens"
+    assert first == 4, "the user's words and one exchange: its result is more than what a turn has to read"
+    assert max(looked) == 35, "up to the result before the newest 16,000 tokens"
+
+
+def test_what_is_behind_is_read_faster_when_a_fold_is_near() -> None:
+    """Two exchanges came since the last turn. There is time for sixty more, or the fold comes with the next."""
+    read = {}
+    for left in (400_000, 1_000):
+        ahead, watched, looked = _watched(_talk(14))
+        ahead.read(watched[:37], left=left)
+        looked.clear()
+        ahead.read(watched, left=left)
+        read[left] = len({n for n in looked if n % 3 == 0})
+
+    assert read == {400_000: 3, 1_000: 5}, "12,000 tokens that are new, and 3,000 or 16,000 of what is behind"
+
+
+def test_a_fold_with_a_longer_tail_goes_on_from_a_copy() -> None:
+    """What is read cannot be unread. Of the newest results some are so large that the fold ends before them."""
+    whole = _talk(14)
+    ahead, watched, looked = _watched(whole)
+    for length in range(4, 44, 3):
+        ahead.read(watched[:length], left=0)
+    looked.clear()
+
+    assert ahead.ledger(watched[:25]) == ledger_of(whole[:25]), "six results stay, more than thirty thousand tokens"
+    assert min(looked) > 12, "what was read long before is not read again"
+    assert ahead.ledger(watched) == ledger_of(whole), "and what was read ahead is still known"
+
+
+def _watched(items: list[Item]) -> tuple[ReadAhead, tuple[Item, ...], list[int]]:
+    looked: list[int] = []
+    return ReadAhead(), tuple(_Watched(item, n, looked) for n, item in enumerate(items)), looked  # type: ignore[misc]
 
 
 class _Watched:

@@ -327,7 +327,7 @@ def ebb(kind: str, **fields: object) -> Record:
 
 def edit_to(edit: Edit) -> Record:
     put = [{"keep": item.id} if item.id else _item_to(item) for item in edit.put]
-    blobs = [[blob.name, digest(blob.text)] for blob in edit.blobs]
+    blobs = [[blob.name, blob.mark or digest(blob.text)] for blob in edit.blobs]
     told: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.head}
     if edit.after:
         told["after"] = edit.after

@@ -74,7 +74,8 @@ class Leaving:
         if shelf is None:
             return None
         # Edits made earlier in the same plan are not on the shelf yet.
-        planned = {blob.name.lower(): digest(blob.text) for edit in self.view.edits for blob in edit.blobs if blob.text}
+        blobs = [blob for edit in self.view.edits for blob in edit.blobs if blob.text]
+        planned = {blob.name.lower(): blob.mark or digest(blob.text) for blob in blobs}
         return replace(shelf, taken=ChainMap(self._given, dict(shelf.taken), planned))
 
     def keep(self, key: str, text: str, suffix: str = ".txt") -> tuple[str, tuple[Blob, ...]]:
@@ -84,7 +85,7 @@ class Leaving:
         mark = digest(text)
         name = self._shelf.named(key, mark, suffix=suffix)
         self._given[name.lower()] = mark
-        return self._shelf.path(name), (Blob(name=name, text=text),)
+        return self._shelf.path(name), (Blob(name=name, text=text, mark=mark),)
 
     def result(
         self, entry: Item, template: Template, reason: str, *, preview: Preview = nothing, form: Form = readable

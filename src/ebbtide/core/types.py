@@ -69,6 +69,8 @@ class Blob:
     name: str
     """A file name without directory, made by `Shelf.name`, never from an unchecked id."""
     text: str
+    mark: str = field(default="", compare=False)
+    """The digest of the text, where it is known: a fold's may have megabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

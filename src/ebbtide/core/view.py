@@ -43,15 +43,18 @@ class View:
     @staticmethod
     def of(items: Iterable[Item], edits: Iterable[Edit] = ()) -> View:
         """Fold edits over items. Where ranges meet: the containing one wins, then the newer."""
-        return View._of(tuple(items), tuple(edits), {})
+        items, edits = tuple(items), tuple(edits)
+        return View._of(items, edits, {item.id: i for i, item in enumerate(items)} if edits else {}, {})
 
     @staticmethod
-    def _of(items: tuple[Item, ...], edits: tuple[Edit, ...], shown: Mapping[int, Sequence[Item]]) -> View:
+    def _of(
+        items: tuple[Item, ...], edits: tuple[Edit, ...], index: Mapping[str, int], shown: Mapping[int, Sequence[Item]]
+    ) -> View:
         if not edits:
             return View(items=items, entries=items, tokens=_sum(items))
-        placed, inserted, dormant = _place(items, edits)
+        placed, inserted, dormant = _place(items, edits, index)
         entries, owner = _fold(items, placed, inserted, shown)
-        return View(
+        made = View(
             items=items,
             edits=edits,
             entries=entries,
@@ -63,6 +66,8 @@ class View:
                 + [item.call_id for edit in edits if edit.after for item in edit.put if item.call_id]
             ),
         )
+        made.__dict__["index"] = index
+        return made
 
     def extend(self, items: Sequence[Item]) -> View:
         """The same conversation, grown. Costs what is new, unless an edit was waiting for one of the new items."""
@@ -105,7 +110,7 @@ class View:
         for entry in self.entries if self.owner else ():
             if (owner := self.owner.get(entry.id)) is not None:
                 shown.setdefault(id(owner), []).append(entry)
-        return View._of(self.items, (*self.edits, *edits), shown)
+        return View._of(self.items, (*self.edits, *edits), self.index, shown)
 
     @property
     def edited(self) -> bool:
@@ -337,8 +342,9 @@ Placed = dict[int, tuple[int, Edit]]
 """From the first covered place to the last one and the edit."""
 
 
-def _place(items: Sequence[Item], edits: Sequence[Edit]) -> tuple[Placed, dict[int, list[Edit]], list[Edit]]:
-    index = {item.id: i for i, item in enumerate(items)}
+def _place(
+    items: Sequence[Item], edits: Sequence[Edit], index: Mapping[str, int]
+) -> tuple[Placed, dict[int, list[Edit]], list[Edit]]:
     ranges = [(edit, _range(edit, index)) for edit in edits]
     dormant = [edit for edit, span in ranges if span is None]
     covering = [(span, n, edit) for n, (edit, span) in enumerate(ranges) if span is not None and not edit.after]

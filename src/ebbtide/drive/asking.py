@@ -22,6 +22,8 @@ from ebbtide.store import Record
 from ebbtide.wire.reading import Request
 
 _log = logging.getLogger("ebbtide")
+_IN_SIGHT = 3
+"""A third of high water: from there on a little on each turn is all, however fast a conversation grows."""
 _FIRST = 6
 """Items at the beginning among which a client puts the project's instructions."""
 
@@ -67,6 +69,8 @@ class Asking:
     """How the model gets at what left; a session keeps the way of its first request."""
     waiting: bool = False
     """Whether somebody is being asked in the background."""
+    telling: bool = False
+    """Whether the policy keeps lines of what it clears: then these are looked for ahead too."""
     hooks: Hooks = field(default_factory=Hooks)
     tell: Callable[..., None] = _nobody
     _told_by: tuple[str, tuple[Item, ...]] = ("", ())
@@ -91,8 +95,12 @@ class Asking:
 
     def read_ahead(self, view: View, situation: Situation) -> None:
         """Once a fold is in sight: what it will have to read is read a little on each turn until then."""
-        if situation.tokens <= situation.budget.levels.auto < 2 * situation.tokens:
-            self._ahead.read(view.items)
+        auto = situation.budget.levels.auto
+        if not situation.tokens <= auto < _IN_SIGHT * situation.tokens:
+            return
+        room = self._ahead.read(view.items, left=auto - situation.tokens)
+        if self.telling:
+            self._ahead.texts.read(view.entries, view.edits, situation.count, room)
 
     def _instructions(self, request: Request) -> tuple[str, ...]:
         """What the operator's prompt and the project's files say about summaries, looked for once (R097)."""

@@ -83,7 +83,7 @@ class Session:
     def __post_init__(self) -> None:
         self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours)
         self._transcript = Transcript(session=self.log.session, project=self.project)
-        self.asking.tell = self._event
+        self.asking.tell, self.asking.telling = self._event, self.policy.telling
         if self.kept:
             directory = self.log.path("x")[:-2]
             self._shelf = Shelf(directory=directory)

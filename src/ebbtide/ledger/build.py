@@ -86,6 +86,11 @@ class Book:
         self.pending = dict(ledger.pending)
         self.plan, self.mode = ledger.plan, ledger.mode
 
+    @property
+    def read(self) -> int:
+        """How many items it has read."""
+        return len(self.handles)
+
     def close(self) -> Ledger:
         """What is known now. The book may be written on: nothing of it is shared."""
         return Ledger(

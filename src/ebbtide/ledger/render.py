@@ -63,7 +63,7 @@ def render(ledger: Ledger, *, cap: int, count: Count, near: str = "", leave_out:
     if "index" not in leave_out:
         names, spoken = ranked_names(ledger, known), ranked_words(ledger, known)
         rest = int(page.room * (1 - _WORDS))
-        page.add("Names seen, by where:", Index(ledger, names).lines, len(names), room=rest)
+        page.add("Names seen, by where:", Index(ledger, names).lines, len(names.short), room=rest)
         page.add("Words used:", lambda n: [" ".join(spoken[:n])], len(spoken), room=min(page.room, int(cap * _WORDS)))
     return page.close()
 

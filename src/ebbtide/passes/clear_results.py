@@ -12,6 +12,7 @@ from ebbtide.core.preview import Count
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
+from ebbtide.ledger import ReadAhead
 from ebbtide.ledger.telling import Telling
 
 
@@ -31,7 +32,8 @@ def clear_results(
 ) -> Iterator[Edit]:
     """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
     leaving = Leaving(by="clear_results", view=view, situation=situation)
-    told = Telling.beside(view.entries) if telling else None
+    ahead = situation.folding.ahead if telling else None
+    told = Telling.beside(view.entries, ahead.texts if isinstance(ahead, ReadAhead) else None) if telling else None
     for entry in _old(_selected(view, only, never), keep_results, keep_tokens, newest(view, keep_turns)):
         if entry.tokens <= min_tokens or not may_leave(view, entry):
             continue

@@ -140,6 +140,7 @@ default = Policy(
         strip_thinking,
         shorten_text,
     ),
+    telling=True,
     folds=(partial(summarize, relieved=_RELIEVED),),
     overflow="auto-compact",
     last_resort=oldest_leave(),

@@ -60,6 +60,8 @@ class Policy:
     """Old turns into a summary: after the gentler ones, where `overflow` says so, and when a person asks."""
     last_resort: tuple[Pass, ...] = ()
     """When the request must come down to the hard level and nothing else did it."""
+    telling: bool = False
+    """Whether its passes keep lines of the results that they clear: these are then looked for ahead of time."""
     marks: Strategy | None = ranked
     overflow: Overflow = "prune"
     blocks: bool = False
