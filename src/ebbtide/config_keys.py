@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from ebbtide.core.errors import BadConfig
+from ebbtide.core.types import FIVE_MINUTES, HOUR
 from ebbtide.policy import PRESETS, preset
 from ebbtide.policy.adjust import OVERFLOWS, check_passes, with_levels
 
 Value = object
 Tables = Mapping[str, Mapping[str, Value]]
 
-TTLS = {"5m": 300.0, "1h": 3600.0}
+TTLS = {"5m": FIVE_MINUTES, "1h": HOUR}
 """What providers offer, in seconds."""
 _SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kKmM]?)")
 

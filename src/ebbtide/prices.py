@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadConfig
+from ebbtide.core.types import FIVE_MINUTES
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 # After every start date that a table can hold; at noon, because some providers are cheaper at night.
 _NEWEST = datetime(9999, 1, 1, 12, tzinfo=UTC)
-
-# The 5-minute cache of Claude. Longer ones are written at the price of the hour.
-_SHORT = 300.0
 
 # `[1m]` asks Claude Code for the long window; `-v1:0` is Bedrock's, `:free` OpenRouter's.
 _SUFFIX = re.compile(r"\[[^\]]*\]$|-v\d+(?::\d+)?$|:[a-z]+$")
@@ -48,7 +46,7 @@ class Rates:
 
 
 @lru_cache(maxsize=256)
-def rates(model: str, *, ttl: float = _SHORT, prompt: int = 0) -> Rates | None:
+def rates(model: str, *, ttl: float = FIVE_MINUTES, prompt: int = 0) -> Rates | None:
     """None where the table does not know the model, nor one of its family.
 
     Some models cost more in a long request, and then all of it does: `prompt` is its tokens, and 0 gives the price of a
@@ -84,7 +82,8 @@ def _write(price: ModelPrice, whole: float, ttl: float, prompt: int, *, claude: 
     short = _dollars(price, "cache_write_mtok", prompt)
     if short is None:
         return whole
-    if ttl <= _SHORT:
+    # What Claude keeps longer than that is written at the price of the hour.
+    if ttl <= FIVE_MINUTES:
         return short
     long = _dollars(price, "cache_write_1h_mtok", prompt)
     if long is not None:

@@ -18,7 +18,7 @@ from ebbtide.core.fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.journal import FOLDS, Record, usage_out
 from ebbtide.core.marks import minimum
 from ebbtide.core.tokens import prior
-from ebbtide.core.types import Usage
+from ebbtide.core.types import FIVE_MINUTES, Usage
 
 TRUST = 2_000
 """Estimated tokens of growth that weigh as much as what is known of the model beforehand."""
@@ -206,7 +206,7 @@ class _Clerk:
         now = _Sent(
             key=(str_in(record, "model"), str_in(record, "system"), str_in(record, "tools")),
             at=float_in(record, "at"),
-            ttl=float_in(record, "ttl") or 300.0,
+            ttl=float_in(record, "ttl") or FIVE_MINUTES,
             chain=before.grown(int_in(record, "out_base"), strings_in(record, "out_add")),
             estimated=int_in(record, "estimated") or int_in(record, "tokens"),
             marked=bool(record.get("marks")) or record.get("wire") != "anthropic",

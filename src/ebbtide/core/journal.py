@@ -13,7 +13,7 @@ from ebbtide.core.chain import Chain
 from ebbtide.core.fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.shelf import digest
 from ebbtide.core.tokens import Calibration
-from ebbtide.core.types import Answer, Blob, Edit, Item, Kind, Role, Sent, Usage, Way
+from ebbtide.core.types import FIVE_MINUTES, Answer, Blob, Edit, Item, Kind, Role, Sent, Usage, Way
 
 Record = dict[str, object]
 FOLDS = frozenset(("summarize", "fold_regions"))
@@ -290,7 +290,7 @@ def sent_from(record: Mapping[str, object], before: Sequence[str], usage: Usage 
         tokens=int_in(record, "tokens"),
         usage=usage,
         marks=tuple(map(int, strings_in(record, "marks"))),
-        ttl=float_in(record, "ttl", 300.0),
+        ttl=float_in(record, "ttl", FIVE_MINUTES),
     )
 
 

@@ -18,6 +18,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, Protocol
 
+from ebbtide.core.types import FIVE_MINUTES
+
 Section = Literal["tools", "system", "messages"]
 
 LIMIT = 4
@@ -66,7 +68,7 @@ class Place:
     """False where the provider refuses a mark: thinking, empty text, a nested part, a trailing system message."""
     marked: bool = False
     """The client's own mark."""
-    ttl: float = 300.0
+    ttl: float = FIVE_MINUTES
     """Of the client's mark in seconds; of an unmarked place, the one to ask for."""
     settled: bool = False
     """Where edits end: the next batch begins behind it, and what stands before it can be read again then."""

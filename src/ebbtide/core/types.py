@@ -26,6 +26,9 @@ data, for any model; or the files and notes as they are now, for which no model 
 SYSTEM, USER, HARNESS, QUOTED = 0, 1, 2, 3
 """Trust tiers: operator, the user's own words, what the harness injects, tool output and summaries. Never rises."""
 
+FIVE_MINUTES, HOUR = 300.0, 3600.0
+"""Seconds that providers keep a prefix: as a rule, and where it is asked for."""
+
 OURS = "ebbtide"
 """`Item.source` of what we authored: a stand-in, also when a client feeds it back as history."""
 
@@ -176,7 +179,7 @@ class Sent:
     usage: Usage | None = None
     marks: tuple[int, ...] = ()
     """Message indexes that carried a cache breakpoint."""
-    ttl: float = 300.0
+    ttl: float = FIVE_MINUTES
     """How long the provider keeps the prefix, seconds."""
 
 

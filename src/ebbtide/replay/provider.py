@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ebbtide.core.marks import LIMIT, LOOK_BACK, minimum
-from ebbtide.core.types import Usage
+from ebbtide.core.types import FIVE_MINUTES, Usage
 
 STEP = 128
 """OpenAI counts cached tokens in these."""
@@ -34,7 +34,7 @@ class Provider:
     """One conversation's cache."""
 
     model: str
-    ttl: float = 300.0
+    ttl: float = FIVE_MINUTES
     _until: dict[int, float] = field(default_factory=dict)
     """Until when a prefix is kept, by its hash."""
 

@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from ebbtide.core.errors import BadRequest, EbbtideError
+from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.formats import load
 from ebbtide.replay.arms import Making
 from ebbtide.replay.peers import arm
@@ -39,7 +40,7 @@ class Terms:
 
     arms: tuple[str, ...] = ("raw", "recorded", "default")
     window: int = 200_000
-    ttl: float = 300.0
+    ttl: float = FIVE_MINUTES
     """Seconds for which the provider keeps a prefix."""
     model: str = ""
     """Prices and cache rules of this model instead of the recorded one."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.types import FIVE_MINUTES, HOUR
 from ebbtide.formats import Recording
 from ebbtide.formats.steps import Call
 from ebbtide.replay.files import Touched, touched
@@ -109,7 +110,7 @@ def _kept(response: Mapping[str, object] | None) -> float | None:
     written = usage.get("cache_creation") if isinstance(usage, Mapping) else None
     if not isinstance(written, Mapping):
         return None
-    return 3600.0 if written.get("ephemeral_1h_input_tokens") else 300.0
+    return HOUR if written.get("ephemeral_1h_input_tokens") else FIVE_MINUTES
 
 
 def _weighed(wire: Wire, calls: Sequence[Call]) -> Sheet:

@@ -13,7 +13,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.marks import Place
 from ebbtide.core.media import base64_head, image_pixels
 from ebbtide.core.tokens import usage_from
-from ebbtide.core.types import Item, Role, Usage
+from ebbtide.core.types import FIVE_MINUTES, HOUR, Item, Role, Usage
 from ebbtide.wire.shape import Block, as_mapping, as_text, call_json, canonical_json, is_original, text_block
 
 name = "anthropic"
@@ -24,8 +24,6 @@ _BOUND = re.compile(r"(fable|mythos)-5-[12]|(opus|sonnet|haiku)-5-5")
 _UNMARKABLE = {"thinking", "redacted_thinking", "fallback", "compaction"}
 _TAIL = 40
 """Messages at the end that may carry a breakpoint: a mark further back is beyond any look-back."""
-_MINUTES, _HOUR = 300.0, 3600.0
-"""The two lifetimes of a cached prefix, seconds."""
 
 
 def blocks(message: Any, path: str) -> list[Block]:
@@ -209,8 +207,12 @@ def _automatic(found: list[Place], control: Any) -> None:
     """The mark that stands beside the messages: the provider sets it on the last block that can have one (A45)."""
     last = next((n for n in reversed(range(len(found))) if found[n].eligible), None)
     if last is not None and found[last].section == "messages":
-        ttl = _HOUR if as_mapping(control).get("ttl") == "1h" else _MINUTES
+        ttl = _lifetime(control)
         found[last] = replace(found[last], marked=True, ttl=ttl)
+
+
+def _lifetime(control: Any) -> float:
+    return HOUR if as_mapping(control).get("ttl") == "1h" else FIVE_MINUTES
 
 
 def breakpoints(message: Any) -> int:
@@ -224,7 +226,7 @@ def breakpoints(message: Any) -> int:
 def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
     messages = body[key]
     found: list[int] = []
-    ttl = _HOUR
+    ttl = HOUR
     start = max(0, len(messages) - _TAIL)
     for i in (*_far(settled, start), *range(start, len(messages))):
         content = messages[i].get("content")
@@ -233,11 +235,11 @@ def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[i
         )
         for control in controls:
             found.append(i)
-            ttl = min(ttl, _HOUR if as_mapping(control).get("ttl") == "1h" else _MINUTES)
+            ttl = min(ttl, _lifetime(control))
     if body.get("cache_control") and messages:
         found.append(len(messages) - 1)
-        ttl = min(ttl, _HOUR if as_mapping(body["cache_control"]).get("ttl") == "1h" else _MINUTES)
-    return tuple(dict.fromkeys(found)), ttl if found else _MINUTES
+        ttl = min(ttl, _lifetime(body["cache_control"]))
+    return tuple(dict.fromkeys(found)), ttl if found else FIVE_MINUTES
 
 
 def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place:
@@ -245,7 +247,7 @@ def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place
     mark = block_of.get("cache_control")
     text = block_of.get("text")
     eligible = block_of.get("type") not in _UNMARKABLE and (text is None or bool(str(text).strip()))
-    ttl = _HOUR if as_mapping(mark).get("ttl") == "1h" else _MINUTES
+    ttl = _lifetime(mark)
     return Place(
         section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, marked=bool(mark), ttl=ttl
     )
@@ -254,7 +256,7 @@ def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place
 def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
     out = dict(body)
     for place in places:
-        ttl: dict[str, str] = {"ttl": "1h"} if place.ttl >= _HOUR else {}
+        ttl: dict[str, str] = {"ttl": "1h"} if place.ttl >= HOUR else {}
         control = {"cache_control": {"type": "ephemeral", **ttl}}
         section = list(out[place.section])
         if place.section == "messages":

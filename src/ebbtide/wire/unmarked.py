@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ebbtide.core.marks import Place
-
-_MINUTES = 300.0
-"""How long a prefix stays cached at the least."""
+from ebbtide.core.types import FIVE_MINUTES
 
 
 def places(
@@ -25,7 +23,7 @@ def breakpoints(message: Any) -> int:
 
 def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
     del body, settled
-    return (), _MINUTES
+    return (), FIVE_MINUTES
 
 
 def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.formats import Recording
 from ebbtide.fronts.ui.told import Json
 from ebbtide.prices import rates
@@ -15,8 +16,6 @@ from ebbtide.replay.tape import Tape, tapes
 
 MOST = 3
 """Arms of one comparison: each plays the whole session."""
-_TTL = 300.0
-"""Seconds that a provider keeps a prefix for where nobody asks for longer."""
 
 
 def compared(recording: Recording, episode: str, names: Sequence[str], *, window: int, models: Sequence[str]) -> Json:
@@ -41,7 +40,7 @@ def compared(recording: Recording, episode: str, names: Sequence[str], *, window
 
 
 def _arm(tape: Tape, name: str, window: int, used: Sequence[frozenset[str]]) -> Json:
-    scoring = Scoring(tape, arm(name, window)(tape), window, _TTL, used)
+    scoring = Scoring(tape, arm(name, window)(tape), window, FIVE_MINUTES, used)
     score = scoring.run()
     prompt = score.read + score.written + score.fresh
     return {

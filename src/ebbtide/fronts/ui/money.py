@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ebbtide.core.books import books
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.savings import Entry, Savings, Tariff, closed
+from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.drive.history import History
 from ebbtide.prices import Rates, rates
 
@@ -51,7 +52,7 @@ def _tariff(model: str, ttl: float, prompt: int) -> Tariff:
     return Tariff(input=whole, read=read, write=write, output=output)
 
 
-def _rates(model: str, ttl: float = 300.0, prompt: int = 0) -> Rates | None:
+def _rates(model: str, ttl: float = FIVE_MINUTES, prompt: int = 0) -> Rates | None:
     """None for a model without a price, and where the table is not installed."""
     try:
         return rates(model, ttl=ttl, prompt=prompt)
