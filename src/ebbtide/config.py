@@ -112,7 +112,7 @@ def load_settings(
     environ = os.environ if environ is None else environ
     home = Path.home() if home is None else home
     sources = (
-        _Source("argument", {key: value for key, value in (arguments or {}).items() if value is not None}),
+        _Layer("argument", {key: value for key, value in (arguments or {}).items() if value is not None}),
         _environment(environ),
         _project(Path.cwd() if cwd is None else cwd, home),
         _file(_user_file(environ, home, platform)),
@@ -181,7 +181,7 @@ class Source:
 def survey() -> tuple[Source, ...]:
     """Each source by itself, so that a mistake in one does not hide those of the others."""
     found, home = [], Path.home()
-    makers: Mapping[str, Callable[[], _Source]] = {
+    makers: Mapping[str, Callable[[], _Layer]] = {
         "environment": lambda: _environment(os.environ),
         "project file": lambda: _project(Path.cwd(), home),
         "user file": lambda: _file(_user_file(os.environ, home, sys.platform)),
@@ -210,7 +210,9 @@ def process_environment() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _Layer:
+    """What one source says, not yet checked."""
+
     name: str
     values: Mapping[str, Value]
     trusted: bool = True
@@ -233,7 +235,7 @@ class _Source:
         return "a project may not set this; set it in your own file, the environment or an argument"
 
 
-def _merged(sources: Iterable[_Source]) -> tuple[dict[str, Value], dict[str, str]]:
+def _merged(sources: Iterable[_Layer]) -> tuple[dict[str, Value], dict[str, str]]:
     """The first source wins; tables are merged entry by entry."""
     found: dict[str, Value] = {}
     origins: dict[str, str] = {}
@@ -253,14 +255,14 @@ def _under(over: Mapping[str, Value], under: Mapping[str, Value]) -> Mapping[str
     return {**under, **over, **deeper}
 
 
-def _environment(environ: Mapping[str, str]) -> _Source:
+def _environment(environ: Mapping[str, str]) -> _Layer:
     told: dict[str, Value] = {key: environ[name] for name, key in KEY_BY_VARIABLE.items() if environ.get(name)}
     if environ.get("EBB_PROXY_TOKEN"):
         told["proxy"] = {"token": environ["EBB_PROXY_TOKEN"]}
-    return _Source("environment (EBB_*)", told)
+    return _Layer("environment (EBB_*)", told)
 
 
-def _project(cwd: Path, home: Path) -> _Source:
+def _project(cwd: Path, home: Path) -> _Layer:
     """The nearest project file, from here up. At home it would be a user file, and that has its own place."""
     for directory in (cwd, *cwd.parents):
         if directory == home:
@@ -270,8 +272,8 @@ def _project(cwd: Path, home: Path) -> _Source:
             if told is not None and path.name == "pyproject.toml":
                 told = _section(told)
             if told is not None:
-                return _Source(str(path), told, trusted=False)
-    return _Source("project file", {})
+                return _Layer(str(path), told, trusted=False)
+    return _Layer("project file", {})
 
 
 def _section(pyproject: Mapping[str, Value]) -> Mapping[str, Value] | None:
@@ -280,8 +282,8 @@ def _section(pyproject: Mapping[str, Value]) -> Mapping[str, Value] | None:
     return section if isinstance(section, Mapping) else None
 
 
-def _file(path: Path) -> _Source:
-    return _Source(str(path), _read(path) or {})
+def _file(path: Path) -> _Layer:
+    return _Layer(str(path), _read(path) or {})
 
 
 def _read(path: Path) -> Mapping[str, Value] | None:

@@ -5,7 +5,7 @@ What is written down is what was checked, so a plan made again from the log goes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,7 +134,7 @@ def question_for(ask: Ask, request: Request, tree: Mapping[str, Any], model: str
     return Consult(ask, dict(harden(wire, body)[0]))
 
 
-def judged(ask: Ask, heard: Heard, view: View, wire: Wire, count: Any, now: float) -> Record:
+def judged(ask: Ask, heard: Heard, view: View, wire: Wire, count: Callable[[str], int], now: float) -> Record:
     """An answer as a record: words that may be used, or why there are none."""
     fields: dict[str, object] = {"key": ask.key, "by": ask.by, "way": ask.way, "first": ask.first, "last": ask.last}
     if heard.failed:

@@ -64,12 +64,9 @@ class Sheet:
     def _read(self, message: object) -> Facts:
         blocks = self.wire.blocks(message, self.wire.key)
         lines: dict[str, frozenset[str]] = {}
-        for block in blocks:
-            for text in texts(block):
-                for line in text.split("\n"):
-                    found = NAME.findall(line)
-                    if found:
-                        lines[line.strip()] = frozenset(found)
+        for line in (line for block in blocks for text in texts(block) for line in text.split("\n")):
+            if found := NAME.findall(line):
+                lines[line.strip()] = frozenset(found)
         return Facts(
             key=_key(message),
             estimate=sum(self._tokens(block) for block in blocks),

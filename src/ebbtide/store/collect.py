@@ -198,10 +198,7 @@ def _remove(tree: Tree, session: _Session, logs: Sequence[_File], blobs: Sequenc
             tree.files.sync_folder(folder)
             _remove_blobs(tree, session, blobs)
             if logs or not session.log:
-                # The lock file goes last, and stays with results that others name: it says that they are ours.
-                with suppress(OSError):
-                    _remove_folder(tree, session.stem, folder)
-                    tree.files.unlink(f"{session.stem}.lock", at=folder)
+                _remove_lock(tree, session.stem, folder)
     finally:
         lock.release()
     return True
@@ -211,17 +208,23 @@ def _remove_blobs(tree: Tree, session: _Session, blobs: Sequence[_File]) -> None
     with suppress(FileNotFoundError, NotADirectoryError), tree.folder(*session.place, session.stem) as own:
         with tree.folder(*session.place, session.stem, RESULTS) as results:
             for file in blobs:
-                with suppress(FileNotFoundError):
-                    if tree.files.stat(file.name, at=results).st_mtime == file.modified:
-                        tree.files.unlink(file.name, at=results)
+                _remove_unchanged(tree, file, results)
         with suppress(OSError):
             tree.files.rmdir(RESULTS, at=own)
 
 
-def _remove_folder(tree: Tree, stem: str, folder: int) -> None:
-    """OSError where something is left in it."""
+def _remove_unchanged(tree: Tree, file: _File, folder: int) -> None:
     with suppress(FileNotFoundError):
-        tree.files.rmdir(stem, at=folder)
+        if tree.files.stat(file.name, at=folder).st_mtime == file.modified:
+            tree.files.unlink(file.name, at=folder)
+
+
+def _remove_lock(tree: Tree, stem: str, folder: int) -> None:
+    """It goes last, and stays with results that others name: it says that they are ours."""
+    with suppress(OSError):
+        with suppress(FileNotFoundError):
+            tree.files.rmdir(stem, at=folder)
+        tree.files.unlink(f"{stem}.lock", at=folder)
 
 
 def _regular(found: os.stat_result) -> bool:

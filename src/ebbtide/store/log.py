@@ -110,13 +110,16 @@ class DirectoryLog:
         data = blob_bytes(text)
         with telling(f"store {blob_name(name)}"):
             with self._tree.made(*self._place, self._stem, RESULTS, sync=not self._shelved) as folder:
-                try:
-                    self._agree(name, data, folder)
-                except FileNotFoundError:
-                    if not write_new(self._tree, name, data, folder):
-                        self._agree(name, data, folder)
+                self._shelve(name, data, folder)
             self._shelved = True
         self._unsaid[name] = blob_sum(data)
+
+    def _shelve(self, name: str, data: bytes, folder: int) -> None:
+        try:
+            self._agree(name, data, folder)
+        except FileNotFoundError:
+            if not write_new(self._tree, name, data, folder):
+                self._agree(name, data, folder)
 
     def get(self, name: str) -> str:
         try:
@@ -156,16 +159,19 @@ class DirectoryLog:
     def repair(self) -> None:
         """Set a torn tail aside, if there is one and no writer at work."""
         with suppress(OSError):
-            length = self._length()
-            if not length:
+            self._repair()
+
+    def _repair(self) -> None:
+        length = self._length()
+        if not length:
+            return
+        with self._tree.folder(*self._place) as folder:
+            tail = b"".join(read_chunks(self._files, self._name, folder, offset=max(0, length - TAIL)))
+            if ends_whole(tail):
                 return
-            with self._tree.folder(*self._place) as folder:
-                tail = b"".join(read_chunks(self._files, self._name, folder, offset=max(0, length - TAIL)))
-                if ends_whole(tail):
-                    return
-                with self.locked(timeout=0) as held:
-                    if held:
-                        self._settle(folder)
+            with self.locked(timeout=0) as held:
+                if held:
+                    self._settle(folder)
 
     @contextmanager
     def _held(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
-from ebbtide.fronts.cli.settings import INPUT, OUTPUT, Settings, add_example, add_reading, settled
+from ebbtide.fronts.cli.settings import INPUT, OUTPUT, Settled, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, given, own_history, wanted
 from ebbtide.fronts.cli.stored import records_of, session_or_file
 from ebbtide.fronts.cli.teaching import Commands, command
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _weighed(target: str, at: int | None, settings: Settings, max_bytes: int, *, own_window: bool) -> Window:
+def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, own_window: bool) -> Window:
     """`own_window`: a stored session is held against the window that it went by."""
     if target != STDIN and not os.path.exists(target):
         there = session_or_file(settings.store, target)
@@ -87,7 +87,7 @@ def _weighed(target: str, at: int | None, settings: Settings, max_bytes: int, *,
     return _of_body(call.request, source.recording.wire, call.usage, settings)
 
 
-def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: Settings) -> Window:
+def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: Settled) -> Window:
     policy = settings.policy
     request = Reader(policy.estimator, wire=WIRES[wire] if wire else None).read(body)
     view = View.of(request.items)
@@ -95,7 +95,7 @@ def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | N
     return _window(view, len(request.messages), request.model, overhead, output, usage, settings)
 
 
-def _of_history(history: History, at: int | None, settings: Settings, own_window: bool) -> Window:
+def _of_history(history: History, at: int | None, settings: Settled, own_window: bool) -> Window:
     """Of a stored session: as it went out, our stubs in it."""
     if not history.turns:
         raise BadRequest(f"{history.name} holds no request of ours; give the file itself")
@@ -113,7 +113,7 @@ def _window(
     overhead: tuple[int, int],
     output: int,
     usage: Usage | None,
-    settings: Settings,
+    settings: Settled,
 ) -> Window:
     policy, size = settings.policy, settings.window_for(model)
     system, tools = overhead

@@ -15,7 +15,7 @@ from ebbtide.drive.projection import project
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.phrases import report_told
-from ebbtide.fronts.cli.settings import ENGINE, OUTPUT, STORE, Settings, add_example, add_reading, settled
+from ebbtide.fronts.cli.settings import ENGINE, OUTPUT, STORE, Settled, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
 from ebbtide.fronts.cli.teaching import CODES, Commands, command
 from ebbtide.policy import default
@@ -81,7 +81,7 @@ def _last(source: Given) -> bytes:
     return _dumped(source.calls[-1].request)
 
 
-def _fitted(args: argparse.Namespace, settings: Settings, request: bytes, model: str) -> Ready:
+def _fitted(args: argparse.Namespace, settings: Settled, request: bytes, model: str) -> Ready:
     model = args.model or model
     window = settings.window_for(model)
     if args.session is None:

@@ -81,12 +81,11 @@ def _not_there(root: Path) -> Holdings:
 
 def _walked(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """All below the root and the root itself; links are not followed and not judged."""
-    for folder, _, files in os.walk(root):
-        for path in (Path(folder), *(Path(folder) / name for name in files)):
-            with suppress(OSError):  # gone meanwhile
-                told = path.lstat()
-                if not stat.S_ISLNK(told.st_mode):
-                    yield path, told
+    for path in (Path(folder) / name for folder, _, files in os.walk(root) for name in ("", *files)):
+        with suppress(OSError):  # gone meanwhile
+            told = path.lstat()
+            if not stat.S_ISLNK(told.st_mode):
+                yield path, told
 
 
 def _is_log(root: Path, path: Path) -> bool:

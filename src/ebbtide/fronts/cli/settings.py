@@ -19,7 +19,9 @@ INPUT, ENGINE, STORE, OUTPUT = "input", "engine", "store", "output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settled:
+    """What a command goes by: the command line over `config.Settings`."""
+
     store: str
     policy: Policy
     wire: str | None
@@ -28,11 +30,11 @@ class Settings:
     """The window that was set, else that of the model."""
 
 
-def settled(args: argparse.Namespace) -> Settings:
+def settled(args: argparse.Namespace) -> Settled:
     """What the command line said, over what environment and files say."""
     told = vars(args)
     found = load_settings(arguments={key: told.get(key) or None for key in ("window", "policy", "store", "model")})
-    return Settings(store=found.store, policy=found.policy(), wire=told.get("wire"), window_for=found.window_for)
+    return Settled(store=found.store, policy=found.policy(), wire=told.get("wire"), window_for=found.window_for)
 
 
 def add_example(parser: Parser) -> None:

@@ -23,7 +23,7 @@ from ebbtide.formats.claude_folder import LAST, claude_session
 from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.rehearsal import fitted, rehearsed
 from ebbtide.fronts.cli.screen import say, watched
-from ebbtide.fronts.cli.settings import Settings
+from ebbtide.fronts.cli.settings import Settled
 from ebbtide.fronts.cli.stored import records_of, session_or_file
 from ebbtide.store.lines import Position, header_of, scan
 from ebbtide.wire.body import read_body
@@ -86,7 +86,7 @@ def given(file: str, max_bytes: int) -> Given:
     return _recorded(name, raw, recording)
 
 
-def histories(target: str, settings: Settings, max_bytes: int, *, project: str | None = None) -> tuple[History, ...]:
+def histories(target: str, settings: Settled, max_bytes: int, *, project: str | None = None) -> tuple[History, ...]:
     """A file's or a stored session's edits. What is not on disk under this name is looked for in the store."""
     if target != STDIN and not os.path.exists(target):
         there = session_or_file(settings.store, target, project)
