@@ -118,6 +118,14 @@ class _Conversation:
         assert isinstance(message, ToolMessage), "only results are cleared"
         return [Changed(run[0], str(message.content))]
 
+    def billed(self, take: Take, usage: Usage) -> None:
+        del take
+        self.thread.usage = usage
+
+    def found(self, name: str) -> str | None:
+        del name
+        return None
+
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
@@ -150,14 +158,6 @@ class Summarization(_Conversation):
         self.thread.keep()
         return Sent(body=self.body(take, self.thread.state), asked=tuple(self._asked))
 
-    def billed(self, take: Take, usage: Usage) -> None:
-        del take
-        self.thread.usage = usage
-
-    def found(self, name: str) -> str | None:
-        del name
-        return None
-
     def _summary(self, messages: list[AnyMessage]) -> str:
         prompt = DEFAULT_SUMMARY_PROMPT.format(messages=get_buffer_string(messages, format="xml")).rstrip()
         told, asked = summary(self._tape, prompt, [text for one in messages for text in _words(one)])
@@ -187,11 +187,3 @@ class Editing(_Conversation):
         request = ModelRequest(model=self._model, messages=list(self.thread.state))
         edited: Any = self._middleware.wrap_model_call(request, lambda given: given)
         return Sent(body=self.body(take, edited.messages))
-
-    def billed(self, take: Take, usage: Usage) -> None:
-        del take
-        self.thread.usage = usage
-
-    def found(self, name: str) -> str | None:
-        del name
-        return None
