@@ -5,8 +5,10 @@ Nothing is planned here and nothing written. A recorded file becomes a history b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Lock
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.journal import Batch, State, fold, usage_out
@@ -47,21 +49,41 @@ class Turn:
     """The same as the cache sees it, usage included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """A batch of edits, and the conversation around it."""
 
     batch: Batch
     turn: Turn
-    before: View
-    after: View
     undone: bool
     """Left out again, as things stand."""
+    reread: Callable[[Turn], Request] = field(repr=False, compare=False)
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """The originals of the request that it was made for."""
+        return self.reread(self.turn).items
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        """Of what the edits name. All of a long session's items, for each of its batches, would be millions."""
+        named = {id for edit in self.batch.edits for id in (edit.first, edit.last, *(item.id for item in edit.put))}
+        return {item.id: place for place, item in enumerate(self.items) if item.id in named}
 
     def covered(self, edit: Edit) -> Sequence[Item]:
         """The originals that the edit took out; empty for an insertion."""
-        first, last = self.before.index.get(edit.first), self.before.index.get(edit.last)
-        return () if first is None or last is None else self.before.items[first : last + 1]
+        first, last = self._places.get(edit.first), self._places.get(edit.last)
+        return () if first is None or last is None else self.items[first : last + 1]
+
+    def original(self, item: Item) -> Item:
+        """What an edit put there as it was before; the item itself where it is none of the originals."""
+        place = self._places.get(item.id) if item.id else None
+        return item if place is None else self.items[place]
+
+    def call_of(self, result: Item) -> Item | None:
+        # From the end: what is taken out is mostly near it.
+        found = (item for item in reversed(self.items) if item.kind == "call" and item.call_id == result.call_id)
+        return next(found, None)
 
     def situation(self) -> Mapping[str, object]:
         told = self.batch.record.get("situation")
@@ -134,7 +156,7 @@ class History:
 
 
 def history_of(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
-    """Fold the records; views are built only where a batch was made."""
+    """Fold the records; messages are read where somebody looks at them."""
     messages = {str(one["uuid"]): one.get("wire") or one.get("message") for one in records if one.get("uuid")}
     state = fold(State(), records)
     turns = tuple(_turns(records))
@@ -144,7 +166,7 @@ def history_of(records: Sequence[Record], *, session: str, name: str = "", store
         stored=stored,
         state=state,
         turns=turns,
-        steps=tuple(_steps(messages, turns, state)),
+        steps=tuple(_steps(turns, state, _Rereader(messages, state))),
         messages=messages,
         newest=_newest(records, turns),
         records=records,
@@ -177,17 +199,11 @@ def _turns(records: Sequence[Record]) -> Iterator[Turn]:
         )
 
 
-def _steps(messages: Mapping[str, object], turns: Sequence[Turn], state: State) -> Iterator[Step]:
-    made: list[Batch] = []
+def _steps(turns: Sequence[Turn], state: State, reread: Callable[[Turn], Request]) -> Iterator[Step]:
     by_id = {batch.id: batch for batch in state.batches}
-    reader = _Rereader(messages, state)
     for turn in turns:
         for batch in (by_id[id] for id in turn.planned):
-            earlier = tuple(edit for one in made if one.id not in turn.undone for edit in one.edits)
-            before = View.of(reader(turn).items, earlier)
-            after = before.apply(batch.edits)
-            yield Step(batch=batch, turn=turn, before=before, after=after, undone=batch.id in state.undone)
-            made.append(batch)
+            yield Step(batch=batch, turn=turn, undone=batch.id in state.undone, reread=reread)
 
 
 class _Rereader:
@@ -198,17 +214,20 @@ class _Rereader:
         policy = PRESETS.get(str(state.batches[-1].record.get("policy")), default) if state.batches else default
         self._messages, self._state, self._estimator = messages, state, policy.estimator
         self._readers: dict[str, Reader] = {}
+        # Steps are looked at when somebody asks, and the inspector asks from several threads.
+        self._lock = Lock()
 
     def __call__(self, turn: Turn) -> Request:
         return self.read(turn.path, turn.wire, turn.model)
 
     def read(self, path: Sequence[str], wire: str, model: str) -> Request:
         shape = WIRES[wire]
-        if wire not in self._readers:
-            ours = own_marks(shape, self._state.edits)
-            self._readers[wire] = Reader(self._estimator, wire=shape, ours=ours, pinned=self._state.spared)
         said = [self._messages[one] for one in path if one in self._messages]
-        return self._readers[wire].read({"model": model, shape.key: said})
+        with self._lock:
+            if wire not in self._readers:
+                ours = own_marks(shape, self._state.edits)
+                self._readers[wire] = Reader(self._estimator, wire=shape, ours=ours, pinned=self._state.spared)
+            return self._readers[wire].read({"model": model, shape.key: said})
 
 
 def _newest(records: Sequence[Record], turns: Sequence[Turn]) -> tuple[str, ...]:

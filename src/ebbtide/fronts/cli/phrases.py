@@ -19,7 +19,7 @@ _ABOUT = 60  # characters of a path or type that help to recognise it
 def item_told(item: Item, step: Step | None = None) -> str:
     """As in `result of Read (src/app.py)`."""
     if item.kind in ("call", "result"):
-        call = item if item.kind == "call" else _call_of(item, step)
+        call = item if item.kind == "call" else step.call_of(item) if step else None
         about = file_of(call) if call else ""
         return f"{item.kind} of {item.name or 'an unknown tool'}" + (f" ({_tail(about)})" if about else "")
     if item.kind in ("image", "document"):
@@ -64,13 +64,6 @@ def report_told(report: Report) -> str:
     left = f"context left until auto-compact: {report.context_left:.0%}"
     held = f", {report.held} edits hold" if report.held else ""
     return f"{size} of {rounded(report.window)} ({report.level}){held}; {left}"
-
-
-def _call_of(result: Item, step: Step | None) -> Item | None:
-    if step is None:
-        return None
-    found = (item for item in step.before.items if item.kind == "call" and item.call_id == result.call_id)
-    return next(found, None)
 
 
 def _tail(path: str) -> str:

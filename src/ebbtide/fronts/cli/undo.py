@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.journal import State
+from ebbtide.core.journal import State, fold
 from ebbtide.drive import Context
 from ebbtide.drive.history import History, history_of
 from ebbtide.formats.claude_folder import LAST
@@ -94,8 +94,7 @@ def _context(store: Store, info: SessionInfo) -> Context:
 
 
 def _state(store: Store, info: SessionInfo) -> State:
-    records = store.peek(info.session, project=info.project).read().records
-    return history_of(records, session=info.session).state
+    return fold(State(), store.peek(info.session, project=info.project).read().records)
 
 
 def _nothing(args: argparse.Namespace, why: str) -> int:

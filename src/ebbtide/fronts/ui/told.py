@@ -144,7 +144,7 @@ def _what(step: Step, edit: Edit) -> Json:
     call = next((item for item in taken if item.kind == "call"), None)
     one = taken[0] if taken else None
     if one is not None and one.kind == "result" and call is None:
-        call = next((i for i in step.before.items if i.kind == "call" and i.call_id == one.call_id), None)
+        call = step.call_of(one)
     return {
         "items": len(taken),
         "kind": one.kind if one and len(taken) == 1 else "call" if call and len(taken) == 2 else "",
@@ -161,7 +161,8 @@ def sides_told(history: History, edit_id: str) -> Json | None:
     for step in history.steps:
         for edit in step.batch.edits:
             if edit.id == edit_id:
-                put = [_original(step, item) for item in edit.put]
+                # A fold names what it carries along by id alone.
+                put = [step.original(item) for item in edit.put]
                 return {
                     **edit_told(edit),
                     "what": _what(step, edit),
@@ -173,12 +174,6 @@ def sides_told(history: History, edit_id: str) -> Json | None:
                     "after": list(_side(put)),
                 }
     return None
-
-
-def _original(step: Step, item: Item) -> Item:
-    """A fold names what it carries along by id alone."""
-    place = step.before.index.get(item.id) if item.id else None
-    return item if place is None else step.before.items[place]
 
 
 def _side(items: Iterable[Item]) -> Iterator[Json]:
