@@ -33,8 +33,8 @@ END = PIECES[0].replace(b'"finish_reason": null', b'"finish_reason": "stop"')
 USAGE = event({}, usage={"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18})
 
 
-KINDS = {200: (CHUNKS, 0.0), 201: (20, 0.1), 202: (1000, 0.001)}
-"""By the request's `max_tokens`: how many events, and the seconds before each. At once, slowly, and each alone."""
+KINDS = {200: (CHUNKS, 0.0), 201: (20, 0.1), 202: (1000, 0.001), 203: (20, 0.0)}
+"""By the request's `max_tokens`: how many events, and the seconds before each. At once, slowly, each alone, and few."""
 _KIND = re.compile(rb'"max_tokens": ?(\d+)')
 
 

@@ -75,7 +75,7 @@ class Running:
 
 def options(upstream: str, **more: object) -> Options:
     """Limits that a busy machine keeps; tests of limits give their own."""
-    told = {name: more.pop(name) for name in ("window", "policy", "store") if name in more}
+    told = {name: more.pop(name) for name in ("window", "policy", "store", "durable") if name in more}
     told |= {"store": os.fspath(told["store"])} if "store" in told else {}
     settings = load_settings(arguments=told, environ={"EBB_HOME": str(more.pop("home", "")) or "unused"})
     usual = {"idle_limit": 30.0, "acting_limit": 30.0, "drain": 2.0}

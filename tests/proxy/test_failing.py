@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 
 import pytest
 
@@ -45,7 +46,7 @@ def comes_back(running):
     """The call that hung ends by itself, and the conversation is worked on again."""
     waiter = threading.Event()
     for _ in range(2_000):
-        if not any(slot.stuck for slot in running.proxy.sessions):
+        if not any(slot.lock.locked() for slot in running.proxy.sessions):
             return
         waiter.wait(0.01)
     raise AssertionError("the conversation is stuck for ever")
@@ -64,7 +65,10 @@ class Hanging(Quick):
 
 
 def test_a_disk_that_hangs_costs_no_request_and_no_edit(tmp_path):
-    """What goes out meanwhile carries the edits of before, extends the last request, and is counted and logged once."""
+    """What goes out meanwhile carries the edits of before, extends the last request, and is counted and logged once.
+
+    The first goes out before its turn is written, and the others find the conversation held by that.
+    """
     disk = Hanging()
     store = DirectoryStore(tmp_path, files=disk, durable=False)
     with (
@@ -85,14 +89,76 @@ def test_a_disk_that_hangs_costs_no_request_and_no_edit(tmp_path):
         told = [line for line in running.lines if line["event"] == "fallback" and line["reason"] == "late"]
 
     assert known > 0
-    assert summary["fallbacks"] == 3
+    assert summary["fallbacks"] == 2
     assert summary["edits"] == known
     assert extends(upstream, FULL, FULL + 3)
     assert carries_edits(upstream.requests[FULL + 1], agent)
-    assert later["fallbacks"] == 3
+    assert later["fallbacks"] == 2
     assert later["requests"] == FULL + 5
     assert len(told) == 1
     assert not [one.refused for one in upstream.requests if one.refused]
+
+
+class Watching(Quick):
+    """A disk that takes its time over some records, and looks what has gone out by then and is not in the log."""
+
+    def __init__(self, kind, gone):
+        self.kind, self.gone, self.turns, self.early = b'"kind":"%s"' % kind, gone, 0, []
+
+    def write(self, fd, data):
+        if self.kind in bytes(data):
+            time.sleep(0.2)  # what is let go too early is there by then
+            self.early.append(self.gone() - self.turns)
+        self.turns += bytes(data).count(b'"kind":"turn"')
+        return super().write(fd, data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "turns"), [(b"plan", {}, FULL), (b"turn", {"durable": True}, 5)], ids=("edits", "durable")
+)
+def test_what_has_to_last_is_in_the_log_before_it_goes_out(kind, settings, turns, tmp_path):
+    """New edits always; each turn where somebody asked for that."""
+    disk = Watching(kind, lambda: len(upstream.requests))
+    store = DirectoryStore(tmp_path, files=disk, durable=False)
+    with (
+        Upstream(looping("openai_chat"), window=40_000) as upstream,
+        proxied(upstream.url, kept=store, window=WINDOW, **settings) as running,
+    ):
+        walk(Agent("openai_chat", running.port, upstream, lines=30), running, 0, turns)
+
+    assert disk.early
+    assert not any(disk.early)
+
+
+class Odd(Quick):
+    """A disk that fails as none does."""
+
+    is_odd = False
+
+    def write(self, fd, data):
+        if self.is_odd:
+            raise RuntimeError("odd")
+        return super().write(fd, data)
+
+
+def test_what_fails_after_a_request_went_out_is_told_and_the_next_one_is_planned(tmp_path):
+    disk = Odd()
+    store = DirectoryStore(tmp_path, files=disk, durable=False)
+    with (
+        Upstream(looping("openai_chat"), window=40_000) as upstream,
+        proxied(upstream.url, kept=store, window=WINDOW) as running,
+    ):
+        agent = Agent("openai_chat", running.port, upstream, lines=30)
+        walk(agent, running, 0, 2)
+        disk.is_odd = True
+        walk(agent, running, 2, 3)
+        disk.is_odd = False
+        walk(agent, running, 3, 5)
+        summary = get(running.port, "/ebb/summary")[1]
+
+    assert [line["reason"] for line in running.lines if line["event"] == "fallback"] == ["record: RuntimeError"]
+    assert (summary["requests"], summary["fallbacks"]) == (5, 0)
+    assert extends(upstream, 1)
 
 
 @pytest.mark.parametrize("fault", ["ENOSPC", "EIO", "EROFS"])

@@ -59,6 +59,24 @@ def test_a_grown_body_is_read_from_where_the_last_one_ended():
     assert body.emit(body.tree) == grown.encode()
 
 
+def test_a_body_that_was_read_already_continues_the_one_before_it_and_leaves_as_it_came():
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    first, second = (json.dumps({"messages": said[:n]}).encode() for n in (2, 3))
+    before = read_body(first)
+    read = read_body(second, before)
+
+    assert read_body(read, before).same == 2
+    assert read_body(read, before).messages is read.messages
+    assert read_body(read).same == 0
+    # Read apart from each other they share no objects: then the bytes tell.
+    apart = read_body(read_body(second), before)
+    assert (apart.same, apart.messages[1] is before.messages[1]) == (2, True)
+    assert {read_body(read, one).emit(read.tree) for one in (before, None)} == {second}
+    # What is another conversation is read whole.
+    other = read_body(b'{"messages":[{"role":"user","content":"x"}]}')
+    assert read_body(read, other).same == 0
+
+
 def test_a_body_whose_start_changed_is_read_anew():
     before = read_body(b'{"model":"m","messages":[{"role":"user","content":"a"}]}')
 

@@ -34,6 +34,7 @@ from ebbtide.policy import Policy, preset
 from ebbtide.policy.models import window_of
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
+from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import overflow_in
 from ebbtide.wire.reading import Reader
 from ebbtide.wire.recall_tools import recall_tools
@@ -128,9 +129,15 @@ class Context:
 
     def prepare(self, request: Body) -> Ready:
         """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
+        return self.prepare_soon(request, None)
+
+    def prepare_soon(self, request: Body | Read, soon: Callable[[Ready], None] | None) -> Ready:
+        """The same. Where it has no new edit `soon` gets it before its turn is in the log: it may go out by then."""
         if self._ahead is not None and self._ahead.done:
             drive(self._answered(), self._log)
-        return self._ready(drive(self._session.preparing(request, now=self._clock()), self._log, self._advisers))
+        known = None if soon is None else lambda prepared: soon(Ready(prepared.body, prepared.report, self, prepared))
+        steps = self._session.preparing(request, now=self._clock())
+        return self._ready(drive(steps, self._log, self._advisers, known))
 
     async def aprepare(self, request: Body) -> Ready:
         if self._ahead is not None and self._ahead.done:

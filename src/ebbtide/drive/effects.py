@@ -5,7 +5,7 @@ The lock is taken by `Load` and given back by `Append` or `Release`: held per co
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -14,6 +14,7 @@ from ebbtide.core.checkpoint import FORM
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Blob
 from ebbtide.drive.consulting import Advisers, Consult, Heard
+from ebbtide.drive.report import Prepared
 from ebbtide.store import Log, Position, Reading, Record, Take
 
 T = TypeVar("T")
@@ -59,11 +60,17 @@ class Remember(NamedTuple):
     position: Position
 
 
+class GoesOut(NamedTuple):
+    """A request that may go out before its turn is in the log: it carries no new edit. There is no answer."""
+
+    prepared: Prepared
+
+
 class Release(NamedTuple):
     """Nothing to commit."""
 
 
-Effect = Load | Save | Append | Remember | Release | Consult
+Effect = Load | Save | Append | Remember | GoesOut | Release | Consult
 Outcome = Loaded | Position | Heard | str | None
 Steps = Generator[Effect, Outcome, T]
 
@@ -71,10 +78,10 @@ Steps = Generator[Effect, Outcome, T]
 class Performer:
     """Performs effects on one session's log, and holds its lock in between."""
 
-    __slots__ = ("_lock", "_log")
+    __slots__ = ("_lock", "_log", "_soon")
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, soon: Callable[[Prepared], None] | None = None) -> None:
+        self._log, self._soon = log, soon
         self._lock: AbstractContextManager[bool] | None = None
 
     def __call__(self, effect: Effect) -> Outcome:
@@ -85,6 +92,9 @@ class Performer:
                 return self._append(effect)
             case Save():
                 return self._save(effect.blob)
+            case GoesOut():
+                if self._soon is not None:
+                    self._soon(effect.prepared)
             case Remember():
                 self._log.remember(effect.records, effect.position, FORM)
             case Release():
@@ -146,9 +156,9 @@ def _until_asked(steps: Steps[T], perform: Performer, outcome: Outcome) -> Done[
         perform.release()
 
 
-def drive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY) -> T:
+def drive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY, soon: Callable[[Prepared], None] | None = None) -> T:
     """Perform effects one after the other."""
-    perform, outcome = Performer(log), None
+    perform, outcome = Performer(log, soon), None
     while not isinstance(reached := _until_asked(steps, perform, outcome), Done):
         outcome = advisers.ask(reached)
     return reached.value

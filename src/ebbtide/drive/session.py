@@ -24,7 +24,19 @@ from ebbtide.drive.accounts import noted, own_marks, plan_record, report_of, too
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Stages, situation_of, steps_of, window_told
-from ebbtide.drive.effects import Append, Effect, Load, Loaded, Outcome, Release, Remember, Save, Steps, holds_lock
+from ebbtide.drive.effects import (
+    Append,
+    Effect,
+    GoesOut,
+    Load,
+    Loaded,
+    Outcome,
+    Release,
+    Remember,
+    Save,
+    Steps,
+    holds_lock,
+)
 from ebbtide.drive.events import told_of
 from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
@@ -34,6 +46,7 @@ from ebbtide.drive.resuming import Checkpoints, Known
 from ebbtide.policy import Policy
 from ebbtide.store import Log, Position, Reading, Record
 from ebbtide.wire import WIRES
+from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
@@ -41,7 +54,7 @@ from ebbtide.wire.shape import Wire
 _log = logging.getLogger("ebbtide")
 _ROUNDS = 4
 """Times that one request may wait for answers: the whole, its parts, and what others did in between."""
-Body = Mapping[str, Any] | bytes | str
+Body = Mapping[str, Any] | bytes | str | Read
 _TTL = 300.0
 """What a provider keeps a prefix for where nobody asked for longer, seconds."""
 
@@ -99,7 +112,7 @@ class Session:
         request = self._reader.read(body, at=now)
         if request.passthrough:
             report = Report(window=self.window, notes=(f"passed through: {request.passthrough}",))
-            return Prepared(body=body, report=report, turn=0, model=request.model)
+            return Prepared(body=request.body.emit(request.body.tree), report=report, turn=0, model=request.model)
         decided = yield from self._decide(body, request, now=now, trigger=trigger, target=target)
         request, view, situation, made, may_edit = decided
         self._last = (body, decided)
@@ -121,6 +134,9 @@ class Session:
             self._refuse(report, situation)
         stood = request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), _TTL)
         estimated = self._estimate(request, projection)
+        turn, model = self.state.turns + 1, request.model
+        if not edits:
+            yield GoesOut(Prepared(body=out, report=report, turn=turn, model=model, estimated=estimated))
         records = self._records(request, situation, projection, made, edits, now, stood, estimated)
         notes += yield from self._commit(records, now, may_edit)
         # From here on the edits are those of the log: what is recorded is recognised by identity, and blobs let go.
@@ -130,7 +146,7 @@ class Session:
         self._tell(made, edits, notes, projection, trigger)
         if notes or marks:
             report = noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
-        return Prepared(body=out, report=report, turn=self.state.turns, model=request.model, estimated=estimated)
+        return Prepared(body=out, report=report, turn=turn, model=model, estimated=estimated)
 
     def _decide(
         self, body: Body, request: Request, *, now: float, trigger: Trigger, target: int | None = None,

@@ -8,7 +8,7 @@ needs to know whether it came as bytes, as a dict, or with SDK objects inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Any
 
@@ -34,8 +34,10 @@ class Body:
     text: Document | None = field(default=None, repr=False)
 
 
-def read_body(request: Mapping[str, Any] | bytes | bytearray | str, previous: Body | None = None) -> Body:
+def read_body(request: Mapping[str, Any] | bytes | bytearray | str | Body, previous: Body | None = None) -> Body:
     """Read a request. What the previous one already held is recognised, not read again."""
+    if isinstance(request, Body):
+        return _continued(request, previous)
     if isinstance(request, (dict, Mapping)):
         return _read_mapping(request, previous)
     return _read_text(request, previous)
@@ -46,6 +48,16 @@ def _conversation(tree: Tree) -> str:
         if key in tree:
             return key
     raise BadRequest("neither `messages` nor `input` is there; is this a request to a model?")
+
+
+def _continued(body: Body, previous: Body | None) -> Body:
+    """One that was read already, as what follows another; read again only if they share no messages."""
+    before = previous.messages if previous is not None and previous.key == body.key else []
+    most = min(len(before), len(body.messages))
+    for n in range(most, max(0, most - NEAR), -1):
+        if all(map(is_, before[:n], body.messages)):
+            return replace(body, same=n)
+    return read_body(body.emit(body.tree), previous) if before else replace(body, same=0)
 
 
 # --- dicts, with or without SDK objects inside -----------------------------------------------------------------------

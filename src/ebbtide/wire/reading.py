@@ -85,7 +85,7 @@ class Reader:
     _names: dict[str, str] = field(default_factory=dict)
     _around: _Around | None = None
 
-    def read(self, request: Mapping[str, Any] | bytes | bytearray | str, *, at: float | None = None) -> Request:
+    def read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, *, at: float | None = None) -> Request:
         last = self._last
         body = read_body(request, last.body if last else None)
         wire = self.wire or detect(body.tree)

@@ -8,6 +8,7 @@ A call that ran out of time is left to end by itself: what it recorded holds for
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,8 @@ _BYTES_A_TOKEN = 3
 """Of what is new, at least."""
 _REFUSED = 5
 """Times the acting limit, once a request was refused: without us it has failed already."""
+_POLITE = 0.05
+"""Seconds that a thread waits until what it gave was taken: while it goes on, Python lets nobody else."""
 _GOODBYE = 5.0
 """Seconds for what is still being written down at the end."""
 _WORKERS = 16
@@ -108,7 +111,7 @@ class Engine:
             return await self._replayed(outgoing)
         begun = time.perf_counter()
         try:
-            ready = await self._planned(outgoing, self._limit(slot, len(outgoing.plain)))
+            ready = await self._planned(outgoing, read, self._limit(slot, len(outgoing.plain)))
         except Exception as failed:  # noqa: BLE001 - the rule of this module
             return await self._replayed(replace(outgoing, fallback=_reason(failed)), failed)
         finally:
@@ -217,15 +220,37 @@ class Engine:
         )
         return asked.model, self._options.settings.window_for(asked.model), way
 
-    async def _planned(self, outgoing: Outgoing, limit: float) -> Ready:
-        slot = outgoing.slot
+    async def _planned(self, outgoing: Outgoing, read: Body, limit: float) -> Ready:
+        """The request as soon as it is known; where it has no new edit its turn is written down behind its back.
+
+        Not so where somebody asked for turns that survive a power cut.
+        """
+        slot, loop = outgoing.slot, asyncio.get_running_loop()
+        known, told, taken = loop.create_future(), list[Ready](), threading.Event()
+
+        def give(ready: Ready) -> None:
+            if not known.done():
+                known.set_result(ready)
+            taken.set()
+
+        def goes(ready: Ready) -> None:
+            told.append(ready)
+            loop.call_soon_threadsafe(give, ready)
+            taken.wait(_POLITE)
 
         def plan() -> Ready:
-            ready = slot.opened(*self._terms(outgoing)).prepare(outgoing.plain)
-            slot.newest = ready
-            return ready
+            context = slot.opened(*self._terms(outgoing))
+            soon = None if self._sessions.durable else goes
+            try:
+                told.append(context.prepare_soon(outgoing.plain if outgoing.armed else read, soon))
+            except Exception as failed:
+                if not told:
+                    raise
+                loop.call_soon_threadsafe(self._complain, slot, f"record: {_reason(failed)}", failed)
+            slot.newest = told[0]
+            return told[0]
 
-        return await self._within(slot, limit, plan)
+        return await self._within(slot, limit, plan, known)
 
     def _limit(self, slot: Slot, size: int) -> float:
         grown = size - slot.bytes
@@ -233,8 +258,13 @@ class Engine:
         slot.bytes = size
         return self._options.idle_limit if calm else self._options.acting_limit
 
-    async def _within(self, slot: Slot, limit: float, work: Callable[[], T]) -> T:
-        """Run in a thread with the conversation to itself. Whoever stops waiting leaves it locked until it ends."""
+    async def _within(
+        self, slot: Slot, limit: float, work: Callable[[], T], known: asyncio.Future[T] | None = None
+    ) -> T:
+        """Run in a thread with the conversation to itself. Whoever stops waiting leaves it locked until it ends.
+
+        `known` is what it comes to, perhaps before it ends.
+        """
         if slot.stuck:
             raise Late("an earlier call has not come back")
         loop = asyncio.get_running_loop()
@@ -249,13 +279,17 @@ class Engine:
         slot.hear = hear
         future = loop.run_in_executor(self._pool, work)
         future.add_done_callback(lambda done: _ended(slot, done))
-        while not future.done():
+        awaited = {future} if known is None else {future, known}
+        while not any(one.done() for one in awaited):
             left = until[0] - loop.time()
             if left <= 0:
                 slot.stuck = True
                 raise Late("out of time")
-            await asyncio.wait({future}, timeout=left)
-        return future.result()
+            await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if future.done() or known is None:
+            return future.result()
+        self._later(_over(future))
+        return known.result()
 
     def _sent(self, outgoing: Outgoing, ready: Ready) -> Outgoing:
         slot, report = outgoing.slot, ready.report
@@ -354,6 +388,10 @@ def _write(ready: Ready | None, told: Heard, usage: Usage | None) -> None:
 def _replay(outgoing: Outgoing) -> Replayed | None:
     edits = outgoing.slot.recorded()
     return replay(outgoing.plain, edits, policy=outgoing.slot.policy, wire=outgoing.asked.wire) if edits else None
+
+
+async def _over(future: asyncio.Future[T]) -> None:
+    await asyncio.wait({future})
 
 
 def _ended(slot: Slot, done: asyncio.Future[T]) -> None:

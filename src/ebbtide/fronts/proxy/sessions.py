@@ -145,8 +145,8 @@ class Sessions:
         self._most = options.most_sessions
         self._policy = settings.policy()
         # What a turn records can be read from the client's next request again: it need not survive a power cut.
-        durable = settings.durable and "durable" in settings.origins
-        self._store = store or (None if options.shadow else open_store(settings.store or None, durable=durable))
+        self.durable = settings.durable and "durable" in settings.origins
+        self._store = store or (None if options.shadow else open_store(settings.store or None, durable=self.durable))
         self._slots: OrderedDict[Identity, Slot] = OrderedDict()
         self._bodies: OrderedDict[str, Body] = OrderedDict()
         self.begun = 0
