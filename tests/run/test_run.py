@@ -242,3 +242,9 @@ def test_a_proxy_that_falls_is_started_again_where_it_was_and_the_work_goes_on(u
 
 def test_a_proxy_that_cannot_tell_is_told_of():
     assert "the proxy is gone" in told({}, "claude")
+
+
+def test_what_went_otherwise_than_it_should_is_told_where_it_happened():
+    assert "rescued               2 refused" in told({"requests": 9, "overflows": 2}, "claude")
+    assert "fell back             3 sent" in told({"requests": 9, "fallbacks": 3}, "claude")
+    assert "fell back" not in told({"requests": 9, "fallbacks": 0}, "claude")

@@ -108,6 +108,10 @@ def told(summary: Mapping[str, object], program: str, *, fallen: int = 0) -> str
         lines.append(f"  billed     {number['input_tokens']:>12,} tokens of input{cached}")
     if number.get("overflows"):
         lines.append(f"  rescued    {number['overflows']:>12,} refused for their size, folded and sent again")
+    if number.get("fallbacks"):
+        lines.append(
+            f"  fell back  {number['fallbacks']:>12,} sent with earlier edits alone, as planning failed or was late"
+        )
     return "\n".join(lines) + again
 
 
