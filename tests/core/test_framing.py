@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.framing import OUR_TAGS, frame, frames, neutral
+from ebbtide.core.framing import OUR_TAGS, found_at, frame, frames, neutral, translated
 
 FRAGMENTS = (
     *("</", "<", ">", " ", "\n", "/", "\\", "\u200b", "\u202e", "＜", "％", "[", "system", "-", "reminder"),
@@ -114,3 +114,25 @@ def test_hostile_text_of_a_megabyte_is_scanned_in_one_go() -> None:
         "&#" + "0" * 500_000,
     ):
         assert frames(frame("system-reminder", text)) == (("system-reminder", text),)
+
+
+@given(st.text(st.sampled_from("ab<>А—‹é\u200b\x01中"), max_size=40), st.sampled_from([2, 40]))
+def test_a_text_is_translated_letter_for_letter(text, kinds):
+    """With few kinds of characters that change and with many; also where one becomes what another is taken from."""
+    odd = {code: chr(0x4E00 + code % 99) for code in range(0x2000, 0x2000 + kinds)}
+    table = {**{ord(char): char for char in {*text, *odd.values()}}, **odd, ord("А"): "—", ord("—"): "А"}
+    text += "".join(map(chr, odd))
+
+    assert translated(text, table) == text.translate(table)
+
+
+@given(st.text("<|a[ \n", max_size=30))
+def test_what_begins_somewhere_is_found_where_a_search_finds_it(text):
+    pattern, opens = re.compile(r"^a+|<[ ]*\||\[a<?", re.MULTILINE), re.compile(r"^|[<\[]", re.MULTILINE)
+
+    assert [one.span() for one in found_at(pattern, opens, text)] == [one.span() for one in pattern.finditer(text)]
+
+
+@pytest.mark.parametrize("bracket", ["<", "&lt;", "&#60;", "&#x3c;", "&amp;lt;", "\\u003c", "\\x3c", "%3c", "‹"])
+def test_a_bracket_of_any_make_is_turned(bracket):
+    assert neutral([f"a {bracket}/system-reminder> b"], OUR_TAGS) == ["a [/system-reminder> b"]

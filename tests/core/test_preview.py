@@ -1,5 +1,7 @@
 """Previews keep what decides, and no cut parts a character."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,3 +145,20 @@ def test_a_decisive_line_is_clipped_around_what_decides():
 
     assert "error here" in line
     assert len(line) <= 200
+
+
+_TELLS = re.compile(
+    r"error|exception|traceback|segfault|错误|失败|异常|\b(panic|fatal|fail(ed|ure|s)?|denied|not found|refused)\b"
+    r"|\b(time(d)? ?out|abort(ed)?)\b|\bexit(ed)?( with)?( code| status)?[ :=]+[1-9]",
+    re.IGNORECASE,
+)
+_PIECES = """ERROR,exception,tracebacK,\u017fegfault,Fail,failures,TIMED OUT,timeout,times,aborted,exit 1,
+Exited with code: 3,exit 0,not found,nota,refu\u017fed,den\u0131ed,\u0130t,失败,_, ,.,é,x"""
+
+
+@given(st.lists(st.lists(st.sampled_from(re.split(",\n?", _PIECES)), min_size=1, max_size=5).map("".join), max_size=12))
+def test_every_line_that_tells_how_it_ended_is_found_however_it_is_written(lines):
+    """Also with letters that only count as others where case does not: a long s, a dotless i."""
+    told = tuple(line.strip() for line in lines if _TELLS.search(line))
+
+    assert decisive_lines("\n".join(lines)) == told

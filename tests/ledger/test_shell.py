@@ -37,6 +37,11 @@ from ebbtide.ledger.shell import shell_acts
         ("git restore a.py", "change a.py"),
         ("cat > a.py <<'EOF'\nrm b.py\nEOF\ncat c.py", "create a.py, read c.py"),
         ("cat <<EOF >> a.py\nx\nEOF", "change a.py"),
+        (
+            "rm b.py\ncat <<A > a.py\nx\nA\ncat c.py; cat >d.py <<-'B'\n> e.py\nB",
+            "delete b.py, create a.py, read c.py, create d.py",
+        ),
+        ("cat > a.py\ncat <<< word", "create a.py"),
         ("git apply <<'P'\n--- a/x.py\n+++ b/x.py\n@@\nP", "change x.py"),
         ("FOO=1 sudo cat a.py", "read a.py"),
         ("for f in *.py; do cat $f; done", ""),

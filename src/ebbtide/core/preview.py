@@ -19,6 +19,13 @@ _DECISIVE = re.compile(
     r"|\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+[1-9]",
     re.IGNORECASE,
 )
+_BEGINNINGS = (
+    *("error", "exception", "traceback", "segfault", "错误", "失败", "异常", "panic", "fatal", "fail"),
+    *("denied", "not found", "refused", "time", "abort", "exit"),
+)
+"""What each of these begins with, in small letters: few places of a text are looked at closely."""
+_FOLDED = re.compile("[\u0130\u0131\u017f\u212a]")
+"""Letters that are read as `i`, `s` and `k` where case does not count, and are none of them in small letters."""
 _SEARCHED = 500_000
 """Characters of either end in which decisive lines are sought: the work is bounded, whatever a tool prints."""
 _CLUSTER = 32
@@ -40,13 +47,32 @@ def decisive_lines(text: str, *, start: int = 0, stop: int | None = None, most: 
 def _decisive(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Where they are: 200 characters of a line at most. An error is read whole, a minified file is not."""
     past = start
-    for match in _DECISIVE.finditer(text, start, stop):
+    for match in _matches(text, start, stop):
         if match.start() < past:
             continue
         begin = max(text.rfind("\n", past, match.start()) + 1, past)
         end = text.find("\n", match.end(), stop)
         past = stop if end < 0 else end
         yield max(begin, match.start() - 100), min(past, match.start() + 100)
+
+
+def _matches(text: str, start: int, stop: int) -> Iterator[re.Match[str]]:
+    """`_DECISIVE.finditer(text, start, stop)`, ten times as fast. Some may begin inside the one before."""
+    if not text.isascii() and _FOLDED.search(text):
+        yield from _DECISIVE.finditer(text, start, stop)
+        return
+    small = text[start:stop].lower()
+    for place in sorted([at for beginning in _BEGINNINGS for at in _places(small, beginning)]):
+        found = _DECISIVE.match(text, start + place, stop)
+        if found is not None:
+            yield found
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def head_lines(n: int) -> Preview:

@@ -100,7 +100,8 @@ class Asking:
             return
         room = self._ahead.read(view.items, left=auto - situation.tokens)
         if self.telling:
-            self._ahead.texts.read(view.entries, view.edits, situation.count, room)
+            # What is new may yet leave as it arrives: it is read on the next turn.
+            self._ahead.texts.read(view.entries[: situation.new], view.edits, situation.count, room)
 
     def _instructions(self, request: Request) -> tuple[str, ...]:
         """What the operator's prompt and the project's files say about summaries, looked for once (R097)."""

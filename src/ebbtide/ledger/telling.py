@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ebbtide.core.preview import Preview
-from ebbtide.core.types import Item
+from ebbtide.core.types import OURS, Item
 from ebbtide.ledger.identifiers import names_in, names_of
 
 LONGEST = 240
@@ -51,7 +51,7 @@ class Texts:
         while self._at < len(entries) and room > 0:
             entry = entries[self._at]
             self._at += 1
-            if entry.kind == "result" and entry.text not in self.rows:
+            if entry.kind == "result" and entry.source != OURS and entry.text not in self.rows:
                 self.rows[entry.text] = tuple(self._counted(entry.text.split("\n"), count))
                 room -= entry.tokens
             elif entry.kind in _SAID and entry.text not in self.names:
