@@ -4,8 +4,10 @@ beyond this."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from ebbtide.core.content import failed as flagged
+from ebbtide.core.preview import is_plain
 from ebbtide.core.types import Item
 from ebbtide.ledger.lines import one_line
 
@@ -23,6 +25,12 @@ _WRONG = re.compile(
 _RIGHT = re.compile(
     r"\b(?:passed|succeeded|success\w*|0 (?:errors|failed|issues))\b|^(?:ok|PASS)\b|\(pass\)|✓|通过|成功", re.I
 )
+_WRONG_PARTS = (
+    *("error", "fatal", "panic", "exception", "traceback", "fail", "undefined", "cannot", "denied", "not found"),
+    *("refused", "conflict", "unexpected", "invalid", "no such", "e  ", "✗", "错误", "失败", "异常", "找不到", "无法"),
+)
+_RIGHT_PARTS = ("pass", "succe", "0 errors", "0 failed", "0 issues", "ok", "✓", "通过", "成功")
+"""One of these stands in small letters wherever such a line is: most lines have none."""
 _FRAME = re.compile(
     r"^(?:Chunk ID|Wall time|Process (?:exited|running)|Original token count|Output|Exit code|Shell cwd was reset|"
     r"The user doesn't want to proceed)\b|^</?[\w-]+>$"
@@ -96,7 +104,19 @@ def decisive_lines(text: str) -> tuple[str, ...]:
     rows = [row for row in rows if row and (row[0] not in _FRAMED or not _FRAME.match(row))]
     if not rows:
         return ()
-    wrong = next((row for row in rows if len(row) < _READ and _WRONG.search(row) and not _RIGHT.search(row)), None)
-    right = next((row for row in reversed(rows) if len(row) < _READ and _RIGHT.search(row)), None)
-    chosen = (wrong or right or rows[0], rows[-1])
+    small = text.lower() if is_plain(text) else None
+    wrong = next((row for row in _found(_WRONG, _WRONG_PARTS, small, rows) if not _RIGHT.search(row)), None)
+    right = wrong or next(_found(_RIGHT, _RIGHT_PARTS, small, reversed(rows)), None)
+    chosen = (right or rows[0], rows[-1])
     return tuple(dict.fromkeys(one_line(row, _WIDTH) for row in chosen))
+
+
+def _found(pattern: re.Pattern[str], parts: Sequence[str], small: str | None, rows: Iterable[str]) -> Iterator[str]:
+    """Rows that the pattern matches, by what stands in the whole text, in small letters where these tell."""
+    there = [part for part in parts if part in small] if small is not None else [""]
+    for row in rows if there else ():
+        if len(row) >= _READ:
+            continue
+        low = row.lower()
+        if any(part in low for part in there) and pattern.search(row):
+            yield row
