@@ -46,7 +46,7 @@ def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Held:
 
 def _held() -> Held:
     with served(WINDOW) as model:
-        turns, summaries = tuple(story(15)), Summarizer(model)
+        turns, summaries = tuple(story(10, lines=9)), Summarizer(model)
         context = Context(window=WINDOW, summarizer=summaries)
         steps = tuple(walk(model, context, turns))
     return Held(window=WINDOW, turns=turns, steps=steps, asked=summaries.asked, answered=summaries.answered)

@@ -1,6 +1,6 @@
 """A real model, its real HTTP API and its real window: what a session costs and whether it lives is not ours to say.
 
-Fifteen tool calls in a window of 2,304 tokens. The server counts, refuses and caches; the summary is its own work too.
+Ten tool calls in a window of 2,304 tokens. The server counts, refuses and caches; the summary is its own work too.
 """
 
 import pytest
