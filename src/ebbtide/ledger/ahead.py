@@ -22,7 +22,7 @@ _APART = 16_000
 """Tokens between two copies of the book. A fold that leaves a longer tail goes on from one: the older of the two is as
 far back as the longest tails of recorded sessions reach."""
 _LEAST, _MOST = 3_000, 16_000
-"""Tokens of what is behind that a turn reads: two milliseconds, where there is time, and ten where there is none."""
+"""Tokens that a turn reads: two milliseconds, where there is time, and ten where there is none."""
 
 
 @dataclass(slots=True)
@@ -40,8 +40,8 @@ class ReadAhead:
     def read(self, items: Sequence[Item], *, left: int) -> int:
         """Read on, a little, and say how many tokens that was to be.
 
-        `items` is the whole conversation; the operator's words at its head are in no fold. As much is read as is new,
-        and of what is behind as much that all is read when the conversation has grown by the tokens that are `left`.
+        `items` is the whole conversation; the operator's words at its head are in no fold. As much is read that little
+        is left to read when the conversation has grown by the tokens that are `left`.
         """
         first = next((n for n, item in enumerate(items) if item.role != "system"), len(items))
         if not self._goes_on(items, first):
@@ -88,8 +88,8 @@ class ReadAhead:
 
 
 def _pace(behind: int, new: int, left: int) -> int:
-    """Tokens to read on this turn."""
-    return new + max(_LEAST, min(_MOST, 2 * behind * new // max(1, left)))
+    """Tokens to read on this turn: twice what it takes to be done in time, if all turns are like this one."""
+    return max(_LEAST, min(_MOST, 2 * behind * new // max(1, left)))
 
 
 def _before_tail(items: Sequence[Item]) -> int:
