@@ -96,6 +96,23 @@ def test_opencode_answers_a_question_with_the_summary():
     assert [texts(one) for one in rest] == [["more"]]
 
 
+@pytest.mark.parametrize("policy", ["opencode", "learn-v5"])
+def test_a_summary_in_the_assistants_words_does_not_stand_before_thinking_that_opens_a_step(policy):
+    """A37: joined into one message with the step, it would have thinking switched off."""
+    ctx = context(policy, window=20_000)
+    messages, repairs, folds = [user("look at all of it")], [], 0
+    for n in range(20):
+        called, brought = step(n, "other", "src/gauge.py " + "ab" * 2_000)
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": f"sig{n}"}
+        messages += [{**called, "content": [thought, *called["content"]]}, brought]
+        ready = ctx.prepare({**body(messages), "thinking": {"type": "enabled", "budget_tokens": 1_024}})
+        folds += any(edit.by == "summarize" for edit in ready.report.edits)
+        repairs += [told for told in ready.report.repairs if told.startswith("A37")]
+
+    assert folds
+    assert repairs == []
+
+
 def test_mini_claude_leaves_summary_acknowledgement_and_the_pending_message():
     """R159, R177, R228."""
     scribe = Scribe(SUMMARY)

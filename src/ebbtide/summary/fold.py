@@ -33,8 +33,8 @@ ALTOGETHER = 24_000
 """Tokens that a fold leaves where it can: facts, the user's words and the tail. With the frame about it 25,000."""
 WORDS = 0.5
 """Share of the window that the user's words may take as they are."""
-
-
+GO_ON = "Go on from there."
+"""Between a summary in the assistant's own words and a step of the loop that is still open."""
 _BRIEF = 300
 """Tokens of a result that stays whole beside a report of what came after it."""
 _MUST = 12
@@ -139,6 +139,9 @@ class Work:
             count=self.situation.count,
         )
         put = self.shape.write(fold)
+        if self._thinks_next() and put[-1].role == "assistant":
+            # Joined with what follows, the summary would stand before the thinking that must open it (A37).
+            put = (*put, fold.note(GO_ON))
         if self.run.inside:
             put, blobs = self._joined(put, blobs)
         by = "the ledger's facts" if written.failed or not written.text else "a model's summary"
@@ -393,6 +396,10 @@ class Work:
     def _next_is_user(self) -> bool:
         after = self.view.entries[self.run.stop : self.run.stop + 1]
         return bool(after) and after[0].role in ("user", "tool")
+
+    def _thinks_next(self) -> bool:
+        after = self.view.entries[self.run.stop : self.run.stop + 1]
+        return bool(after) and after[0].kind == "thinking"
 
 
 def _speaks(item: Item) -> bool:
