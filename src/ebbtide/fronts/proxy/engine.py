@@ -8,7 +8,6 @@ A call that ran out of time is left to end by itself: what it recorded holds for
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -41,8 +40,8 @@ _BYTES_A_TOKEN = 3
 """Of what is new, at least."""
 _REFUSED = 5
 """Times the acting limit, once a request was refused: without us it has failed already."""
-_POLITE = 0.05
-"""Seconds that a thread waits until what it gave was taken: while it goes on, Python lets nobody else."""
+_POLITE = 0.005
+"""Seconds that a thread pauses before it writes a turn down: while it goes on, Python hardly lets the loop send."""
 _GOODBYE = 5.0
 """Seconds for what is still being written down at the end."""
 _WORKERS = 16
@@ -226,17 +225,12 @@ class Engine:
         Not so where somebody asked for turns that survive a power cut.
         """
         slot, loop = outgoing.slot, asyncio.get_running_loop()
-        known, told, taken = loop.create_future(), list[Ready](), threading.Event()
-
-        def give(ready: Ready) -> None:
-            if not known.done():
-                known.set_result(ready)
-            taken.set()
+        known, told = loop.create_future(), list[Ready]()
 
         def goes(ready: Ready) -> None:
             told.append(ready)
-            loop.call_soon_threadsafe(give, ready)
-            taken.wait(_POLITE)
+            loop.call_soon_threadsafe(_given, known, ready)
+            time.sleep(_POLITE)
 
         def plan() -> Ready:
             context = slot.opened(*self._terms(outgoing))
@@ -392,6 +386,11 @@ def _replay(outgoing: Outgoing) -> Replayed | None:
 
 async def _over(future: asyncio.Future[T]) -> None:
     await asyncio.wait({future})
+
+
+def _given(known: asyncio.Future[T], value: T) -> None:
+    if not known.done():
+        known.set_result(value)
 
 
 def _ended(slot: Slot, done: asyncio.Future[T]) -> None:
