@@ -155,10 +155,12 @@ class Usage:
 
     @property
     def prompt(self) -> int:
+        """All that was read, cached or not."""
         return self.input + self.cache_read + self.cache_write
 
     @property
     def total(self) -> int:
+        """What was read and what was said."""
         return self.prompt + self.output
 
 

@@ -140,6 +140,7 @@ class Context:
         return self._ready(drive(steps, self._log, self._advisers, known))
 
     async def aprepare(self, request: Body) -> Ready:
+        """As `prepare`; a summarizer that is a coroutine is awaited, and the loop goes on meanwhile."""
         if self._ahead is not None and self._ahead.done:
             await adrive(self._answered(), self._log)
         steps = self._session.preparing(request, now=self._clock())
@@ -174,6 +175,7 @@ class Context:
         summary: str = "",
         apply: bool = True,
     ) -> Compaction:
+        """As `compact`, awaited."""
         manual = self._manual(focus, summary, first, last)
         made = await adrive(self._compacting(request, manual, apply), self._log, self._advisers)
         return self._compaction(made, request, manual, apply)
@@ -186,6 +188,7 @@ class Context:
         return self._ready(drive(self._overflowing(error), self._log, self._advisers))
 
     async def aoverflowed(self, error: BaseException) -> Ready:
+        """As `overflowed`, awaited."""
         return self._ready(await adrive(self._overflowing(error), self._log, self._advisers))
 
     def _overflowing(self, error: BaseException) -> Steps[Prepared]:
@@ -248,6 +251,7 @@ class Context:
         self._pin(handles, on=True)
 
     def unpin(self, *handles: str) -> None:
+        """These may leave again."""
         self._pin(handles, on=False)
 
     def _pin(self, handles: Sequence[str], *, on: bool) -> None:
@@ -290,6 +294,7 @@ class Context:
         return drive(self._session.undoing(now=self._clock(), batch=batch), self._log)
 
     def redo(self) -> tuple[Edit, ...]:
+        """Bring back the batch that was undone last, exactly as it was. Returns its edits; empty if there was none."""
         return drive(self._session.redoing(now=self._clock()), self._log)
 
     def health(self) -> Health:

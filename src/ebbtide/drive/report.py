@@ -130,9 +130,11 @@ class Report:
 
     @property
     def saved(self) -> int:
+        """Tokens that this request's own edits took out."""
         return max(0, self.tokens_before - self.tokens_after)
 
     def as_dict(self) -> dict[str, object]:
+        """All of it as plain values, for a log."""
         told: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "behind"}
         told["made_of"] = asdict(self.made_of)
         told["edits"] = [

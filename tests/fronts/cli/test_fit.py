@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ebbtide.core.stub import parse
+from ebbtide.store import open_store
 from ebbtide.wire.validity import violations
 from fronts.cli.terminal import PRESSED, recorded, request, run_program, written
 
@@ -48,6 +49,17 @@ def test_what_cannot_fit_is_exit_code_3_and_says_what_it_is_made_of(ebb, tmp_pat
 
     assert (ran.code, ran.out) == (3, b"")
     assert "system" in ran.err
+
+
+def test_where_nothing_can_be_kept_what_is_too_large_is_not_given_out(ebb, tmp_path):
+    path = written(tmp_path / "r.json", request())
+    with open_store(tmp_path).open("busy", now=1.0).locked() as taken:
+        ran = ebb("fit", path, *PRESSED, "--session", "busy")
+
+    assert taken
+    assert (ran.code, ran.out) == (1, b"")
+    assert "nothing could leave" in ran.err
+    assert ebb("fit", path, *PRESSED, "--session", "busy").code == 0
 
 
 def test_explain_goes_to_stderr_and_leaves_the_data_alone(ebb, tmp_path):

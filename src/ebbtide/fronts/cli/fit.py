@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from ebbtide.core.errors import BadRequest
+from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.view import View
 from ebbtide.drive import Context, Ready, Report, fit
 from ebbtide.drive.history import history_of
@@ -68,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
     source = given(wanted(args), args.max_bytes)
     request = source.data if source.recording is None else _last(source)
     ready = _fitted(args, settings, request, source.model)
+    if ready.report.tokens_after > ready.report.window:
+        # A library's caller reads the notes; who pipes this on would send it.
+        why = "; ".join(ready.report.notes)
+        raise StoreError(f"it does not fit, and nothing could leave: {why}. Can {settings.store} be written to?")
     if args.explain:
         _explain(args, ready.report)
     for note in ready.report.notes if not args.explain else ():
