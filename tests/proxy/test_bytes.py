@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from proxy.raw import END, STREAM, answer, chunks
-from proxy.running import beside, exchange
+from proxy.raw import END, STREAM, RawUpstream, answer, chunks
+from proxy.running import beside, exchange, proxied
 
 BODIES = {
     "/v1/messages?beta=true": b'{ "max_tokens":64,"model":"claude-sonnet-5",\n "messages":[{"role":"user","content":"\\u00e9 1.10 \xc3\xa9"}], "x":1E5}',
@@ -149,13 +149,14 @@ def test_chunks_arrive_one_by_one_as_they_are_sent(tmp_path):
 
 
 def test_a_kept_alive_connection_serves_several_requests(tmp_path):
-
-    with beside(lambda n, seen: [answer(str(n).encode())], tmp_path) as (upstream, running):
-        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
-        for n in range(3):
-            connection.request("GET", "/v1/models")
-            assert connection.getresponse().read() == str(n).encode()
-        connection.close()
+    """And the proxy's own, to the provider, ends with the proxy."""
+    with RawUpstream(lambda n, seen: [answer(str(n).encode())]) as upstream:
+        with proxied(upstream.url, store=str(tmp_path)) as running:
+            connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+            for n in range(3):
+                connection.request("GET", "/v1/models")
+                assert connection.getresponse().read() == str(n).encode()
+            connection.close()
         assert upstream.closed()
 
 
