@@ -30,6 +30,7 @@ MAY = {
     "replay": {*_BELOW, "prices", "replay"},
     "prices": {"core"},
     "showing": {"core"},
+    "__main__": {"fronts"},
     "fronts": {
         *(
             "core",

@@ -13,14 +13,12 @@ from ebbtide.core.engine import Budget, Folding, Pass, Situation
 from ebbtide.core.gauge import Gauge, Readings
 from ebbtide.core.journal import State
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import Item, Trigger, Usage
+from ebbtide.core.types import FIVE_MINUTES, Item, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.projection import Projection
 from ebbtide.policy import Policy
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reading import Request
-
-_TTL = 300.0
 
 
 class Stages(TypedDict):
@@ -119,7 +117,7 @@ class Moment(NamedTuple):
     @property
     def prices(self) -> Prices:
         sent = self.state.sent
-        return prices_for(self.request.model, sent[-1].ttl if sent else _TTL)
+        return prices_for(self.request.model, sent[-1].ttl if sent else FIVE_MINUTES)
 
     @property
     def count(self) -> Callable[[str], int]:

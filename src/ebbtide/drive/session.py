@@ -18,7 +18,7 @@ from ebbtide.core.errors import BadRequest, Blocked, WontFit
 from ebbtide.core.gauge import Gauge
 from ebbtide.core.journal import State, ebb, fold
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import Ask, Edit, Trigger, Usage
+from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.accounts import noted, own_marks, plan_record, report_of, too_large
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
@@ -55,8 +55,6 @@ _log = logging.getLogger("ebbtide")
 _ROUNDS = 4
 """Times that one request may wait for answers: the whole, its parts, and what others did in between."""
 Body = Mapping[str, Any] | bytes | str | Read
-_TTL = 300.0
-"""What a provider keeps a prefix for where nobody asked for longer, seconds."""
 
 
 @dataclass(slots=True)
@@ -132,7 +130,9 @@ class Session:
         notes = [*failures, *(["the lock is held elsewhere: nothing new was planned"] if not may_edit else [])]
         if made is not None:
             self._refuse(report, situation)
-        stood = request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), _TTL)
+        stood = (
+            request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), FIVE_MINUTES)
+        )
         estimated = self._estimate(request, projection)
         turn, model = self.state.turns + 1, request.model
         if not edits:

@@ -77,6 +77,19 @@ def test_what_is_nearly_right_is_answered_with_what_is(ebb, words, said):
     assert "usage:" not in ran.err
 
 
+def test_python_runs_the_package_as_it_runs_the_command_with_its_exit_code():
+    done = subprocess.run(
+        [sys.executable, "-m", "ebbtide", "fit", "nowhere.json"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nowhere.json" in done.stderr
+
+
 def test_the_version_is_the_packages():
     ran = run_program("--version")
 
