@@ -99,9 +99,9 @@ def _passes(value: Value) -> Tables:
     return check_passes(_table(value), PRESETS)
 
 
-def _port(value: Value) -> int:
+def port(value: Value) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 16:
-        raise BadConfig("must be a port")
+        raise BadConfig(f"{value!r} is no port: they go from 0 to 65535")
     return value
 
 
@@ -121,7 +121,7 @@ def _recall(value: Value) -> str:
 
 _PROXY: Mapping[str, Callable[[Value], Value]] = {
     "upstreams": _addresses,
-    "port": _port,
+    "port": port,
     "token": _name,
     "recall": _recall,
     "summarizer": _name,

@@ -4,12 +4,14 @@ import asyncio
 import json
 import os
 import stat
+from contextlib import nullcontext
 
 import pytest
 
 import ebbtide
 from drive.sessions import EARLY, Clock, body, call, context, digest, loop, result, run, unmarked
 from ebbtide.core.errors import BadRequest, StoreError, WontFit
+from ebbtide.drive.history import history_of
 from ebbtide.drive.replan import recheck, replan
 from ebbtide.store import MemoryStore, open_store
 from ebbtide.wire.validity import violations
@@ -243,6 +245,24 @@ class TestStore:
         ready = ctx.prepare(body(loop(2)))
 
         assert "not saved yet" in " ".join(ready.report.notes)
+
+    def test_a_request_that_went_out_without_the_lock_leaves_the_log_true(self, tmp_path):
+        """Turns say what they add to the one before: one that only this process knew would shift all that follow."""
+        clock = Clock()
+        ctx, busy = context(store=tmp_path, clock=clock), open_store(tmp_path).open("default", now=1.0)
+        for n in range(1, len(LONG) + 1, 2):
+            clock.tick()
+            with busy.locked() if n in (9, 21) else nullcontext():
+                ready = ctx.prepare(body(LONG[:n]))
+            ctx.record({"content": [{"type": "text", "text": f"said {n}"}], "usage": {"input_tokens": 10 * n}})
+        records = busy.read().records
+
+        made, differences = replan(records, {"early": EARLY})
+        last = history_of(records, session="default").turns[-1]
+
+        assert (made > 0, differences) == (True, [])
+        assert len(last.path) == len(LONG)
+        assert ready.report.held
 
     def test_a_process_that_cannot_take_the_lock_replays_and_makes_no_edits(self, tmp_path):
         clock = Clock()

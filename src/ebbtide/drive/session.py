@@ -127,14 +127,14 @@ class Session:
         tree, marks = self._marked(request, view, projection)
         out = request.body.emit(tree)
         report = report_of(request, made, view, edits, situation, projection, unbroken, self.log)
-        notes = [*failures, *(["the lock is held elsewhere: nothing new was planned"] if not may_edit else [])]
+        notes = [*failures, *(["the log could not be locked: nothing new was planned"] if not may_edit else [])]
         if made is not None:
             self._refuse(report, situation)
         stood = (
             request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), FIVE_MINUTES)
         )
         estimated = self._estimate(request, projection)
-        turn, model = self.state.turns + 1, request.model
+        turn, model = self.state.turns + 1 if may_edit else 0, request.model
         if not edits:
             yield GoesOut(Prepared(body=out, report=report, turn=turn, model=model, estimated=estimated))
         records = self._records(request, situation, projection, made, edits, now, stood, estimated)
@@ -315,12 +315,15 @@ class Session:
 
     def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Outcome, list[str]]:
         """Append the turn. What could not be written is kept and goes with the next."""
-        self.state = fold(self.state, records)
         if not may_edit:
+            # Turns say what they add to the one before: one that is in no log must not be known here alone.
+            records = [record for record in records if record.get("kind") != "turn"]
+            self.state = fold(self.state, records)
             self._checkpoints.sound = False
-            self._unsaved += [record for record in records if record.get("kind") != "turn"]
+            self._unsaved += records
             yield Release()
             return []
+        self.state = fold(self.state, records)
         answer = yield Append([*self._unsaved, *records], now)
         if isinstance(answer, Position):
             self._position, self._unsaved = answer, []
@@ -380,7 +383,7 @@ class Session:
         request, _, situation, made, may_edit = decided
         if made is None or not made.edits or not apply:
             yield Release()
-            why = () if may_edit else ("the lock is held elsewhere",)
+            why = () if may_edit else ("the log could not be locked",)
             return Compacted(made, made.edits if made else (), why)
         edits, failures = yield from self._persist(made.edits)
         if not edits:
