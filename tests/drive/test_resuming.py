@@ -36,6 +36,21 @@ def lived(store):
     return ctx
 
 
+def test_what_a_session_knows_is_what_its_log_says():
+    """A session makes its own turns into state without reading them back."""
+    store = MemoryStore()
+    ctx = context(store=store, marks=True)
+    messages = loop(14)
+
+    for n in range(1, len(messages), 2):
+        ready = ctx.prepare(body(messages[:n]))
+        assert ctx._session.state == fold(State(), store.peek("default").read().records)
+        ready.record({"role": "assistant", "content": messages[n]["content"], "usage": {"input_tokens": 9, **CACHED}})
+
+    assert ctx._session.state.batches
+    assert ctx._session.state.sent[-1].marks
+
+
 def test_a_checkpoint_gives_back_the_very_state():
     store = MemoryStore()
     lived(store)

@@ -7,13 +7,13 @@ bisection, and no function on the way of a request loops over messages.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from ebbtide.core.chain import shared
 from ebbtide.core.marks import LOOK_BACK, minimum
 from ebbtide.core.types import Sent, Usage
 
@@ -146,7 +146,7 @@ def _reached(
     explicit = _explicit(key[0])
     for call in reversed(sent[-LOOK:]):
         # The newest is nearly always the longest, and nothing more need be asked about the others.
-        if min(len(call.prefix), most) <= reach:
+        if reach == most or len(call.prefix) <= reach:
             continue
         if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
             continue
@@ -165,13 +165,12 @@ def anchor(
 
     After an edit it is an older one, so that a gauge built on it never counts what has left (R043).
     """
-    reach, most = 0, len(prefix)
+    key, reach, most = (model, system, tools), 0, len(prefix)
     usage: Usage | None = None
     for call in reversed(sent[-LOOK:]):
-        length = len(call.prefix)
-        if call.usage is None or not reach < length <= most or call.prefix[-1] != prefix[length - 1]:
+        if call.usage is None or not reach < (length := len(call.prefix)) <= most:
             continue
-        if (call.model, call.system, call.tools) == (model, system, tools):
+        if (call.model, call.system, call.tools) == key and call.prefix[length - 1] == prefix[length - 1]:
             reach, usage = length, call.usage
     return reach, usage
 
@@ -234,18 +233,10 @@ def _explicit(model: str) -> bool:
     return "claude" in model.lower()
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """Leading messages that are equal in both."""
-    end = min(len(one), len(other))
-    if not end or one[end - 1] == other[end - 1]:
-        return end
-    return bisect_left(range(end), True, key=lambda n: one[n] != other[n])
-
-
 def _kept(call: Sent, prefix: Sequence[str]) -> int:
     """How many of the messages shared with a call its provider wrote to the cache."""
     if not _explicit(call.model):
-        return _shared(call.prefix, prefix)
+        return shared(call.prefix, prefix)
     if _kept_nothing(call):
         return 0
     if call.marks:
@@ -254,7 +245,7 @@ def _kept(call: Sent, prefix: Sequence[str]) -> int:
     # No message was marked: tools or system alone, or the automatic mark, which stands at the very end and leaves
     # next to nothing uncached.
     usage = call.usage
-    return _shared(call.prefix, prefix) if usage is None or usage.input < minimum(call.model) else 0
+    return shared(call.prefix, prefix) if usage is None or usage.input < minimum(call.model) else 0
 
 
 def _kept_nothing(call: Sent) -> bool:
@@ -286,13 +277,13 @@ def _cold(sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: S
         return f"expired: the last call was {now - last.at:.0f} s ago, and is kept for {last.ttl:.0f} s"
     if not _kept(last, last.prefix):
         return "the last call left no message in the cache"
-    shared = _shared(last.prefix, prefix)
-    return f"message {shared} changed" + (", and no mark stood before it" if shared else "")
+    alike = shared(last.prefix, prefix)
+    return f"message {alike} changed" + (", and no mark stood before it" if alike else "")
 
 
 def _limit(source: Sent, prefix: Sequence[str], reach: int) -> str:
-    shared = _shared(source.prefix, prefix)
-    if reach < shared:
+    alike = shared(source.prefix, prefix)
+    if reach < alike:
         return f"no mark after message {reach - 1}"
     if reach == len(prefix):
         return "all of it is warm"
@@ -321,9 +312,9 @@ def _continued(calls: Sequence[Sent], nth: int) -> Sent | None:
     call, best, most = calls[nth], None, 0
     window = calls[max(0, nth - LOOK) : nth]
     for earlier in reversed(window):
-        shared = _shared(earlier.prefix, call.prefix)
-        if shared > most:
-            best, most = earlier, shared
+        alike = shared(earlier.prefix, call.prefix)
+        if alike > most:
+            best, most = earlier, alike
     if best is not None:
         return best
     return next((e for e in reversed(window) if (e.system, e.tools) == (call.system, call.tools)), None)
@@ -340,9 +331,9 @@ def _cause(before: Sent, call: Sent) -> tuple[Cause, str]:
         return "tools", "the tool list changed"
     if call.system != before.system:
         return "system", "the system prompt changed"
-    shared = _shared(before.prefix, call.prefix)
-    if shared < min(len(before.prefix), len(call.prefix)):
-        return "message", f"message {shared} changed"
+    alike = shared(before.prefix, call.prefix)
+    if alike < min(len(before.prefix), len(call.prefix)):
+        return "message", f"message {alike} changed"
     prompt = call.usage.prompt if call.usage else call.tokens
     if prompt < minimum(call.model):
         return "minimum", f"{prompt} tokens are below the {minimum(call.model)} from which {call.model} caches"

@@ -30,6 +30,10 @@ class Chain(Sequence[str]):
         self._links.extend(links)
         return Chain._over(self._links, len(self._links))
 
+    def is_over(self, other: Chain) -> bool:
+        """Whether both are of one list: one then begins with the other."""
+        return self._links is other._links
+
     def __len__(self) -> int:
         return self._end
 
@@ -38,13 +42,14 @@ class Chain(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[str]: ...
     def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        end = self._end
         if isinstance(place, slice):
-            start, stop, step = place.indices(self._end)
+            start, stop, step = place.indices(end)
             whole = start == 0 and step == 1
             return Chain._over(self._links, stop) if whole else tuple(self._links[start:stop:step])
-        if not -self._end <= place < self._end:
+        if not -end <= place < end:
             raise IndexError(place)
-        return self._links[place if place >= 0 else self._end + place]
+        return self._links[place if place >= 0 else end + place]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._links[: self._end])
@@ -60,6 +65,8 @@ class Chain(Sequence[str]):
 def shared(before: Sequence[str], now: Sequence[str]) -> int:
     """How many leading links two chains share. A link says all before it, so one comparison decides, or a bisection."""
     most = min(len(before), len(now))
+    if isinstance(before, Chain) and isinstance(now, Chain) and before.is_over(now):
+        return most
     if most == 0 or before[most - 1] == now[most - 1]:
         return most
     return bisect_left(range(most), True, key=lambda n: before[n] != now[n])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.fields import int_in, list_in, strings_in
@@ -15,7 +15,7 @@ from ebbtide.core.journal import Batch, Record, State, answer_from, batch_from, 
 from ebbtide.core.tokens import Calibration
 from ebbtide.core.types import Answer, Edit, Sent, Usage
 
-_FIELDS = [one.name for kind in (State, Batch, Edit, Sent, Usage, Answer) for one in fields(kind)]
+_FIELDS = [name for kind in (State, Batch, Edit, Sent, Usage, Answer) for name in kind.__annotations__]
 FORM = "1-" + hashlib.blake2b(",".join(_FIELDS).encode(), digest_size=8).hexdigest()
 """Changes by itself with what a state is made of. Count up where a record comes to mean something else."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ebbtide.core.cache import Prices, break_even, horizon
 from ebbtide.core.shelf import Shelf
@@ -176,8 +177,7 @@ Pass = Callable[[View, Situation], Iterable[Edit | Ask]]
 """Looks at a view and proposes. Its keyword arguments are its settings. It has no other way in or out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(NamedTuple):
     """What was decided for one request."""
 
     before: View

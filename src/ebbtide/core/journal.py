@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from ebbtide.core.chain import Chain
+from ebbtide.core.chain import Chain, shared
 from ebbtide.core.fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.shelf import digest
 from ebbtide.core.tokens import Calibration
@@ -135,11 +136,17 @@ class _Run:
         if not self._open:
             self._begin()
         sent = sent_from(record, self._sent[-1].prefix if self._sent else Chain())
+        messages = self._messages.grown(int_in(record, "base"), strings_in(record, "add"))
+        self.went_out(sent, messages, edited=bool(record.get("edited")))
+
+    def went_out(self, sent: Sent, messages: Chain, *, edited: bool) -> None:
+        if not self._open:
+            self._begin()
         del self._sent[: 1 - KEEP]
         self._sent.append(sent)
         self._turns += 1
-        self._messages = self._messages.grown(int_in(record, "base"), strings_in(record, "add"))
-        if not record.get("edited"):
+        self._messages = messages
+        if not edited:
             self._count("skipped_count", 1)
 
     def usage(self, record: Mapping[str, object]) -> None:
@@ -150,7 +157,7 @@ class _Run:
         estimated = 0
         if 0 <= nth < len(self._sent):
             estimated = self._sent[nth].tokens
-            self._sent[nth] = replace(self._sent[nth], usage=usage)
+            self._sent[nth] = self._sent[nth]._replace(usage=usage)
         raw = int_in(record, "estimated")
         if raw > 0 and usage.prompt > 0:
             self._calibration = self._calibration.observe(str_in(record, "model"), raw, usage.prompt)
@@ -276,6 +283,37 @@ def _regrown_from(standing: Sequence[Batch], undone: Sequence[str], state: State
     if taken_back and (not folds or taken_back[-1].turn > folds[-1].turn):
         return int_in(taken_back[-1].record, "tokens_before")
     return int_in(folds[-1].record, "tokens_after") if folds else None
+
+
+class Turn(NamedTuple):
+    """A request that goes out: its record, and what whoever reads the record will make of it."""
+
+    record: Record
+    sent: Sent
+    messages: Chain
+    edited: bool
+
+
+def turn_of(
+    state: State, sent: Sent, messages: Chain, *, wire: str, estimated: int, edited: bool, overhead: Sequence[int],
+    max_output: int,
+) -> Turn:  # fmt: skip
+    """What it has in common with the request before is only counted in the record."""
+    base = shared(state.messages, messages)
+    alike = shared(state.sent[-1].prefix if state.sent else (), sent.prefix)
+    record = ebb(
+        "turn", at=sent.at, base=base, add=list(messages[base:]), wire=wire, model=sent.model, system=sent.system,
+        tools=sent.tools, out_base=alike, out_add=list(sent.prefix[alike:]), tokens=sent.tokens, estimated=estimated,
+        marks=list(sent.marks), ttl=sent.ttl, edited=edited, overhead=list(overhead), max_output=max_output,
+    )  # fmt: skip
+    return Turn(record, sent, messages, edited)
+
+
+def turned(state: State, turn: Turn) -> State:
+    """As `fold` of its record, for who made it: its chains are shared and not built again."""
+    run = _Run(state)
+    run.went_out(turn.sent, turn.messages, edited=turn.edited)
+    return run.state()
 
 
 def sent_from(record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None) -> Sent:

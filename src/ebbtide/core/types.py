@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Role = Literal["system", "user", "assistant", "tool"]
 """Who speaks. A tool's result has the role `tool` on every wire, even where the provider puts it in a user message."""
@@ -164,8 +164,7 @@ class Usage:
         return self.prompt + self.output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(NamedTuple):
     """One request that went out. From these alone come warmth, the usage anchor, and why a cache broke."""
 
     at: float

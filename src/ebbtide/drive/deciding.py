@@ -159,13 +159,13 @@ def situation_of(
 ) -> Situation:  # fmt: skip
     """What a plan goes by. `projection` is the view as it would go out, `before` the one that the last request was."""
     chain = projection.chain
-    readings = _readings(policy, state, request, view, chain, len(projection.starts), budget.window)
+    readings = _readings(policy, state, request, view, projection, budget.window)
     tokens = gauge(readings)
     made, know = _Awaited.__new__(_Awaited), object.__setattr__
     know(made, "_moment", Moment(policy, budget, state, request, view, chain, gauge, readings, tokens, now, learn))
     know(made, "budget", budget)
     know(made, "tokens", tokens)
-    know(made, "new", _first_new(state, view, before, chain))
+    know(made, "new", _first_new(state, view, before, projection))
     know(made, "trigger", trigger)
     know(made, "target", target)
     know(made, "shelf", shelf)
@@ -173,28 +173,25 @@ def situation_of(
     return made
 
 
-def _first_new(state: State, view: View, before: View | None, chain: Chain) -> int:
+def _first_new(state: State, view: View, before: View | None, out: Projection) -> int:
     """Place of the first entry that no request has carried."""
     if before is not None and view.grew[0] is before.entries:
         # It has the same content up to there, though perhaps in other bytes: clients move cache marks.
         return len(before.entries)
-    carried = max((shared(one.prefix, chain) for one in state.sent), default=0)
-    return len(view.entries) - entries_in_last(view, len(chain) - carried) if carried else 0
+    return out.entries_in(max((shared(one.prefix, out.chain) for one in state.sent), default=0))
 
 
-def _readings(
-    policy: Policy, state: State, request: Request, view: View, chain: Chain, messages: int, window: int
-) -> Readings:  # fmt: skip
+def _readings(policy: Policy, state: State, request: Request, view: View, out: Projection, window: int) -> Readings:
     """What gauges may go by."""
-    reach, usage = anchor(state.sent, model=request.model, system=request.system, tools=request.tools, prefix=chain)
+    reach, usage = anchor(state.sent, model=request.model, system=request.system, tools=request.tools, prefix=out.chain)
     reply = since = 0
     if usage is not None:
-        tail = view.entries[len(view.entries) - entries_in_last(view, len(chain) - reach) :]
+        tail = view.entries[out.entries_in(reach) :]
         reply = _reply(tail)
         since = sum([entry.tokens for entry in tail]) - reply
     system, tools = request.overhead
     return Readings(
-        policy.estimator, state.calibration, request.model, view.tokens, messages, system, tools,
+        policy.estimator, state.calibration, request.model, view.tokens, len(out.starts), system, tools,
         _last_bill(state), usage, reply, since, window,
     )  # fmt: skip
 
@@ -225,16 +222,6 @@ def _last_bill(state: State) -> Usage | None:
 def _folded_since(state: State, turn: int) -> bool:
     later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
     return any(edit.first != edit.last for batch in later for edit in batch.edits)
-
-
-def entries_in_last(view: View, messages: int) -> int:
-    """How many entries stand in the last messages."""
-    at = len(view.entries)
-    while messages > 0 and at > 0:
-        at -= 1
-        if at == 0 or view.entries[at - 1].message != view.entries[at].message:
-            messages -= 1
-    return len(view.entries) - at
 
 
 def _reply(entries: Sequence[Item]) -> int:

@@ -6,7 +6,7 @@ Nothing is planned here and nothing written. A recorded file becomes a history b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 
@@ -195,7 +195,7 @@ def _turns(records: Sequence[Record]) -> Iterator[Turn]:
             overhead=_pair(record.get("overhead")),
             max_output=_whole(record.get("max_output")),
             usage=bills.get(state.turns),
-            sent=replace(sent, usage=bills.get(state.turns)),
+            sent=sent._replace(usage=bills.get(state.turns)),
         )
 
 

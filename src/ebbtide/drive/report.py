@@ -145,8 +145,7 @@ class Report:
         return {**told, "context_left": self.context_left, "saved": self.saved}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A request, ready to go out."""
 
     body: Any

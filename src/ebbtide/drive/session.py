@@ -16,9 +16,9 @@ from ebbtide.core.chain import shared
 from ebbtide.core.engine import Budget, Plan, Situation, plan
 from ebbtide.core.errors import BadRequest, Blocked, WontFit
 from ebbtide.core.gauge import Gauge
-from ebbtide.core.journal import State, ebb, fold
+from ebbtide.core.journal import State, Turn, ebb, fold, turn_of, turned
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Trigger, Usage
+from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Sent, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.accounts import noted, own_marks, plan_record, report_of, too_large
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
@@ -134,19 +134,22 @@ class Session:
             request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), FIVE_MINUTES)
         )
         estimated = self._estimate(request, projection)
-        turn, model = self.state.turns + 1 if may_edit else 0, request.model
+        turn = self.state.turns + 1 if may_edit else 0
+        ready = Prepared(body=out, report=report, turn=turn, model=request.model, estimated=estimated)
         if not edits:
-            yield GoesOut(Prepared(body=out, report=report, turn=turn, model=model, estimated=estimated))
-        records = self._records(request, situation, projection, made, edits, now, stood, estimated)
-        notes += yield from self._commit(records, now, may_edit)
+            yield GoesOut(ready)
+        records, went = self._records(request, situation, projection, made, edits, now, stood, estimated)
+        # Turns say what they add to the one before: one that is in no log must not be known here alone.
+        notes += yield from self._commit(records, now, may_edit, went if may_edit else None)
         # From here on the edits are those of the log: what is recorded is recognised by identity, and blobs let go.
         self._view = View.of(view.items, self.state.edits) if edits else view
         projection.edits = self.state.edits
         self._projection = projection
         self._tell(made, edits, notes, projection, trigger)
         if notes or marks:
-            report = noted(report, notes, [f"{place.section}.{place.index}.{place.block}" for place in marks])
-        return Prepared(body=out, report=report, turn=turn, model=model, estimated=estimated)
+            named = [f"{place.section}.{place.index}.{place.block}" for place in marks]
+            return ready._replace(report=noted(report, notes, named))
+        return ready
 
     def _decide(
         self, body: Body, request: Request, *, now: float, trigger: Trigger, target: int | None = None,
@@ -291,39 +294,47 @@ class Session:
     def _records(
         self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
         now: float, marks: tuple[Sequence[int], float], estimated: int,
-    ) -> list[Record]:  # fmt: skip
+    ) -> tuple[list[Record], Turn]:  # fmt: skip
         records = self._transcript.advance(request, now)
-        path = self._transcript.path
-        base = shared(self.state.messages, path)
         if made and edits:
             records.append(self._plan_record(made, edits, situation, request))
         if not self.state.recall and self.kept:
             records.append(ebb("recall", way=self.asking.recall, at=now))
-        alike = shared(self.state.sent[-1].prefix if self.state.sent else (), out.chain)
-        turn = ebb(
-            "turn", at=now, base=base, add=list(path[base:]), wire=request.wire.name, model=request.model,
-            system=request.system, tools=request.tools, out_base=alike, out_add=list(out.chain[alike:]),
-            tokens=situation.tokens, estimated=estimated, marks=list(marks[0]), ttl=marks[1], edited=bool(edits),
-            overhead=list(request.overhead), max_output=request.max_output,
+        sent = Sent(
+            now,
+            request.model,
+            request.system,
+            request.tools,
+            out.chain,
+            situation.tokens,
+            None,
+            tuple(marks[0]),
+            marks[1],
+        )
+        turn = turn_of(
+            self.state, sent, self._transcript.path, wire=request.wire.name, estimated=estimated, edited=bool(edits),
+            overhead=request.overhead, max_output=request.max_output,
         )  # fmt: skip
-        return [*records, turn]
+        return records, turn
 
     def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request) -> Record:
         assert self._projection is not None, "what is planned was projected"
         warm = self._projection.entries_in(situation.warm)
         return plan_record(made, edits, situation, self.state, self.policy, len(request.messages), warm)
 
-    def _commit(self, records: list[Record], now: float, may_edit: bool) -> Generator[Effect, Outcome, list[str]]:
-        """Append the turn. What could not be written is kept and goes with the next."""
+    def _commit(
+        self, records: list[Record], now: float, may_edit: bool, turn: Turn | None = None
+    ) -> Generator[Effect, Outcome, list[str]]:
+        """Append these, and then the turn. What could not be written is kept and goes with the next."""
+        self.state = fold(self.state, records)
         if not may_edit:
-            # Turns say what they add to the one before: one that is in no log must not be known here alone.
-            records = [record for record in records if record.get("kind") != "turn"]
-            self.state = fold(self.state, records)
             self._checkpoints.sound = False
             self._unsaved += records
             yield Release()
             return []
-        self.state = fold(self.state, records)
+        if turn is not None:
+            self.state = turned(self.state, turn)
+            records.append(turn.record)
         answer = yield Append([*self._unsaved, *records], now)
         if isinstance(answer, Position):
             self._position, self._unsaved = answer, []
@@ -407,7 +418,7 @@ class Session:
         counted = {"used": found.used or 0, "estimated": ready.estimated}
         yield from self._settle([ebb("limit", model=ready.model, window=told, at=now, **counted)], now)
         prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
-        return replace(prepared, retried=True)
+        return prepared._replace(retried=True)
 
     def noting(self, record: Record, *, now: float) -> Steps[None]:
         """A record of the session's own, as of a sub-agent or a pin."""

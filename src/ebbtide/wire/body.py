@@ -139,17 +139,13 @@ def _is_plain(messages: Sequence[Any]) -> bool:
     """Whether `_plain` would find nothing to do, told by exact types; most messages are dicts, lists and strings."""
     level: list[Any] = [messages]
     for _ in range(_DEEP):
-        below = list[Any]()
-        for whole in level:
-            for part in whole.values() if type(whole) is dict else whole:
-                kind = type(part)
-                if kind is dict or kind is list:
-                    below.append(part)
-                elif kind not in _ATOMS:
-                    return False
-        if not below:
+        parts = [whole.values() if type(whole) is dict else whole for whole in level]
+        level = [part for some in parts for part in some if type(part) not in _ATOMS]
+        if not level:
             return True
-        level = below
+        for part in level:
+            if type(part) is not dict and type(part) is not list:
+                return False
     return False
 
 

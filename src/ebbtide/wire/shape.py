@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ebbtide.core.marks import Place
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role, Usage
@@ -51,8 +50,7 @@ _INJECTED_WORDS = (
 """How Claude Code and Codex begin what they add without a tag. Long texts, which no user wrote."""
 
 
-@dataclass(slots=True)
-class Block:
+class Block(NamedTuple):
     """One block as a wire sees it; becomes an item once it has an id and a count."""
 
     role: Role
