@@ -161,7 +161,7 @@ def test_questions_interruptions_queued_words_pastes_and_modes(place):
         terminal.press("BTab")
         terminal.shows("PLAN MODE")
         terminal.paste("a line of the log\n" * 4_000, place.parent)
-        terminal.shows("[paste 1: 4001 lines]")
+        terminal.shows("[paste 1: 4,001 lines]")
         terminal.press("Enter")
         terminal.shows("A large paste.")
         assert "Your paste was put on disk" in terminal.whole()

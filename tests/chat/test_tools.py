@@ -84,7 +84,7 @@ def test_read_refuses_what_is_no_text_no_file_or_not_there(desk):
 
 
 def test_write_makes_folders_and_a_known_file_may_be_replaced(desk):
-    assert run(desk, "write", path="deep/er/a.py", content="x = 1\n").text == "Created deep/er/a.py, 1 lines."
+    assert run(desk, "write", path="deep/er/a.py", content="x = 1\n").text == "Created deep/er/a.py, 1 line."
     assert run(desk, "write", path="deep/er/a.py", content="x = 2\n").text.startswith("Replaced")
     assert (desk.root / "deep/er/a.py").read_text() == "x = 2\n"
     assert not list(desk.root.glob("**/.ebb-*"))

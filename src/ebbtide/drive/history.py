@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.journal import Batch, State, fold, usage_out
 from ebbtide.core.types import Edit, Item, Sent, Usage
@@ -151,7 +152,7 @@ class History:
 
     def turn(self, number: int) -> Turn:
         if not 1 <= number <= len(self.turns):
-            raise BadRequest(f"there are {len(self.turns)} requests in {self.name}; --at {number} is none of them")
+            raise BadRequest(f"{self.name} has {counted(len(self.turns), 'request')}; there is no number {number}")
         return self.turns[number - 1]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.core.cache import Prices
+from ebbtide.core.counted import counted
 from ebbtide.core.engine import Budget, Situation, plan
 from ebbtide.core.journal import State, edit_to, fold
 from ebbtide.core.shelf import Shelf
@@ -79,7 +80,7 @@ def _compare(
     path = [*state.messages[: int(str(turn.get("base", 0)))], *_listed(turn, "add")]
     missing = [uuid for uuid in path if str(uuid) not in messages]
     if missing:
-        return f"{len(missing)} messages are not in the log"
+        return f"not in the log: {counted(len(missing), 'message')}"
     request = _request(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
     situation = _situation(record, state, policy, int(str(record.get("window", 0))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import StoreError
 from ebbtide.store.contract import Log, Reader
 from ebbtide.store.lines import STORE, Record
@@ -14,7 +15,9 @@ def fork_log(source: Reader, target: Log, *, upto: int | None, now: float) -> No
     if not records:
         raise StoreError(f"session {source.session!r} has nothing to fork")
     if upto is not None and not 0 <= upto <= len(records):
-        raise StoreError(f"session {source.session!r} has {len(records)} records, so it cannot be forked at {upto}")
+        raise StoreError(
+            f"session {source.session!r} has {counted(len(records), 'record')}, so it cannot be forked at {upto}"
+        )
     origin: Record = {"type": "ebb", STORE: "fork", "from": source.session, "timestamp": timestamp(now)}
     with target.locked() as held:
         if not held:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import StoreError
 
 Record = dict[str, object]
@@ -192,7 +193,7 @@ class _Scan:
         if not raw:
             return
         offset, lines, _ = self._settled
-        reason = f"the last write was cut short: {len(raw)} bytes belong to no whole commit"
+        reason = f"the last write was cut short: {counted(len(raw), 'byte')} of no whole commit"
         self.damage.append(Damage(kind="torn", line=lines + 1, offset=offset, reason=reason, raw=raw))
 
     def _signed(self, raw: bytes, before: bytes, mark: bytes, own: bytes) -> None:

@@ -32,7 +32,7 @@ def test_a_store_in_order_is_ok_in_every_line(doctor, tmp_path):
     code, found = doctor()
 
     assert code == 0
-    assert "1 sessions" in found["store", "path"]["told"]
+    assert "1 session, " in found["store", "path"]["told"]
     assert {one["state"] for (area, _), one in found.items() if area in ("store", "recall", "settings")} == {"ok"}
 
 
@@ -140,7 +140,7 @@ def test_nothing_is_made_by_looking(doctor, tmp_path):
 def test_an_index_is_counted_and_a_damaged_one_is_a_warning(doctor, tmp_path):
     stored(tmp_path, steps=2)
     Context(store=tmp_path, session="nightly").recall("gauge")
-    assert doctor()[1]["recall", "index"]["told"].startswith("1 sessions")
+    assert doctor()[1]["recall", "index"]["told"].startswith("1 session, ")
 
     (tmp_path / "index.sqlite").write_bytes(b"no database " * 500)
     found = doctor()[1]["recall", "index"]

@@ -80,7 +80,7 @@ def test_explain_tells_of_the_edits_that_were_made_and_of_no_others(ebb, tmp_pat
     told, report = ebb(*asked), json.loads(ebb(*asked, "--json").err)
 
     assert f"\n{len(report['edits'])} edits, " in told.err
-    assert f"{report['held']} edits hold" in told.err
+    assert f"{report['held']} edits held" in told.err
 
 
 def test_an_edit_that_only_leaves_something_out_holds_too(ebb):

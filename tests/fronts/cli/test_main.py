@@ -77,6 +77,16 @@ def test_what_is_nearly_right_is_answered_with_what_is(ebb, words, said):
     assert "usage:" not in ran.err
 
 
+@pytest.mark.parametrize("words", [("explain", "--model"), ("context", "--token"), ("frobnicate",)])
+def test_what_is_near_to_nothing_is_answered_without_a_guess(ebb, words):
+    """`--` is no likeness: `--model` is not nearly `--help`."""
+    ran = ebb(*words)
+
+    assert ran.code == 2
+    assert f"{words[-1]}" in ran.err
+    assert "did you mean" not in ran.err
+
+
 def test_python_runs_the_package_as_it_runs_the_command_with_its_exit_code():
     done = subprocess.run(
         [sys.executable, "-m", "ebbtide", "fit", "nowhere.json"],

@@ -45,7 +45,7 @@ class TestFigures:
         text = ebb("report", "nightly", "--calls").text
 
         assert re.search(r"clear_results\s+result of Read \(src/f0\.py\)", text)
-        assert re.search(r"\d+ edits, \d+ of them paid back; .* tokens out, .* written again\.", text)
+        assert re.search(r"\d+ edits, \d+ paid back; .* tokens out, .* written again\.", text)
         assert "by 25 bills for 25 requests" in text
         assert "the bills drifted by" in text
         assert re.search(

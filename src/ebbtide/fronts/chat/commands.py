@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ebbtide.config import Settings
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.types import Edit, Usage
 from ebbtide.fronts.chat import drawing
@@ -112,7 +113,7 @@ def _compact(room: Room, focus: str) -> None:
         room.show(drawing.notice(made.notes[0] if made and made.notes else "There is nothing to fold yet."))
         return
     lines = visible(made.text).splitlines()
-    more = [f"… {len(lines) - _PREVIEW} more lines"] if len(lines) > _PREVIEW else []
+    more = [f"… {counted(len(lines) - _PREVIEW, 'more line')}"] if len(lines) > _PREVIEW else []
     room.show(Text("\n".join([*lines[:_PREVIEW], *more]), style="dim"))
     saving = f"{short(made.tokens_before)} → {short(made.tokens_after)} tokens"
     if not room.confirm(f"This note would stand for the old turns: {saving}. Fold?"):
@@ -129,13 +130,13 @@ def _said(chat: Chat, request: Mapping[str, object]) -> bool:
 def _undo(room: Room, _rest: str) -> None:
     edits = room.chat.agent.context.undo()
     tokens = sum(edit.saved for edit in edits)
-    told = f"Taken back: {len(edits)} edits, {short(tokens)} tokens return." if edits else "There is nothing to undo."
-    room.show(drawing.notice(told))
+    told = f"Taken back: {counted(len(edits), 'edit')}, {short(tokens)} tokens return."
+    room.show(drawing.notice(told if edits else "There is nothing to undo."))
 
 
 def _redo(room: Room, _rest: str) -> None:
     edits = room.chat.agent.context.redo()
-    room.show(drawing.notice(f"Made again: {len(edits)} edits." if edits else "There is nothing to redo."))
+    room.show(drawing.notice(f"Made again: {counted(len(edits), 'edit')}." if edits else "There is nothing to redo."))
 
 
 def _edits(room: Room, _rest: str) -> None:

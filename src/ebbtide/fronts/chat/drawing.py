@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ebbtide.core.counted import counted
 from ebbtide.core.types import Edit, Usage
 from ebbtide.drive.recalling import Hit, Page
 from ebbtide.drive.report import Event as EngineEvent
@@ -81,7 +82,7 @@ def outcome(one: Outcome, name: str) -> RenderableType:
     text = visible(one.text.rstrip())
     told = text.splitlines()
     most = 12 if name in ("edit", "todo") else _SHOWN
-    more = [f"… {len(told) - most} more lines"] if len(told) > most else []
+    more = [f"… {counted(len(told) - most, 'more line')}"] if len(told) > most else []
     # A person wants to read all of what went wrong; of what went right, one line is one line.
     how: OverflowMethod = "fold" if one.failed else "ellipsis"
     body = Text("\n".join([*told[:most], *more]), style="red" if one.failed else "dim", overflow=how)
@@ -187,7 +188,7 @@ def hits(found: Sequence[Hit]) -> RenderableType:
 
 
 def page(one: Page) -> RenderableType:
-    more = f"\n… {one.total - one.end} more characters" if one.end < one.total else ""
+    more = f"\n… {counted(one.total - one.end, 'more character')}" if one.end < one.total else ""
     return Text(visible(one.text) + more)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ebbtide.assembly import Conversation, mid_run, mode_reminder
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import EbbtideError
 from ebbtide.core.types import Usage
 from ebbtide.drive.context import Context, Ready
@@ -80,7 +81,7 @@ class Agent:
             if not reply.calls and not heard:
                 return
             attach(self.talk, news(self.desk))
-        raise RuntimeError(f"stopped after {self.steps} requests in one turn; say how to go on")
+        raise RuntimeError(f"stopped after {counted(self.steps, 'request')} in one turn; say how to go on")
 
     def _exchange(self) -> Generator[Event, None, Reply]:
         """One request and its reply."""

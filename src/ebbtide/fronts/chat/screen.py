@@ -26,6 +26,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 from rich.console import Console, RenderableType
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import EbbtideError
 from ebbtide.core.types import Usage
 from ebbtide.drive.report import Event as EngineEvent
@@ -142,7 +143,7 @@ class Screen:
             self.show(drawing.notice(f"not read: {source}: {why}", "dim"))
 
     def _greet_again(self, chat: Chat) -> None:
-        self.show(drawing.notice(f"Resumed {chat.session}: {len(chat.notebook.messages)} messages.", "cyan"))
+        self.show(drawing.notice(f"Resumed {chat.session}: {counted(len(chat.notebook.messages), 'message')}.", "cyan"))
         said, answered = last_words(chat)
         if said:
             self.show(drawing.echo(said[:_LARGE]))
@@ -429,7 +430,7 @@ class Screen:
             if len(text) <= _LARGE:
                 event.current_buffer.insert_text(text)
                 return
-            name = f"[paste {len(self._pastes) + 1}: {text.count(chr(10)) + 1} lines]"
+            name = f"[paste {len(self._pastes) + 1}: {counted(text.count(chr(10)) + 1, 'line')}]"
             self._pastes[name] = text
             event.current_buffer.insert_text(name)
 

@@ -15,6 +15,7 @@ from typing import Literal
 
 import ebbtide
 from ebbtide.config import Access, Settings, Source
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.extras import Extra
@@ -114,12 +115,12 @@ def store(holdings: Holdings, now: float) -> Iterator[Check]:
             area=area, name="path", state="ok", told=f"{holdings.root}: not there yet, made with the first session"
         )
         return
-    told = f"{holdings.root}: {holdings.sessions} sessions, {amounts.sized(holdings.bytes)}"
+    told = f"{holdings.root}: {counted(holdings.sessions, 'session')}, {amounts.sized(holdings.bytes)}"
     if holdings.newest:
-        told += f", the newest {amounts.age(now - holdings.newest)} old"
+        told += f", the newest {_ago(now - holdings.newest)}"
     yield Check(area=area, name="path", state="ok", told=told)
     if holdings.wide:
-        told = f"{holdings.wide} files or folders can be read by other users"
+        told = f"{holdings.wide} of its files and folders can be read by other users"
         yield _warn(area, "modes", told, f"chmod -R go-rwx {holdings.root}")
     else:
         yield Check(area=area, name="modes", state="ok", told="private to you")
@@ -143,7 +144,7 @@ def prices(settings: Settings | None, model: str, now: float) -> Iterator[Check]
         told, way = "no table: savings are told in tokens", "for dollars: pip install 'ebbtide[replay]'"
         yield _warn(area, "table", told, way)
         return
-    told += f", installed {amounts.age(age)} ago" if age >= 60 else ", installed just now"
+    told += f", installed {_ago(age)}"
     if age > _OLD:
         yield _warn(area, "table", told, "pip install -U genai-prices")
     else:
@@ -181,7 +182,7 @@ def recall(root: str) -> Iterator[Check]:
     except sqlite3.Error as damaged:
         yield _warn(area, "index", f"{path}: {damaged}", "delete it: the next search makes it anew")
         return
-    told = f"{sessions} sessions, {amounts.sized(path.stat().st_size)}"
+    told = f"{counted(sessions, 'session')}, {amounts.sized(path.stat().st_size)}"
     if sound != "ok":
         yield _warn(area, "index", f"{path}: {sound}", "delete it: the next search makes it anew")
     elif made != VERSION:
@@ -194,6 +195,10 @@ def recall(root: str) -> Iterator[Check]:
 
 def _warn(area: str, name: str, told: str, next: str) -> Check:
     return Check(area=area, name=name, state="warn", told=told, next=next)
+
+
+def _ago(seconds: float) -> str:
+    return f"{amounts.age(seconds)} ago" if seconds >= 60 else "just now"
 
 
 def _installed_at(package: str) -> float:

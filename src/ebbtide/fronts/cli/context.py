@@ -6,6 +6,7 @@ import argparse
 import os
 from dataclasses import replace
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.gauge import Readings
 from ebbtide.core.types import Usage
@@ -82,7 +83,7 @@ def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, 
         return _of_body(source.data, settings.wire, None, settings)
     number = len(source.calls) if at is None else at
     if not 1 <= number <= len(source.calls):
-        raise BadRequest(f"there are {len(source.calls)} requests in {source.name}; --at {at} is none of them")
+        raise BadRequest(f"{source.name} has {counted(len(source.calls), 'request')}; there is no number {at}")
     call: Call = source.calls[number - 1]
     return _of_body(call.request, source.recording.wire, call.usage, settings)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
 from ebbtide.drive.history import Step
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _headline(step: Step) -> str:
     undone = " (undone)" if step.undone else ""
-    return f"{step.batch.id}, for request {step.turn.number}{undone}: {len(step.batch.edits)} edits"
+    return f"{step.batch.id}, for request {step.turn.number}{undone}: {counted(len(step.batch.edits), 'edit')}"
 
 
 def _print(to: Console, step: Step, edit: Edit, *, full: bool) -> None:
@@ -87,7 +88,7 @@ def _print(to: Console, step: Step, edit: Edit, *, full: bool) -> None:
     hidden = 0 if full else max(0, len(rows) - _HEAD - _TAIL)
     for n, row in enumerate(rows):
         if hidden and n == _HEAD:
-            to.print(f"… {hidden} more lines", style="dim")
+            to.print(f"… {counted(hidden, 'more line')}", style="dim")
         if not hidden or n < _HEAD or n >= _HEAD + hidden:
             to.print(visible(row), style=_COLOURS.get(row[:1], ""), soft_wrap=True)
 

@@ -6,7 +6,6 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from difflib import get_close_matches
 
 from ebbtide.config import Settings, load_access, load_settings, process_environment, survey
 from ebbtide.config_keys import VARIABLES
@@ -16,7 +15,7 @@ from ebbtide.fronts.cli.checks import Check
 from ebbtide.fronts.cli.extras import extras
 from ebbtide.fronts.cli.housekeeping import holdings
 from ebbtide.fronts.cli.settings import INPUT, add_json, add_store
-from ebbtide.fronts.cli.teaching import CODES, Commands, command
+from ebbtide.fronts.cli.teaching import CODES, Commands, command, near
 from ebbtide.showing import line
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -84,7 +83,7 @@ def _settings(store: str | None) -> Settings | None:
 def _strange() -> dict[str, str]:
     """Variables that begin as ours do and are none, with the one that may have been meant."""
     strange = sorted(name for name in process_environment() if name.startswith("EBB_") and name not in VARIABLES)
-    return {name: next(iter(get_close_matches(name, VARIABLES, n=1)), "") for name in strange}
+    return {name: next(iter(near(name, VARIABLES, "EBB_")), "") for name in strange}
 
 
 def _print(found: list[Check]) -> None:

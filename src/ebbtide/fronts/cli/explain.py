@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from ebbtide.core.counted import counted
 from ebbtide.core.savings import Entry
 from ebbtide.core.types import Edit
 from ebbtide.drive.history import History, Step
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         tell(history, history.steps, price=args.price)
     if not told:
         requests = sum(len(history.turns) for history in found)
-        print(f"Nothing was taken out, in {requests} request{'s' * (requests != 1)}.")
+        print(f"Nothing was taken out, in {counted(requests, 'request')}.")
     return 0
 
 
@@ -107,8 +108,10 @@ def _row(told: list[str], pairs: Pairs) -> list[str]:
 def told_in_all(accounts: Accounts) -> list[str]:
     """What the session's edits came to, and how that was found."""
     told, paid = accounts.tokens, accounts.dollars
-    calls = f"{len(told.lines)} request{'s' * (len(told.lines) != 1)}"
-    how = f"by {told.bills} bills for {calls}" if told.settled else f"expected of {calls}; none with an edit was billed"
+    calls = counted(len(told.lines), "request")
+    how = f"expected of {calls}; none with an edit was billed"
+    if told.settled:
+        how = f"by {counted(told.bills, 'bill')} for {calls}"
     dollars = f" ({usd(abs(paid.told))})" if paid else ""
     gone = "Saved" if told.told >= 0 else "Not paid back yet:"
     share = f"{abs(told.share):.1%} of what it would have cost untouched"
@@ -140,8 +143,8 @@ def _sum(step: Step, accounts: Accounts) -> str:
     pairs = list(accounts.of(step.batch.id))
     edits, tokens = len(step.batch.edits), sum(one.change.tokens for one, _ in pairs)
     held = max((one.calls for one, _ in pairs), default=0)
-    told = f"{edits} edit{'s' * (edits != 1)}, {short(tokens)} tokens out"
-    told += f"; held in {held} request{'s' * (held != 1)}"
+    told = f"{counted(edits, 'edit')}, {short(tokens)} tokens out"
+    told += f"; held in {counted(held, 'request')}"
     again = sum(one.change.after for one, _ in pairs)
     if again:
         told += f"; {short(again)} tokens written again"

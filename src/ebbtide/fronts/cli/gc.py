@@ -6,6 +6,7 @@ import argparse
 import time
 from dataclasses import asdict
 
+from ebbtide.core.counted import counted
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.settings import add_json, add_store, settled
 from ebbtide.fronts.cli.teaching import Commands, command
@@ -46,6 +47,6 @@ def run(args: argparse.Namespace) -> int:
     for path in (*swept.sessions, *swept.blobs):
         print(visible(path))
     verb = "would free" if args.dry_run else "freed"
-    told = f"{len(swept.sessions)} sessions and {len(swept.blobs)} results {verb} {amounts.sized(swept.freed)}"
-    screen.say(f"{told}; {amounts.sized(swept.left)} stay")
+    gone = f"{counted(len(swept.sessions), 'session')} and {counted(len(swept.blobs), 'result')}"
+    screen.say(f"{gone} {verb} {amounts.sized(swept.freed)}; {amounts.sized(swept.left)} stay")
     return 0

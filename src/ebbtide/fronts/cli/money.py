@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ebbtide.core.books import Books, books
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.savings import Entry, Savings, Tariff, Tariffs, closed, relative
 from ebbtide.drive.history import History
@@ -87,7 +88,7 @@ def even(entries: Sequence[Entry]) -> str:
         return "never"
     calls = math.ceil(latest.breaks_even)
     paid = all(one.paid is not None for one in entries)
-    return f"{calls} call{'s' * (calls != 1)}" + (", reached" if paid else "")
+    return counted(calls, "call") + (", reached" if paid else "")
 
 
 def booked(entry: Entry, dollars: Entry | None) -> dict[str, object]:

@@ -12,6 +12,7 @@ from html import escape
 from itertools import accumulate
 
 from ebbtide import __version__
+from ebbtide.core.counted import counted
 from ebbtide.core.savings import Savings
 from ebbtide.fronts.cli import plots
 from ebbtide.fronts.cli.money import units, usd
@@ -82,7 +83,7 @@ def _header(one: Statement, books: Savings, shown: Shown) -> str:
     when = f"{one.began[:16]} to {one.ended[:16]} UTC" if one.began else ""
     kind = "" if one.stored else f"replayed under the policy {one.policy or 'default'}"
     window = f"window {rounded(one.window)}" if one.window else ""
-    facts = [", ".join(one.models), f"{one.calls} calls", window, when, kind]
+    facts = [", ".join(one.models), counted(one.calls, "call"), window, when, kind]
     return (
         f"<header><h1>{_text(one.session)}</h1>"
         f'<p class="soft">{_text(" · ".join(fact for fact in facts if fact))}</p>'
@@ -99,7 +100,7 @@ def _verdict(one: Statement, books: Savings, shown: Shown) -> str:
         )
     else:
         first = (
-            f'Taking {one.edits} things out saved <strong class="good">{_text(shown(books.told))}</strong>, '
+            f'Taking {counted(one.edits, "thing")} out saved <strong class="good">{_text(shown(books.told))}</strong>, '
             f"{books.share:.0%} of what the conversation would have cost."
         )
     if books.settled:
@@ -142,7 +143,9 @@ def _tiles(one: Statement, books: Savings, shown: Shown) -> str:
 def _counted(one: Statement, books: Savings) -> str:
     if not books.bills:
         return "expected; no call was billed"
-    return "as billed" if books.bills == one.calls else f"{books.bills} of {one.calls} calls billed, the rest expected"
+    if books.bills == one.calls:
+        return "as billed"
+    return f"{books.bills} of {counted(one.calls, 'call')} billed, the rest expected"
 
 
 def _drift(books: Savings) -> tuple[str, str, str, str]:
@@ -152,7 +155,7 @@ def _drift(books: Savings) -> tuple[str, str, str, str]:
     return (
         "Drift of the bills",
         f"{books.drift / expected:+.1%}",
-        f"against what was expected of {books.bills} calls",
+        f"against what was expected of {counted(books.bills, 'call')}",
         "",
     )
 
@@ -217,7 +220,7 @@ def _edits(one: Statement) -> str:
     head = ["call", "by", "what", "why", "tokens", "rewritten", "saved", "pays after"]
     words = "Each batch by author and reason. Rewritten: tokens kept behind the change, written to the cache again."
     more = len(one.rows) - _ROWS
-    told = f" {more} more rows are in the output of --json." if more > 0 else ""
+    told = f" In the output of --json: {counted(more, 'more row')}." if more > 0 else ""
     return _section("Edits", words + told, _table(head, [_edit(row) for row in one.rows[:_ROWS]]))
 
 

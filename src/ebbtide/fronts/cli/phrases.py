@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ebbtide.core.content import file_of, media_of
+from ebbtide.core.counted import counted
 from ebbtide.core.stub import parse
 from ebbtide.core.types import HARNESS, Edit, Item
 from ebbtide.drive import Report
@@ -62,7 +63,7 @@ def report_told(report: Report) -> str:
     before, after = short(report.tokens_before), short(report.tokens_after)
     size = f"{before} tokens" if before == after else f"{before} → {after} tokens"
     left = f"context left until auto-compact: {report.context_left:.0%}"
-    held = f", {report.held} edits hold" if report.held else ""
+    held = f", {counted(report.held, 'edit')} held" if report.held else ""
     return f"{size} of {rounded(report.window)} ({report.level}){held}; {left}"
 
 

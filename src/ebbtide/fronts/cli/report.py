@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
@@ -83,13 +84,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def show(one: Statement, *, calls: bool) -> None:
-    facts = [", ".join(one.models), f"{one.calls} calls", one.began, f"policy {one.policy}" if one.policy else ""]
+    facts = [", ".join(one.models), counted(one.calls, "call"), one.began, f"policy {one.policy}" if one.policy else ""]
     screen.draw(screen.styled((line(" · ".join([one.session, *(fact for fact in facts if fact)])), "bold")))
     if one.rows:
         screen.draw(_edits(one))
     if calls:
         screen.draw(_calls(one))
-    print(f"{one.edits} edits, {one.paid} of them paid back; {_moved(one)}.")
+    print(f"{counted(one.edits, 'edit')}, {one.paid} paid back; {_moved(one)}.")
     print(*told_in_all(one.accounts), sep="\n")
     for refusal in one.refusals:
         print(visible(refusal))

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
@@ -115,7 +116,7 @@ def _cut(text: str, full: bool) -> list[str]:
     rows = visible(text).split("\n")
     if full or len(rows) <= _LINES + 1:
         return rows
-    return [*rows[:_LINES], f"… {len(rows) - _LINES} more lines"]
+    return [*rows[:_LINES], f"… {counted(len(rows) - _LINES, 'more line')}"]
 
 
 def _as_dict(view: View, entry: Item) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.journal import State, fold
 from ebbtide.drive import Context
@@ -115,5 +116,5 @@ def _told(args: argparse.Namespace, history: History, batch: str, what: str) -> 
     cells = [[edit.by, told, short(edit.saved)] for edit, told in rows]
     screen.draw(screen.styled((f"{batch} is {what}", "bold")))
     screen.draw(screen.table(columns, cells, folds="what"))
-    screen.say(f"{len(rows)} edits, {short(sum(edit.saved for edit, _ in rows))} tokens")
+    screen.say(f"{counted(len(rows), 'edit')}, {short(sum(edit.saved for edit, _ in rows))} tokens")
     return 0

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
 from ebbtide.drive.replan import recheck, replan
 from ebbtide.fronts.cli import screen
@@ -100,7 +101,7 @@ def _print(checked: list[_Checked]) -> None:
             str(one.found.unchecked),
             str(one.found.blobs),
             "" if one.plans is None else str(one.plans),
-            "ok" if one.ok else f"{len(one.problems())} problems",
+            "ok" if one.ok else counted(len(one.problems()), "problem"),
         ]
         for one in checked
     ]

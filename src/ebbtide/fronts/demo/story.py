@@ -10,6 +10,7 @@ from typing import Literal
 
 from ebbtide import example
 from ebbtide.core.books import books
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.savings import Tariff, Tariffs, closed, relative
 from ebbtide.core.types import Edit
@@ -186,14 +187,14 @@ def _kind(edit: Edit) -> Kind:
 def _offloaded(step: Step, edits: Sequence[Edit]) -> str:
     items = [item for edit in edits for item in step.covered(edit)]
     whole, stubs = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.put)
-    what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else _counted(len(items), "result")
+    what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else counted(len(items), "result")
     return f"{what}, {short(whole)} tokens, leaves for the store; {short(stubs)} stay"
 
 
 def _ebbed(_: Step, edits: Sequence[Edit]) -> str:
     (first, most), *others = Counter(_NAMES.get(edit.by, edit.by) for edit in edits).most_common()
-    more = "".join(f", {_counted(number, name)}" for name, number in others)
-    return f"{_counted(most, f'old {first}')}{more} ebb out"
+    more = "".join(f", {counted(number, name)}" for name, number in others)
+    return f"{counted(most, f'old {first}')}{more} ebb out"
 
 
 def _folded(step: Step, edits: Sequence[Edit]) -> str:
@@ -203,10 +204,6 @@ def _folded(step: Step, edits: Sequence[Edit]) -> str:
 
 
 _WORDS = {"offload": _offloaded, "ebb": _ebbed, "fold": _folded}
-
-
-def _counted(number: int, name: str) -> str:
-    return f"{number} {name}{'s' * (number != 1)}"
 
 
 def _price() -> Rates | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.replay import Played, Point, Score, Terms, totals
 from ebbtide.replay.measures import measured
@@ -68,7 +69,7 @@ def draw_picture(path: str, played: Sequence[Played], terms: Terms) -> None:
     files = sum(1 for one in played if not one.failed)
     kept = "1 hour" if terms.ttl > 300 else "5 minutes"
     figure.suptitle(
-        f"{files} recorded session{'' if files == 1 else 's'}, window {rounded(terms.window)}, prefixes kept {kept}",
+        f"{counted(files, 'recorded session')}, window {rounded(terms.window)}, prefixes kept {kept}",
         x=0.01, ha="left", fontsize=11, color="#666666",
     )  # fmt: skip
     # No date in the file: the same replay gives the same bytes.
@@ -202,7 +203,9 @@ def _longest(played: Sequence[Played]) -> Mapping[str, tuple[Point, ...]]:
 
 def _windows(axes: Axes, points: Mapping[str, tuple[Point, ...]], looks: Mapping[str, _Look], terms: Terms) -> None:
     calls = max(map(len, points.values()), default=0)
-    axes.set_title(f"The longest session, {calls:,} calls: tokens of each request", loc="left", fontsize=12, color=_INK)
+    axes.set_title(
+        f"The longest session, {counted(calls, 'call')}: tokens of each request", loc="left", fontsize=12, color=_INK
+    )
     axes.set_xlabel("model call", fontsize=9.5)
     axes.set_ylabel("tokens sent", fontsize=9.5)
     axes.yaxis.set_major_formatter(lambda value, _: rounded(round(value)))

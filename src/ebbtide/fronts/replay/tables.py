@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from ebbtide.core.counted import counted
 from ebbtide.prices import rates
 from ebbtide.replay import Played, Score, Terms, failures, totals
 from ebbtide.replay.measures import CALIBRATED_ON, GROUPS, Calibration, Measure, calibrated
@@ -59,7 +60,7 @@ def show_tables(played: Sequence[Played], terms: Terms) -> None:
 def _heading(played: Sequence[Played], terms: Terms) -> str:
     good = [one for one in played if not one.failed]
     calls = max((score.calls for score in totals(good).values()), default=0)
-    files = f"{len(good):,} session{'' if len(good) == 1 else 's'}, {calls:,} calls"
+    files = f"{counted(len(good), 'session')}, {counted(calls, 'call')}"
     kept = "an hour" if terms.ttl > 300 else "5 minutes"
     recall = "" if terms.recalls else ", no recall"
     return f"{files}. Window {rounded(terms.window)}, prefixes kept for {kept}{recall}. {_BEST} is the best but raw."
@@ -137,7 +138,7 @@ def _trust(played: Sequence[Played]) -> Iterator[str]:
 
 def _held(found: Calibration) -> str:
     verdict = "within 5 %" if found.holds else "NOT within 5 %: read the bills with care"
-    files = f"{found.files} file{'' if found.files == 1 else 's'}"
+    files = counted(found.files, "file")
     return f"we ${found.simulated:,.2f}, the provider ${found.billed:,.2f} ({found.drift:+.1%}, {files}): {verdict}"
 
 
@@ -157,7 +158,7 @@ def _unread(played: Sequence[Played]) -> Iterator[str]:
     failed += [(one.path, "no model was called in it") for one in played if not one.failed and not one.models]
     if not failed:
         return
-    yield f"Left out, {len(failed)} of {len(played)} files:"
+    yield f"Left out, {len(failed)} of {counted(len(played), 'file')}:"
     for path, reason in failed[:_TOLD]:
         yield visible(f"  {path}: {reason}")
     if len(failed) > _TOLD:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from ebbtide.config import process_environment
+from ebbtide.core.counted import counted
 from ebbtide.fronts.run.addresses import CLIENTS, Client, Environment, Plan, Route, planned
 from ebbtide.fronts.run.behind import CannotStart, Proxy
 from ebbtide.fronts.run.foreground import run
@@ -79,7 +80,7 @@ def _behind(proxy: Proxy, plan: Plan, command: Sequence[str], environ: Environme
 def told(summary: Mapping[str, object], program: str, *, fallen: int = 0) -> str:
     """What was kept in, taken out and saved; or why there is nothing to tell."""
     again = (
-        f"\n  the proxy fell {_counted(fallen, 'time')} and was started again: numbers are from then on"
+        f"\n  the proxy fell {counted(fallen, 'time')} and was started again: numbers are from then on"
         if fallen
         else ""
     )
@@ -95,8 +96,8 @@ def told(summary: Mapping[str, object], program: str, *, fallen: int = 0) -> str
     before, after = number.get("tokens_untouched", 0), number.get("tokens_sent", 0)
     saved = max(0, before - after)
     share = f" ({saved / before:.0%})" if saved else ""
-    edits = ", ".join(_counted(number.get(name, 0), name[:-1]) for name in ("edits", "folds") if number.get(name))
-    head = f"ebb run: {_counted(requests, 'request')} in {_counted(number.get('sessions', 0), 'conversation')}"
+    edits = ", ".join(counted(number.get(name, 0), name[:-1]) for name in ("edits", "folds") if number.get(name))
+    head = f"ebb run: {counted(requests, 'request')} in {counted(number.get('sessions', 0), 'conversation')}"
     lines = [
         f"{head}; nothing was changed, and this is what would have been" if summary.get("shadow") else head,
         f"  kept in    {after:>12,} tokens, as estimated",
@@ -113,10 +114,6 @@ def told(summary: Mapping[str, object], program: str, *, fallen: int = 0) -> str
             f"  fell back  {number['fallbacks']:>12,} sent with earlier edits alone, as planning failed or was late"
         )
     return "\n".join(lines) + again
-
-
-def _counted(number: float, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _list(plan: Plan, *, as_json: bool) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ebbtide import example
 from ebbtide.config import load_settings
+from ebbtide.config_keys import port
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import PRESETS
 from ebbtide.store import open_store
@@ -70,19 +71,13 @@ def main(arguments: Sequence[str]) -> int:
             webbrowser.open(address)
 
     try:
-        asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=args.port, ready=ready))
+        asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=port(args.port), ready=ready))
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         why = "is taken" if error.errno == errno.EADDRINUSE else "is not for you to use"
         raise BadConfig(f"--port: {args.port} {why} on this machine; without --port any free one is taken") from None
     return 0
-
-
-def _port(given: str) -> int:
-    if not (given.isascii() and given.isdecimal() and int(given) < 1 << 16):
-        raise argparse.ArgumentTypeError(f"{given} is no port: they go from 0 to 65535")
-    return int(given)
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -96,7 +91,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
     )
-    parser.add_argument("--port", type=_port, default=0, metavar="N", help="default: any that is free")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any that is free")
     parser.add_argument("--allow-undo", action="store_true", help="let the page undo and redo edits")
     parser.add_argument("--open", action="store_true", help="open it in your browser")
     return parser

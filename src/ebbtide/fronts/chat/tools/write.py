@@ -7,6 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from ebbtide.core.counted import counted
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, words
 
 
@@ -24,7 +25,7 @@ def _run(desk: Desk, given: Given) -> Outcome:
     put(path, content.encode("utf-8", "replace"))
     desk.note(path)
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-    return Outcome(text=f"{'Replaced' if existed else 'Created'} {desk.shown(path)}, {lines} lines.")
+    return Outcome(text=f"{'Replaced' if existed else 'Created'} {desk.shown(path)}, {counted(lines, 'line')}.")
 
 
 def put(path: Path, data: bytes) -> None:
