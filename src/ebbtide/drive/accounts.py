@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ebbtide.core.chain import Chain
 from ebbtide.core.content import forgotten_files
 from ebbtide.core.engine import Plan, Situation
-from ebbtide.core.journal import State, ebb, edit_to
+from ebbtide.core.journal import State, Turn, ebb, edit_to, turn_of
 from ebbtide.core.moved import moved
-from ebbtide.core.types import Edit
+from ebbtide.core.types import Edit, Sent
 from ebbtide.core.view import View
 from ebbtide.drive.folding import journaled as folding_to
 from ebbtide.drive.projection import Projection
-from ebbtide.drive.report import Behind, Report
+from ebbtide.drive.report import Behind, Prepared, Report
 from ebbtide.policy import Policy
 from ebbtide.store import Reader, Record
 from ebbtide.wire.reading import Request, stand_in_marks
@@ -80,6 +81,20 @@ def plan_record(
         moved=moved(made.before, after, edits, warm, each=policy.estimator.safety),
         messages=messages,
     )
+
+
+def turn_made(
+    state: State, request: Request, situation: Situation, out: Projection, messages: Chain,
+    stood: tuple[Sequence[int], float], ready: Prepared,
+) -> Turn:  # fmt: skip
+    """A request as it goes out. `messages` are those of the log, `stood` says where breakpoints are and their TTL."""
+    marks, ttl = tuple(stood[0]), stood[1]
+    around = request.model, request.system, request.tools
+    return turn_of(
+        state, Sent(situation.now, *around, out.chain, situation.tokens, None, marks, ttl), messages,
+        wire=request.wire.name, estimated=ready.estimated, edited=bool(ready.report.edits), overhead=request.overhead,
+        max_output=request.max_output,
+    )  # fmt: skip
 
 
 def _blob_pairs(edit: Record) -> list[object]:

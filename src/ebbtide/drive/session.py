@@ -16,11 +16,11 @@ from ebbtide.core.chain import shared
 from ebbtide.core.engine import Budget, Plan, Situation, plan
 from ebbtide.core.errors import BadRequest, Blocked, WontFit
 from ebbtide.core.gauge import Gauge
-from ebbtide.core.journal import State, Turn, ebb, fold, turn_of, turned
+from ebbtide.core.journal import State, Turn, ebb, fold, turned
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Sent, Trigger, Usage
+from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.accounts import noted, own_marks, plan_record, report_of, too_large
+from ebbtide.drive.accounts import noted, own_marks, plan_record, report_of, too_large, turn_made
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Stages, situation_of, steps_of, window_told
@@ -45,7 +45,7 @@ from ebbtide.drive.report import Event, Listener, Prepared, Report
 from ebbtide.drive.resuming import Checkpoints, Known
 from ebbtide.policy import Policy
 from ebbtide.store import Log, Position, Reading, Record
-from ebbtide.wire import WIRES
+from ebbtide.wire import answered
 from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reading import Reader, Request
@@ -138,7 +138,7 @@ class Session:
         ready = Prepared(body=out, report=report, turn=turn, model=request.model, estimated=estimated)
         if not edits:
             yield GoesOut(ready)
-        records, went = self._records(request, situation, projection, made, edits, now, stood, estimated)
+        records, went = self._records(request, situation, projection, made, edits, stood, ready)
         # Turns say what they add to the one before: one that is in no log must not be known here alone.
         notes += yield from self._commit(records, now, may_edit, went if may_edit else None)
         # From here on the edits are those of the log: what is recorded is recognised by identity, and blobs let go.
@@ -293,29 +293,14 @@ class Session:
 
     def _records(
         self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
-        now: float, marks: tuple[Sequence[int], float], estimated: int,
+        stood: tuple[Sequence[int], float], ready: Prepared,
     ) -> tuple[list[Record], Turn]:  # fmt: skip
-        records = self._transcript.advance(request, now)
+        records = self._transcript.advance(request, situation.now)
         if made and edits:
             records.append(self._plan_record(made, edits, situation, request))
         if not self.state.recall and self.kept:
-            records.append(ebb("recall", way=self.asking.recall, at=now))
-        sent = Sent(
-            now,
-            request.model,
-            request.system,
-            request.tools,
-            out.chain,
-            situation.tokens,
-            None,
-            tuple(marks[0]),
-            marks[1],
-        )
-        turn = turn_of(
-            self.state, sent, self._transcript.path, wire=request.wire.name, estimated=estimated, edited=bool(edits),
-            overhead=request.overhead, max_output=request.max_output,
-        )  # fmt: skip
-        return records, turn
+            records.append(ebb("recall", way=self.asking.recall, at=situation.now))
+        return records, turn_made(self.state, request, situation, out, self._transcript.path, stood, ready)
 
     def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request) -> Record:
         assert self._projection is not None, "what is planned was projected"
@@ -485,12 +470,7 @@ class Session:
 
     def wire_of(self, response: Mapping[str, Any]) -> Wire:
         """The wire of the requests so far; before any, told by what a response has."""
-        known = self._reader.last_wire
-        if known is not None:
-            return known
-        return WIRES[
-            "openai_responses" if "output" in response else "openai_chat" if "choices" in response else "anthropic"
-        ]
+        return self._reader.last_wire or answered(response)
 
     def _catch_up(self) -> Generator[Effect, Outcome, None]:
         known = Known(self.state, self._transcript, self._checkpoints)

@@ -37,6 +37,11 @@ def detect(body: Mapping[str, Any]) -> Wire:
     return openai_chat if openai else anthropic
 
 
+def answered(response: Mapping[str, Any]) -> Wire:
+    """The same of a response."""
+    return openai_responses if "output" in response else openai_chat if "choices" in response else anthropic
+
+
 def _telling(message: Any) -> Wire | None:
     """The wire a single message betrays, or None."""
     if not isinstance(message, dict):
