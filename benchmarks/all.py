@@ -1,4 +1,4 @@
-"""All figures of speed and size in one command: `python benchmarks/all.py [--only store,memory]`.
+"""The figures of one command each: `python benchmarks/all.py [--only store,memory]`.
 
 Runs the scripts one after the other, each in a process of its own, and writes what they tell into `results/`, with what
 is to be known about the machine. A script that fails is named, keeps its last result, and the others go on. Give an
@@ -19,7 +19,12 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-SCRIPTS = ("install_size", "import_time", "per_turn", "acting", "memory", "store", "store_bytes", "proxy")
+SPEED = ("install_size", "import_time", "per_turn", "acting", "memory", "store", "store_bytes", "proxy")
+KEPT = ("tokens", "retention", "folds", "recall")
+"""What is counted, kept and found again of recorded sessions. A busy machine changes only how long a query takes."""
+SCRIPTS = (*SPEED, *KEPT)
+OPTIONS = {"retention": ["--fold", "context"]}
+"""Beside `--json`: as users get it."""
 
 
 def machine() -> dict[str, object]:
@@ -45,13 +50,15 @@ def _line(path: str, name: str) -> str:
 def run(name: str) -> str:
     """Why it failed, or empty."""
     before, start = machine(), time.perf_counter()
-    command = [sys.executable, "-W", "ignore", str(HERE / f"{name}.py"), "--json"]
+    options = [*OPTIONS.get(name, []), "--json"]
+    command = [sys.executable, "-W", "ignore", str(HERE / f"{name}.py"), *options]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         return f"exit code {done.returncode}"
     told: Any = json.loads(done.stdout)
     seconds = round(time.perf_counter() - start, 1)
-    result = {"command": f"python benchmarks/{name}.py --json", "machine": before, "seconds": seconds, "result": told}
+    asked = f"python benchmarks/{name}.py {' '.join(options)}"
+    result = {"command": asked, "machine": before, "seconds": seconds, "result": told}
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(_rounded(result), indent=1) + "\n")
     return ""

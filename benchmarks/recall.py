@@ -5,12 +5,14 @@ that the request after the compaction no longer shows. Asked for by name; and, a
 is visible when it is first used: the last words of the user and of the agent. Found: one of the first five hits holds
 it. Then how long a query takes over the longest session, and how long the index takes to build.
 
-    python benchmarks/recall.py [DATA]            all recordings with compactions; about three minutes
-    python benchmarks/recall.py --speed [DATA]    only the times
+    python benchmarks/recall.py [--data DIR] [--json]    all recordings with compactions; about three minutes
+    python benchmarks/recall.py --speed                  only the times
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import random
 import re
 import statistics
@@ -147,25 +149,18 @@ def visible(wire: str, request: Any) -> str:
     return "\n".join(words).strip()
 
 
-def speed(data: Path, folder: Path) -> None:
+def speed(data: Path, folder: Path) -> dict[str, Any]:
     recording = ebbtide.load(data / LONGEST)
     store = DirectoryStore(folder / "speed", durable=False)
     session = Session(wire=recording.wire, log=store.open("longest", now=0.0))
     for call in recording.uncompacted():
         session.say(call.request)
-    chars = sum(map(len, session.texts.values()))
     names = sorted({name for text in session.texts.values() for name in IDENTIFIER.findall(text)})
     asked = random.Random(3).sample(names, min(1000, len(names)))
     recall = Recall(session.log, store)
     begun = clocks()
     recall.search(asked[0])
     wall, cpu = took(begun)
-    size = (folder / "speed" / "index.sqlite").stat().st_size
-    print(
-        f"{chars:,} characters in {len(session.texts):,} items; index of {size / 1e6:.1f} MB built in {wall:.2f} s",
-        end="",
-    )
-    print(f" ({cpu:.2f} s of CPU)")
     queries = {
         "one identifier": asked,
         "a part of one": [name[1:-1] for name in asked],
@@ -175,13 +170,19 @@ def speed(data: Path, folder: Path) -> None:
             said for call in recording.requests() if (said := visible(recording.wire, call.request))
         ],
     }
-    for what, some in queries.items():
-        times = []
-        for query in some:
-            begun = clocks()
-            recall.search(query)
-            times.append(took(begun))
-        print(f"  {what:<24} {told(times)}  ({len(times)} queries)")
+    return {
+        "characters": sum(map(len, session.texts.values())),
+        "items": len(session.texts),
+        "index_bytes": (folder / "speed" / "index.sqlite").stat().st_size,
+        "build_seconds": {"wall": wall, "cpu": cpu},
+        "queries_ms": {what: times_of([timed(recall, query) for query in some]) for what, some in queries.items()},
+    }
+
+
+def timed(recall: Recall, query: str) -> tuple[float, float]:
+    begun = clocks()
+    recall.search(query)
+    return took(begun)
 
 
 def clocks() -> tuple[float, float]:
@@ -194,38 +195,79 @@ def took(begun: tuple[float, float]) -> tuple[float, float]:
     return wall - begun[0], cpu - begun[1]
 
 
-def told(times: list[tuple[float, float]]) -> str:
-    parts = []
-    for what, values in zip(("wall", "CPU"), zip(*times, strict=True), strict=True):
-        middle, late = statistics.median(values), statistics.quantiles(values, n=20)[18]
-        parts.append(f"{what} p50 {middle * 1e3:5.2f} p95 {late * 1e3:6.2f} ms")
-    return "  ".join(parts)
+def times_of(times: list[tuple[float, float]]) -> dict[str, float]:
+    """Milliseconds."""
+    found: dict[str, float] = {"queries": len(times)}
+    for what, values in zip(("wall", "cpu"), zip(*times, strict=True), strict=True):
+        found[f"{what}_p50"] = 1e3 * statistics.median(values)
+        found[f"{what}_p95"] = 1e3 * statistics.quantiles(values, n=20)[18]
+    return found
 
 
-def main(arguments: list[str]) -> int:
-    paths = [one for one in arguments if not one.startswith("-")]
-    data = Path(paths[0]) if paths else DATA
-    if not data.is_dir():
-        print(f"no recordings in {data}")
+def found_again(data: Path, folder: Path) -> dict[str, Any]:
+    """Over all recordings, and for each that has something to ask for."""
+    whole, files = Tally(), {}
+    for n, path in enumerate(sorted(data.glob("*/*.jsonl.gz"))):
+        tally = measure(path, folder / str(n))
+        if tally.asked:
+            files[f"{path.parent.name}/{path.name[:13]}"] = shares(tally) | {"missed": tally.missed[:4]}
+            whole.add(tally)
+    return shares(whole) | {"by_name_ms": times_of(whole.times), "files": files}
+
+
+def shares(tally: Tally) -> dict[str, Any]:
+    return {
+        "compactions": tally.points,
+        "asked": tally.asked,
+        "by_name": tally.by_name / tally.asked,
+        "by_request": tally.by_request / tally.asked,
+    }
+
+
+def shown(told: dict[str, Any]) -> Iterator[str]:
+    one = told["speed"]
+    built = f"index of {one['index_bytes'] / 1e6:.1f} MB built in {one['build_seconds']['wall']:.2f} s"
+    yield f"{one['characters']:,} characters in {one['items']:,} items; {built}"
+    yield f"  ({one['build_seconds']['cpu']:.2f} s of CPU)"
+    for what, times in one["queries_ms"].items():
+        yield f"  {what:<24} {_times(times)}"
+    if again := told.get("found"):
+        for name, row in again["files"].items():
+            counts = f"{row['compactions']:2} points {row['asked']:4} identifiers"
+            yield f"{name:<38} {counts} {_found(row)}  {row['missed']}"
+        yield f"\n{again['compactions']} compactions, {again['asked']} identifiers that left; in the first {TOP} hits:"
+        yield f"  {_found(again)}"
+        yield f"  a query by name takes {_times(again['by_name_ms'])}"
+
+
+def _found(row: dict[str, Any]) -> str:
+    return f"{row['by_name']:7.2%} by name, {row['by_request']:6.1%} by the visible request"
+
+
+def _times(one: dict[str, float]) -> str:
+    parts = (f"{what} p50 {one[f'{what}_p50']:5.2f} p95 {one[f'{what}_p95']:6.2f} ms" for what in ("wall", "cpu"))
+    return f"{'  '.join(parts)}  ({one['queries']:,} queries)"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(argv)
+    if not given.data.is_dir():
+        print(f"no recordings in {given.data}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="recall-") as scratch:
-        speed(data, Path(scratch))
-        if "--speed" in arguments:
-            return 0
-        whole = Tally()
-        for n, path in enumerate(sorted(data.glob("*/*.jsonl.gz"))):
-            tally = measure(path, Path(scratch) / str(n))
-            if not tally.asked:
-                continue
-            name = f"{path.parent.name}/{path.name[:13]}"
-            share = f"{tally.by_name / tally.asked:6.1%} by name {tally.by_request / tally.asked:6.1%} by request"
-            print(f"{name:<38} {tally.points:2} points {tally.asked:4} identifiers {share}  {tally.missed[:4]}")
-            whole.add(tally)
-    print(f"\n{whole.points} compactions, {whole.asked} identifiers no longer visible; in the first {TOP} hits:")
-    print(f"  {whole.by_name / whole.asked:.2%} by name, {whole.by_request / whole.asked:.1%} by the visible request")
-    print(f"  a query by name takes {told(whole.times)}")
+        told: dict[str, Any] = {"speed": speed(given.data, Path(scratch))}
+        if not given.speed:
+            told["found"] = found_again(given.data, Path(scratch))
+    if given.json:
+        json.dump(told, sys.stdout, indent=1)
+        return 0
+    print(*shown(told), sep="\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
