@@ -138,24 +138,29 @@ def warm_messages(
     return _reached(sent, now, (model, system, tools), prefix)[0]
 
 
+def is_warm(sent: Sequence[Sent], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]) -> bool:
+    """Whether any message is warm: the newest call nearly always tells."""
+    key = (model, system, tools)
+    return any(_keeps(call, now, key, prefix, 0) for call in reversed(sent[-LOOK:]))
+
+
 def _reached(
     sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: Sequence[str]
 ) -> tuple[int, Sent | None]:
-    reach, most = 0, len(prefix)
-    source: Sent | None = None
-    explicit = _explicit(key[0])
+    reach, source = 0, None
     for call in reversed(sent[-LOOK:]):
         # The newest is nearly always the longest, and nothing more need be asked about the others.
-        if reach == most or len(call.prefix) <= reach:
-            continue
-        if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
-            continue
-        if (explicit and _kept_nothing(call)) or call.prefix[reach] != prefix[reach]:
-            continue
-        kept = _kept(call, prefix)
-        if kept > reach:
+        if len(call.prefix) > reach and (kept := _keeps(call, now, key, prefix, reach)) > reach:
             reach, source = kept, call
     return reach, source
+
+
+def _keeps(call: Sent, now: float, key: tuple[str, str, str], prefix: Sequence[str], beyond: int) -> int:
+    """How many leading messages are kept for this call; 0 where they are surely no more than `beyond`."""
+    if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
+        return 0
+    longer = min(len(call.prefix), len(prefix)) > beyond
+    return _kept(call, prefix) if longer and call.prefix[beyond] == prefix[beyond] else 0
 
 
 def anchor(

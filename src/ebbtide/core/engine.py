@@ -159,6 +159,11 @@ class Situation:
     def level(self) -> str:
         return self.budget.levels.at(self.tokens)
 
+    @property
+    def cold(self) -> bool:
+        """The provider keeps nothing of this request any more: a rewrite costs nothing extra (R133)."""
+        return self.idle is not None and self.warm == 0
+
     def less(self, freed: int) -> Situation:
         """After so many estimated tokens left the view."""
         if not freed:
@@ -316,8 +321,7 @@ def _called_for(start: Situation) -> bool:
     soft, warning = levels.reached(tokens, "soft"), levels.reached(tokens, "warning")
     if soft == warning:
         return soft
-    cold = start.idle is not None and start.warm == 0
-    return warning if cold else soft
+    return warning if start.cold else soft
 
 
 def _too_little(start: Situation, end: Situation) -> str:

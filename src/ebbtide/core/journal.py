@@ -91,8 +91,11 @@ class State:
         return self.counters.get("compact_count", 0)
 
 
-def fold(state: State, records: Iterable[Mapping[str, object]]) -> State:
-    """The state after more records. Records of others, and of later versions, are passed over."""
+def fold(state: State, records: Iterable[Mapping[str, object]], turn: Turn | None = None) -> State:
+    """The state after more records. Records of others, and of later versions, are passed over.
+
+    A turn that was made here comes as such, after them: its chains are shared and not built again from its record.
+    """
     run = _Run(state)
     for record in records:
         kind = record.get("kind") if record.get("type") == "ebb" else "message"
@@ -104,6 +107,8 @@ def fold(state: State, records: Iterable[Mapping[str, object]]) -> State:
             run = _Run(_cleared(run.state(), record)) if _CLEARED in record else run
         elif (step := _STEPS.get(str(kind))) is not None:
             run = _Run(step(run.state(), record))
+    if turn is not None:
+        run.went_out(turn.sent, turn.messages, edited=turn.edited)
     return run.state()
 
 
@@ -307,13 +312,6 @@ def turn_of(
         marks=list(sent.marks), ttl=sent.ttl, edited=edited, overhead=list(overhead), max_output=max_output,
     )  # fmt: skip
     return Turn(record, sent, messages, edited)
-
-
-def turned(state: State, turn: Turn) -> State:
-    """As `fold` of its record, for who made it: its chains are shared and not built again."""
-    run = _Run(state)
-    run.went_out(turn.sent, turn.messages, edited=turn.edited)
-    return run.state()
 
 
 def sent_from(record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None) -> Sent:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import NamedTuple, TypedDict
 
-from ebbtide.core.cache import Prices, anchor, prices_for, warm_messages
+from ebbtide.core.cache import Prices, anchor, is_warm, prices_for, warm_messages
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.engine import Budget, Folding, Pass, Situation
 from ebbtide.core.gauge import Gauge, Readings
@@ -96,10 +96,16 @@ class Moment(NamedTuple):
 
     @property
     def warm(self) -> int:
+        return self._of_the_cache(warm_messages) if self.state.sent else 0
+
+    @property
+    def cold(self) -> bool:
+        """Whether anything is warm is told by one call; how much of it takes all of them."""
+        return bool(self.state.sent) and not self._of_the_cache(is_warm)
+
+    def _of_the_cache(self, ask: Callable[..., int]) -> int:
         request, sent = self.request, self.state.sent
-        if not sent:
-            return 0
-        return warm_messages(
+        return ask(
             sent, now=self.now, model=request.model, system=request.system, tools=request.tools, prefix=self.chain
         )
 
@@ -140,6 +146,12 @@ class _Awaited(Situation):
     """A situation whose parts are worked out when a pass, the log or a report asks for them, each once."""
 
     __slots__ = ("_moment",)
+
+    @property
+    def cold(self) -> bool:
+        # One that was replaced has all of its parts, and no moment.
+        moment: Moment | None = getattr(self, "_moment", None)
+        return super().cold if moment is None else moment.cold
 
     def __getattr__(self, name: str) -> object:
         if name not in _PARTS:

@@ -16,7 +16,7 @@ from ebbtide.core.chain import shared
 from ebbtide.core.engine import Budget, Plan, Situation, plan
 from ebbtide.core.errors import BadRequest, Blocked, WontFit
 from ebbtide.core.gauge import Gauge
-from ebbtide.core.journal import State, Turn, ebb, fold, turned
+from ebbtide.core.journal import State, Turn, ebb, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
@@ -311,14 +311,13 @@ class Session:
         self, records: list[Record], now: float, may_edit: bool, turn: Turn | None = None
     ) -> Generator[Effect, Outcome, list[str]]:
         """Append these, and then the turn. What could not be written is kept and goes with the next."""
-        self.state = fold(self.state, records)
+        self.state = fold(self.state, records, turn)
         if not may_edit:
             self._checkpoints.sound = False
             self._unsaved += records
             yield Release()
             return []
         if turn is not None:
-            self.state = turned(self.state, turn)
             records.append(turn.record)
         answer = yield Append([*self._unsaved, *records], now)
         if isinstance(answer, Position):

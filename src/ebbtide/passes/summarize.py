@@ -93,8 +93,7 @@ def _is_time(situation: Situation, relieved: float, ready: bool) -> bool:
         return True
     if situation.forced and situation.warm and tokens > levels.low + relieved * (levels.auto - levels.low):
         return True
-    cold = situation.idle is not None and situation.warm == 0
-    return levels.reached(tokens, "soft") and (cold or ready or situation.forced)
+    return levels.reached(tokens, "soft") and (ready or situation.forced or situation.cold)
 
 
 # --- which run --------------------------------------------------------------------------------------------------------

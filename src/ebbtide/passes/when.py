@@ -45,7 +45,7 @@ def at_level(name: str) -> Condition:
 
 def cold(_: View, situation: Situation) -> bool:
     """The provider keeps nothing of this request any more: a rewrite costs nothing extra (R133)."""
-    return situation.idle is not None and situation.warm == 0
+    return situation.cold
 
 
 def end_of_loop(view: View, _: Situation) -> bool:
