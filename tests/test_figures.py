@@ -1,0 +1,200 @@
+"""A figure on a page is the one in `benchmarks/results`: who measures again has to tell it again.
+
+Of a line that is told apart by how it begins, the numbers are read, and the measured values must be among them in their
+order, each rounded as it is written there. What a page tells of several runs, or of an earlier state, stands in no
+result and is not looked at.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+README, BENCHMARKS = "README.md", "benchmarks/README.md"
+DEFAULT, TOKENS, FOLDS = (f"docs/explanation/{name}.md" for name in ("default", "tokens", "folds"))
+
+
+@lru_cache
+def results(name):
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def result(name):
+    return results(name)["result"]
+
+
+def says(written, value):
+    """Whether a number, as it is written, is this value. A single digit says too little, unless nothing was cut off."""
+    said = float(written.replace(",", ""))
+    digits = len(written.partition(".")[2])
+    telling = len(written) > 1
+    return said == value or (telling and abs(said - value) <= 0.5 * 10**-digits * (1 + 1e-9))
+
+
+def missing(line, values):
+    """The first of the values that is not among the line's numbers, in their order, and all after it."""
+    numbers = iter(NUMBER.findall(line))
+    return [value for value in values if not any(says(written, value) for written in numbers)]
+
+
+def tokens(page_rows):
+    table = result("tokens")["table"]
+    for start, key, seeds in page_rows:
+        row = table[key]
+        values = [100 * row[name] for name in ("cold", "anchored", "exceeded", *seeds)]
+        yield TOKENS, start, values if key == "all" else [row["calls"], *values]
+
+
+def of_tokens():
+    table = result("tokens")["table"]
+    classes = [row["cold"] for row in table.values() if row["calls"] >= 30]
+    yield README, "| token estimate, anchored", [100 * table["all"]["anchored"]]
+    yield README, "| token estimate, cold", [100 * table["all"]["cold"], 100 * max(classes)]
+    yield README, "| calls whose bill exceeded", [100 * table["all"]["exceeded"]]
+    yield README, "The token figures are of", [table["all"]["calls"]]
+    yield TOKENS, "`python benchmarks/tokens.py` on the", [table["all"]["calls"]]
+    seeds = ("opencode (chars/4)", "claude-code (chars/4 x 4/3)")
+    yield from tokens(
+        [
+            ("| all |", "all", seeds),
+            ("| Claude Code,", "format: claude-code", seeds),
+            ("| Codex,", "format: codex", seeds),
+            ("| pi,", "format: pi", seeds),
+            ("| sessions with Chinese,", "language: with Chinese", seeds),
+            ("| mostly JSON,", "content: json", seeds),
+        ]
+    )
+    yield TOKENS, "- The *cold* bound,", [100 * table["all"]["cold exceeded"]]
+    yield TOKENS, "  recording lacks;", [100 * table["all"]["fresh exceeded"]]
+
+
+ARMS = {
+    "| **default**": "default",
+    "| the clients' own": "recorded",
+    "| LangChain `SummarizationMiddleware`": "langchain-summary",
+    "| the same as deepagents": "langchain-summary-tuned",
+    "| LangChain `ContextEditingMiddleware`": "langchain-editing",
+    "| the same at 80 %, keeping": "langchain-editing-tuned",
+    "| pydantic-ai-harness `TieredCompaction`": "harness-tiered",
+    "| the same at 80 % of": "harness-tiered-tuned",
+}
+
+
+def of_replay():
+    half = results("replay_peers")["halves"]["report"]
+    arms = half["arms"]
+    ours, theirs = arms["default"], arms["recorded"]
+    shares = [ours["bill"], 100 * ours["available"], theirs["bill"], 100 * theirs["available"]]
+    yield README, "| 47 recorded files", [len(half["files"]), *shares]
+    yield DEFAULT, "Window 200,000, cache kept", [len(half["files"]), half["calls"]]
+    for start, name in ARMS.items():
+        yield DEFAULT, start, [arms[name][key] for key in ("bill", "available", "in_context")]
+    rows = results("default")
+    for window in (32_000, 64_000, 128_000, 200_000, 1_000_000):
+        kept = [rows[f"{window} 5m"][key] for key in ("available", "in_context", "over")]
+        bills = [rows[key]["bill"] for key in (f"{window} 5m", f"{window} 1h") if key in rows]
+        yield DEFAULT, f"| {window:,} |", [window, *bills, *kept]
+
+
+def of_what_is_kept():
+    table = result("retention")["table"]
+    fold, recorded = table["claude-code, all, fold"], table["claude-code, all, recorded"]
+    ours = [fold["points"], 100 * fold["names"], fold["mean tokens"] / 1000, fold["tokens"] / 1000]
+    yield (
+        README,
+        "| at 32 recorded compactions",
+        [*ours, *(100 * recorded[key] for key in ("changed", "read", "names"))],
+    )
+    yield FOLDS, "recorded sessions of Claude Code", [100 * recorded["read"], 100 * recorded["names"]]
+    rows = result("folds")
+    half = len(rows) // 2
+    beside = [fmean(row["after"] - row["spoken"] for row in part) / 1000 for part in (rows[:half], rows[half:])]
+    freed = [fmean(row["freed"] for row in part) / 1000 for part in (rows[:half], rows[half:])]
+    last = rows[-1]
+    yield README, "| twenty folds of one history", [last["messages"], last["verbatim"], *beside, *freed]
+
+
+def of_size():
+    store, load = result("store"), results("store")["machine"]["load"]
+    resume = [store["resume"]["seconds"], load, store["resume"]["cpu_seconds"], store["resume"]["memory_mb"]]
+    message = result("store_bytes")
+    yield README, "| store, per message", [message["sessions"], message["bytes_per_message"]]
+    yield README, "| resume of a log", resume
+    yield BENCHMARKS, "| disk a message", [message["bytes_per_message"]]
+    yield BENCHMARKS, "| resume of 100 MB", [store["log_lines"], *resume]
+    yield BENCHMARKS, "| commit of 4 KB", [store[name]["commit"]["p50"] for name in ("durable", "not durable")]
+    sizes = [result("install_size")[name] for name in ("ebbtide", "pydantic-ai-harness", "langchain", "haystack-ai")]
+    installed = [*(one["with_requirements"] / 1e6 for one in sizes), *(one["distributions"] for one in sizes)]
+    yield BENCHMARKS, "| installation:", installed
+    memory = result("memory")
+    ours, talk = memory["subjects"]["ebbtide"], memory["conversation"]
+    yield BENCHMARKS, "| memory of 10,000", [(ours["between_turns"] - talk) / 1e6, talk / 1e6, ours["one_turn"] / 1e6]
+
+
+def of_speed():
+    acts = result("acting")["windows"]["200000"]["ebbtide"]
+    slowest = max(acts[kind]["slowest"] for kind in ("clearing", "folding"))
+    yield README, "| a turn that clears or folds", [acts["clearing"]["max"], acts["folding"]["max"], slowest]
+    for window in ("200000", "128000", "64000"):
+        kinds = result("acting")["windows"][window]["ebbtide"]
+        values = [
+            kinds[kind][key] for kind in ("idle", "offloading", "clearing", "folding") for key in ("median", "max")
+        ]
+        yield BENCHMARKS, f"| window {int(window):,}: median", [*values, kinds["folding"]["turns"]]
+    proxy = result("proxy")
+    aims = {name: aim["measured"] for name, aim in proxy["aims"].items()}
+    first = {name: one["first byte ms"]["p50"] for name, one in proxy["idle"].items()}
+    added = [aims["added p50 ms"], aims["added p99 ms"], first["litellm"] - first["direct"]]
+    yield README, "| what `ebb proxy` adds", [*added, aims["litellm's cpu, times ours"]]
+    yield BENCHMARKS, "| time to the first byte", [aims["added p50 ms"], first["pass-through"] - first["direct"]]
+    yield BENCHMARKS, "| the same, p99", [aims["added p99 ms"]]
+    order = ("ebb proxy", "pass-through", "litellm")
+    yield BENCHMARKS, "| CPU of a stream", [proxy["idle"][name]["cpu ms a stream"] for name in order]
+    yield BENCHMARKS, "| CPU of a chunk", [proxy["chunk cpu"][name]["ms"] for name in order]
+    imports = {name: one["wall"] for name, one in result("import_time").items()}
+    wanted = ("ebbtide", "ebbtide.Context, first use", "langchain.agents", "pydantic_ai")
+    yield README, "| import, and the first use", [imports[name] for name in wanted]
+    idle = result("per_turn")["results"]["idle"]
+    for name in ("ebbtide prepare", "ebbtide record", "langchain trim_messages", "harness ClearToolResults"):
+        values = [idle[length][name][key] for length in ("200", "1000", "5000") for key in ("cpu", "least")]
+        yield BENCHMARKS, f"| {name} |", values
+
+
+def claims() -> Iterator[tuple[str, str, list[float]]]:
+    for some in (of_tokens, of_replay, of_what_is_kept, of_size, of_speed):
+        yield from some()
+
+
+@pytest.mark.parametrize(
+    ("page", "start", "values"), [pytest.param(*one, id=f"{one[0]}: {one[1]}") for one in claims()]
+)
+def test_a_figure_on_a_page_is_the_one_that_was_measured(page, start, values):
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    found = [line for line in lines if line.startswith(start)]
+
+    assert [line for line in found if not missing(line, values)], f"{values} in {found}"
+
+
+def test_what_is_cheaper_than_the_default_keeps_less_and_what_keeps_more_is_dearer():
+    """The sentence under the table of all policies."""
+    arms = results("replay_peers")["halves"]["report"]["arms"]
+    ours = arms["default"]
+    others = [arms[name] for name in ARMS.values() if name != "default"]
+
+    assert not [one for one in others if one["bill"] <= ours["bill"] and one["available"] >= ours["available"]]
+    assert not [one for one in others if one["bill"] <= ours["bill"] and one["in_context"] >= ours["in_context"]]
+    assert ours["invalid"] == ours["over"] == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "so"),
+    [("0.59", 0.5891, True), ("0.58", 0.5891, False), ("1,202", 1202, True), ("1", 0.59, False), ("0", 0, True)],
+)
+def test_a_number_says_what_it_rounds_to(written, value, so):
+    assert says(written, value) is so
