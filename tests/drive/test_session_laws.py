@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from drive.walking import Stop, Walk, unmarked
 from ebbtide.core.shelf import digest as blob_digest
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import USER
+from ebbtide.drive.replaying import replay
 from ebbtide.policy import PRESETS
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader
@@ -39,6 +42,10 @@ class Requests(list[dict[str, object]]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} requests, {digest(self)[:12]}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Hypothesis prints by this name, and a list in full without it."""
+        printer.text(repr(self))
 
 
 def walks(wire: str, policy: str, data: st.DataObject) -> tuple[Walk, list[dict[str, object]]]:
@@ -91,15 +98,22 @@ def test_a_context_that_saw_all_sends_what_a_fresh_one_sends(policy: str, wire: 
 @nightly(300, quick=2)
 @given(data=st.data())
 def test_our_output_fed_back_is_a_no_op(policy: str, wire: str, data: st.DataObject) -> None:
-    """A client that took our body for its history gets it again, from a process that knows the log alone."""
+    """A client that took our body for its history gets it again, from a process that knows the log alone.
+
+    Under pressure a plan may find more to do, as on any turn; what is recorded does nothing twice all the same.
+    """
     walk, requests = walks(wire, policy, data)
     ctx = walk.context()
     *_, last = walk.go(requests, lambda: ctx)
     if last.ready is None or repeats(wire, requests[-1]):
         return
-    again = walk.context().prepare(copy.deepcopy(last.ready.body))
-    assert [(edit.by, edit.reason) for edit in again.report.edits] == []
-    assert Stop(asked={}, ready=again).sent(wire) == last.sent(wire)
+    body = copy.deepcopy(last.ready.body)
+    replayed = replay(body, ctx.edits(), policy=PRESETS[policy], wire=wire)
+    assert Stop(asked={}, ready=replace(last.ready, body=replayed.body)).sent(wire) == last.sent(wire)
+    again = next(walk.go([body], walk.context))
+    if again.ready is not None and again.ready.report.level in ("calm", "warning"):
+        assert [(edit.by, edit.reason) for edit in again.ready.report.edits] == []
+        assert again.sent(wire) == last.sent(wire)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -182,8 +196,8 @@ def edits(stop: Stop) -> list[str]:
 
 
 def repeats(wire: str, body: dict[str, object]) -> bool:
-    """Equal items that may leave: see `test_an_edit_is_not_made_again_on_the_next_of_two_equal_items`."""
-    marks = [item.id.rpartition("-")[0] for item in items(wire, body) if item.role != "user" or item.media]
+    """Equal thinking: see `test_what_left_without_a_stand_in_cannot_be_told_from_its_equal`."""
+    marks = [item.id.rpartition("-")[0] for item in items(wire, body) if item.kind == "thinking"]
     return len(set(marks)) < len(marks)
 
 

@@ -25,7 +25,6 @@ from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.drive.projection import Projection, project
-from ebbtide.drive.session import own_marks
 from ebbtide.passes import (
     ARRIVAL,
     PASSES,
@@ -49,6 +48,7 @@ from ebbtide.passes import (
 )
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader, Request
+from ebbtide.wire.stand_ins import StandIns
 from upstream.talks import bodies
 
 Body = dict[str, Any]
@@ -122,7 +122,7 @@ def conversations(wire: str) -> st.SearchStrategy[Told]:
 
 def read(wire: str, body: Body, edits: tuple[Edit, ...] = ()) -> Request:
     found = WIRES[wire]
-    return Reader(DEFAULT, wire=found, ours=own_marks(found, edits)).read(body)
+    return Reader(DEFAULT, wire=found, ours=StandIns().learn(found, edits).marks).read(body)
 
 
 def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> Situation:

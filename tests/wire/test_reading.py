@@ -10,7 +10,8 @@ from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire import detect
-from ebbtide.wire.reading import Reader, stand_in_marks, write
+from ebbtide.wire.reading import Reader, write
+from ebbtide.wire.stand_ins import stand_in_marks
 
 ANTHROPIC = {
     "model": "claude-sonnet-5",
@@ -171,7 +172,7 @@ def test_trust_falls_where_a_harness_could_have_written_and_never_rises():
 def test_our_own_stand_in_fed_back_is_known_and_only_by_its_recorded_content():
     item = Item(id="", message=-1, role="tool", kind="result", text="[cleared]", tokens=3, call_id="t1")
     wire = detect(ANTHROPIC)
-    known = stand_in_marks(wire, wire.compose(None, [item]))
+    known = dict.fromkeys(stand_in_marks(wire, wire.compose(None, [item])), ())
     fed = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "[cleared]"}]}
     forged = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t2", "content": "[cleared]"}]}
     use = ANTHROPIC["messages"][2]

@@ -17,19 +17,7 @@ from ebbtide.drive.projection import Projection
 from ebbtide.drive.report import Behind, Prepared, Report
 from ebbtide.policy import Policy
 from ebbtide.store import Reader, Record
-from ebbtide.wire.reading import Request, stand_in_marks
-from ebbtide.wire.shape import Wire
-
-
-def own_marks(wire: Wire, edits: Sequence[Edit]) -> set[str]:
-    """How stand-ins look, to know them when a client feeds them back."""
-    authored = [item for edit in edits for item in edit.put if not item.id]
-    if wire.name == "anthropic":
-        # Where a result failed its stand-in says so too.
-        failed = {"type": "tool_result", "is_error": True}
-        results = [item for item in authored if item.kind == "result"]
-        authored += [replace(item, raw={**failed, "tool_use_id": item.call_id}) for item in results]
-    return {mark for item in authored for mark in stand_in_marks(wire, wire.compose(None, [item]))}
+from ebbtide.wire.reading import Request
 
 
 def journaled(situation: Situation) -> Record:

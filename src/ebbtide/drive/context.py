@@ -17,7 +17,6 @@ from ebbtide.core.journal import ebb
 from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
-from ebbtide.drive.accounts import own_marks
 from ebbtide.drive.answering import answer
 from ebbtide.drive.asking import Asking, Compacted
 from ebbtide.drive.compaction import Compaction, Hooks
@@ -242,7 +241,7 @@ class Context:
         taken = {item.call_id for item in request.items}
         at = anchor(session._reader, request, shown)
         edit = insertion(recalled, said, at, taken, session.policy.estimator.block)
-        session._ours |= own_marks(request.wire, (edit,))
+        session._ours.learn(request.wire, (edit,))
         self._note(insert_record(edit, session.state, self._clock()))
         return edit
 

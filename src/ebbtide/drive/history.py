@@ -15,12 +15,12 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.journal import Batch, State, fold, usage_out
 from ebbtide.core.types import Edit, Item, Sent, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.accounts import own_marks
 from ebbtide.ledger import Ledger, ledger_of
 from ebbtide.policy import PRESETS, default
 from ebbtide.store import Record, thread
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader, Request
+from ebbtide.wire.stand_ins import StandIns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ class _Rereader:
         said = [self._messages[one] for one in path if one in self._messages]
         with self._lock:
             if wire not in self._readers:
-                ours = own_marks(shape, self._state.edits)
+                ours = StandIns().learn(shape, self._state.edits).marks
                 self._readers[wire] = Reader(self._estimator, wire=shape, ours=ours, pinned=self._state.spared)
             return self._readers[wire].read({"model": model, shape.key: said})
 

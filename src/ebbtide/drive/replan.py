@@ -16,7 +16,6 @@ from ebbtide.core.engine import Budget, Situation, plan
 from ebbtide.core.journal import State, edit_to, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.view import View
-from ebbtide.drive.accounts import own_marks
 from ebbtide.drive.deciding import steps_of
 from ebbtide.drive.folding import folding_from
 from ebbtide.policy import PRESETS, Policy
@@ -24,6 +23,7 @@ from ebbtide.store import Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import fingerprint
+from ebbtide.wire.stand_ins import StandIns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,8 @@ def _compare(
 
 def _request(turn: Record, path: list[Any], state: State, policy: Policy) -> Request:
     wire = WIRES[str(turn.get("wire"))]
-    reader = Reader(policy.estimator, wire=wire, ours=own_marks(wire, state.edits), pinned=state.stays)
+    ours = StandIns().learn(wire, state.edits).marks
+    reader = Reader(policy.estimator, wire=wire, ours=ours, pinned=state.stays)
     return reader.read({"model": str(turn.get("model", "")), wire.key: path})
 
 

@@ -12,8 +12,10 @@ from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.drive.projection import marked, project
 from ebbtide.policy import Policy
-from ebbtide.wire import WIRES
+from ebbtide.wire import WIRES, detect
+from ebbtide.wire.body import read_body
 from ebbtide.wire.reading import Reader
+from ebbtide.wire.stand_ins import StandIns
 
 
 class Replayed(NamedTuple):
@@ -29,7 +31,9 @@ def replay(
     body: Mapping[str, Any] | bytes | str, edits: Sequence[Edit], *, policy: Policy, wire: str | None = None
 ) -> Replayed:
     """What `prepare` would send if it had nothing to add to these edits."""
-    request = Reader(policy.estimator, wire=WIRES[wire] if wire else None).read(body)
+    read = read_body(body, None)
+    found = WIRES[wire] if wire else detect(read.tree)
+    request = Reader(policy.estimator, wire=found, ours=StandIns().learn(found, edits).marks).read(read)
     if request.passthrough:
         return Replayed(body, 0, 0, False)
     view = View.of(request.items, edits)

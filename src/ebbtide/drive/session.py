@@ -20,7 +20,7 @@ from ebbtide.core.journal import State, Turn, ebb, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.accounts import noted, own_marks, plan_record, report_of, too_large, turn_made
+from ebbtide.drive.accounts import noted, plan_record, report_of, too_large, turn_made
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Stages, situation_of, steps_of, window_told
@@ -50,6 +50,7 @@ from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
+from ebbtide.wire.stand_ins import StandIns
 
 _log = logging.getLogger("ebbtide")
 _ROUNDS = 4
@@ -82,7 +83,7 @@ class Session:
     _transcript: Transcript = field(init=False)
     _unsaved: list[Record] = field(default_factory=list)
     _checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    _ours: set[str] = field(default_factory=set)
+    _ours: StandIns = field(default_factory=StandIns)
     _failed: bool = False
     _last_budget: Budget | None = None
     _last: tuple[Body, Decided] | None = None
@@ -92,7 +93,7 @@ class Session:
     """Where the whole conversation can be read; empty where there is no file."""
 
     def __post_init__(self) -> None:
-        self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours)
+        self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours.marks)
         self._transcript = Transcript(session=self.log.session, project=self.project)
         self.asking.tell, self.asking.telling = self._event, self.policy.telling
         if self.kept:
@@ -196,7 +197,7 @@ class Session:
         records = yield from self.asking.consult(asks, request, tree, view, count, now, room)
         yield from self._settle(records, now)
         if self.state.edits is not edits:
-            self._ours |= own_marks(request.wire, self.state.edits)
+            self._ours.learn(request.wire, self.state.edits)
             self._reader.forget()
 
     def _absorb(self, loaded: Reading, known: Known, body: Any, request: Request, now: float) -> Request:
@@ -209,7 +210,7 @@ class Session:
         alike = self.state.edits is before.edits and self.state.stays == before.stays
         if self.state is before or (alike and not first):
             return request
-        self._ours |= own_marks(request.wire, self.state.edits)
+        self._ours.learn(request.wire, self.state.edits)
         return self._reread(body, now)
 
     def _reread(self, body: Any, now: float) -> Request:
@@ -335,7 +336,7 @@ class Session:
         if edits and made:
             wire = self._reader.last_wire
             if wire is not None:
-                self._ours |= own_marks(wire, edits)
+                self._ours.learn(wire, edits)
             self.asking.after(made, edits)
         if self.listen is None:
             return

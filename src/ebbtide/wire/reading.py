@@ -17,6 +17,7 @@ from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.body import Body, read_body
 from ebbtide.wire.shape import Block, Wire, canonical_json, digest, fingerprint, grouped
+from ebbtide.wire.stand_ins import Left
 
 _Draft: Any = make_dataclass("_Draft", [(one.name, one.type) for one in fields(Item)], slots=True)
 """An item before it is frozen. Its fields are set at a fifth of the price, and then it becomes an `Item` as it stands.
@@ -73,8 +74,8 @@ class Reader:
     estimator: Estimator
     wire: Wire | None = None
     """Told by the caller, or found from the first body."""
-    ours: Collection[str] = frozenset()
-    """Fingerprints of stand-ins that went out: fed back as history they are known, and left alone."""
+    ours: Mapping[str, Sequence[Left]] = field(default_factory=dict)
+    """Stand-ins that went out, as `StandIns.marks`: fed back as history they are known, and left alone."""
     pinned: Collection[str] = frozenset()
     """Ids of items that a person wants to stay."""
     _last: Request | None = None
@@ -155,9 +156,26 @@ class Reader:
         if same == len(last.firsts):
             return last.items, last.firsts
         first = last.firsts[same]
-        for item in last.items[first:]:
+        gone, kept = last.items[first:], last.items[:first]
+        for item in gone:
             self._seen[item.id.rpartition("-")[0]] -= 1
-        return last.items[:first], last.firsts[:same]
+        if any(item.source == OURS for item in gone):
+            self._recount(kept)
+        return kept, last.firsts[:same]
+
+    def _recount(self, kept: Sequence[Item]) -> None:
+        """A stand-in went, and what it stood for is no longer counted."""
+        self._seen = {}
+        for item in kept:
+            mark, _, number = item.id.rpartition("-")
+            self._seen[mark] = int(number) + 1
+            self._count_left(mark, int(number))
+
+    def _count_left(self, mark: str, occurrence: int) -> None:
+        """What left for a stand-in of ours was there: the next of its equals is the next."""
+        stands = self.ours.get(mark, ())
+        for gone, times in stands[occurrence].items() if occurrence < len(stands) else ():
+            self._seen[gone] = max(times, self._seen.get(gone, 0))
 
     def _item(self, block: Block, message: int, at: float | None, tokens: int) -> Item:
         kind, call_id, name, tier, source = block.kind, block.call_id, block.name, block.tier, block.source
@@ -171,6 +189,7 @@ class Reader:
         if mark in self.ours:
             # A note of ours comes back on the user's side, and is not the user's words for it.
             tier, source = max(tier, HARNESS), OURS
+            self._count_left(mark, occurrence)
         id = f"{mark}-{occurrence}"
         made = _Draft(
             id, message, block.role, kind, block.text, tokens, name if call_id else "", call_id, tier, source,
@@ -223,13 +242,4 @@ def _touched(view: View, group: Sequence[Item]) -> bool:
     return bool(view.owner) and any(entry.id in view.owner for entry in group)
 
 
-def stand_in_marks(wire: Wire, messages: Sequence[Any]) -> set[str]:
-    """Fingerprints of all blocks of these messages, as a client would feed them back."""
-    found = set()
-    for n, message in enumerate(messages):
-        for block in wire.blocks(message, f"{wire.key}.{n}"):
-            found.add(fingerprint(block.role, block.kind, block.canonical))
-    return found
-
-
-__all__ = ["WIRES", "Reader", "Request", "stand_in_marks", "write", "write_group"]
+__all__ = ["WIRES", "Reader", "Request", "write", "write_group"]
