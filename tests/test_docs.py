@@ -20,7 +20,8 @@ from scripts.reference import parsers
 from ebbtide import Context, load
 from ebbtide.config import load_settings
 from ebbtide.example import path
-from ebbtide.fronts.cli.main import command_line, main
+from ebbtide.fronts.cli.grammar import command_line
+from ebbtide.fronts.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

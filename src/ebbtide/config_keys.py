@@ -24,12 +24,13 @@ _SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kKmM]?)")
 def tokens(value: Value) -> int:
     """A number of tokens as people write it: `200000`, `200_000`, `"200k"`, `"1.5M"`. k is a thousand."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
+    read = value
     if match is not None:
         scale = {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()]
-        value = float(re.sub("[_,]", "", match[1])) * scale
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 1e12 or value != int(value):
+        read = float(re.sub("[_,]", "", match[1])) * scale
+    if isinstance(read, bool) or not isinstance(read, int | float) or not 1 <= read < 1e12 or read != int(read):
         raise BadConfig(f"{value!r} is not a number of tokens, as in 200000, 200k or 1M")
-    return int(value)
+    return int(read)
 
 
 def _name(value: Value) -> str:

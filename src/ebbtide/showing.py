@@ -164,18 +164,24 @@ _COLOURS = {
 _SIDE = 10
 
 
-def drawn(window: Window, *, ascii_only: bool = False) -> list[Row]:
-    """Ten by ten cells, and the table beside them."""
+def drawn(window: Window, *, ascii_only: bool = False, width: int = 0) -> list[Row]:
+    """Ten by ten cells, and the table beside them; below them where `width` is too little for both."""
     used, buffer, free = "#x." if ascii_only else "⛁⛝⛶"
     marks = {"buffer": buffer, "free": free}
     cells = window.cells()
     legend = _legend(window, used, buffer, free, "-" if ascii_only else "·")
     rows: list[Row] = [[("Context Usage", "bold")]]
+    grid: list[Row] = [
+        [("  ", ""), *((f"{marks.get(name, used)} ", _COLOURS[name]) for name in cells[n : n + _SIDE])]
+        for n in range(0, CELLS, _SIDE)
+    ]
+    blank = "  " * (_SIDE + 1)
+    longest = max(sum(len(words) for words, _ in row) for row in legend)
+    if width and len(blank) + 2 + longest > width:
+        return [*rows, *grid, [], *([("  ", ""), *row] if row else [] for row in legend)]
     for n in range(max(_SIDE, len(legend))):
-        here = cells[n * _SIDE : (n + 1) * _SIDE]
-        grid = [(f"{marks.get(name, used)} ", _COLOURS[name]) for name in here] or [("  " * _SIDE, "")]
         beside = legend[n] if n < len(legend) else []
-        rows.append([("  ", ""), *grid, ("  ", ""), *beside])
+        rows.append([*(grid[n] if n < _SIDE else [(blank, "")]), ("  ", ""), *beside])
     return rows
 
 

@@ -115,7 +115,7 @@ def test_nesting_deeper_than_we_can_follow_is_a_problem_and_not_a_crash(loaded):
         (b'{"Emily": {"history": {}}}', "$", "'Emily'"),
         (b'{"Emily": []}\n{"Frank": []}', "line 1", "'Emily'"),
         (b"[1, 2, 3]", "$", "a list of 3"),
-        (b"42", "$", "a bare int"),
+        (b"42", "$", "a number alone"),
         (gzip.compress(b"x" * 1000, mtime=0)[:-20], "", "gzip"),
     ],
 )

@@ -201,3 +201,30 @@ def test_a_slow_client_slows_the_upstream(tmp_path):
             held, stalled = sent[0], stalled + 1 if sent[0] == held else 0
         assert 0 < held < 64 << 20
         connection.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/files?key=secret"])
+def test_an_upstream_that_breaks_off_is_logged_and_counted_once(path, tmp_path):
+    with beside(lambda n, seen: FAULTS["closed mid-stream"], tmp_path) as (_, running):
+        seen_by(running.port, path=path)
+        running.settle()
+        told = [one for one in running.lines if one["event"] == "upstream"]
+
+        assert [(one["error"], one["path"]) for one in told] == [("BrokenOff", path.partition("?")[0])]
+        assert running.proxy.meters.told("ebb_upstream_failures_total", kind="BrokenOff") == 1
+        assert "secret" not in running.log.getvalue()
+
+
+def test_an_answer_that_ended_is_no_failure_of_the_upstream(tmp_path):
+    with beside(lambda n, seen: streamed(START, DELTA, STOP), tmp_path) as (_, running):
+        seen_by(running.port)
+        running.settle()
+
+        assert [one["event"] for one in running.lines] == ["request"]
+
+
+def test_the_address_that_gave_no_answer_is_named(tmp_path):
+    with beside(lambda n, seen: ["close"], tmp_path) as (upstream, running):
+        _, _, got = exchange(running.port, "POST", "/v1/messages", BODY)
+
+        assert upstream.url in json.loads(got)["error"]["message"]

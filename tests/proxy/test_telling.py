@@ -97,3 +97,25 @@ def test_where_the_extra_is_missing_the_message_names_it(capsys, tmp_path, monke
         assert "pip install 'ebbtide[otel]'" in capsys.readouterr().err
     else:
         pytest.skip("the extra is installed here")
+
+
+def test_what_is_refused_is_logged_with_its_reason_and_no_word_of_the_request(tmp_path):
+    with beside(lambda n, seen: [answer(b"{}")], tmp_path, most_body=100) as (_, running):
+        exchange(running.port, "GET", "/v1/models?secret", headers={"Host": "secret.example"})
+        exchange(running.port, "POST", "/v1/messages", b"secret" * 100)
+        told = [(one["event"], one["status"], one["said"]) for one in running.lines]
+
+        assert [one[:2] for one in told] == [("refused", 403), ("refused", 413)]
+        assert "--allow-host" in told[0][2]
+        assert "secret" not in running.log.getvalue()
+
+
+def test_a_request_that_passes_through_is_logged_with_its_path_and_without_its_query_or_a_key(tmp_path):
+    key = "sk-ant-api03-" + "a1B2" * 20
+    with beside(lambda n, seen: [answer(b"{}")], tmp_path) as (_, running):
+        exchange(running.port, "DELETE", f"/v1/files/{key}?q=secret")
+        (told,) = running.lines
+
+        assert (told["method"], told["path"].startswith("/v1/files/")) == ("DELETE", True)
+        assert key not in running.log.getvalue()
+        assert "secret" not in running.log.getvalue()

@@ -44,4 +44,6 @@ def _shape(value: Any) -> str:
         return f"an object with the keys {keys}" if keys else "an empty object"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    return f"a bare {type(value).__name__}"
+    # In JSON's own words: who wrote the file need not know Python.
+    names = {type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a text"}
+    return f"{names.get(type(value), 'something')} alone"

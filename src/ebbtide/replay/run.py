@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from ebbtide.core.errors import BadRequest, EbbtideError
@@ -126,12 +128,38 @@ def replay(paths: Sequence[Path], terms: Terms, *, workers: int = 0, told: Told 
     # Largest first, so that no core is left alone with one at the end.
     order = sorted(range(len(paths)), key=lambda n: -paths[n].stat().st_size)
     results: dict[int, Played] = {}
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting: dict[Future[Played], int] = {pool.submit(play, paths[n], terms): n for n in order}
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool, _ended_with_us():
+        with _without_ctrl_c():
+            waiting: dict[Future[Played], int] = {pool.submit(play, paths[n], terms): n for n in order}
         for done in as_completed(waiting):
             results[waiting[done]] = done.result()
             told(len(results), len(paths))
     return [results[n] for n in range(len(paths))]
+
+
+@contextmanager
+def _ended_with_us() -> Iterator[None]:
+    """Where this is left by an error or Ctrl-C, the processes begun in it end at once."""
+    others = set(active_children())
+    try:
+        yield
+    except BaseException:
+        for child in set(active_children()) - others:
+            child.kill()
+        raise
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Processes begun in here do not hear it, and so say nothing about it. Windows has no such mask."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _after(played: Played, n: int, of: int, told: Callable[[int, int], None]) -> Played:

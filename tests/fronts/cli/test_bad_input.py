@@ -1,5 +1,6 @@
 """Bad input: a sentence with the place, exit code 2, no traceback, nothing written."""
 
+import gzip
 import json
 
 import pytest
@@ -15,8 +16,8 @@ HOSTILE = {
     "zeros": (b"\0\0\0", "not JSON"),
     "cut short": (b'{"messages": [', "messages.0"),
     "cut in a message": (b'{"messages": [{"role": "us', "messages.0"),
-    "a number": (b"7", "bare int"),
-    "null": (b"null", "bare"),
+    "a number": (b"7", "a number alone"),
+    "null": (b"null", "null alone"),
     "an empty list": (b"[]", "list of 0"),
     "an empty object": (b"{}", "messages"),
     "messages is a number": (b'{"messages":7}', "messages"),
@@ -89,3 +90,17 @@ def test_a_session_with_bad_rows_is_read_as_far_as_it_goes_and_says_so(ebb, tmp_
     assert ran.code == 0
     assert json.loads(ran.out)["billed"]
     assert "row 6" in ran.err
+
+
+def test_a_packed_file_over_the_limit_is_called_too_large_and_not_damaged(ebb, tmp_path):
+    packed = gzip.compress(recorded(tmp_path / "s.jsonl").read_bytes())
+    (tmp_path / "s.jsonl.gz").write_bytes(packed)
+
+    ran = ebb("context", "s.jsonl.gz", "--max-bytes", len(packed) - 1)
+
+    assert ran.code == 2
+    assert "--max-bytes allows more" in ran.err
+
+
+def test_a_number_of_tokens_that_cannot_be_is_told_as_it_was_written(ebb, tmp_path):
+    assert "'0.5' is not a number of tokens" in ebb("context", recorded(tmp_path / "s.jsonl"), "--window", "0.5").err

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ebbtide.fronts.cli.grammar import GROUPS, briefs, every_command
-from ebbtide.fronts.cli.main import command_line, main
+from ebbtide.fronts.cli.grammar import GROUPS, briefs, command_line, every_command
+from ebbtide.fronts.cli.main import main
 from fronts.cli.terminal import PROGRAM, on_a_terminal, request, run_program, stored, written
 
 COMMANDS = [

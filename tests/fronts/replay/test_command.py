@@ -3,9 +3,14 @@
 import csv
 import io
 import json
+import os
 import re
 import shlex
+import signal
 import struct
+import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +19,7 @@ from ebbtide.fronts.replay.command import command_line
 from ebbtide.fronts.replay.roster import ABOUT, chosen
 from ebbtide.replay import NAMES, Score
 from ebbtide.replay.measures import MEASURES
-from fronts.cli.terminal import Ebb, on_a_terminal, recorded, written
+from fronts.cli.terminal import PROGRAM, Ebb, on_a_terminal, recorded, written
 
 SMALL = ["--window", "30k", "--workers", "1"]
 """A window in which `session` does not fit."""
@@ -211,3 +216,42 @@ def test_the_commands_on_the_page_and_in_the_help_can_be_typed(page):
     assert len(typed) >= 3
     for words in typed:
         assert command_line().parse_args(words)
+
+
+def test_a_narrow_terminal_gets_the_columns_in_parts_and_no_figure_is_cut(ebb, session):
+    whole = ebb("replay", session, "--policies", "default", *SMALL).text
+    _, seen = on_a_terminal("replay", session, "--policies", "default", *SMALL, env={"COLUMNS": "60", "NO_COLOR": "1"})
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen)
+    told = [row for row in plain.splitlines() if row.startswith("default ")]
+    cells = [cell for row in whole.splitlines() if row.startswith("default ") for cell in row.split()[1:]]
+
+    assert max(map(len, told)) <= 60
+    assert [cell for row in told for cell in row.split()[1:]] == cells
+
+
+def test_ctrl_c_ends_the_workers_at_once_and_in_silence(tmp_path):
+    for n in range(4):
+        recorded(tmp_path / f"{n}.jsonl", steps=400, usage=20_000)
+    words = [*PROGRAM, "replay", tmp_path, "--policies", "all", "--workers", "2", "--json"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        _wait_for_workers(process)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def _wait_for_workers(process):
+    for _ in range(600):
+        workers = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if not workers.exists():
+            pytest.skip("needs /proc")
+        # Two workers, and the process that looks after their semaphores.
+        if len(workers.read_text().split()) >= 3:
+            return
+        time.sleep(0.05)
+    raise AssertionError("no worker was begun")

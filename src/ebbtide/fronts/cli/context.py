@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         screen.show_json(_as_dict(window))
     else:
-        for row in drawn(window, ascii_only=args.ascii or not screen.can_draw("⛁⛶⛝")):
+        plain = args.ascii or not screen.can_draw("⛁⛶⛝")
+        for row in drawn(window, ascii_only=plain, width=screen.console().width):
             screen.draw(screen.styled(*row))
     return 0
 

@@ -1,10 +1,12 @@
 """`ebb`. Errors are told by whose fault they are: 0 done, 1 ours, 2 bad input, 3 won't fit; a traceback is for nobody.
 
-Fronts with dependencies of their own are imported only when called: no front imports another.
+Fronts with dependencies of their own are imported only when called: no front imports another. The commands are
+loaded inside the guard as well: that takes half a second, and Ctrl-C may come in it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -12,9 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError, WontFit
-from ebbtide.fronts.cli.grammar import ELSEWHERE, command_line, installed
-from ebbtide.fronts.cli.overview import show_overview
-from ebbtide.fronts.cli.screen import say
+from ebbtide.fronts.cli.screen import never_choke, say
 
 DONE, OURS, THEIRS, TOO_LARGE = 0, 1, 2, 3
 INTERRUPTED, NO_READER = 130, 141
@@ -23,7 +23,7 @@ INTERRUPTED, NO_READER = 130, 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _never_choke()
+    never_choke()
     try:
         # Other fronts do not know it, and it may stand anywhere.
         return _run([one for one in arguments if one != "--traceback"])
@@ -43,14 +43,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments and arguments[0] in ELSEWHERE and installed(arguments[0]):
+    grammar = import_module("ebbtide.fronts.cli.grammar")
+    if arguments[:1] == ["help"]:
+        # What every other program understands: `help` is the overview, `help COMMAND` its --help.
+        arguments = [*arguments[1:2], "--help"] if arguments[1:] else []
+    if arguments and arguments[0] in grammar.ELSEWHERE and grammar.installed(arguments[0]):
         code: int = import_module(f"ebbtide.fronts.{arguments[0]}.command").main(arguments[1:])
         return code
-    args = command_line().parse_args(arguments)
+    args = grammar.command_line().parse_args(arguments)
     if args.command is None:
-        show_overview()
-        return DONE
-    done: int = args.run(args)
+        import_module("ebbtide.fronts.cli.overview").show_overview()
+        done: int = DONE
+    else:
+        done = args.run(args)
     sys.stdout.flush()
     return done
 
@@ -66,18 +71,18 @@ def _told(failed: Exception) -> int:
         case RecursionError():
             say("ebb: nested too deeply to be a request")
             return THEIRS
-        case EbbtideError() | OSError():
+        case EbbtideError():
+            say(f"ebb: {failed}")
+            return OURS
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO, filename=None):
+            # Files that a command opens bring their names along; without one it is where we print to.
+            say(f"ebb: the output cannot be written: {failed.strerror}")
+            return OURS
+        case OSError():
             say(f"ebb: {failed}")
             return OURS
     say(f"ebb: a fault of ours: {type(failed).__name__}: {failed}\nebb --traceback ... says where; please report it")
     return OURS
-
-
-def _never_choke() -> None:
-    """A character that the terminal's encoding lacks is written out, and ends nothing."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _forget_stdout() -> None:

@@ -22,14 +22,11 @@ def show_overview() -> None:
     _line((_WHAT, "bold"))
     _line()
     _line(("Try it", "bold cyan"))
-    for words, why in _TRY:
-        _line((f"  {words:<36}", "green"), (f"  {why}", ""))
+    screen.draw(screen.pairs(_TRY))
     for title, names in GROUPS.items():
         _line()
         _line((title, "bold cyan"))
-        for name in names:
-            if name in told:
-                _line((f"  {name:<12}", "green"), (f"{told[name]}", ""))
+        screen.draw(screen.pairs([(f"{name:<10}", told[name]) for name in names if name in told]))
     _line()
     for row in _MORE.splitlines():
         _line((row, "dim"))

@@ -148,7 +148,8 @@ def _read(file: str, max_bytes: int) -> bytes:
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from None
     name = "stdin" if file == STDIN else file
-    raw = _unpacked(raw, name, max_bytes) if raw.startswith(_GZIP) else raw
+    # What is too large packed is so unpacked, and was not read to its end.
+    raw = _unpacked(raw, name, max_bytes) if raw.startswith(_GZIP) and len(raw) <= max_bytes else raw
     if len(raw) > max_bytes:
         raise BadRequest(f"{name} is larger than {amounts.sized(max_bytes)}; --max-bytes allows more")
     return raw

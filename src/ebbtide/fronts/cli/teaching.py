@@ -96,7 +96,8 @@ class Parser(argparse.ArgumentParser):
             message = f"{found['which']}: {found['given']!r} is not one of {', '.join(choices)}"
             message += _meant(found["given"], choices)
             if found["which"] == "COMMAND":
-                message = f"there is no command {found['given']!r}{_meant(found['given'], choices)}"
+                near = "; did you mean --version?" if found["given"] == "version" else _meant(found["given"], choices)
+                message = f"there is no command {found['given']!r}{near}"
         more = "'ebb' alone lists the commands" if self.prog == "ebb" else f"'{self.prog} --help' explains it"
         self.exit(2, f"{self.prog}: error: {message}\n{more}\n")
 

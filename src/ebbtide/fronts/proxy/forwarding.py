@@ -96,6 +96,8 @@ class Relayed(web.StreamResponse):
 
     own: frozenset[str] = frozenset()
     """Names of its upstream's headers."""
+    broken_off: bool = False
+    """By its upstream, before its end."""
 
 
 async def pump(
@@ -129,8 +131,9 @@ def relayed(answer: aiohttp.ClientResponse, *gone: str) -> Relayed:
     return response
 
 
-def break_off(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+def break_off(request: web.BaseRequest, response: Relayed) -> Relayed:
     """After what is written, and without the mark of an end."""
+    response.broken_off = True
     if request.transport is not None:
         request.transport.close()
     return response

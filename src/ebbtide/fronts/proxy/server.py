@@ -20,6 +20,7 @@ import aiohttp
 from aiohttp import web
 
 from ebbtide.core.errors import BadConfig, BadRequest
+from ebbtide.core.redact import redact
 from ebbtide.fronts.proxy import forwarding, status
 from ebbtide.fronts.proxy.encoding import inflated, readable
 from ebbtide.fronts.proxy.engine import Engine, Outgoing
@@ -41,6 +42,8 @@ _UPLOAD = 300.0
 """Seconds that a client may take to send a body that we read."""
 _FIELD = 64 << 10
 """Bytes of a header line."""
+_PATH = 200
+"""Characters of a path that are logged."""
 _BACKLOG = 1024
 """Connections that may wait to be taken: a crowd comes at once."""
 _OFF_THE_LOOP = 256 << 10
@@ -106,19 +109,22 @@ class Proxy:
         entry = admitted(self.options, request.raw_path, headers)
         if entry.status:
             self.meters.count("ebb_refused_total", status=entry.status)
-            return _ours(entry.status, entry.reason)
+            return self._refused(entry.status, entry.reason)
         own = status.page(request.method, entry.path.partition("?")[0], self.about())
         if own is not None:
             return own
         where = target(self.options.upstreams, entry.path, headers)
         if where is None:
-            return _ours(404, "no upstream is configured for this path: see --upstream")
+            return self._refused(404, "no upstream is configured for this path: see --upstream")
         wire = wire_of(request.method, entry.path.partition("?")[0])
         arrived = Arrived(request, entry.path, headers, where, wire, time.perf_counter())
         try:
-            return await (self._turn(arrived) if wire else self._passed(arrived, _body(request)))
+            response = await (self._turn(arrived) if wire else self._passed(arrived, _body(request)))
         except (aiohttp.ClientError, OSError, TimeoutError) as failed:
             return self._unreached(arrived, failed)
+        if isinstance(response, forwarding.Relayed) and response.broken_off:
+            self._failed(arrived, "BrokenOff")
+        return response
 
     async def _passed(self, arrived: Arrived, body: bytes | AsyncIterator[bytes] | None) -> web.StreamResponse:
         """Untouched."""
@@ -133,9 +139,9 @@ class Proxy:
             async with asyncio.timeout(_UPLOAD):
                 raw = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            return _ours(413, f"the body is larger than {self.options.most_body} bytes")
+            return self._refused(413, f"the body is larger than {self.options.most_body} bytes")
         except (TimeoutError, web.RequestPayloadError):
-            return _ours(408, "the body did not come")
+            return self._refused(408, "the body did not come")
         known = await self._known(arrived, raw)
         if known is None:
             return await self._passed(arrived, raw)
@@ -210,14 +216,25 @@ class Proxy:
             fields |= {"session": outgoing.slot.identity.session, "wire": arrived.wire, "model": outgoing.asked.model}
             fields |= {"tokens_untouched": tally.last_before, "tokens": tally.last_after, "edited": outgoing.edited}
             fields |= {"fallback": outgoing.fallback, "asks": outgoing.asked.only_replayed}
+        else:
+            fields |= {"method": arrived.request.method, "path": _told(arrived.path)}
         self.meters.log.line("request", **fields)
 
     def _unreached(self, arrived: Arrived, failed: BaseException) -> web.StreamResponse:
         kind = type(failed).__name__
-        self.meters.count("ebb_upstream_failures_total", kind=kind)
-        self.meters.log.line("upstream", upstream=arrived.target.name, error=kind)
+        self._failed(arrived, kind)
+        name, address = arrived.target.name, self.options.upstreams[arrived.target.name]
         slow = isinstance(failed, TimeoutError)
-        return _ours(504 if slow else 502, f"the upstream {arrived.target.name!r} gave no answer: {kind}")
+        return _ours(504 if slow else 502, f"the upstream {name!r}, {address}, gave no answer: {kind}")
+
+    def _failed(self, arrived: Arrived, kind: str) -> None:
+        self.meters.count("ebb_upstream_failures_total", kind=kind)
+        self.meters.log.line("upstream", upstream=arrived.target.name, error=kind, path=_told(arrived.path))
+
+    def _refused(self, code: int, reason: str) -> web.Response:
+        """By us. Nothing of the request is told: who was turned away chose every word of it."""
+        self.meters.log.line("refused", status=code, said=reason)
+        return _ours(code, reason)
 
     @property
     def client(self) -> aiohttp.ClientSession:
@@ -228,6 +245,12 @@ class Proxy:
 
 def _body(request: web.Request) -> AsyncIterator[bytes] | None:
     return request.content.iter_any() if request.body_exists else None
+
+
+def _told(path: str) -> str:
+    """For the log: no query, and not what looks like a key."""
+    words, _ = redact(path.partition("?")[0][:_PATH])
+    return words
 
 
 def _ignored(_: bytes) -> None:

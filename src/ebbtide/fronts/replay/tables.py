@@ -50,7 +50,8 @@ def show_tables(played: Sequence[Played], terms: Terms) -> None:
     print(_heading(played, terms))
     for title, measures in GROUPS.items():
         print()
-        _draw(_table(title, measures, scores))
+        for part in _parts(measures, scores, console(sys.stdout).width):
+            _draw(_table(title, part, scores))
         _draw(_note(_NOTES[title]))
     print()
     for line in (*_trust(played), *_prices(played), *_unread(played)):
@@ -64,6 +65,21 @@ def _heading(played: Sequence[Played], terms: Terms) -> str:
     kept = "an hour" if terms.ttl > 300 else "5 minutes"
     recall = "" if terms.recalls else ", no recall"
     return f"{files}. Window {rounded(terms.window)}, prefixes kept for {kept}{recall}. {_BEST} is the best but raw."
+
+
+def _parts(measures: Sequence[Measure], scores: Mapping[str, Score], width: int) -> Iterator[Sequence[Measure]]:
+    """So many columns as the terminal has room for, then the next: no figure is cut."""
+    raw = scores.get("raw") or Score()
+    free = width - max(_NAMES, *map(len, scores))
+    begun, left = 0, free
+    for n, one in enumerate(measures):
+        # Two blanks before a column, and behind each of its figures the place of a mark.
+        needs = 3 + max(len(one.title), *(len(_amount(one, one.of(score, raw))) for score in scores.values()))
+        if needs > left and n > begun:
+            yield measures[begun:n]
+            begun, left = n, free
+        left -= needs
+    yield measures[begun:]
 
 
 def _table(title: str, measures: Sequence[Measure], scores: Mapping[str, Score]) -> RenderableType:

@@ -1,0 +1,138 @@
+"""Terminals as people have them: narrow, without Unicode, closed, full, and left by Ctrl-C."""
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from fronts.cli.terminal import PRESSED, PROGRAM, on_a_terminal, recorded, run_program, stored
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def _seen(*args, columns):
+    """What stands on a terminal of that width in the end: progress that was wiped away is left out."""
+    _, text = on_a_terminal(*args, env={"COLUMNS": str(columns), "NO_COLOR": "1"})
+    return [row.rpartition("\r")[2].rstrip() for row in ESCAPES.sub("", text).replace("\r\n", "\n").splitlines()]
+
+
+@pytest.fixture
+def session(tmp_path):
+    return recorded(tmp_path / "s.jsonl")
+
+
+@pytest.mark.parametrize("command", ["explain", "report"])
+@pytest.mark.parametrize("columns", [60, 80, 100, 140])
+def test_no_column_of_a_table_is_lost_or_cut_on_a_narrow_terminal(ebb, session, command, columns):
+    whole = ebb(command, session, *PRESSED).text
+    rows = _seen(command, session, *PRESSED, columns=columns)
+    told = " ".join(" ".join(rows).split())
+
+    checked = 0
+    for row in whole.splitlines():
+        if re.match(r"(?:\s*\d+  )?clear_results ", row):
+            cells = re.split(r"  +", row.strip())
+            assert all(cell in told for cell in cells), cells
+            checked += 1
+    assert checked
+
+
+def test_a_list_of_sessions_clips_titles_before_it_gives_up_its_columns(tmp_path):
+    stored(tmp_path, "nightly-run-of-the-week")
+
+    rows = _seen("sessions", "--store", tmp_path, columns=84)
+
+    assert re.fullmatch(r"nightly-run-of-the-week +fix the gau… .* KB  2\d{3}-\d\d-\d\d \d\d:\d\d", rows[-1])
+
+
+def test_a_narrow_terminal_has_the_legend_below_the_grid(session):
+    narrow, wide = (_seen("context", session, columns=columns) for columns in (50, 100))
+
+    assert narrow[1].count("⛶") == 10 or narrow[1].count("⛁") > 0
+    assert not any(set(row) & set("⛁⛶⛝") and "tokens" in row for row in narrow[1:11])
+    assert any(row.startswith("  ⛝ Autocompact buffer") for row in narrow)
+    assert "tokens" in wide[1]
+
+
+def test_the_overview_keeps_what_a_command_does_beside_its_name():
+    rows = _seen(columns=60)
+    at = next(n for n, row in enumerate(rows) if row.startswith("  report "))
+
+    assert rows[at + 1].startswith(" " * 14)
+
+
+def test_a_terminal_without_our_signs_gets_plain_ones_and_never_an_escape_of_them(session):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    shown = run_program("show", session, *PRESSED, env=plain)
+    told = run_program("explain", session, *PRESSED, env=plain)
+
+    assert shown.returncode == told.returncode == 0
+    assert b"-- user ------" in shown.stdout
+    assert b" -> " in told.stdout
+    assert b"\\u" not in shown.stdout + told.stdout
+
+
+def test_what_is_said_beside_the_data_never_gets_into_it(session):
+    """Python prints to stdout what was meant for a stderr that is closed."""
+    both = run_program("fit", session)
+    alone = subprocess.run(
+        ["sh", "-c", '"$@" 2>&-', "sh", *PROGRAM, "fit", session], stdout=subprocess.PIPE, check=True, timeout=60
+    )
+
+    assert b"is a recorded session" in both.stderr
+    assert alone.stdout == both.stdout
+
+
+def test_a_closed_stdout_is_no_fault_of_ours(session):
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *PROGRAM, "context", session], stderr=subprocess.PIPE, check=False, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [[], ["help"], ["doctor"]])
+def test_a_full_disk_behind_stdout_is_told_as_that(words):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+
+    assert done.returncode == 1
+    assert done.stderr == b"ebb: the output cannot be written: No space left on device\n"
+
+
+def test_ctrl_c_while_commands_are_loaded_is_no_traceback():
+    code = """
+import sys, time
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "ebbtide.fronts.cli.grammar":
+            print("loading", flush=True)
+            time.sleep(60)
+sys.meta_path.insert(0, Slow())
+from ebbtide.fronts.cli.main import main
+sys.exit(main(["context", "--example"]))
+"""
+    process = subprocess.Popen([PROGRAM[0], "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"loading\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+
+    assert (process.returncode, err) == (130, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "as_well_as"),
+    [(["help"], []), (["help", "fit"], ["fit", "--help"]), (["help", "demo"], ["demo", "--help"])],
+)
+def test_help_is_a_word_too(ebb, words, as_well_as):
+    ran = ebb(*words)
+
+    assert ran.code == 0
+    assert ran.out == ebb(*as_well_as).out
+
+
+def test_the_word_version_is_answered_with_the_option(ebb):
+    assert "did you mean --version?" in ebb("version").err
