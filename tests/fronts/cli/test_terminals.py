@@ -33,8 +33,8 @@ def test_no_column_of_a_table_is_lost_or_cut_on_a_narrow_terminal(ebb, session, 
     checked = 0
     for row in whole.splitlines():
         if re.match(r"(?:\s*\d+  )?clear_results ", row):
-            cells = re.split(r"  +", row.strip())
-            assert all(cell in told for cell in cells), cells
+            words = row.split()  # a cell may fold between them
+            assert all(word in told for word in words), words
             checked += 1
     assert checked
 
