@@ -280,8 +280,9 @@ def test_a_file_named_by_the_environment_must_be_there(home):
     (home / "mine.toml").write_text("window = 79")
 
     assert load(home, environ={"EBB_CONFIG": str(home / "mine.toml")}).window == 79
-    with pytest.raises(BadConfig, match="EBB_CONFIG"):
-        load(home, environ={"EBB_CONFIG": str(home / "no.toml")})
+    for nothing in ("no.toml", "x" * 300):
+        with pytest.raises(BadConfig, match="EBB_CONFIG"):
+            load(home, environ={"EBB_CONFIG": str(home / nothing)})
 
 
 @pytest.mark.parametrize(

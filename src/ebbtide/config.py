@@ -287,11 +287,13 @@ def _file(path: Path) -> _Layer:
 
 
 def _read(path: Path) -> Mapping[str, Value] | None:
-    """A TOML file; None where there is none."""
+    """A TOML file; None where there is none. A pipe of that name would keep us waiting."""
+    if not os.path.isfile(path):
+        return None
     try:
         with path.open("rb") as file:
             raw = file.read(_LARGEST_FILE + 1)
-    except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError):
+    except (FileNotFoundError, PermissionError):
         return None
     except OSError as failed:
         raise BadConfig(f"{path}: {failed.strerror}") from failed
@@ -319,7 +321,7 @@ def _data_directory(environ: Mapping[str, str], home: Path, platform: str) -> Pa
 def _user_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
     if environ.get("EBB_CONFIG"):
         named = Path(environ["EBB_CONFIG"])
-        if not named.is_file():
+        if not os.path.isfile(named):
             raise BadConfig(f"EBB_CONFIG: there is no file {named}")
         return named
     if platform == "darwin":

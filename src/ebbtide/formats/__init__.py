@@ -8,10 +8,10 @@ from typing import Any
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats import claude_code, codex, openai_chat, opencode, pi, request, swe_agent
 from ebbtide.formats.recording import Recording, checked
-from ebbtide.formats.source import Source, open_source
+from ebbtide.formats.source import Source, open_source, source_of, unpacked
 from ebbtide.formats.steps import Call, Problem
 
-__all__ = ["Call", "Problem", "Recording", "load"]
+__all__ = ["Call", "Problem", "Recording", "load", "read"]
 
 # The most particular first: a request body is also a list of messages, and much else has a `type`.
 _READERS = (swe_agent, opencode, codex, pi, claude_code, request, openai_chat)
@@ -21,7 +21,15 @@ def load(path: str | os.PathLike[str]) -> Recording:
     """Raises `BadRequest` if there is no session in it; anything less than that is among the recording's problems."""
     if os.path.isdir(path):
         return checked(opencode.read_directory(path))
-    source = open_source(path)
+    return _read(open_source(path))
+
+
+def read(name: str, data: bytes) -> Recording:
+    """As `load`, of bytes that somebody has read already, under the name that refusals give them."""
+    return _read(source_of(name, unpacked(data, name)))
+
+
+def _read(source: Source) -> Recording:
     for reader in _READERS:
         if reader.recognises(source):
             return checked(reader.read(source))

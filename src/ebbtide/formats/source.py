@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import stat
 import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,11 +48,29 @@ class Source:
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
+    return source_of(os.fspath(path), unpacked(read_file(path), os.fspath(path)))
+
+
+def read_file(path: str | os.PathLike[str], most: int = -1) -> bytes:
+    """A file, or what comes through a pipe. One that nobody writes to is empty, and a device, which may never end, is
+    refused: there is nothing that we would wait for."""
+    name = os.fspath(path)
     try:
-        data = Path(path).read_bytes()
+        with open(name, "rb", opener=_at_once) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISFIFO(mode):
+                os.set_blocking(file.fileno(), True)
+            elif not stat.S_ISREG(mode):
+                raise BadRequest(f"{name} is a device, not a file")
+            return file.read(most)
     except OSError as error:
-        raise BadRequest(f"{os.fspath(path)} cannot be read: {error.strerror}") from error
-    return source_of(os.fspath(path), unpacked(data, os.fspath(path)))
+        raise BadRequest(f"{name} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # a NUL in its name
+        raise BadRequest(f"{name} cannot be read: {error}") from None
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def unpacked(data: bytes, path: str) -> bytes:

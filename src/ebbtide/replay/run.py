@@ -72,9 +72,10 @@ def files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """The files that the paths mean, folders looked through, in the order of their names."""
     found: list[Path] = []
     for given in map(Path, paths):
-        if given.is_dir():
-            found += sorted(one for one in given.rglob("*") if one.is_file() and _is_session(one))
-        elif given.exists():
+        # `Path` raises where a name is too long or a folder is closed to us; there is no file then either.
+        if os.path.isdir(given):
+            found += sorted(one for one in given.rglob("*") if _is_session(one) and os.path.isfile(one))
+        elif os.path.exists(given):
             found.append(given)
         else:
             raise BadRequest(f"there is no file {given}")

@@ -6,6 +6,7 @@ Start at `contract.py` for what a store promises, then `lines.py` for what a lin
 from __future__ import annotations
 
 import os
+import stat
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.store.collect import Sweep, gc
@@ -52,4 +53,19 @@ def open_store(where: str | os.PathLike[str] | None, *, durable: bool = True) ->
     if "://" in address:
         scheme = address.partition("://")[0]
         raise BadConfig(f"store: {scheme}:// comes in a later release; give a directory, or nothing for memory")
-    return DirectoryStore(os.path.expanduser(address), durable=durable)
+    path = os.path.expanduser(address)
+    if problem := _no_place(path):
+        raise BadConfig(f"store: {address} {problem}")
+    return DirectoryStore(path, durable=durable)
+
+
+def _no_place(path: str) -> str:
+    """Why no directory can ever be there. One that is closed to us is the disk's affair, and told when it is used."""
+    try:
+        return "" if stat.S_ISDIR(os.stat(path).st_mode) else "is not a directory"
+    except (FileNotFoundError, PermissionError):
+        return ""
+    except OSError as error:
+        return f"cannot be a directory: {error.strerror or error}"
+    except ValueError as error:  # a NUL in its name
+        return f"cannot be a directory: {error}"

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import pty
+import socket
 
 import pytest
 
@@ -104,3 +107,106 @@ def test_a_packed_file_over_the_limit_is_called_too_large_and_not_damaged(ebb, t
 
 def test_a_number_of_tokens_that_cannot_be_is_told_as_it_was_written(ebb, tmp_path):
     assert "'0.5' is not a number of tokens" in ebb("context", recorded(tmp_path / "s.jsonl"), "--window", "0.5").err
+
+
+READERS = (["fit"], ["context"], ["explain"], ["report"], ["show"], ["diff"], ["why", "text"], ["replay"], ["ui"])
+NO_FILE = {
+    "a name that is too long": "x" * 300,
+    "a path that is too long": "/".join(["y" * 200] * 30),
+    "a NUL": "a\0b",
+    "half of a surrogate pair": "\ud800",
+    "below a file": "file/below",
+    "a link to itself": "loop",
+    "a folder": "folder",
+    "a pipe that nobody writes to": "pipe",
+    "a device without an end": "/dev/zero",
+    "a terminal": "{terminal}",
+    "a socket": "socket",
+    "what cannot be read": "/proc/self/mem",
+}
+
+
+@pytest.fixture
+def strange(tmp_path):
+    """Things under names that are no files to read."""
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    leader, follower = pty.openpty()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        yield lambda name: NO_FILE[name].format(terminal=os.ttyname(follower))
+    os.close(leader), os.close(follower)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", NO_FILE)
+@pytest.mark.parametrize("words", READERS, ids=lambda words: words[0])
+def test_what_is_no_file_is_refused_at_once_by_whatever_command_reads_it(ebb, strange, words, name):
+    ran = ebb(*words, strange(name))
+
+    assert ran.code == 2
+    assert ran.out == b""
+    assert ran.err.startswith("ebb: ")
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("words", [["fit"], ["context"], ["replay", "--policies", "raw"]], ids=lambda words: words[0])
+def test_what_comes_through_a_pipe_is_read_as_from_a_file(ebb, tmp_path, words):
+    """As in `ebb context <(command)`: it can be read only once."""
+    said = recorded(tmp_path / "s.jsonl", steps=2, usage=900).read_bytes()
+    pipe, write = os.pipe()
+    with os.fdopen(write, "wb") as file:
+        file.write(said)
+
+    ran = ebb(*words, f"/dev/fd/{pipe}")
+    os.close(pipe)
+
+    assert ran.code == 0
+    assert ran.out
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a name that is too long",
+        "a path that is too long",
+        "below a file",
+        "a link to itself",
+        "a pipe that nobody writes to",
+        "a device without an end",
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [["sessions"], ["context"], ["gc"], ["verify"], ["recall", "x"], ["ui"], ["fit", "--example", "--session", "s"]],
+    ids=lambda words: words[0],
+)
+def test_a_store_that_can_be_no_directory_is_bad_input(ebb, strange, words, name):
+    ran = ebb(*words, "--store", strange(name))
+
+    assert ran.code == 2
+    assert "directory" in ran.err or "not a folder" in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("name", ["a name that is too long", "a link to itself"])
+def test_the_doctor_tells_of_such_a_store_and_goes_on(ebb, strange, name):
+    ran = ebb("doctor", "--store", strange(name))
+
+    assert ran.code == 1
+    assert "cannot be a directory" in ran.text
+    assert "recall" in ran.text
+
+
+@pytest.mark.parametrize("name", ["a name that is too long", "below a file"])
+@pytest.mark.parametrize(
+    "words", [["report", "--example", "--html"], ["replay", "--example", "--plot"]], ids=lambda words: words[0]
+)
+def test_what_cannot_be_written_is_bad_input(ebb, strange, words, name):
+    ran = ebb(*words, strange(name) + ".png")
+
+    assert ran.code == 2
+    assert "Traceback" not in ran.err

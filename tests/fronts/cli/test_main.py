@@ -53,6 +53,31 @@ def test_help_tells_exit_codes_and_the_variables_of_the_options_it_has(name):
     assert "NO_COLOR" in told
 
 
+FRONTS = sorted(set(briefs()) - set(COMMANDS) - {"run"})
+
+
+def codes(name):
+    """The exit codes that a command's help knows."""
+    told = every_command()[name].epilog.partition("exit codes:")[2].partition("\n\n")[0]
+    return {int(code) for code in re.findall(r"^ +(\d+)  ", told, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("name", FRONTS)
+def test_help_of_other_fronts_tells_exit_codes_too(name):
+    """The last door gives 1 and 2 to all of them; what `ebb run` gives is its program's."""
+    assert codes(name) >= {0, 1, 2}
+
+
+@pytest.mark.parametrize("words", [["fit"], ["context"], ["explain"], ["report"], ["show"], ["diff"], ["why", "x"]])
+def test_whatever_comes_of_a_request_that_cannot_fit_is_among_the_codes_of_the_help(ebb, tmp_path, words):
+    path = written(tmp_path / "r.json", {"messages": [{"role": "user", "content": "word " * 9_000}]})
+
+    ran = ebb(*words, path, "--window", "2k")
+
+    assert ran.code in codes(words[0])
+    assert (ran.code == 3) == (words[0] != "context")
+
+
 def test_options_stand_in_groups(ebb):
     told = ebb("context", "--help").text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import sys
@@ -169,7 +170,7 @@ def recall(root: str) -> Iterator[Check]:
         told = f"this Python's SQLite {sqlite3.sqlite_version} cannot search text: {missing}"
         yield Check(area=area, name="sqlite", state="fail", told=told, next="use a Python with SQLite 3.34 or newer")
         return
-    if not path.is_file():
+    if not os.path.isfile(path):
         yield Check(area=area, name="index", state="ok", told="not there yet, made with the first search")
         return
     try:

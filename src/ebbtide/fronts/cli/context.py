@@ -16,7 +16,7 @@ from ebbtide.formats import Call
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import INPUT, OUTPUT, Settled, add_example, add_reading, settled
-from ebbtide.fronts.cli.sources import STDIN, given, own_history, wanted
+from ebbtide.fronts.cli.sources import STDIN, given_or_own, wanted
 from ebbtide.fronts.cli.stored import records_of, session_or_file
 from ebbtide.fronts.cli.teaching import Commands, command
 from ebbtide.showing import Window, drawn, parts_of
@@ -75,9 +75,9 @@ def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, 
             info, log = there
             return _of_history(history_of(records_of(info, log), session=info.session), at, settings, own_window)
         target = there
-    if own := own_history(target, max_bytes):
-        return _of_history(own, at, settings, own_window)
-    source = given(target, max_bytes)
+    source = given_or_own(target, max_bytes)
+    if isinstance(source, History):
+        return _of_history(source, at, settings, own_window)
     if source.recording is None:
         if at not in (None, 1):
             raise BadRequest(f"{source.name} is one request; --at {at} is none of them")

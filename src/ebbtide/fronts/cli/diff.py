@@ -16,7 +16,7 @@ from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.phrases import covered_told, item_told
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.fronts.cli.teaching import FITTING, Commands, command
 from ebbtide.showing import line, short, visible
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def add(commands: Commands) -> None:
             ebb diff nightly --edit p12 --full
             ebb diff recorded.jsonl --window 100k | less -R
         """,
+        codes=FITTING,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
     parser.add_argument("--edit", metavar="EDIT", help="only this batch or edit; the beginning of an edit's id will do")

@@ -17,7 +17,7 @@ from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, bo
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.fronts.cli.teaching import FITTING, Commands, command
 from ebbtide.showing import line, short, visible
 
 
@@ -42,6 +42,7 @@ def add(commands: Commands) -> None:
             ebb explain --claude last --window 100k
             ebb explain last --price 3
         """,
+        codes=FITTING,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
     for more in (add_example, add_price, add_reading):

@@ -80,7 +80,7 @@ def _write(path: str, out: bytes) -> None:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
             opened.write(out)
     except OSError as error:
-        raise BadRequest(f"{path} cannot be written: {error.strerror}") from None
+        raise BadRequest(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _jsonl(records: Sequence[Record], _: History) -> bytes:

@@ -17,7 +17,7 @@ from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.phrases import report_told
 from ebbtide.fronts.cli.settings import ENGINE, OUTPUT, STORE, Settled, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
-from ebbtide.fronts.cli.teaching import CODES, Commands, command
+from ebbtide.fronts.cli.teaching import FITTING, Commands, command
 from ebbtide.policy import default
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader
@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
             ebb fit request.json --session nightly --store ./agents
             ebb fit --example --window 60k --explain > /dev/null
         """,
-        codes=f"{CODES.rstrip()}\n    3  won't fit: the message says what the tokens are made of\n",
+        codes=FITTING,
     )
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default, or with -: stdin")
     add_example(parser)

@@ -11,6 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ebbtide.core.errors import BadConfig
+from ebbtide.store import open_store
+
 try:
     import fcntl
 except ImportError:  # not on Windows
@@ -43,14 +46,12 @@ class Holdings:
 
 def holdings(store: str) -> Holdings:
     root = Path(store).expanduser()
-    if "://" in store:
-        return Holdings(
-            root=store, problem=f"{store} is not a directory", cure="give a directory with --store or EBB_HOME"
-        )
+    try:
+        open_store(store)
+    except BadConfig as wrong:
+        return Holdings(root=str(root), problem=str(wrong), cure="give a directory with --store or EBB_HOME")
     if not root.exists():
         return _not_there(root)
-    if not root.is_dir():
-        return Holdings(root=str(root), problem=f"{root} is not a directory", cure="move it away, or set EBB_HOME")
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
         cure = f"chmod u+rwx {root}, or choose another directory with EBB_HOME"
         return Holdings(root=str(root), problem=f"{root} cannot be written to", cure=cure)

@@ -20,7 +20,7 @@ from ebbtide.fronts.cli.phrases import moment
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
-from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.fronts.cli.teaching import FITTING, Commands, command
 from ebbtide.showing import line, short, visible
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def add(commands: Commands) -> None:
             ebb report ~/.claude/projects/-home-me-app/4f1c.jsonl --window 100k --calls
             ebb report last --csv edits > edits.csv
         """,
+        codes=FITTING,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
     parser.group(OUTPUT).add_argument(

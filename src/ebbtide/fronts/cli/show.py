@@ -17,7 +17,7 @@ from ebbtide.fronts.cli.phrases import item_told, way_back
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import found
-from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.fronts.cli.teaching import FITTING, Commands, command
 from ebbtide.showing import line, short, visible
 
 _LINES = 12  # of each item: a screen shows a few turns, and long output does not bury the words between
@@ -40,6 +40,7 @@ def add(commands: Commands) -> None:
             ebb show nightly --at 40 --full
             ebb show nightly --handle toolu_01.txt > original.txt
         """,
+        codes=FITTING,
     )
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
     which = parser.add_mutually_exclusive_group()

@@ -10,16 +10,16 @@ import gzip
 import io
 import os
 import sys
-import tempfile
 import zlib
 from dataclasses import dataclass
 
-from ebbtide import example
+from ebbtide import example, formats
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
 from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call, Recording, load
 from ebbtide.formats.claude_folder import LAST, claude_session
+from ebbtide.formats.source import read_file
 from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.rehearsal import fitted, rehearsed
 from ebbtide.fronts.cli.screen import say, watched
@@ -63,10 +63,20 @@ def wanted(args: argparse.Namespace) -> str:
 
 def given(file: str, max_bytes: int) -> Given:
     """Read a file or stdin. A request body is read strictly, a recorded session as far as it goes."""
-    name = "stdin" if file == STDIN else file
     if file != STDIN and os.path.isdir(file):
-        return _recorded(name, b"", load(file))
+        return _recorded(file, b"", load(file))
+    return _recognised("stdin" if file == STDIN else file, _read(file, max_bytes))
+
+
+def given_or_own(file: str, max_bytes: int) -> Given | History:
+    """As `given`, or the history that a log of ours tells. Read once: what a pipe held is gone then."""
+    if file == STDIN or os.path.isdir(file):
+        return given(file, max_bytes)
     raw = _read(file, max_bytes)
+    return _own_history(file, raw) or _recognised(file, raw)
+
+
+def _recognised(name: str, raw: bytes) -> Given:
     try:
         tree = read_body(raw).tree
         strict = BadRequest("its messages have no role", path="messages.0.role")
@@ -77,7 +87,7 @@ def given(file: str, max_bytes: int) -> Given:
     # Of a lone object the strict reading says where it is wrong; of lines, the reader of sessions does.
     alone = raw.lstrip()[:1] == b"{" and b"\n{" not in raw
     try:
-        recording = load(file) if file != STDIN else _load_spooled(raw)
+        recording = formats.read(name, raw)
     except BadRequest as unknown:
         raise (strict if alone else unknown) from None
     if alone and recording.format in _BODIES:
@@ -94,9 +104,9 @@ def histories(target: str, settings: Settled, max_bytes: int, *, project: str | 
             info, log = there
             return (history_of(records_of(info, log), session=info.session),)
         target = there
-    if own := own_history(target, max_bytes):
-        return (own,)
-    source = given(target, max_bytes)
+    source = given_or_own(target, max_bytes)
+    if isinstance(source, History):
+        return (source,)
     policy = settings.policy
     if source.recording is None:
         window = settings.window_for(source.model)
@@ -106,11 +116,8 @@ def histories(target: str, settings: Settled, max_bytes: int, *, project: str | 
     return rehearsed(steps, name=source.name, wire=wire, policy=policy, window_for=settings.window_for)
 
 
-def own_history(path: str, max_bytes: int) -> History | None:
+def _own_history(path: str, raw: bytes) -> History | None:
     """A log of ours, opened by its path; None where the file is something else."""
-    if path == STDIN or os.path.isdir(path):
-        return None
-    raw = _read(path, max_bytes)
     header = header_of(raw[: 1 << 16])
     if header is None:
         return None
@@ -139,15 +146,10 @@ def _recorded(name: str, raw: bytes, recording: Recording) -> Given:
 
 
 def _read(file: str, max_bytes: int) -> bytes:
-    try:
-        if file == STDIN:
-            raw = sys.stdin.buffer.read(max_bytes + 1)
-        else:
-            with open(file, "rb") as opened:
-                raw = opened.read(max_bytes + 1)
-    except OSError as error:
-        raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from None
-    name = "stdin" if file == STDIN else file
+    if file == STDIN:
+        name, raw = "stdin", _read_stdin(max_bytes + 1)
+    else:
+        name, raw = file, read_file(file, max_bytes + 1)
     # What is too large packed is so unpacked, and was not read to its end.
     raw = _unpacked(raw, name, max_bytes) if raw.startswith(_GZIP) and len(raw) <= max_bytes else raw
     if len(raw) > max_bytes:
@@ -163,12 +165,8 @@ def _unpacked(raw: bytes, file: str, max_bytes: int) -> bytes:
         raise BadRequest(f"{file} is cut short or damaged gzip: {error}") from None
 
 
-def _load_spooled(raw: bytes) -> Recording:
-    # The readers of sessions take a path; a private file that is gone again gives them one.
-    with tempfile.NamedTemporaryFile(prefix="ebb-", suffix=".jsonl") as spooled:
-        spooled.write(raw)
-        spooled.flush()
-        try:
-            return load(spooled.name)
-        except BadRequest as unknown:
-            raise BadRequest(str(unknown).replace(spooled.name, "stdin")) from None
+def _read_stdin(most: int) -> bytes:
+    try:
+        return sys.stdin.buffer.read(most)
+    except OSError as error:
+        raise BadRequest(f"stdin cannot be read: {error.strerror or error}") from None

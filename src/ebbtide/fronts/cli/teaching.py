@@ -21,6 +21,8 @@ CODES = """
     1  our fault or the disk's
     2  bad input: the message says where, or which option
 """
+FITTING = f"{CODES.rstrip()}\n    3  a request that won't fit: the message says what the tokens are made of\n"
+"""Of commands that fit a request, be it only to tell how."""
 _VARIABLES = {
     "--store": ("EBB_HOME", "where sessions are kept"),
     "--policy": ("EBB_POLICY", "the policy"),

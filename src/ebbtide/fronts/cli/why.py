@@ -17,7 +17,7 @@ from ebbtide.fronts.cli.phrases import item_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import told_again
-from ebbtide.fronts.cli.teaching import Commands, command
+from ebbtide.fronts.cli.teaching import FITTING, Commands, command
 from ebbtide.showing import line, short
 
 _NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
@@ -62,6 +62,7 @@ def add(commands: Commands) -> None:
             ebb why "def parse_header" nightly
             ebb why "SELECT *" recorded.jsonl --window 100k
         """,
+        codes=FITTING,
     )
     parser.add_argument("text", metavar="TEXT")
     parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")

@@ -45,8 +45,11 @@ examples:
   ebb demo --no-wait > story.txt
 
 exit codes:
-  0 done   2 bad input   3 won't fit: the policy could not keep the session inside this window
-  130 interrupted
+  0    done
+  1    our fault
+  2    bad input
+  3    won't fit: the policy could not keep the session inside this window
+  130  interrupted
 
 environment:
   NO_COLOR   no colour, also on a terminal

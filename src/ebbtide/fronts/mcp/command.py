@@ -22,6 +22,7 @@ examples:
 
 exit codes:
   0  the client has gone
+  1  our fault or the disk's
   2  bad input, or the extra is missing
 
 environment:

@@ -39,6 +39,7 @@ examples:
 
 exit codes:
   0  it was told to stop, and its streams have ended
+  1  our fault or the disk's: something hung at the end and was left
   2  bad input or settings, before anything is listened to
 
 environment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -105,7 +106,7 @@ def _paths(args: argparse.Namespace) -> list[Path]:
 
 def _found(given: str) -> str:
     """A path as it is; what is none is looked for among the sessions of Claude Code."""
-    if Path(given).exists():
+    if os.path.exists(given):
         return given
     try:
         return str(claude_session(claude_directory(), given))

@@ -6,6 +6,7 @@ mark goes on telling. Names stand beside their marks, so that nobody has to look
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -46,7 +47,13 @@ def check_picture(path: str) -> None:
     to = Path(path)
     if to.suffix.lower() not in _KINDS:
         raise BadRequest(f"--plot {path}: a picture ends in {', '.join(_KINDS)}")
-    if not to.absolute().parent.is_dir() or to.is_dir():
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise BadRequest(f"--plot {path}: {error.strerror or error}") from None
+    if not os.path.isdir(to.absolute().parent) or os.path.isdir(to):
         raise BadRequest(f"--plot {path}: there is no folder for it")
     if find_spec("matplotlib") is None:
         raise BadConfig("a picture needs the extra: pip install 'ebbtide[replay]'")

@@ -43,6 +43,7 @@ examples:
 
 exit codes:
   0  it was ended
+  1  our fault or the disk's
   2  bad input: a port that is taken, a store or file that cannot be read
 
 environment:

@@ -247,6 +247,8 @@ class _Tape:
             self._seen, self.recording = _stamp(self.path), load(self.path)
         except OSError as error:
             raise BadRequest(f"{self.path} cannot be read: {error.strerror or error}") from None
+        except ValueError as error:  # a NUL in its name
+            raise BadRequest(f"{self.path} cannot be read: {error}") from None
         self._titles = _titles(self.recording)
 
     @property
