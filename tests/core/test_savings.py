@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.core.journal import ebb
 from ebbtide.core.savings import Tariff, relative, savings
+from work import work
 
 MODEL, READ, WRITE = "claude-sonnet-4-5", 0.1, 1.25
 FIXED = 5_000  # system prompt and tools
@@ -331,3 +332,32 @@ def test_a_log_that_does_not_say_what_moved_is_counted_as_badly_as_can_be():
         record.pop("moved", None)
 
     assert savings(talk.records).expected < exact
+
+
+def test_an_edit_holds_again_where_what_it_changed_comes_back():
+    """The client goes back, and then sends what it had left out, as it was."""
+    talk = long_talk(calls=20)
+    calls, last = savings(talk.records).entries[-1].calls, talk.records[-2]
+    uuids = [str(one["uuid"]) for one in talk.records if one.get("uuid")]
+    talk.records.append({**last, "at": talk.at + 5, "base": 1, "add": []})
+    talk.records.append({**last, "at": talk.at + 9, "base": 1, "add": uuids[1:]})
+    told = savings(talk.records)
+
+    assert last["kind"] == "turn"
+    assert told.entries[-1].calls == calls + 1
+    assert told.entries[0].calls == calls + 2
+
+
+def test_books_cost_what_the_session_is_long_and_not_its_square():
+    """An edit with every call: all of them hold in all that follow."""
+
+    def session(calls: int) -> list:
+        talk = Talk()
+        for n in range(calls):
+            talk.call(3_000, clear=(n - 1,) if n else ())
+        return talk.records
+
+    short, long = session(60), session(240)
+
+    assert len(savings(long).entries) == 239
+    assert work(lambda: savings(long)) < 5 * work(lambda: savings(short))

@@ -68,8 +68,15 @@ class Call:
     """How much of that call it begins with, but for edits made for this one."""
     made: tuple[int, ...] = ()
     """Places of the changes made for it."""
-    held: tuple[int, ...] = ()
-    """Places of all changes that hold in it, its own included."""
+    entered: tuple[int, ...] = ()
+    """Places of changes that hold in it and did not in the call before, its own included."""
+    left: tuple[int, ...] = ()
+    """Places of changes that held in the call before and do not in this one."""
+    held: int = 0
+    """How many changes hold in it. Which ones they are follows from all calls up to it: told with each, the books of a
+    long session would grow with its square."""
+    out: int = 0
+    """Tokens that those keep out of it."""
     returned: tuple[int, ...] = ()
     """Places of changes that a person undid, or brought back, since the call before."""
     usage: Usage | None = None
@@ -125,7 +132,15 @@ class _Clerk:
     path: list[str] = field(default_factory=list)
     present: Counter[str] = field(default_factory=Counter)
     known: set[str] = field(default_factory=set)
-    standing: tuple[int, ...] = ()
+    batches: dict[str, list[int]] = field(default_factory=dict)
+    """Places of the changes of each."""
+    needed: dict[str, list[int]] = field(default_factory=dict)
+    """By item: places of the changes that do not hold without it."""
+    doubted: set[int] = field(default_factory=set)
+    """Places of changes that may have come to hold since the last call, or ceased to."""
+    standing: set[int] = field(default_factory=set)
+    out: int = 0
+    """Tokens that the standing changes keep out."""
     grown: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By model: what bills grew by, and what estimates did."""
     asked: Usage = field(default_factory=Usage)
@@ -194,14 +209,14 @@ class _Clerk:
             return call.usage.prompt
         if call.recorded is None:
             return None
-        return max(0, call.recorded.prompt - sum(self.changes[n].tokens for n in call.held))
+        return max(0, call.recorded.prompt - call.out)
 
     def _ratio(self, model: str) -> float:
         billed, estimated = self.grown.get(model, (0, 0))
         return min(MOST, max(LEAST, (billed + TRUST * prior(model)) / (estimated + TRUST)))
 
     def _turn(self, record: Mapping[str, object]) -> None:
-        rewound = self._walk(int_in(record, "base"), strings_in(record, "add"))
+        self._walk(int_in(record, "base"), strings_in(record, "add"))
         before = self.sent[-1].chain if self.sent else Chain()
         now = _Sent(
             key=(str_in(record, "model"), str_in(record, "system"), str_in(record, "tools")),
@@ -214,9 +229,8 @@ class _Clerk:
         warm = not self.plans or any(_warm(plan) for plan in self.plans)
         source = self._source(now, changed=bool(self.plans or self.flipped)) if warm else None
         made = self._enter(now)
-        if made or rewound or self.flipped:
-            self.standing = tuple(n for n in range(len(self.changes)) if self._holds(n))
-        returned = tuple(n for n, change in enumerate(self.changes) if change.batch in self.flipped and n not in made)
+        flipped = {n for batch in self.flipped for n in self.batches.get(batch, ())}
+        entered, left = self._stand(self.doubted | flipped)
         self.calls.append(
             Call(
                 number=len(self.calls) + 1,
@@ -228,21 +242,33 @@ class _Clerk:
                 source=source,
                 share=self._share(now, source) if not made else 1.0,
                 made=made,
-                held=self.standing,
-                returned=returned,
+                entered=entered,
+                left=left,
+                held=len(self.standing),
+                out=self.out,
+                returned=tuple(sorted(flipped.difference(made))),
             )
         )
         self.sent.append(now)
         self.plans, self.flipped = [], []
 
-    def _walk(self, base: int, add: Sequence[str]) -> bool:
-        """Go to the messages of the next call. Whether any were left behind."""
+    def _walk(self, base: int, add: Sequence[str]) -> None:
+        """Go to the messages of the next call."""
         left, self.path[base:] = self.path[base:], add
-        for uuid in left:
-            self.present.subtract(self.items.get(uuid, ()))
-        for uuid in add:
-            self.present.update(self.items.get(uuid, ()))
-        return bool(left)
+        for uuid, more in (*((one, -1) for one in left), *((one, 1) for one in add)):
+            for id in self.items.get(uuid, ()):
+                self.present[id] += more
+                self.doubted.update(self.needed.get(id, ()))
+
+    def _stand(self, doubted: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Look again at these changes alone. Those that hold from now on, and those that no longer do."""
+        now = {n for n in doubted if self._holds(n)}
+        entered, left = sorted(now - self.standing), sorted((set(doubted) & self.standing) - now)
+        self.standing |= now
+        self.standing.difference_update(left)
+        self.out += sum(self.changes[n].tokens for n in entered) - sum(self.changes[n].tokens for n in left)
+        self.doubted = set()
+        return tuple(entered), tuple(left)
 
     def _source(self, now: _Sent, *, changed: bool) -> int | None:
         """The newest of those that it shares most with. An edit may leave nothing in common but tools and system."""
@@ -250,6 +276,8 @@ class _Clerk:
         for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK), -1):
             one = self.sent[nth]
             if one.key != now.key or now.at - one.at >= one.ttl or not (one.marked or self.caches):
+                continue
+            if min(len(one.chain), len(now.chain)) + changed <= most:
                 continue
             alike = shared(one.chain, now.chain) + changed
             if alike > most:
@@ -279,7 +307,13 @@ class _Clerk:
             self.changes += _changes(plan, edits, len(self.calls) + 1, ratio, now.estimated)
             self.needs += [frozenset(filter(None, (str_in(one, key) for key in _ENDS))) & self.known for one in edits]
             self._charge(len(self.changes) - len(edits))
-        return tuple(range(first, len(self.changes)))
+        made = range(first, len(self.changes))
+        for n in made:
+            self.batches.setdefault(self.changes[n].batch, []).append(n)
+            for id in self.needs[n]:
+                self.needed.setdefault(id, []).append(n)
+        self.doubted.update(made)
+        return tuple(made)
 
     def _charge(self, first: int) -> None:
         """A fold pays for the answers before it."""

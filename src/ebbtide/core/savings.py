@@ -12,11 +12,12 @@ drift make up what was billed; and a conversation without edits saves nothing, w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from ebbtide.core.books import Books, Call, Change, books
 from ebbtide.core.cache import Prices, break_even, prices_for
+from ebbtide.core.tally import Step, Tally
 from ebbtide.core.types import Usage
 
 OUTPUT = 5.0
@@ -61,6 +62,8 @@ class Line:
     tariff: Tariff
     tokens: int
     """Prompt tokens: billed where that is known, else expected."""
+    touched: bool
+    """Whether edits have to do with it: they hold in it, or were just taken back."""
     out: int
     """Tokens that edits kept out of it."""
     read: float
@@ -161,18 +164,24 @@ def savings(records: Iterable[Mapping[str, object]], tariffs: Tariffs = relative
 def closed(kept: Books, tariffs: Tariffs = relative) -> Savings:
     priced = [_tariff(call, tariffs) for call in kept.calls]
     served = _served(kept)
-    gains = [_gains(kept, call, priced[n]) for n, call in enumerate(kept.calls)]
-    lines = [_line(kept, n, priced[n], gains[n], served) for n in range(len(kept.calls))]
+    lines, tally = list[Line](), Tally(kept.changes)
+    for call, tariff in zip(kept.calls, priced, strict=True):
+        held = {n for n in call.returned if tally.holds(n)}
+        holds = {*held, *call.entered}.difference(call.left)
+        own = _own(kept, call, tariff, held, holds)
+        rest = call.out - sum(kept.changes[n].tokens for n in own if n in holds)
+        lines.append(_line(kept, call, tariff, own, rest, served))
+        tally.take(_step(kept, lines[-1], own))
     vain = _asked(kept.vain, priced[-1]) if priced else 0.0
     expected = sum(line.gain for line in lines) - vain
-    known = [line for line, gained in zip(lines, gains, strict=True) if line.saved is not None and gained]
+    known = [line for line in lines if line.saved is not None and line.touched]
     sure = sum(line.gain for line in known) - vain
     billed = sum(line.saved or 0.0 for line in known) - vain if known else None
     by_bill = billed is not None and billed < sure
     told = expected if billed is None else min(billed, sure)
     return Savings(
         lines=tuple(lines),
-        entries=tuple(_entries(kept, lines, gains, priced, settled=bool(known), by_bill=by_bill)),
+        entries=tuple(_entries(kept, tally, priced, settled=bool(known), by_bill=by_bill)),
         vain=vain,
         expected=expected,
         billed=billed,
@@ -192,25 +201,45 @@ def _asked(usage: Usage, tariff: Tariff) -> float:
     return tariff.bill(usage) + tariff.output * usage.output
 
 
-def _gains(kept: Books, call: Call, tariff: Tariff) -> dict[int, float]:
-    """By place of the change: what it saves in this call."""
-    kept_out = tariff.read if call.source is not None else tariff.write
-    found = {n: kept.changes[n].tokens * kept_out for n in call.held}
+def _each(call: Call, tariff: Tariff) -> float:
+    """What a token saves that is kept out of this call, and was of the one before."""
+    return tariff.read if call.source is not None else tariff.write
+
+
+def _own(kept: Books, call: Call, tariff: Tariff, held: Set[int], holds: Set[int]) -> dict[int, float]:
+    """By place of the change: what those save in this call that were made for it, taken back, or brought back.
+
+    `held` are the latter that did in the call before; all that hold in this one and were made or returned are in
+    `holds`.
+    """
+    found = dict[int, float]()
     for n in call.made:
         change = kept.changes[n]
         again = 0.0 if change.fresh else (tariff.write - tariff.read) * (change.after + change.put)
-        price = tariff.write if change.fresh else kept_out
+        price = tariff.write if change.fresh else _each(call, tariff)
         found[n] = (
-            change.tokens * price * (n in found) - again * (call.source is not None) - _asked(change.asked, tariff)
+            change.tokens * price * (n in holds) - again * (call.source is not None) - _asked(change.asked, tariff)
         )
     if call.returned and call.source is not None:
         # Somebody took a batch back, or brought it back: from there on all is written again.
-        last = kept.calls[call.number - 2]
-        whole = _tokens(last) + sum(kept.changes[n].tokens for n in call.returned if n in last.held)
+        whole = _tokens(kept.calls[call.number - 2]) + sum(kept.changes[n].tokens for n in held)
         lost = (tariff.write - tariff.read) * max(0.0, whole - call.share * _tokens(kept.calls[call.source]))
         for n in call.returned:
-            found[n] = found.get(n, 0.0) - lost / len(call.returned)
+            found[n] = kept.changes[n].tokens * _each(call, tariff) * (n in holds) - lost / len(call.returned)
     return found
+
+
+def _step(kept: Books, line: Line, own: Mapping[int, float]) -> Step:
+    call = line.call
+    return Step(
+        each=_each(call, line.tariff),
+        own=own,
+        drift=None if line.saved is None else line.saved - line.gain,
+        # Who changed the prefix for this call answers for what its bill exceeds the model by; else all that hold.
+        blamed=[n for n in call.made if not kept.changes[n].fresh],
+        entered=call.entered,
+        left=call.left,
+    )
 
 
 def _tokens(call: Call) -> int:
@@ -239,18 +268,19 @@ def _served(kept: Books) -> float:
     return did / could if did else 1.0
 
 
-def _line(kept: Books, nth: int, tariff: Tariff, gains: Mapping[int, float], served: float) -> Line:
-    call = kept.calls[nth]
+def _line(kept: Books, call: Call, tariff: Tariff, own: Mapping[int, float], rest: int, served: float) -> Line:
+    """`rest` tokens are kept out of it by changes that have no gain of their own."""
     # An answer's price is a gain lost, and no part of what this call costs.
     asked = sum(_asked(kept.changes[n].asked, tariff) for n in call.made)
-    gain = sum(gains.values())
+    gain = rest * _each(call, tariff) + sum(own.values())
     read = _readable(kept, call, call.expected)
     expected = tariff.read * read + tariff.write * (call.expected - read)
     line = Line(
         call=call,
         tariff=tariff,
         tokens=_tokens(call),
-        out=sum(kept.changes[n].tokens for n in call.held),
+        touched=bool(call.held or own),
+        out=call.out,
         read=read,
         expected=expected,
         untouched=expected + gain + asked,
@@ -260,51 +290,25 @@ def _line(kept: Books, nth: int, tariff: Tariff, gains: Mapping[int, float], ser
     if call.usage is None:
         return line
     billed = tariff.bill(call.usage)
-    if not gains:
+    if not line.touched:
         return replace(line, billed=billed, saved=0.0)
     read = served * _readable(kept, call, call.usage.prompt)
     model = tariff.read * read + tariff.write * (call.usage.prompt - read)
     return replace(line, billed=billed, saved=gain - (billed - model))
 
 
-def _entries(
-    kept: Books, lines: list[Line], gains: list[dict[int, float]], priced: list[Tariff], *, settled: bool, by_bill: bool
-) -> Iterable[Entry]:
-    expected, sure, billed = ([0.0] * len(kept.changes) for _ in range(3))
-    calls, paid = [0] * len(kept.changes), list[int | None]([None] * len(kept.changes))
-    for line, gained in zip(lines, gains, strict=True):
-        shares, held = _shares(kept, line, gained), set(line.call.held)
-        for n, gain in gained.items():
-            expected[n] += gain
-            calls[n] += n in held
-            if line.saved is not None:
-                sure[n] += gain
-                billed[n] += gain + (line.saved - line.gain) * shares[n]
-            balance = billed[n] + expected[n] - sure[n]
-            if balance < 0:
-                paid[n] = None
-            elif paid[n] is None:
-                paid[n] = line.call.number
-    for n, change in enumerate(kept.changes):
-        told = expected[n] if not settled else billed[n] if by_bill else sure[n]
+def _entries(kept: Books, tally: Tally, priced: list[Tariff], *, settled: bool, by_bill: bool) -> Iterator[Entry]:
+    for change, row in zip(kept.changes, tally.closed(), strict=True):
         yield Entry(
             change=change,
             undone=change.batch in kept.undone,
-            calls=calls[n],
-            expected=expected[n],
-            billed=billed[n],
-            told=told,
+            calls=row.calls,
+            expected=row.expected,
+            billed=row.billed,
+            told=row.expected if not settled else row.billed if by_bill else row.sure,
             breaks_even=_breaks_even(change, priced[change.call - 1]),
-            paid=paid[n],
+            paid=row.paid,
         )
-
-
-def _shares(kept: Books, line: Line, gained: Mapping[int, float]) -> dict[int, float]:
-    """Who answers for what a bill exceeds the model by: those who changed the prefix for it, else all that hold."""
-    changed = [n for n in line.call.made if not kept.changes[n].fresh and n in gained] or list(gained)
-    weights = {n: max(1, kept.changes[n].tokens) for n in changed}
-    whole = sum(weights.values())
-    return {n: weights.get(n, 0) / whole for n in gained}
 
 
 def _breaks_even(change: Change, tariff: Tariff) -> float:

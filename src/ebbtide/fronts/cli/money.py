@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from ebbtide.core.books import Books, books
 from ebbtide.core.counted import counted
@@ -25,7 +26,7 @@ from ebbtide.showing import short
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Accounts:
     """The same books in two currencies."""
 
@@ -35,10 +36,17 @@ class Accounts:
     basis: str
     """Where the prices are from, or why there are none."""
 
-    def of(self, batch: str) -> Iterator[tuple[Entry, Entry | None]]:
+    def of(self, batch: str) -> Sequence[tuple[Entry, Entry | None]]:
         """The edits of a batch, in order."""
+        return self._batches.get(batch, ())
+
+    @cached_property
+    def _batches(self) -> Mapping[str, Sequence[tuple[Entry, Entry | None]]]:
+        found: dict[str, list[tuple[Entry, Entry | None]]] = {}
         paid = self.dollars.entries if self.dollars else (None,) * len(self.tokens.entries)
-        return ((one, usd) for one, usd in zip(self.tokens.entries, paid, strict=True) if one.change.batch == batch)
+        for one, usd in zip(self.tokens.entries, paid, strict=True):
+            found.setdefault(one.change.batch, []).append((one, usd))
+        return found
 
 
 Price = float | str | None
