@@ -19,7 +19,7 @@ from drive.sessions import digest
 from drive.walking import Stop, Walk, unmarked
 from ebbtide.core.shelf import digest as blob_digest
 from ebbtide.core.tokens import DEFAULT
-from ebbtide.core.types import USER
+from ebbtide.core.types import FIVE_MINUTES, USER
 from ebbtide.drive.replaying import replay
 from ebbtide.policy import PRESETS
 from ebbtide.wire import WIRES
@@ -100,7 +100,8 @@ def test_a_context_that_saw_all_sends_what_a_fresh_one_sends(policy: str, wire: 
 def test_our_output_fed_back_is_a_no_op(policy: str, wire: str, data: st.DataObject) -> None:
     """A client that took our body for its history gets it again, from a process that knows the log alone.
 
-    Under pressure a plan may find more to do, as on any turn; what is recorded does nothing twice all the same.
+    Under pressure or with a cold cache a plan may find more to do, as on any turn; what is recorded does nothing twice
+    all the same.
     """
     walk, requests = walks(wire, policy, data)
     ctx = walk.context()
@@ -111,7 +112,7 @@ def test_our_output_fed_back_is_a_no_op(policy: str, wire: str, data: st.DataObj
     replayed = replay(body, ctx.edits(), policy=PRESETS[policy], wire=wire)
     assert Stop(asked={}, ready=replace(last.ready, body=replayed.body)).sent(wire) == last.sent(wire)
     again = next(walk.go([body], walk.context))
-    if again.ready is not None and again.ready.report.level in ("calm", "warning"):
+    if again.ready is not None and again.ready.report.level in ("calm", "warning") and walk.pause < FIVE_MINUTES:
         assert [(edit.by, edit.reason) for edit in again.ready.report.edits] == []
         assert again.sent(wire) == last.sent(wire)
 
