@@ -218,6 +218,21 @@ class TestRefusals:
 
         assert leaves == [goes, later.startswith("user")]
 
+    def test_of_notes_that_differ_the_newest_stay_and_those_before_the_first_answer(self):
+        notes = [f"locked system:about {word}" for word in "abcdefghij"]
+        steps = [line for note in notes for line in (note, "say:ok", "user:more")]
+        items = talk("user:go", "locked system:# Environment", "say:ok", "user:x", "pinned system:never", *steps)
+        view = View.of(items)
+        leaves = [
+            item.text
+            for item in items
+            if item.role == "system" and not view.refuses(Edit(by="t", first=item.id, last=item.id))
+        ]
+
+        assert leaves == ["about a", "about b"]
+        assert len(view.aged) == 2
+        assert "pinned" in view.refuses(Edit(by="t", first=items[4].id, last=items[4].id))
+
     def test_an_edit_contains_an_earlier_one_or_is_apart_from_it(self):
         view = View.of(
             ITEMS, [Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("s", role="user", kind="text"),))]

@@ -96,7 +96,17 @@ def test_broken_pairs_stay_where_they_stand():
 def test_the_operators_note_after_each_result_goes_with_it_once_it_was_said_again():
     steps = [line for n in range(4) for line in (*READ, f"locked system:{n} left")]
 
-    assert outline(after(evict, "user:a", *steps, "locked system:be brief", "say:b", "user:c", keep=0)) == "UnatssaU"
+    assert outline(after(evict, "user:a", *steps, "locked system:be brief", "say:b", "user:c", keep=0)) == "UnssU"
+
+
+def test_the_operators_word_stays_where_what_it_stood_beside_leaves():
+    """Also an old one: here nothing would tell of it."""
+    notes = [f"word {word}" for word in "abcdefghijkl"]
+    steps = [line for note in notes for line in (*READ, f"locked system:{note}")]
+    left = after(evict, "user:a", *steps, "say:b", "user:c", keep=0)
+
+    assert [entry.text for entry in left.entries if entry.role == "system"] == notes
+    assert not [entry for entry in left.entries if entry.kind == "result"]
 
 
 def test_an_open_loop_with_thinking_is_not_cut():

@@ -7,13 +7,14 @@ import pytest
 
 from ebbtide.core.engine import Folding, plan
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import OURS, QUOTED, USER, Answer, Ask, Edit
-from ebbtide.core.view import View
+from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Edit
+from ebbtide.core.view import STANDING, View
 from ebbtide.passes import clear_results, fold_regions, offload_input, summarize
 from ebbtide.summary.frame import unfold
 from talk import budget, let, situation, talk
 
 SHELF = Shelf(directory="/kept")
+NAMES = [a + b for a in "abcdefghij" for b in "abcdefghij"]
 READ = ("call:Read src/a.py", "result:900", "say:300")
 TURNS = tuple(line for n in range(8) for line in (f"user:request {n}", *READ))
 LATER = tuple(line.replace("request", "later") for line in TURNS)
@@ -128,6 +129,37 @@ class TestWhich:
         left = [entry.text for entry in after.entries if entry.role == "system"]
         assert (left[0], left[-1]) == ("# Environment", "89971 tokens left")
         assert len(left) < 10
+
+    @pytest.mark.parametrize("thought", [(), ("think:hm",)])
+    def test_notes_of_the_operator_that_differ_are_no_obstacle_and_stay_the_operators(self, thought):
+        """The one behind the run stays where it is, the others with the fold, as they were."""
+        notes = [f"open is {word}.py" for word in NAMES[:30]]
+        loop = [line for note in notes for line in (*thought, *READ[:2], f"locked system:{note}")]
+        view = View.of(talk("user:go", "locked system:# Environment", *loop))
+        edit = fold(view, partial(EAGER, min_messages=2))
+        after = view.apply([edit])
+
+        assert after.tokens < view.tokens // 2
+        assert [entry.text for entry in after.entries if entry.role == "system"] == ["# Environment", *notes]
+        assert view.items[view.index[edit.last]].kind == "result"
+        assert view.items[view.index[edit.last] + 1].role == "system"
+
+    def test_of_more_notes_than_there_is_room_for_the_older_are_listed_and_kept_in_a_file(self):
+        notes = [f"open is {word}.py, and {'so on, ' * 9}" for word in NAMES]
+        loop = [line for note in notes for line in (*READ[:2], f"locked system:{note}")]
+        view = View.of(talk("user:go", *loop))
+        edit = fold(view, partial(EAGER, min_messages=2))
+        after = view.apply([edit])
+
+        stay = [entry.text for entry in after.entries if entry.role == "system"]
+        assert stay == notes[-len(stay) :]
+        assert STANDING < len(stay) < len(notes) // 2
+        (listed,) = (item for item in edit.put if "notes of the operator 1 to" in item.text)
+        assert (listed.role, listed.tier) == ("user", HARNESS)
+        assert f"notes of the operator 1 to {len(notes) - len(stay)}" in listed.text
+        assert notes[len(notes) - len(stay) - 1][:60] in listed.text
+        (kept,) = (blob.text for blob in edit.blobs if "operator-notes" in blob.name)
+        assert all(note in kept for note in notes[: -len(stay)])
 
     def test_what_is_left_of_an_open_loop_begins_with_thinking(self):
         view = View.of(talk(*TURNS, "user:go", *("think:hm", *READ[:2], *READ[:2]) * 12))
@@ -270,6 +302,16 @@ class TestAsking:
         grown = View.of(talk(*TURNS, "user:next", "say:200", "user:and"))
 
         edit = fold(grown, folding=replace(self.asks, answers=answered(ask, "All is well.")))
+
+        assert "All is well." in edit.put[0].text
+
+    def test_also_where_a_note_of_the_operator_stands_behind_the_run(self):
+        lines = [line for name in NAMES[:20] for line in (*READ[:2], f"locked system:open is {name}")]
+        propose = partial(EAGER, min_messages=2)
+        (ask,) = steps(View.of(talk("user:go", *lines)), propose, folding=self.asks)
+        grown = View.of(talk("user:go", *lines, *READ[:2]))
+
+        edit = fold(grown, propose, folding=replace(self.asks, answers=answered(ask, "All is well.")))
 
         assert "All is well." in edit.put[0].text
 

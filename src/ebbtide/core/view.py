@@ -18,6 +18,8 @@ from itertools import accumulate
 from ebbtide.core.types import OURS, USER, Edit, Item
 
 _NUMBERS = re.compile(r"[0-9]+")
+STANDING = 8
+"""Notes of the operator, the newest, that no edit takes: a mode, a plan and some reminders may hold at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +275,17 @@ class View:
 
     def fixed(self, item: Item) -> bool:
         """Whether no edit may take it out: pinned, locked, or the operator's word that still holds."""
-        return item.pinned or ((item.locked or item.role == "system") and item.id not in self._outdated)
+        held = item.locked or item.role == "system"
+        return item.pinned or (held and item.id not in self._outdated and item.id not in self.aged)
+
+    @cached_property
+    def aged(self) -> frozenset[str]:
+        """Notes of the operator between what was said, but for the newest. Each may hold; but one with every result
+        would fill the window. A fold carries them while there is room, and lists them where there is none.
+        """
+        begun = next((n for n, item in enumerate(self.items) if item.role == "assistant"), len(self.items))
+        notes = [item for item in self.items[begun:] if item.role == "system" and item.kind == "text"]
+        return frozenset([one.id for one in notes if not one.pinned and one.id not in self._outdated][:-STANDING])
 
     @cached_property
     def _outdated(self) -> frozenset[str]:

@@ -203,7 +203,7 @@ def _joined(
     joined: list[list[Item]] = []
     for group in groups:
         last = joined[-1] if joined else None
-        if last and _side(last) == _side(group) != "system" and any(meet(last, group) for meet in meeting):
+        if last and _side(last) == _side(group) and any(meet(last, group) for meet in meeting):
             last += group
         else:
             joined.append(group)

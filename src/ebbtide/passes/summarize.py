@@ -114,15 +114,11 @@ def _start(view: View, situation: Situation, shape: Shape) -> int:
         places = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.first]
         # What stands before a fold must not be on its side.
         cuts = [cut for cut in view.cuts if cut and view.entries[cut - 1].role == "assistant"]
-        return max((cut for cut in cuts if places and cut <= places[0]), default=_behind_operator(view))
+        return max((cut for cut in cuts if places and cut <= places[0]), default=_behind_notes(view, 0))
     if shape.merge != "fold":
         folded = [n for n, entry in enumerate(view.entries) if is_fold(view, entry)]
-        return folded[-1] + 1 if folded else _behind_operator(view)
-    return _behind_operator(view)
-
-
-def _behind_operator(view: View) -> int:
-    return next((n for n, entry in enumerate(view.entries) if entry.role != "system"), len(view.entries))
+        return folded[-1] + 1 if folded else _behind_notes(view, 0)
+    return _behind_notes(view, 0)
 
 
 def _new(view: View, start: int, stop: int) -> int:
@@ -158,8 +154,20 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | 
             most = min(most, sum(item.tokens for item in view.items) // 4)
         fitting = _fitting(view, cuts, keep.turns, most)
     stop = min(fitting) if fitting else max(cuts, default=0)
-    leaving = (cut for cut in view.cuts if 0 < cut <= stop and not _is_carried(view, cut - 1, shape))
-    return max(leaving, default=None)
+    ends = (_end(view, cut) for cut in view.cuts if 0 < cut <= stop)
+    return max((end for end in ends if end and not _is_carried(view, end - 1, shape)), default=None)
+
+
+def _end(view: View, cut: int) -> int:
+    """Where a run ends that is cut there: notes of the operator behind it stay in their place, in front of the tail."""
+    while cut and view.entries[cut - 1].role == "system" and view.fixed(view.entries[cut - 1]):
+        cut -= 1
+    return cut
+
+
+def _behind_notes(view: View, at: int) -> int:
+    """The first place from there on that is not the operator's."""
+    return next((n for n in range(at, len(view.entries)) if view.entries[n].role != "system"), len(view.entries))
 
 
 def _steps(view: View, situation: Situation, keep: _Tail, shape: Shape) -> Run | None:
@@ -205,7 +213,7 @@ def _asked_about(view: View, situation: Situation, start: int) -> int | None:
     ends = {entry.id: n + 1 for n, entry in enumerate(view.entries) if entry.id in view.index}
     known = (ends.get(answer.last, 0) for answer in reversed(list(situation.folding.answers.values())))
     stop = next((stop for stop in known if stop > start), None)
-    if stop is None or stop not in view.cuts or stop > _latest(view, 1):
+    if stop is None or stop > _latest(view, 1) or _behind_notes(view, stop) not in view.cuts:
         return None
     tail = sum(entry.tokens for entry in view.entries[stop:])
     return stop if tail <= estimated(situation, situation.budget.levels.low) else None

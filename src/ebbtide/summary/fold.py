@@ -23,7 +23,7 @@ from ebbtide.ledger.lines import one_line
 from ebbtide.summary.prompt import chunks, language_of, transcript_of
 from ebbtide.summary.sections import merge
 from ebbtide.summary.shape import Fold, Question, Shape
-from ebbtide.summary.words import carried
+from ebbtide.summary.words import carried, noted
 
 SMALLER = frozenset(("overflow", "cut", "too long"))
 """Failures that a smaller question may cure."""
@@ -33,6 +33,8 @@ ALTOGETHER = 24_000
 """Tokens that a fold leaves where it can: facts, the user's words and the tail. With the frame about it 25,000."""
 WORDS = 0.5
 """Share of the window that the user's words may take as they are."""
+NOTES = 0.1
+"""Share of the window that old notes of the operator may take as they are: less than a fold's own facts."""
 GO_ON = "Go on from there."
 """Between a summary in the assistant's own words and a step of the loop that is still open."""
 _BRIEF = 300
@@ -114,8 +116,9 @@ class Work:
         """The fold, with the answers there are."""
         written = self._written()
         path, blobs = self.leaving.keep("history", transcript_of(self._unfolded))
-        front, operator = self._front, self._held
+        front = self._front
         words, more = self._words()
+        operator, listed = self._operator()
         live = tuple(self._live())
         first, last = self._turns()
         fold = Fold(
@@ -153,7 +156,7 @@ class Work:
             put=put,
             reason=f"old turns folded into {by}",
             saved=self.tokens - sum(item.tokens for item in put),
-            blobs=(*blobs, *more),
+            blobs=(*blobs, *more, *listed),
         )
 
     def _joined(self, put: Sequence[Item], blobs: tuple[Blob, ...]) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
@@ -331,17 +334,21 @@ class Work:
         whole = sum(item.tokens for item in found) <= self.situation.budget.window // 4
         return tuple(found) if whole else ()
 
-    @property
-    def _held(self) -> tuple[Item, ...]:
+    def _operator(self) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
         """What stays whatever folds: the operator's words, and what is pinned or locked, a call with its result.
 
         Those on the user's side come first: they stand in the message that the fold begins.
         """
-        fixed = [item for item in self._covered if self.view.fixed(item)]
+        aged = [item for item in self._covered if item.id in self.view.aged]
+        limit = round(self.situation.budget.window * NOTES)
+        stay, listed, blobs = noted(aged, limit=limit, count=self.situation.count, keep=self.leaving.keep)
+        carried = {item.id for item in stay}
+        fixed = [item for item in self._covered if self.view.fixed(item) or item.id in carried]
         pairs = {item.call_id for item in fixed if item.call_id}
         ids = {item.id for item in fixed} - {item.id for item in self._front}
         held = [item for item in self._covered if item.id in ids or (item.call_id and item.call_id in pairs)]
-        return (*(one for one in held if one.role == "user"), *(one for one in held if one.role != "user"))
+        first, then = (tuple(one for one in held if (one.role == "user") is side) for side in (True, False))
+        return (*listed, *first, *then), blobs
 
     def _words(self) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
         said = [item for item in self._covered if _speaks(item) and not item.pinned]
