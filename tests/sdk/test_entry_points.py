@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import pickle
 
 import pytest
 
@@ -277,3 +279,24 @@ def test_a_thread_that_the_server_keeps_passes_as_it_is():
             wrapped.post("/v1/messages", cast_to=object, body=part)
 
     assert upstream.requests[0].parsed == part
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "chat"])
+def test_what_a_wrapped_client_returns_can_be_copied_and_pickled_as_before(wire):
+    """Programs keep answers in caches, and send them to other processes."""
+    with Upstream(["Well."], window=WINDOW) as upstream:
+        wrapped = ebbtide.wrap(client(wire, upstream), window=WINDOW)
+        got = wrapped.messages.create(**MESSAGES) if wire == "anthropic" else wrapped.chat.completions.create(**CHAT)
+
+    for again in (copy.deepcopy(got), pickle.loads(pickle.dumps(got))):
+        assert again == got
+        assert again._ebbtide.as_dict() == got._ebbtide.as_dict()
+
+
+@pytest.mark.parametrize(
+    "option", [{"window": "32k"}, {"store": 3}, {"session": 3}, {"recall": "yes"}, {"policy": "nobody"}], ids=str
+)
+def test_a_wrong_value_is_said_when_the_client_is_wrapped(option):
+    """At the first call nothing of ours may fail: it would pass by untouched, and nobody would know."""
+    with Upstream([]) as upstream, pytest.raises(ebbtide.BadConfig):
+        ebbtide.wrap(client("anthropic", upstream), **option)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ebbtide.core.cache import Health, health
 from ebbtide.core.errors import BadRequest, WontFit
@@ -18,6 +18,7 @@ from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
 from ebbtide.drive.answering import answer
+from ebbtide.drive.arguments import RecallBy, check, tokens
 from ebbtide.drive.asking import Asking, Compacted
 from ebbtide.drive.compaction import Compaction, Hooks
 from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
@@ -87,18 +88,20 @@ class Context:
         background: bool = False,
         workspace: str | os.PathLike[str] | None = None,
         live: Mapping[str, Source] | None = None,
-        recall: Literal["path", "tool", "off"] = "path",
+        recall: RecallBy = "path",
         hooks: Hooks | None = None,
         on_event: Listener | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        check(model=model, store=store, session=session, project=project, summarizer=summarizer)
+        check(workspace=workspace, live=live, recall=recall, hooks=hooks, on_event=on_event, clock=clock)
         self._clock = clock
         self._background = background and summarizer is not None
         self._store, self._project = _opened(store, durable), project
         self._log = _log(self._store, session, project=project, now=clock())
         self._session = Session(
             policy=preset(policy, model=model),
-            window=window or window_of(model),
+            window=tokens("window", window or window_of(model)),
             log=self._log,
             model=model,
             project=project,
@@ -119,6 +122,14 @@ class Context:
         self._parent: Context | None = None
         self._ahead: Ahead | None = None
         self._last: Prepared | None = None
+
+    def __repr__(self) -> str:
+        told = {"session": self._log.session, "model": self._session.model, "window": self.window}
+        return f"Context({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+
+    def __reduce__(self) -> str:
+        # What copy, deepcopy and pickle ask for. Two that think they hold one lock would write over each other.
+        raise TypeError("a Context cannot be copied or pickled: make another with the same store and session")
 
     @property
     def window(self) -> int:
@@ -191,6 +202,8 @@ class Context:
         return self._ready(await adrive(self._overflowing(error), self._log, self._advisers))
 
     def _overflowing(self, error: BaseException) -> Steps[Prepared]:
+        if not isinstance(error, BaseException):
+            raise BadRequest(f"overflowed() takes the exception that was raised, not {type(error).__name__}")
         ready = self._last
         found = overflow_in(error)
         if found is None or ready is None:
@@ -382,7 +395,8 @@ def fit(
     wire: str | None = None,
 ) -> Ready:
     """Stateless: a valid request whose upper bound fits the window, or `WontFit`. Writes nothing anywhere."""
-    chosen, named = preset(policy, model=model), _wire(wire)
+    check(model=model)
+    window, chosen, named = tokens("window", window), preset(policy, model=model), _wire(wire)
     ready = _fitted(request, window, chosen, model, named)
     # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
     if chosen.estimator.margin > 1 or _promised(ready.body, window, named):

@@ -103,6 +103,8 @@ class Recall:
         """The best places first, in this session or in all of its project; `within` tells which of them count."""
         if not 1 <= limit <= MOST_HITS:
             raise BadRequest(f"limit must be from 1 to {MOST_HITS}, not {limit}")
+        if not isinstance(query, str):
+            raise BadRequest(f"a query must be a text, not {type(query).__name__}")
         wanted = read_query(query)
         if not wanted.terms:
             raise BadRequest("a query must have a letter or a digit")

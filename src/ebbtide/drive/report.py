@@ -67,6 +67,36 @@ class Behind(NamedTuple):
             kinds[entry.kind] = kinds.get(entry.kind, 0) + entry.tokens
         return Composition(system=self.overhead[0], tools=self.overhead[1], messages=kinds)
 
+    def savings(self) -> Savings:
+        return savings(self.log.read().records)
+
+    def settled(self) -> Settled:
+        return Settled(self.bill(), self.whole(), self.composition(), self.savings())
+
+
+class Settled(NamedTuple):
+    """The same as figures, as they stood: a log and its lock cannot go where a pickled report goes."""
+
+    billed: tuple[int, float, float]
+    untouched: int
+    made_of: Composition
+    saved: Savings
+
+    def bill(self) -> tuple[int, float, float]:
+        return self.billed
+
+    def whole(self) -> int:
+        return self.untouched
+
+    def composition(self) -> Composition:
+        return self.made_of
+
+    def savings(self) -> Savings:
+        return self.saved
+
+    def settled(self) -> Settled:
+        return self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -85,7 +115,7 @@ class Report:
     """Edits that hold in what went out."""
     marks: tuple[str, ...] = ()
     """Cache breakpoints that we added, as in `messages.41.0`."""
-    behind: Behind | None = field(default=None, repr=False, compare=False)
+    behind: Behind | Settled | None = field(default=None, repr=False, compare=False)
     """What all else follows from; None where the request was passed through."""
     repairs: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
@@ -121,7 +151,7 @@ class Report:
     def savings(self) -> Savings:
         """Of each edit and of the whole session, closed against the bills that are there by now: all that the log says,
         also what was billed after the request went out."""
-        return savings(self.behind.log.read().records if self.behind else ())
+        return self.behind.savings() if self.behind else savings(())
 
     @property
     def made_of(self) -> Composition:
@@ -133,6 +163,14 @@ class Report:
         """Tokens that this request's own edits took out."""
         return max(0, self.tokens_before - self.tokens_after)
 
+    # Answers of a wrapped client carry a report, and programs copy and pickle answers.
+    def __deepcopy__(self, _: object) -> Report:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Report], tuple[dict[str, Any]]]:
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        return _of_figures, ({**told, "behind": self.behind and self.behind.settled()},)
+
     def as_dict(self) -> dict[str, object]:
         """All of it as plain values, for a log."""
         told: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "behind"}
@@ -143,6 +181,10 @@ class Report:
         ]
         told |= {"warm": self.warm, "cost": self.cost, "cost_untouched": self.cost_untouched}
         return {**told, "context_left": self.context_left, "saved": self.saved}
+
+
+def _of_figures(told: dict[str, Any]) -> Report:
+    return Report(**told)
 
 
 class Prepared(NamedTuple):

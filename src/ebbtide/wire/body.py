@@ -40,7 +40,10 @@ def read_body(request: Mapping[str, Any] | bytes | bytearray | str | Body, previ
         return _continued(request, previous)
     if isinstance(request, (dict, Mapping)):
         return _read_mapping(request, previous)
-    return _read_text(request, previous)
+    if isinstance(request, (bytes, bytearray, str)):
+        return _read_text(request, previous)
+    what = "a list; are these its messages alone?" if isinstance(request, list) else type(request).__name__
+    raise BadRequest(f"a request is a dict, or JSON as bytes or str, not {what}")
 
 
 def _conversation(tree: Tree) -> str:

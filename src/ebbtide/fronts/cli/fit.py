@@ -12,6 +12,7 @@ from ebbtide.core.view import View
 from ebbtide.drive import Context, Ready, Report, fit
 from ebbtide.drive.history import history_of
 from ebbtide.drive.projection import project
+from ebbtide.drive.report import Behind
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.phrases import report_told
@@ -116,7 +117,8 @@ def _explain(args: argparse.Namespace, report: Report) -> None:
     if args.json:
         screen.show_json(report.as_dict(), file=sys.stderr)
         return
-    over = report.behind.situation.scale - 1 if report.behind and args.session is None else 0
+    behind = report.behind if isinstance(report.behind, Behind) else None
+    over = behind.situation.scale - 1 if behind and args.session is None else 0
     bound = "; counted as an upper bound" if over > 0 else ""
     screen.say(report_told(report) + bound)
     told = [*report.notes, *report.repairs]
@@ -124,9 +126,9 @@ def _explain(args: argparse.Namespace, report: Report) -> None:
         screen.say(f"  {one}")
     if len(told) > _TOLD:
         screen.say(f"  and {len(told) - _TOLD} more; --json tells all")
-    if report.edits and report.behind:
+    if report.edits and behind:
         # Its own log: fitted a second time it might come out otherwise, and this is what went out.
-        made = history_of(report.behind.log.read().records, session=args.session or "")
+        made = history_of(behind.log.read().records, session=args.session or "")
         tell(made, made.steps[-1:], file=sys.stderr)
 
 

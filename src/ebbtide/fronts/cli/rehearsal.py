@@ -8,6 +8,7 @@ from dataclasses import replace
 from ebbtide.drive import fit
 from ebbtide.drive.history import History, history_of
 from ebbtide.drive.rehearsal import rehearsed as rehearsed_one
+from ebbtide.drive.report import Behind
 from ebbtide.formats import Call
 from ebbtide.policy import Policy
 
@@ -29,5 +30,5 @@ def rehearsed(
 def fitted(body: bytes, *, name: str, wire: str | None, policy: Policy, window: int) -> History:
     """One request, as `ebb fit` would fit it: nothing is kept, and the promise is by the upper bound."""
     behind = fit(body, window=window, policy=policy, wire=wire).report.behind
-    records = behind.log.read().records if behind else ()
+    records = behind.log.read().records if isinstance(behind, Behind) else ()
     return history_of(records, session="fit", name=name, stored=False)

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar, cast
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.drive import Context
+from ebbtide.drive.arguments import check
 from ebbtide.drive.consulting import Summarizer
 from ebbtide.fronts.sdk.by_middleware import AsyncMiddleware, Middleware
 from ebbtide.fronts.sdk.by_request import is_wrapped, through
@@ -47,6 +48,7 @@ def wrap(
     carries the report too, as `_ebbtide`.
     """
     root = _root(client)
+    check(session=session)
     is_async = inspect.iscoroutinefunction(getattr(client, "request", None))
     opened = open_store(store, durable=durable) if isinstance(store, str) or hasattr(store, "__fspath__") else store
     chosen = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
@@ -84,7 +86,10 @@ def _checked(options: Mapping[str, object]) -> Mapping[str, object]:
     known = inspect.signature(Context).parameters
     unknown = [name for name in options if name not in known or name == "wire"]  # The endpoint tells the wire.
     if unknown:
-        raise TypeError(f"wrap() got an unknown option {unknown[0]!r}; there are {', '.join(known)}")
+        there = ", ".join(name for name in known if name != "wire")
+        raise TypeError(f"wrap() got an unknown option {unknown[0]!r}; there are {there}")
+    check(store=options["store"])
+    cast(Callable[..., Context], Context)(**{**options, "store": None})  # it says what is wrong with a value
     return options
 
 

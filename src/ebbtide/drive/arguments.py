@@ -1,0 +1,65 @@
+"""What a program hands in is looked at once, at the door: what is of a wrong kind is told by its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args
+
+from ebbtide.core.errors import BadConfig
+from ebbtide.drive.compaction import Hooks
+
+RecallBy = Literal["path", "tool", "off"]
+
+
+def tokens(name: str, given: object) -> int:
+    """A whole number of tokens above zero; `2e5` is one."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or given < 1 or given != int(given):
+        raise _unlike(name, "a number of tokens, as in 200_000", given)
+    return int(given)
+
+
+def check(**given: object) -> None:
+    """Settings of a `Context` by their names."""
+    for name, value in given.items():
+        wanted, holds = _EXPECTED[name]
+        if not holds(value):
+            raise _unlike(name, wanted, value)
+
+
+def _unlike(name: str, wanted: str, given: object) -> BadConfig:
+    # Long values, and those of unknown kinds, are told by their kind alone.
+    plain = isinstance(given, str | int | float | None) and len(repr(given)) <= 40
+    told = f"{given!r} ({type(given).__name__})" if plain and given is not None else type(given).__name__
+    return BadConfig(f"{name} must be {wanted}, not {told}")
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _path(value: object) -> bool:
+    return value is None or isinstance(value, str | os.PathLike)
+
+
+def _callable(value: object) -> bool:
+    return value is None or callable(value)
+
+
+_EXPECTED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "model": ("a model's name, as in 'claude-sonnet-5'", _text),
+    "session": ("a name, as in 'nightly'", _text),
+    "project": ("a name or a path as text", _text),
+    "store": ("a directory, a store, or None for memory", lambda value: _path(value) or hasattr(value, "open")),
+    "summarizer": ("a function that is given a request and returns an answer, or None", _callable),
+    "workspace": ("a directory, or None", _path),
+    "live": ("a dict from a name to a function, or None", lambda value: value is None or isinstance(value, Mapping)),
+    "recall": (
+        f"one of {', '.join(map(repr, get_args(RecallBy)))}",
+        lambda value: isinstance(value, str) and value in get_args(RecallBy),
+    ),
+    "hooks": ("ebbtide.Hooks, or None", lambda value: value is None or isinstance(value, Hooks)),
+    "on_event": ("a function that is given an event, or None", _callable),
+    "clock": ("a function that returns seconds, as time.time does", callable),
+}
+"""What each must be, in words and as a test."""
