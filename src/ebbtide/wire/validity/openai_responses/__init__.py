@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 from ebbtide.wire.validity.findings import Finding, Json, Log, refuse_hopeless
 from ebbtide.wire.validity.openai_responses.groups import lonely, regrouped, without_follower
@@ -53,7 +54,7 @@ def check(body: Mapping[str, Json], since: int, taken: AbstractSet[str], _marked
         for at, item in enumerate(body["input"][since:], since)
     ]
     unique(new, log)
-    pairing = broken_pairs(new, _lenient(body), taken)
+    pairing = broken_pairs(new, partial(_lenient, body), taken)
     log += pairing.orphans.values()
     log += (Finding("R1", f"input.{new[at].at}", no_output(new[at].item)) for at in pairing.unanswered)
     log += (without_follower(new[at]) for at in lonely(new))
@@ -71,7 +72,7 @@ def repair(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> tup
     items = [At(at, item) for at, item in mended if item is not None]
     refuse_hopeless(log)
     items = unique(items, log)
-    items = matched(items, _lenient(body), taken, log)
+    items = matched(items, partial(_lenient, body), taken, log)
     items = regrouped(completed(items, log), log)
     return {**body, "input": [*body["input"][:since], *(entry.item for entry in items)]}, log
 

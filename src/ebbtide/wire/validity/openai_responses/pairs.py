@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -32,10 +32,11 @@ class Pairing:
     unanswered: Sequence[int]
 
 
-def broken_pairs(entries: Sequence[At], lenient: bool, taken: AbstractSet[str]) -> Pairing:
+def broken_pairs(entries: Sequence[At], lenient: Callable[[], bool], taken: AbstractSet[str]) -> Pairing:
     """R1, R2, R11: an output answers the open call of its id; of two outputs for one call the later one counts.
 
-    A call repeated while it is still open is one call: the second has no output of its own to wait for.
+    A call repeated while it is still open is one call: the second has no output of its own to wait for. `lenient` tells
+    whether calls may live on the server; to know it may take the whole body, and an output with its call never asks.
     """
     open_calls: dict[str, int] = {}
     answers: dict[str, tuple[int, int]] = {}
@@ -59,7 +60,7 @@ def broken_pairs(entries: Sequence[At], lenient: bool, taken: AbstractSet[str]) 
             mistyped.pop(earlier, None)
             answers[identity] = (call, at)
         else:
-            if not (lenient or identity in taken):
+            if identity not in taken and not lenient():
                 orphans[at] = _orphan(entry, identity)
             continue
         wanted = OUTPUTS[kind(entries[call].item)]
@@ -82,7 +83,7 @@ def no_output(item: Item) -> str:
     return f"No tool output found for function call {call_id(item)}."
 
 
-def matched(entries: list[At], lenient: bool, taken: AbstractSet[str], log: Log) -> list[At]:
+def matched(entries: list[At], lenient: Callable[[], bool], taken: AbstractSet[str], log: Log) -> list[At]:
     """R2, R9, R11: outputs without a call and calls said twice go; an output of the wrong name gets the right one."""
     pairing = broken_pairs(entries, lenient, taken)
     kept = []
@@ -101,7 +102,7 @@ def matched(entries: list[At], lenient: bool, taken: AbstractSet[str], log: Log)
 def completed(entries: list[At], log: Log) -> list[At]:
     """R1: a stand-in for each missing output, behind the outputs of the same reply. A call that only a screen or a
     patch could answer goes, and its reasoning with it."""
-    unanswered = {entries[at].at for at in broken_pairs(entries, True, frozenset()).unanswered}
+    unanswered = {entries[at].at for at in broken_pairs(entries, lambda: True, frozenset()).unanswered}
     kept: list[At] = []
     waiting: list[At] = []
     for entry in entries:
