@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -45,6 +45,8 @@ class Projection:
     """The same before the newest batch, where that left it as it was: there the provider still reads."""
     reusable: bool = True
     """Each group of entries gave one message, and none needed repair."""
+    stamped: dict[int, tuple[Any, Any]] = field(default_factory=dict, repr=False)
+    """Messages that carry a breakpoint of ours, by the identity of the one without: it and its copy."""
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -237,4 +239,20 @@ def marked(request: Request, made: Projection, strategy: Strategy) -> tuple[Mapp
     ends = made.ends if len(messages) == len(made.tokens) else ()
     places = request.wire.places(made.tree, tokens, (tools, system), ends)
     chosen = strategy(places, model=request.model)
-    return (request.wire.mark(made.tree, chosen), chosen) if chosen else (made.tree, ())
+    if not chosen:
+        return made.tree, ()
+    tree = request.wire.mark(made.tree, chosen)
+    marked_at = {place.index for place in chosen if place.section == "messages"}
+    return {**tree, request.wire.key: _as_before(made, messages, tree[request.wire.key], marked_at)}, chosen
+
+
+def _as_before(made: Projection, bare: Sequence[Any], stamped: Sequence[Any], places: Iterable[int]) -> list[Any]:
+    """Where a message carries what it carried the last time it is the same object: what wrote it then knows it."""
+    now: dict[int, tuple[Any, Any]] = {}
+    out = list(stamped)
+    for n in places:
+        _, copy = made.stamped.get(id(bare[n]), (None, None))
+        out[n] = copy if copy == out[n] else out[n]
+        now[id(bare[n])] = (bare[n], out[n])
+    made.stamped = now
+    return out

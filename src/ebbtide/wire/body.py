@@ -13,7 +13,8 @@ from operator import is_
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.wire.document import KEYS, NEAR, Document, Splice, Tree, decoded, read_document
+from ebbtide.wire.document import KEYS, NEAR, Document, Tree, decoded, read_document
+from ebbtide.wire.splicing import Memory, Splice, alike
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     # Where nothing had to be made plain, the one copy of the client's list serves as both.
     messages = given if not origin and plain is new else [*before[:known], *plain]
     tree = {**request, key: messages}
-    emit = _Restore(request, tree, key, messages, given, origin)
+    emit = _Restore(request, tree, key, messages, given, origin, _before(previous))
     return Body(tree, key, messages, known, emit, given)
 
 
@@ -118,7 +119,7 @@ def _grown(previous: Body, request: Mapping[str, Any], given: Sequence[Any]) -> 
     else:
         theirs, messages = list(given), [*messages, *plain]
     tree = {**request, key: messages}
-    emit = _Restore(request, tree, key, messages, theirs, origin)
+    emit = _Restore(request, tree, key, messages, theirs, origin, _before(previous))
     return Body(tree, key, messages, known, emit, theirs)
 
 
@@ -204,6 +205,8 @@ class _Restore:
     messages: list[Any]
     given: list[Any]
     origin: dict[int, tuple[Any, Any]]
+    before: list[tuple[list[Any], list[Any]]]
+    """At most one pair: the messages of the last tree that was changed, and what went out for them. Bodies share it."""
 
     def __call__(self, tree: Tree) -> Mapping[str, Any]:
         if tree is self.tree:
@@ -217,7 +220,15 @@ class _Restore:
             return self.request
         out = {k: v for k, v in self.request.items() if k in tree} | changed
         if not unchanged:
-            out[self.key] = [self._message(i, one) for i, one in enumerate(messages)] if self.origin else list(messages)
+            out[self.key] = self._restored(messages) if self.origin else list(messages)
+        return out
+
+    def _restored(self, messages: Sequence[Any]) -> list[Any]:
+        """Only what is new is looked at: what went out before goes out as it did then."""
+        known, made = self.before[0] if self.before else ([], [])
+        kept = alike(known, messages)
+        out = [*made[:kept], *(self._message(n, messages[n]) for n in range(kept, len(messages)))]
+        self.before[:] = [(list(messages), list(out))]
         return out
 
     def _message(self, i: int, message: Any) -> Any:
@@ -232,6 +243,10 @@ class _Restore:
         if isinstance(value, list):
             return [self._back(one) for one in value]
         return value
+
+
+def _before(previous: Body | None) -> list[tuple[list[Any], list[Any]]]:
+    return previous.emit.before if previous is not None and isinstance(previous.emit, _Restore) else []
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------
@@ -249,5 +264,6 @@ def _read_text(request: bytes | bytearray | str, previous: Body | None) -> Body:
         tree[key] = given = [{"role": "user", "content": given}]
     if not isinstance(given, list):
         raise BadRequest("must be a list of messages", path=key)
-    emit = Splice(doc, dict(tree), key, list(given), request)
+    memory = previous.emit.memory if previous is not None and isinstance(previous.emit, Splice) else Memory()
+    emit = Splice(doc, dict(tree), key, list(given), request, memory)
     return Body(tree, key, given, same, emit, given, doc)

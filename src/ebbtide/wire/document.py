@@ -1,16 +1,14 @@
-"""A JSON document of which nothing is written again that was not touched.
+"""A JSON document, read with the place where each value stands.
 
-Each value is read with the place where it stands, and a document that begins as the last one did is read from there on.
-What is the same object afterwards goes out as the text that it was read from.
+One that begins as the last one did is read from there on.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
@@ -163,64 +161,7 @@ def _known(text: str, before: Document | None) -> int:
     return 0
 
 
-@dataclass(slots=True)
-class Splice:
-    """Writes a tree into the document it came from, touching only what differs."""
-
-    doc: Document
-    fields: dict[str, Any]
-    """The values as they were read."""
-    key: str
-    messages: list[Any]
-    raw: bytes | bytearray | str
-
-    def __call__(self, tree: Tree) -> bytes | str:
-        out = self._emit(tree)
-        if out is None:
-            return bytes(self.raw) if isinstance(self.raw, bytearray) else self.raw
-        return out if isinstance(self.raw, str) else out.encode("utf-8", "replace")
-
-    def _emit(self, tree: Tree) -> str | None:
-        changed = {k: v for k, v in tree.items() if v is not self.fields.get(k)}
-        if self.key in changed and _same_objects(changed[self.key], self.messages):
-            del changed[self.key]
-        gone = self.fields.keys() - tree.keys()
-        if not changed and not gone:
-            return None
-        parts = []
-        for key, value in tree.items():
-            if key not in changed and key in self.doc.fields:
-                start, end = self.doc.fields[key]
-                encoded = self.doc.text[start:end]
-            else:
-                encoded = self._array(value) if key == self.key else dumps(value)
-            parts.append(f"{dumps(key)}:{encoded}")
-        return "{" + ",".join(parts) + "}"
-
-    def _array(self, messages: Sequence[Any]) -> str:
-        spans = {id(value): span for value, span in zip(self.messages, self.doc.spans, strict=False)}
-        kept = {id(message) for message in messages}
-        for value, (start, _) in zip(self.messages, self.doc.spans, strict=False):
-            if id(value) not in kept:
-                spans |= {id(part): span for part, span in _parts(self.doc.text, start, value)}
-        return "[" + ",".join(self._encode(one, spans) for one in messages) + "]"
-
-    def _encode(self, value: Any, spans: Mapping[int, Span]) -> str:
-        if isinstance(value, dict | list) and id(value) in spans:
-            start, end = spans[id(value)]
-            return self.doc.text[start:end]
-        if isinstance(value, dict):
-            return "{" + ",".join(f"{dumps(k)}:{self._encode(v, spans)}" for k, v in value.items()) + "}"
-        if isinstance(value, list):
-            return "[" + ",".join(self._encode(one, spans) for one in value) + "]"
-        return dumps(value)
-
-
-def _same_objects(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    return len(left) == len(right) and all(map(is_, left, right))
-
-
-def _parts(text: str, start: int, message: Any) -> Iterator[tuple[Any, Span]]:
+def parts_of(text: str, start: int, message: Any) -> Iterator[tuple[Any, Span]]:
     """Where the containers inside a message stand: its fields, and the elements of its lists."""
     if not isinstance(message, dict):
         return

@@ -1,0 +1,131 @@
+"""A turn with nothing to do costs what is new, however long the conversation is and whatever was done to it before.
+
+Counted in steps of the interpreter, which are the same on every machine.
+"""
+
+import json
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from drive.sessions import EARLY
+from ebbtide.drive import Context
+from ebbtide.policy.levels import shares
+
+FAR_DOWN = replace(EARLY, levels=shares(warning=0.8, soft=0.8, auto=0.8, hard=0.95, low=0.2))
+"""No fold is in sight afterwards: what is read ahead of one is not work of this turn."""
+ENDLESS = 10**9
+SHORT, LONG = 80, 240
+"""Exchanges. Marks are looked for among the last forty messages: the short one has more."""
+
+
+def anthropic(n):
+    call = {"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"file_path": f"src/f{n}.py"}}
+    result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": words(n)}
+    return [
+        {"role": "assistant", "content": [{"type": "text", "text": f"step {n}"}, call]},
+        {"role": "user", "content": [result]},
+    ]
+
+
+def openai_chat(n):
+    function = {"name": "Read", "arguments": json.dumps({"file_path": f"src/f{n}.py"})}
+    call = {"id": f"t{n}", "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": f"step {n}", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"t{n}", "content": words(n)},
+    ]
+
+
+def openai_responses(n):
+    arguments = json.dumps({"file_path": f"src/f{n}.py"})
+    return [
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"step {n}"}]},
+        {"type": "function_call", "call_id": f"t{n}", "name": "Read", "arguments": arguments},
+        {"type": "function_call_output", "call_id": f"t{n}", "output": words(n)},
+    ]
+
+
+def words(n):
+    return "".join(f"{n}.{line}: the gauge reads {n * line} over datum\n" for line in range(60))
+
+
+WIRES = {
+    "anthropic": (anthropic, "messages", {"model": "claude-sonnet-5", "max_tokens": 1000, "system": "Be brief."}),
+    "openai_chat": (openai_chat, "messages", {"model": "gpt-5"}),
+    "openai_responses": (openai_responses, "input", {"model": "gpt-5"}),
+}
+
+
+class Block:
+    """Stands for an SDK's block: knows how to dump itself."""
+
+    def __init__(self, fields):
+        self.fields = fields
+
+    def model_dump(self, **_):
+        return dict(self.fields)
+
+
+def as_objects(messages):
+    """What the model said, as SDKs give it."""
+    return [
+        {**one, "content": [Block(part) for part in one["content"]]} if isinstance(one.get("content"), list) else one
+        for one in messages
+    ]
+
+
+def steps_of(act):
+    """Interpreter steps that this takes, and what came of it."""
+    taken = Counter()
+
+    def trace(frame, event, _):
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        taken[event] += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        made = act()
+    finally:
+        sys.settrace(before)
+    return taken["opcode"], made
+
+
+def idle_steps(wire, form, held, exchanges):
+    """Of the cheapest of three turns at the end of so many exchanges: now and then one has more to do."""
+    say, key, around = WIRES[wire]
+    talk = [{"role": "user", "content": "fix the gauge"}]
+    objects = form == "objects"
+    for n in range(exchanges):
+        talk += as_objects(say(n)) if objects else say(n)
+
+    def request():
+        body = {**around, key: talk}
+        return json.dumps(body).encode() if form == "bytes" else body
+
+    tokens = Context(window=ENDLESS, wire=wire).prepare(request()).report.tokens_before
+    window = int(tokens / 0.8 * 0.98) if held else ENDLESS
+    ctx = Context(model=around["model"], window=window, wire=wire, policy=FAR_DOWN)
+    assert bool(ctx.prepare(request()).report.edits) is held
+    counts = []
+    for n in range(exchanges, exchanges + 4):
+        talk += as_objects(say(n)) if objects else say(n)
+        body = request()
+        steps, ready = steps_of(lambda body=body: ctx.prepare(body))
+        assert not ready.report.edits
+        assert bool(ready.report.held) is held
+        counts.append(steps)
+    return min(counts[1:])
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["untouched", "edits held"])
+@pytest.mark.parametrize("form", ["dict", "objects", "bytes"])
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_idle_turn_of_a_long_conversation_takes_the_steps_of_a_short_one(wire, form, held):
+    short, long = (idle_steps(wire, form, held, exchanges) for exchanges in (SHORT, LONG))
+
+    assert long < 1.15 * short
