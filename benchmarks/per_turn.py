@@ -174,21 +174,29 @@ def prepare_acting(messages: int) -> Turns:
         talk += pair
 
 
-def prepare_after(messages: int) -> Turns:
+def _after(messages: int, written: Callable[[dict[str, Any]], Any]) -> Turns:
     """One more exchange where old results are gone already: recorded edits are replayed."""
     talk, more = _talk(messages)
     pair = anthropic(next(more))
     ctx = _tight(talk, pair)
     talk += pair
-    ready = ctx.prepare(request(talk))
+    ready = ctx.prepare(written(request(talk)))
     assert ready.report.edits
     while True:
         pair = anthropic(next(more))
         ctx.record(_reply(pair[0], ready))
         talk += pair
-        ready = yield partial(ctx.prepare, request(talk))
+        ready = yield partial(ctx.prepare, written(request(talk)))
         assert ready.report.held
         assert not ready.report.edits
+
+
+def prepare_after(messages: int) -> Turns:
+    return _after(messages, lambda body: body)
+
+
+def prepare_after_bytes(messages: int) -> Turns:
+    return _after(messages, lambda body: json.dumps(body).encode())
 
 
 def reading(act: Callable[[], object]) -> Turns:
@@ -232,6 +240,7 @@ IDLE: dict[str, Callable[[int], Turns]] = {
     "ebbtide record": record,
     "ebbtide prepare, bytes": prepare_bytes,
     "ebbtide prepare, edits held": prepare_after,
+    "ebbtide prepare, edits held, bytes": prepare_after_bytes,
     "ebbtide prepare, mark moves": moving_mark,
     "ebbtide prepare, mark moves, bytes": moving_mark_bytes,
 }
