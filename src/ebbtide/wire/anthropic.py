@@ -243,14 +243,15 @@ def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[i
 
 
 def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place:
-    block_of = as_mapping(raw)
-    mark = block_of.get("cache_control")
-    text = block_of.get("text")
-    eligible = block_of.get("type") not in _UNMARKABLE and (text is None or bool(str(text).strip()))
-    ttl = _lifetime(mark)
+    kind, text, mark = (raw.get("type"), raw.get("text"), raw.get("cache_control")) if isinstance(raw, dict) else _BARE
+    eligible = kind not in _UNMARKABLE and (text is None or bool(str(text).strip()))
     return Place(
-        section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, marked=bool(mark), ttl=ttl
-    )
+        section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, marked=bool(mark),
+        ttl=_lifetime(mark) if mark else FIVE_MINUTES,
+    )  # fmt: skip
+
+
+_BARE = (None, None, None)
 
 
 def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
