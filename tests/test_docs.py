@@ -10,6 +10,7 @@ import json
 import re
 import runpy
 import shlex
+from dataclasses import fields, is_dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from scripts.draw_explanations import DRAWINGS
 from scripts.reference import parsers
 
+import ebbtide
 from ebbtide import Context, load
 from ebbtide.config import load_settings
 from ebbtide.example import path
@@ -210,6 +212,19 @@ def test_every_event_and_every_record_with_its_fields_is_described(tmp_path):
         kind = record.get("kind") or record["store"]
         assert not [name for name in record if f"`{name}`" not in told[kind] + "`type``kind``store``ebbsum`"], kind
     assert {"plan", "turn", "answer", "usage", "undo", "child"} <= {record.get("kind") for record in ours}
+
+
+@pytest.mark.parametrize("name", ebbtide.__all__)
+def test_every_public_name_has_its_place_in_the_reference_with_all_that_is_public_of_it(name):
+    page = BLOCK.sub("", (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8"))
+    told = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page))))
+    found = getattr(ebbtide, name)
+    # What every exception has is Python's, and a field that is not even printed is our own.
+    parts = set(dir(found)) - set(dir(Exception)) if isinstance(found, type) else set()
+    ours = {one.name for one in fields(found) if not one.repr} if is_dataclass(found) else set()
+
+    assert name in told
+    assert {part for part in parts - ours if not part.startswith("_")} <= told
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
