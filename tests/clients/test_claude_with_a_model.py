@@ -62,14 +62,16 @@ def read(usage: dict) -> int:
     return usage["input_tokens"] + usage["cache_read_input_tokens"]
 
 
-def test_claude_code_goes_on_where_its_model_refuses_and_reads_the_models_cache(say, record_property):
+def test_claude_code_goes_on_where_its_model_refuses_and_reads_the_models_cache(say, record_testsuite_property):
     code, refused, _ = say(pasted(1) + pasted(2), behind=[])
     assert (code, refused["is_error"]) == (1, True)
     assert "exceeds the available context size" in refused["result"]
 
     turns = [say("Say hello."), say(pasted(1), "--continue"), say(pasted(2), "--continue")]
 
-    record_property("figures", [(told["usage"], beside) for _, told, beside in turns])  # shown by --junitxml
+    record_testsuite_property(
+        "figures of Claude Code", [(told["usage"], beside) for _, told, beside in turns]
+    )  # shown by --junitxml
     assert [(code, told["is_error"], told["stop_reason"]) for code, told, _ in turns] == [(0, False, "end_turn")] * 3
     assert [beside for _, _, beside in turns if "refused" in beside or "taken out" not in beside] == []
     usages = [told["usage"] for _, told, _ in turns]

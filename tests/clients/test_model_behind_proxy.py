@@ -55,7 +55,9 @@ def proxy(model, tmp_path):
             process.wait(60)
 
 
-def test_a_call_that_is_refused_directly_is_answered_and_the_next_reads_the_cache(model, proxy, record_property):
+def test_a_call_that_is_refused_directly_is_answered_and_the_next_reads_the_cache(
+    model, proxy, record_testsuite_property
+):
     sdk = pytest.importorskip("anthropic")
     terms = {"api_key": "none", "max_retries": 0, "timeout": PATIENCE}
     body = {"model": "smollm2", "max_tokens": 8, "messages": history()}
@@ -68,7 +70,9 @@ def test_a_call_that_is_refused_directly_is_answered_and_the_next_reads_the_cach
     second = client.messages.create(**body)
 
     summary = get(int(proxy.rpartition(":")[2]), "/ebb/summary")[1]
-    record_property("figures", f"first {first.usage}; second {second.usage}; {summary}")  # shown by --junitxml
+    record_testsuite_property(
+        "figures of a model", f"first {first.usage}; second {second.usage}; {summary}"
+    )  # shown by --junitxml
     assert (summary["fallbacks"], summary["overflows"]) == (0, 0)
     assert summary["edits"] > 0
     assert second.usage.cache_read_input_tokens > first.usage.input_tokens // 2

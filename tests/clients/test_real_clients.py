@@ -31,7 +31,7 @@ def recorded(store):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
 def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
-    program, client_file, tmp_path, record_property
+    program, client_file, tmp_path, record_testsuite_property
 ):
     file = client_file(program.name)
     work, home = tmp_path / "work", tmp_path / "home"
@@ -64,7 +64,7 @@ def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
     edited = [n for n, turn in enumerate(turns) if turn["edited"]]
     broken = [n for n in range(1, len(lane)) if texts[n][: len(texts[n - 1])] != texts[n - 1]]
     seen = f"{len(broken)} of {len(lane)} broke the prefix, {len(edited)} had new edits; {summary}"
-    record_property("figures", seen)  # shown by --junitxml
+    record_testsuite_property(f"figures of {program.name}", seen)  # shown by --junitxml
     assert sorted(set(broken) - set(edited)) == [], "between edits each request extends the last, byte for byte"
     # Not vacuous where each turn has an edit: one on arrival breaks nothing, and a batch makes room for some turns.
     assert len(broken) <= program.broken
