@@ -14,54 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.assembly import (
-    NO_OUTPUT,
     NOT_EXECUTED,
     Conversation,
     frames,
     mid_run,
 )
-from ebbtide.core.errors import BadConfig, BadRequest
+from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER
+from turns import WIRES, answered, messages, reply, said
 from upstream.check import refusals_bytes, warnings
-
-WIRES = ("anthropic", "openai_chat", "openai_responses")
-
-
-def reply(wire: str, *calls: str, text: str = "ok") -> dict[str, Any]:
-    """A model's answer on that wire: some words, and a call for each id."""
-    if wire == "anthropic":
-        uses = [{"type": "tool_use", "id": id, "name": "read", "input": {}} for id in calls]
-        return {"role": "assistant", "content": [{"type": "text", "text": text}, *uses], "stop_reason": "end_turn"}
-    if wire == "openai_chat":
-        made = [{"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}} for id in calls]
-        message = {"role": "assistant", "content": text, "refusal": None, "tool_calls": made}
-        return {"choices": [{"message": message}]}
-    items = [
-        {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": "read", "arguments": "{}"} for id in calls
-    ]
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-    return {"output": [said, *items]}
-
-
-def messages(request: dict[str, Any]) -> list[dict[str, Any]]:
-    return request.get("messages") or request["input"]
-
-
-def answered(request: dict[str, Any]) -> list[tuple[str, object]]:
-    """(call id, content) of every result in the request, on any wire, in order."""
-    found = []
-    for message in messages(request):
-        if message.get("role") == "tool":
-            found.append((message["tool_call_id"], message["content"]))
-        if str(message.get("type", "")).endswith("_output"):
-            found.append((message["call_id"], message["output"]))
-        if message.get("role") == "user" and isinstance(message["content"], list):
-            found += [(b["tool_use_id"], b["content"]) for b in message["content"] if b["type"] == "tool_result"]
-    return found
-
-
-def said(message: dict[str, Any]) -> list[str]:
-    return [block["text"] for block in message["content"] if "text" in block]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -239,7 +200,6 @@ STEPS = st.lists(
     st.sampled_from(["user", "inject", "result", "reply", "call", "two calls", "request"]), min_size=1, max_size=25
 )
 
-
 TOOLS: dict[str, list[dict[str, Any]]] = {
     "anthropic": [{"name": "read", "input_schema": {"type": "object"}}],
     "openai_chat": [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}],
@@ -400,123 +360,6 @@ def test_a_call_made_by_code_is_answered_by_results_alone() -> None:
     assert [block["type"] for block in messages(first)[-1]["content"]] == ["tool_result"]
     assert first == again
     assert said(messages(talk.request())[-1]) == ["faster"]
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_no_empty_block_and_no_half_character_leaves(wire: Any) -> None:
-    talk = Conversation(model="m", wire=wire)
-    talk.user("broken \ud83d paste")
-    talk.assistant(reply(wire, "a", "b", "c"))
-    talk.tool_result("a", "")
-    talk.tool_result("b", [{"type": "text", "text": " "}])
-    talk.tool_result("c", "\udcff")
-
-    request = talk.request()
-
-    assert [content for _, content in answered(request)] == [NO_OUTPUT, NO_OUTPUT, "\ufffd"]
-    assert refusals_bytes(wire, json.dumps(request).encode()) == []
-
-
-def test_an_empty_reply_leaves_no_empty_message() -> None:
-    talk = Conversation(model="m")
-    talk.user("start")
-    talk.assistant({"role": "assistant", "content": [{"type": "text", "text": ""}], "stop_reason": "end_turn"})
-    talk.user("hello?")
-
-    assert [message["role"] for message in messages(talk.request())] == ["user", "user"]
-
-
-class Dumped:
-    """Stands for an SDK's object: what it dumps, if asked the way the SDKs ask themselves."""
-
-    def __init__(self, value: dict[str, Any]) -> None:
-        self.value = value
-
-    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
-        assert (mode, exclude_unset) == ("json", True)
-        return self.value
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_an_sdks_object_is_read_as_its_dict(wire: Any) -> None:
-    def told(response: object) -> dict[str, Any]:
-        talk = Conversation(model="m", wire=wire)
-        talk.user("start")
-        talk.assistant(response)
-        talk.tool_result("a", "one")
-        return talk.request()
-
-    assert told(Dumped(reply(wire, "a"))) == told(reply(wire, "a"))
-
-
-def test_sdk_blocks_inside_a_message_are_read_too() -> None:
-    blocks = [Dumped(block) for block in reply("anthropic", "a")["content"]]
-    talk = Conversation(model="m")
-    talk.user("start")
-    talk.assistant({"role": "assistant", "content": blocks})
-
-    assert answered(talk.request()) == [("a", NOT_EXECUTED)]
-
-
-@pytest.mark.parametrize(
-    ("wire", "response"),
-    [
-        ("anthropic", "words"),
-        ("anthropic", {"type": "error"}),
-        ("openai_chat", {"role": "user", "content": "x"}),
-        ("openai_responses", {"error": {}}),
-    ],
-)
-def test_what_is_no_reply_is_refused_with_its_place(wire: Any, response: object) -> None:
-    talk = Conversation(model="m", wire=wire)
-    talk.user("start")
-    with pytest.raises(BadRequest, match=r"^response"):
-        talk.assistant(response)
-
-
-def test_a_chat_reply_keeps_its_refusal_and_sheds_its_nulls() -> None:
-    talk = Conversation(model="m", wire="openai_chat")
-    talk.user("start")
-    talk.assistant({"role": "assistant", "content": None, "refusal": "no", "tool_calls": [], "audio": None})
-    talk.user("please")
-
-    assert messages(talk.request())[1] == {"role": "assistant", "content": None, "refusal": "no"}
-
-
-def test_each_wire_has_its_own_body() -> None:
-    def body(wire: Any, cap: int | None) -> dict[str, Any]:
-        talk = Conversation(model="m", system="s", tools=[{"name": "t"}], max_tokens=cap, wire=wire)
-        talk.user("hi")
-        return {key: value for key, value in talk.request().items() if key not in ("messages", "input")}
-
-    head: dict[str, Any] = {"model": "m", "tools": [{"name": "t"}]}
-    assert body("anthropic", 9) == {**head, "max_tokens": 9, "system": [{"type": "text", "text": "s"}]}
-    assert body("anthropic", None)["max_tokens"] == 4096
-    assert body("openai_chat", 9) == {**head, "max_completion_tokens": 9}
-    assert body("openai_responses", 9) == {**head, "max_output_tokens": 9, "instructions": "s"}
-    assert body("openai_responses", None) == {**head, "instructions": "s"}
-
-
-def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadConfig, match="anthropic, openai_chat, openai_responses"):
-        Conversation(model="m", wire="smoke")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("kind", "output"),
-    [
-        ("function_call", "function_call_output"),
-        ("custom_tool_call", "custom_tool_call_output"),
-        ("local_shell_call", "function_call_output"),
-    ],
-)
-def test_a_responses_output_has_the_kind_its_call_asks_for(kind: str, output: str) -> None:
-    talk = Conversation(model="m", wire="openai_responses")
-    talk.user("start")
-    talk.assistant({"output": [{"type": kind, "call_id": "a"}]})
-    talk.tool_result("a", "no such file", is_error=True)
-
-    assert messages(talk.request())[-1] == {"type": output, "call_id": "a", "output": "Error: no such file"}
 
 
 def test_the_example_loop_answers() -> None:

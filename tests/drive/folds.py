@@ -132,3 +132,8 @@ def posted(upstream: Upstream, request: Body) -> Body:
         return told
     finally:
         connection.close()
+
+
+LONG = talk(40)
+SOFT, HIGH, HARD = (int(share * (WINDOW - 500)) for share in (0.65, 0.80, 0.95))
+"""Levels of the default policy beside a reply of 500 tokens."""

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.wire.overflow import PROVIDERS, ROWS, Overflow, overflow, overflow_in
-from wire.refusals import OPENAI, SEEN, TERSE, anthropic, openai
+from wire.refusals import HOSTED, OPENAI, TERSE, anthropic, openai
+from wire.refusals_served import SERVED
+
+SEEN = [*HOSTED, *SERVED]
 
 
 @pytest.mark.parametrize(("who", "status", "body", "used", "limit"), SEEN, ids=[one[0] for one in SEEN])

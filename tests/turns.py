@@ -1,0 +1,44 @@
+"""Replies of each wire, and what stands in a request, for tests of `Conversation`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+WIRES = ("anthropic", "openai_chat", "openai_responses")
+
+
+def reply(wire: str, *calls: str, text: str = "ok") -> dict[str, Any]:
+    """A model's answer on that wire: some words, and a call for each id."""
+    if wire == "anthropic":
+        uses = [{"type": "tool_use", "id": id, "name": "read", "input": {}} for id in calls]
+        return {"role": "assistant", "content": [{"type": "text", "text": text}, *uses], "stop_reason": "end_turn"}
+    if wire == "openai_chat":
+        made = [{"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}} for id in calls]
+        message = {"role": "assistant", "content": text, "refusal": None, "tool_calls": made}
+        return {"choices": [{"message": message}]}
+    items = [
+        {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": "read", "arguments": "{}"} for id in calls
+    ]
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    return {"output": [said, *items]}
+
+
+def messages(request: dict[str, Any]) -> list[dict[str, Any]]:
+    return request.get("messages") or request["input"]
+
+
+def answered(request: dict[str, Any]) -> list[tuple[str, object]]:
+    """(call id, content) of every result in the request, on any wire, in order."""
+    found = []
+    for message in messages(request):
+        if message.get("role") == "tool":
+            found.append((message["tool_call_id"], message["content"]))
+        if str(message.get("type", "")).endswith("_output"):
+            found.append((message["call_id"], message["output"]))
+        if message.get("role") == "user" and isinstance(message["content"], list):
+            found += [(b["tool_use_id"], b["content"]) for b in message["content"] if b["type"] == "tool_result"]
+    return found
+
+
+def said(message: dict[str, Any]) -> list[str]:
+    return [block["text"] for block in message["content"] if "text" in block]
