@@ -68,7 +68,8 @@ def _evict(leaving: Leaving, atoms: Sequence[Atom], stays: Stays, chunk: int, st
     chunk, view = min(chunk, leaving.situation.budget.window // 8), leaving.view
 
     def remains(entry: Item) -> bool:
-        return stays(entry) or _is_note(view, entry)
+        # The operator's word may hold yet: what an old one stood beside leaves without it.
+        return stays(entry) or entry.id in view.aged
 
     edits = (_noted(leaving, run, remains, stub) for run in _runs(view, atoms, remains, chunk))
     # A note for less than itself would only be in the way of a later one.
@@ -77,11 +78,6 @@ def _evict(leaving: Leaving, atoms: Sequence[Atom], stays: Stays, chunk: int, st
 
 def _words(entry: Item) -> bool:
     return entry.role == "user" and entry.tier <= USER
-
-
-def _is_note(view: View, entry: Item) -> bool:
-    """The operator's word that may hold yet: what it stood beside leaves without it."""
-    return entry.role == "system" and (view.fixed(entry) or entry.id in view.aged)
 
 
 def _summary(view: View, entry: Item) -> bool:
@@ -119,7 +115,7 @@ def _runs(view: View, atoms: Sequence[Atom], stays: Stays, chunk: int) -> Iterat
 
 
 def _may_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
-    held = any((view.fixed(entry) and entry.role != "system") or entry.id in view.unseen for entry in entries)
+    held = any(view.fixed(entry) or entry.id in view.unseen for entry in entries)
     if held or all(stays(entry) for entry in entries):
         return False
     # A call without its result, or the reverse, is broken input: the wire repairs it where it stands.

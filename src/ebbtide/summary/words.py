@@ -62,8 +62,9 @@ def noted(
     if sum(one.tokens for one in notes) <= limit:
         return tuple(notes), (), ()
     room, n = round(limit * (1 - _LISTED)), len(notes)
-    while n > 0 and sum(one.tokens for one in notes[n - 1 :]) <= room:
+    while n > 0 and notes[n - 1].tokens <= room:
         n -= 1
+        room -= notes[n].tokens
     listed, blobs = _listing(notes[:n], round(limit * _LISTED), count, keep, _NOTES)
     return tuple(notes[n:]), listed, blobs
 
