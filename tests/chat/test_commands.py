@@ -202,3 +202,12 @@ def test_while_the_agent_works_only_what_looks_is_answered():
     assert {name for name in COMMANDS if only_looks(f"/{name}")} == {"context", "edits", "sessions", "cost", "help"}
     assert only_looks("/nonsense")
     assert not only_looks("/summarize")
+
+
+@pytest.mark.parametrize(("said", "meant"), [("/contxt", "did you mean /context?"), ("/zzz", "/help lists")])
+def test_a_command_that_is_nearly_right_is_answered_with_what_is(said, meant, hall):
+    with pytest.raises(BadRequest) as refused:
+        hall.say(said)
+
+    assert meant in str(refused.value)
+    assert ("did you mean" in str(refused.value)) == ("did you mean" in meant)

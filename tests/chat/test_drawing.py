@@ -13,6 +13,7 @@ from ebbtide.fronts.chat.permission import Question
 from ebbtide.fronts.chat.providers import Call
 from ebbtide.fronts.chat.screen import _paragraph
 from ebbtide.fronts.chat.tools import Need, Outcome
+from ebbtide.showing import Window
 
 EVIL = "fine\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07\x9b31m\u202egnp"
 
@@ -98,3 +99,35 @@ def test_long_results_are_shown_by_their_head():
 )  # fmt: skip
 def test_a_paragraph_ends_at_a_blank_line_outside_of_fences(text, end):
     assert _paragraph(text) == end
+
+
+@pytest.mark.parametrize("width", [40, 50, 80])
+def test_a_table_on_a_narrow_terminal_folds_its_last_column_and_cuts_nothing(width):
+    out = io.StringIO()
+    cells = [["/recall WORDS|HANDLE", "search all that was recorded, or read one text"], ["/exit", "leave"]]
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(drawing.table(("", ""), cells))
+    told = out.getvalue()
+
+    assert "…" not in told
+    assert "/recall WORDS|HANDLE " in told
+    assert all(word in told for word in cells[0][1].split())
+
+
+def test_what_fills_the_window_stands_below_the_grid_where_there_is_no_room_beside_it():
+    window = Window(
+        model="m",
+        size=100,
+        tokens=5,
+        billed=False,
+        auto_at=80,
+        system=1,
+        tools=1,
+        unrecorded=0,
+        messages=(("user", 3),),
+    )
+    out = io.StringIO()
+    Console(file=out, width=50, force_terminal=True, color_system=None).print(drawing.window(window))
+    rows = out.getvalue().splitlines()
+
+    assert max(map(len, rows)) <= 50
+    assert any(row.startswith("  ⛝ Autocompact buffer: 20 tokens (20.0%)") for row in rows)

@@ -4,6 +4,7 @@ import re
 
 from drive.sessions import EARLY, Clock, body, loop
 from ebbtide.drive import Context
+from fronts.cli.terminal import recorded
 from proxy.agent import Agent, looping
 from proxy.running import proxied
 from ui.browsing import looking, needs_chromium, opened, until
@@ -266,4 +267,21 @@ def test_an_empty_store_says_what_to_do(chromium, tmp_path):
         page = context.new_page()
         page.goto(address)
         page.wait_for_selector("main >> text=ebb ui --example")
+        context.close()
+
+
+def test_a_session_names_its_tab_and_has_a_way_back_to_the_list(chromium, tmp_path):
+    path = recorded(tmp_path / "s.jsonl", steps=3)
+    path.write_text(path.read_text().replace("fix the gauge", "<b>fix</b> \u202e it"))
+    with running(library(tmp_path / "agents", str(path))) as address:
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(address)
+        page.locator(".session").click()
+        page.wait_for_selector(".title .back")
+        assert page.title().endswith(" · Ebbtide")
+        assert "\u202e" not in page.title()
+        page.locator(".title .back").click()
+        page.wait_for_selector(".session")
+        assert page.title() == "Ebbtide"
         context.close()

@@ -8,7 +8,7 @@ import { useAsk, useCursor } from "./hooks";
 import { Trouble } from "./item";
 import { VirtualList } from "./list";
 import { HOME, type Place } from "./route";
-import { t } from "./words";
+import { t, type Word } from "./words";
 
 /** Milliseconds between two looks at the list: sessions of a running proxy appear by themselves. */
 const LOOK = 4000;
@@ -45,10 +45,35 @@ export function Home({ place, go }: { place: Place; go: Go }) {
         )}
       </div>
       {error && <Trouble error={error} />}
-      {value && !rows.length && <p class="faint pad">{t(value.total ? "none" : "empty")}</p>}
+      {value && !rows.length && (value.total ? <p class="faint pad">{t("none")}</p> : <Empty />)}
       <VirtualList name={place.query} count={rows.length} estimate={66} cursor={cursor.row}>
         {(n) => <SessionRow row={rows[n]} onOpen={open} />}
       </VirtualList>
+    </div>
+  );
+}
+
+const TRY: [string, Word][] = [
+  ["ebb run -- claude", "emptyRun"],
+  ["ebb ui FILE", "emptyFile"],
+  ["ebb ui --example", "emptyExample"],
+];
+
+/** Lines to type in a terminal: here there is nothing to press yet. */
+function Empty() {
+  return (
+    <div class="card empty">
+      <h2>{t("empty")}</h2>
+      <dl>
+        {TRY.map(([command, word]) => (
+          <>
+            <dt>
+              <kbd>{command}</kbd>
+            </dt>
+            <dd>{t(word)}</dd>
+          </>
+        ))}
+      </dl>
     </div>
   );
 }

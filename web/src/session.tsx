@@ -46,6 +46,15 @@ export function SessionPage({ place, go, theme }: Props) {
   const tabs = Object.fromEntries(TABS.map((tab, n) => [String(n + 1), () => go({ tab })]));
   useKeys({ ...tabs, ArrowLeft: () => step(-1), ArrowRight: () => step(1), f: toggle });
 
+  const name = about.value ? seen(about.value.title || about.value.session) : "";
+  useEffect(() => {
+    // Several tabs, and the browser's history, are told apart by it.
+    document.title = name ? `${name} · Ebbtide` : "Ebbtide";
+    return () => {
+      document.title = "Ebbtide";
+    };
+  }, [name]);
+
   if (about.error) return <Trouble error={about.error} />;
   if (!about.value || !columns.value) return <p class="faint pad">{t("loading")}</p>;
   const calls = columns.value;
@@ -136,6 +145,9 @@ function Title({ about, desk, live, follow, onFollow, go }: TitleProps) {
   const windows = WINDOWS.includes(about.window) ? WINDOWS : [...WINDOWS, about.window].sort((a, b) => a - b);
   return (
     <div class="title">
+      <a class="back" href="#/" title={`${t("back")} (Esc)`}>
+        ‹ {t("sessions")}
+      </a>
       <h1>{seen(about.title || about.session)}</h1>
       <div class="chips">
         <button

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from ebbtide.fronts.chat import drawing
 from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session, sessions_of
 from ebbtide.fronts.chat.weighing import recorded, standing, weigh
 from ebbtide.policy import PRESETS, preset
-from ebbtide.showing import drawn, short, visible
+from ebbtide.showing import short, visible
 from ebbtide.wire import WIRES
 
 _PREVIEW = 24  # lines of a fold that are shown before it is made: a screen
@@ -87,7 +88,8 @@ def _understood(said: str) -> tuple[Command, str]:
     if command is None:
         near = [known for known in COMMANDS if known.startswith(name)] if name else []
         if len(near) != 1:
-            raise BadRequest(f"there is no /{name}; /help lists what there is")
+            meant = "".join(f"did you mean /{one}? " for one in get_close_matches(name, COMMANDS, n=1))
+            raise BadRequest(f"there is no /{name}; {meant}/help lists what there is")
         command = COMMANDS[near[0]]
     return command, rest.strip()
 
@@ -96,7 +98,7 @@ def _understood(said: str) -> tuple[Command, str]:
 
 
 def _context(room: Room, _rest: str) -> None:
-    room.show(drawing.rows(drawn(weigh(room.chat, room.last, _edits_now(room)))))
+    room.show(drawing.window(weigh(room.chat, room.last, _edits_now(room))))
 
 
 def _edits_now(room: Room) -> tuple[Edit, ...]:
@@ -267,7 +269,7 @@ def _plan(room: Room, _rest: str) -> None:
 
 def _help(room: Room, _rest: str) -> None:
     cells = [(f"/{name} {one.takes}".strip(), one.about) for name, one in COMMANDS.items()]
-    room.show(drawing.table(("command", ""), [*cells, *_KEYS]))
+    room.show(drawing.table(("", ""), [*cells, *_KEYS]))
 
 
 def _exit(_room: Room, _rest: str) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderableType, RenderResult
 from rich.markdown import Heading, Markdown
 from rich.padding import Padding
@@ -25,7 +26,7 @@ from ebbtide.fronts.chat.bill import Bill
 from ebbtide.fronts.chat.permission import Question
 from ebbtide.fronts.chat.providers import Call
 from ebbtide.fronts.chat.tools import Outcome
-from ebbtide.showing import Row, line, rounded, short, visible
+from ebbtide.showing import Window, drawn, line, rounded, short, visible
 from ebbtide.store import SessionInfo
 
 _SHOWN = 4  # lines of a result: who wants more, asks the agent or opens the file
@@ -33,8 +34,17 @@ _TOLD_BY = ("command", "path", "pattern", "title", "query", "handle", "task")
 """The argument that says most about a call, the first that is there."""
 
 
-def rows(drawn: Sequence[Row]) -> RenderableType:
-    return Group(*(Text.assemble(*row, no_wrap=True) for row in drawn))
+def window(shown: Window) -> RenderableType:
+    return _Filled(shown)
+
+
+class _Filled(NamedTuple):
+    """What fills a window, by the width of the terminal when it is drawn."""
+
+    window: Window
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from (Text.assemble(*row, no_wrap=True) for row in drawn(self.window, width=options.max_width))
 
 
 class _Heading(Heading):
@@ -161,11 +171,15 @@ def _whole(value: object) -> int:
 
 
 def table(headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[int] = ()) -> RenderableType:
+    """Where there is little room the last column takes more lines, and none is cut."""
+    told = [[line(cell) for cell in row] for row in cells]
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(headings))
-    for n, heading in enumerate(headings):
-        made.add_column(heading, justify="right" if n in right else "left", overflow="ellipsis", no_wrap=True)
-    for row in cells:
-        made.add_row(*(Text(line(cell)) for cell in row))
+    for n, heading in enumerate(headings[:-1]):
+        widest = max(map(cell_len, [heading, *(row[n] for row in told)]))
+        made.add_column(heading, justify="right" if n in right else "left", no_wrap=True, min_width=widest)
+    made.add_column(headings[-1], justify="right" if len(headings) - 1 in right else "left", overflow="fold")
+    for row in told:
+        made.add_row(*map(Text, row))
     return made
 
 
