@@ -1,18 +1,15 @@
-"""A turn with nothing to do costs what is new, however long the conversation is and whatever was done to it before.
-
-Counted in steps of the interpreter, which are the same on every machine.
-"""
+"""A turn with nothing to do costs what is new, however long the conversation is and whatever was done to it before."""
 
 import json
-import sys
-from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from drive.sessions import EARLY
 from ebbtide.drive import Context
 from ebbtide.policy.levels import shares
+from work import work
 
 FAR_DOWN = replace(EARLY, levels=shares(warning=0.8, soft=0.8, auto=0.8, hard=0.95, low=0.2))
 """No fold is in sight afterwards: what is read ahead of one is not work of this turn."""
@@ -77,24 +74,6 @@ def as_objects(messages):
     ]
 
 
-def steps_of(act):
-    """Interpreter steps that this takes, and what came of it."""
-    taken = Counter()
-
-    def trace(frame, event, _):
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        taken[event] += 1
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        made = act()
-    finally:
-        sys.settrace(before)
-    return taken["opcode"], made
-
-
 def idle_steps(wire, form, held, exchanges):
     """Of the cheapest of three turns at the end of so many exchanges: now and then one has more to do."""
     say, key, around = WIRES[wire]
@@ -116,10 +95,9 @@ def idle_steps(wire, form, held, exchanges):
     for n in range(exchanges, exchanges + 4):
         talk += as_objects(say(n)) if objects else say(n)
         body = request()
-        steps, ready = steps_of(lambda body=body: ctx.prepare(body))
-        assert not ready.report.edits
-        assert bool(ready.report.held) is held
-        counts.append(steps)
+        counts.append(work(partial(ctx.prepare, body)))
+        assert not ctx._last.report.edits
+        assert bool(ctx._last.report.held) is held
     return min(counts[1:])
 
 
