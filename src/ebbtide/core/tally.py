@@ -32,6 +32,10 @@ class Step:
     """Changes that held up to the call before."""
 
 
+_NOISE = 1e-12
+"""What sums may be off by, as a part of them, for the order in which they were added up: even but for that is even."""
+
+
 @dataclass(slots=True)
 class Row:
     """One edit so far."""
@@ -165,7 +169,8 @@ class _Slope:
         """Since when it is paid, after the calls since this one, when it had this height."""
         if not self._calls or self._calls[-1] == since:
             return
-        under = bisect_left(self._lows, height - row.balance / row.weight)
+        level = height - row.balance / row.weight
+        under = bisect_left(self._lows, level - _NOISE * (abs(height) + abs(level)))
         low = self._calls[under - 1] if under else 0
         if low == self._calls[-1]:
             row.paid = None

@@ -32,8 +32,8 @@ class Turn:
     at: float
     model: str
     wire: str
-    path: tuple[str, ...]
-    """Uuids of its messages."""
+    path: Sequence[str]
+    """Uuids of its messages; each says all before it."""
     planned: tuple[str, ...]
     """Batches that were made for it."""
     undone: frozenset[str]
@@ -51,6 +51,34 @@ class Turn:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Strand:
+    """A conversation at its longest: the request of every turn on the way to it is its beginning.
+
+    Read once and looked up by name. All of a long session's items, for each of its batches, would be millions.
+    """
+
+    items: tuple[Item, ...]
+
+    def place(self, id: str, end: int) -> int | None:
+        """Of an item, if it is in the first `end` messages."""
+        place = self._places.get(id)
+        return place if place is not None and self.items[place].message < end else None
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {item.id: place for place, item in enumerate(self.items)}
+
+    @cached_property
+    def calls(self) -> Mapping[str, Sequence[Item]]:
+        """By their ids, in order: a client may use one twice."""
+        found: dict[str, list[Item]] = {}
+        for item in self.items:
+            if item.kind == "call":
+                found.setdefault(item.call_id, []).append(item)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A batch of edits, and the conversation around it."""
 
@@ -58,33 +86,27 @@ class Step:
     turn: Turn
     undone: bool
     """Left out again, as things stand."""
-    reread: Callable[[Turn], Request] = field(repr=False, compare=False)
+    strand_of: Callable[[Turn], Strand] = field(repr=False, compare=False)
 
-    @cached_property
-    def items(self) -> tuple[Item, ...]:
-        """The originals of the request that it was made for."""
-        return self.reread(self.turn).items
-
-    @cached_property
-    def _places(self) -> Mapping[str, int]:
-        """Of what the edits name. All of a long session's items, for each of its batches, would be millions."""
-        named = {id for edit in self.batch.edits for id in (edit.first, edit.last, *(item.id for item in edit.put))}
-        return {item.id: place for place, item in enumerate(self.items) if item.id in named}
+    @property
+    def _strand(self) -> Strand:
+        return self.strand_of(self.turn)
 
     def covered(self, edit: Edit) -> Sequence[Item]:
         """The originals that the edit took out; empty for an insertion."""
-        first, last = self._places.get(edit.first), self._places.get(edit.last)
-        return () if first is None or last is None else self.items[first : last + 1]
+        strand, end = self._strand, len(self.turn.path)
+        first, last = strand.place(edit.first, end), strand.place(edit.last, end)
+        return () if first is None or last is None else strand.items[first : last + 1]
 
     def original(self, item: Item) -> Item:
         """What an edit put there as it was before; the item itself where it is none of the originals."""
-        place = self._places.get(item.id) if item.id else None
-        return item if place is None else self.items[place]
+        place = self._strand.place(item.id, len(self.turn.path)) if item.id else None
+        return item if place is None else self._strand.items[place]
 
     def call_of(self, result: Item) -> Item | None:
-        # From the end: what is taken out is mostly near it.
-        found = (item for item in reversed(self.items) if item.kind == "call" and item.call_id == result.call_id)
-        return next(found, None)
+        """The newest one that it may be of."""
+        calls, end = self._strand.calls.get(result.call_id, ()), len(self.turn.path)
+        return next((call for call in reversed(calls) if call.message < end), None)
 
     def situation(self) -> Mapping[str, object]:
         told = self.batch.record.get("situation")
@@ -159,36 +181,37 @@ class History:
 def history_of(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
     """Fold the records; messages are read where somebody looks at them."""
     messages = {str(one["uuid"]): one.get("wire") or one.get("message") for one in records if one.get("uuid")}
-    state = fold(State(), records)
-    turns = tuple(_turns(records))
+    turns, state = _turns(records)
     return History(
         session=session,
         name=name or session,
         stored=stored,
         state=state,
         turns=turns,
-        steps=tuple(_steps(turns, state, _Rereader(messages, state))),
+        steps=tuple(_steps(turns, state, _Strands(turns, _Rereader(messages, state)))),
         messages=messages,
         newest=_newest(records, turns),
         records=records,
     )
 
 
-def _turns(records: Sequence[Record]) -> Iterator[Turn]:
-    state, known = State(), 0
+def _turns(records: Sequence[Record]) -> tuple[tuple[Turn, ...], State]:
+    """Every request, and what all records come to."""
+    turns, state, known, unread = list[Turn](), State(), 0, list[Record]()
     bills = {record.get("turn"): usage_out(record) for record in records if record.get("kind") == "usage"}
-    for record in (one for one in records if one.get("type") == "ebb"):
-        state = fold(state, [record])
-        if record.get("kind") != "turn":
+    for record in records:
+        unread.append(record)
+        if record.get("type") != "ebb" or record.get("kind") != "turn":
             continue
+        state, unread = fold(state, unread), []
         planned, known = state.batches[known:], len(state.batches)
         sent = state.sent[-1]
-        yield Turn(
+        made = Turn(
             number=state.turns,
             at=sent.at,
             model=sent.model,
             wire=_known(str(record.get("wire"))),
-            path=tuple(state.messages),
+            path=state.messages,
             planned=tuple(batch.id for batch in planned),
             undone=frozenset(state.undone),
             marked=bool(sent.marks),
@@ -198,13 +221,46 @@ def _turns(records: Sequence[Record]) -> Iterator[Turn]:
             usage=bills.get(state.turns),
             sent=sent._replace(usage=bills.get(state.turns)),
         )
+        turns.append(made)
+    return tuple(turns), fold(state, unread)
 
 
-def _steps(turns: Sequence[Turn], state: State, reread: Callable[[Turn], Request]) -> Iterator[Step]:
+def _steps(turns: Sequence[Turn], state: State, strand_of: Callable[[Turn], Strand]) -> Iterator[Step]:
     by_id = {batch.id: batch for batch in state.batches}
     for turn in turns:
         for batch in (by_id[id] for id in turn.planned):
-            yield Step(batch=batch, turn=turn, undone=batch.id in state.undone, reread=reread)
+            yield Step(batch=batch, turn=turn, undone=batch.id in state.undone, strand_of=strand_of)
+
+
+class _Strands:
+    """Strands of one session, read where somebody asks. Few are kept: who looks at steps looks at them in order."""
+
+    def __init__(self, turns: Sequence[Turn], reread: Callable[[Turn], Request]) -> None:
+        self._reread = reread
+        self._longest: dict[int, Turn] = {}
+        """By number of a turn: the newest one that goes on from it."""
+        self._read: dict[int, Strand] = {}
+        for turn in reversed(turns):
+            later = self._longest.get(turn.number + 1)
+            on = later is not None and later.wire == turn.wire and _begins(turn.path, later.path)
+            self._longest[turn.number] = later if later is not None and on else turn
+
+    def __call__(self, turn: Turn) -> Strand:
+        longest = self._longest[turn.number]
+        # The inspector asks from several threads: what another let go is read again, and nothing is changed in place.
+        found = self._read.get(longest.number)
+        if found is None:
+            found = Strand(items=self._reread(longest).items)
+            self._read = {**dict(list(self._read.items())[1 - _STRANDS :]), longest.number: found}
+        return found
+
+
+_STRANDS = 4
+"""Strands kept: the main one, and what a person compares it with."""
+
+
+def _begins(path: Sequence[str], longer: Sequence[str]) -> bool:
+    return len(path) <= len(longer) and (not path or path[-1] == longer[len(path) - 1])
 
 
 class _Rereader:

@@ -6,8 +6,9 @@ A plan goes by its view and its situation, and both are in the log: messages, ea
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ebbtide.core.cache import Prices
@@ -18,6 +19,7 @@ from ebbtide.core.shelf import Shelf
 from ebbtide.core.view import View
 from ebbtide.drive.deciding import steps_of
 from ebbtide.drive.folding import folding_from
+from ebbtide.ledger import ReadAhead
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
@@ -37,21 +39,58 @@ class Difference:
 
 def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> tuple[int, list[Difference]]:
     """How many plans were made again, and which came out otherwise."""
-    state, made = State(), 0
-    differences: list[Difference] = []
+    found = list(replanned(records, policies))
+    return len(found), [one for one in found if one is not None]
+
+
+def plans_in(records: Sequence[Record]) -> int:
+    return sum(_is_plan(record) for record in records)
+
+
+def replanned(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
+    """Every recorded plan made again, one after the other; None where it came out as it was."""
+    state, known = State(), _Known()
     messages: dict[str, Any] = {}
+    turns = deque(n for n, record in enumerate(records) if record.get("kind") == "turn")
     for n, record in enumerate(records):
         if record.get("uuid"):
             messages[str(record["uuid"])] = record.get("wire") or record.get("message")
-        if record.get("type") == "ebb" and record.get("kind") == "plan":
-            made += 1
+        while turns and turns[0] < n:
+            turns.popleft()
+        if _is_plan(record):
             # A fold that a person asked for was made between two requests: it says itself what it was made for.
-            turn = record if "add" in record else next((one for one in records[n:] if one.get("kind") == "turn"), None)
-            why = _compare(record, turn, state, messages, policies)
-            if why:
-                differences.append(Difference(plan=str(record.get("id")), reason=why))
+            turn = record if "add" in record else records[turns[0]] if turns else None
+            why = _compare(record, turn, state, messages, policies, known)
+            # What was read for the plan before is a memo. A difference must show without it, too.
+            why = why and _compare(record, turn, state, messages, policies, _Known())
+            yield Difference(plan=str(record.get("id")), reason=why) if why else None
         state = fold(state, [record])
-    return made, differences
+
+
+def _is_plan(record: Record) -> bool:
+    return record.get("type") == "ebb" and record.get("kind") == "plan"
+
+
+@dataclass(slots=True)
+class _Known:
+    """What one plan's making leaves for the next one's: messages that are read, and the ledger up to the last fold.
+
+    Begun anew where a person undid or pinned something, or other counting sets in.
+    """
+
+    terms: tuple[object, ...] = ()
+    reader: Reader | None = None
+    ours: StandIns = field(default_factory=StandIns)
+    ahead: ReadAhead = field(default_factory=ReadAhead)
+
+    def read(self, turn: Record, path: list[Any], state: State, policy: Policy) -> Request:
+        wire = WIRES[str(turn.get("wire"))]
+        terms = (wire.name, policy.name, state.undone, state.stays)
+        if self.reader is None or terms != self.terms:
+            self.terms, self.ours, self.ahead = terms, StandIns(), ReadAhead()
+            self.reader = Reader(policy.estimator, wire=wire, ours=self.ours.marks, pinned=state.stays)
+        self.ours.learn(wire, state.edits)
+        return self.reader.read({"model": str(turn.get("model", "")), wire.key: path})
 
 
 def recheck(records: Sequence[Record]) -> list[Difference]:
@@ -70,7 +109,12 @@ def recheck(records: Sequence[Record]) -> list[Difference]:
 
 
 def _compare(
-    record: Record, turn: Record | None, state: State, messages: Mapping[str, Any], policies: Mapping[str, Policy]
+    record: Record,
+    turn: Record | None,
+    state: State,
+    messages: Mapping[str, Any],
+    policies: Mapping[str, Policy],
+    known: _Known,
 ) -> str:
     policy = policies.get(str(record.get("policy")))
     if policy is None:
@@ -81,22 +125,16 @@ def _compare(
     missing = [uuid for uuid in path if str(uuid) not in messages]
     if missing:
         return f"not in the log: {counted(len(missing), 'message')}"
-    request = _request(turn, [messages[str(uuid)] for uuid in path], state, policy)
+    request = known.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
     situation = _situation(record, state, policy, int(str(record.get("window", 0))))
+    situation = replace(situation, folding=replace(situation.folding, ahead=known.ahead))
     again = plan(view, budget=situation.budget, situation=situation, **steps_of(policy, situation.trigger))
     if [edit.id for edit in again.edits] != _listed(record, "planned"):
         return "other edits were planned"
     recorded = {str(one["id"]): json.dumps(one, sort_keys=True) for one in _listed(record, "edits")}
     same = {edit.id: json.dumps(edit_to(edit), sort_keys=True) for edit in again.edits}
     return "" if all(same.get(id) == told for id, told in recorded.items()) else "an edit came out otherwise"
-
-
-def _request(turn: Record, path: list[Any], state: State, policy: Policy) -> Request:
-    wire = WIRES[str(turn.get("wire"))]
-    ours = StandIns().learn(wire, state.edits).marks
-    reader = Reader(policy.estimator, wire=wire, ours=ours, pinned=state.stays)
-    return reader.read({"model": str(turn.get("model", "")), wire.key: path})
 
 
 def _situation(record: Record, state: State, policy: Policy, window: int) -> Situation:

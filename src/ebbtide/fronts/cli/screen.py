@@ -83,6 +83,9 @@ def console(file: TextIO | None = None) -> Console:
 def draw(what: RenderableType, *, file: TextIO | None = None) -> None:
     """Render without the blanks that rich pads lines with."""
     to = console(file)
+    if isinstance(what, _Rows) and not to.is_terminal:
+        print(what.plain(), file=file or sys.stdout)
+        return
     if to.is_terminal:
         to.print(what)
         return
@@ -125,6 +128,17 @@ class _Rows:
             yield from self._stacked()
         else:
             yield self._table(widths)
+
+    def plain(self) -> str:
+        """For a pipe: as wide as its cells. Of a thousand tables rich would make a minute's work."""
+        from rich.cells import cell_len  # noqa: PLC0415
+
+        widths, told = self._widths(), list[str]()
+        for row in ([name for name, _ in self.columns], *self.cells):
+            blanks = [" " * (widths[n] - cell_len(cell)) for n, cell in enumerate(row)]
+            sides = zip(row, blanks, self.columns, strict=True)
+            told.append("  ".join(gap + cell if side == "right" else cell + gap for cell, gap, (_, side) in sides))
+        return "\n".join(line.rstrip() for line in told)
 
     def _widths(self) -> list[int]:
         from rich.cells import cell_len  # noqa: PLC0415

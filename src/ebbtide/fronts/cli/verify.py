@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
-from ebbtide.drive.replan import recheck, replan
+from ebbtide.drive.replan import plans_in, recheck, replanned
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.fronts.cli.stored import chosen
@@ -69,7 +69,9 @@ def run(args: argparse.Namespace) -> int:
     one = args.session is not None
     infos = [chosen(store, settings.store, args.session, args.project)] if one else store.sessions()
     policies = {**PRESETS, settings.policy.name: settings.policy} if args.replan else None
-    checked = [_check(store, info, policies) for info in screen.watched(infos, "verifying", len(infos))]
+    # There is room for one bar: where plans are made again, each session has its own.
+    watched = infos if policies else screen.watched(infos, "verifying", len(infos))
+    checked = [_check(store, info, policies) for info in watched]
     if args.json:
         screen.show_json([_as_dict(one) for one in checked])
     else:
@@ -83,8 +85,9 @@ def _check(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | Non
     told = tuple(f"message {one.plan}: {one.reason}" for one in recheck(records))
     if policies is None:
         return _Checked(info=info, found=found, plans=None, differences=told)
-    plans, differences = replan(records, policies)
-    told += tuple(f"plan {one.plan} comes out otherwise: {one.reason}" for one in differences)
+    plans = plans_in(records)
+    again = screen.watched(replanned(records, policies), f"planning {info.session} again", plans)
+    told += tuple(f"plan {one.plan} comes out otherwise: {one.reason}" for one in again if one)
     return _Checked(info=info, found=found, plans=plans, differences=told)
 
 
