@@ -444,7 +444,7 @@ def test_every_attachment_stands_in_a_reminder() -> None:
 
 def test_a_long_listing_is_limited_at_its_source() -> None:
     assert limit_lines("a\nb\n", limit=2) == "a\nb\n"
-    assert limit_lines("a\nb\nc\n", limit=2).startswith("a\nb\n[1 more lines.")
+    assert limit_lines("a\nb\nc\n", limit=2).startswith("a\nb\n[1 more line.")
 
 
 # -------------------------------------------------------------------------------------------------- surroundings

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, Generic, Literal, TypeVar
 
 from ebbtide.assembly import Block, Conversation, Facts, environment_block, frame, split_system
+from ebbtide.core.counted import counted
 
 T = TypeVar("T")
 Report = Callable[[str, str], None]
@@ -216,7 +217,8 @@ def limit_lines(text: str, *, limit: int = HEAD_LIMIT) -> str:
     lines = text.splitlines(keepends=True)
     if len(lines) <= limit:
         return text
-    return "".join(lines[:limit]) + f"[{len(lines) - limit} more lines. Ask for a range or a narrower search.]"
+    more = counted(len(lines) - limit, "more line")
+    return "".join(lines[:limit]) + f"[{more}. Ask for a range or a narrower search.]"
 
 
 # ---------------------------------------------------------------------------------------------------- addresses

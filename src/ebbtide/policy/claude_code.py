@@ -24,7 +24,7 @@ from ebbtide.passes import clear_to_target, offload_results, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, at_least_half, beside_reply
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.shapes import templated
+from ebbtide.summary.shapes import Wording, templated
 from ebbtide.summary.styles import CLAUDE_CODE as CLAUDE_CODE_STYLE
 
 OUTPUT_RESERVED = 32_000
@@ -85,10 +85,12 @@ TEXTS = Templates(
 
 shape = templated(
     CLAUDE_CODE_STYLE,
-    user=TEXTS.summary_user,
-    analysed=TEXTS.summary_analysed,
-    hint=TEXTS.transcript_hint,
-    continuation=TEXTS.continuation,
+    Wording(
+        user=TEXTS.summary_user,
+        analysed=TEXTS.summary_analysed,
+        hint=TEXTS.transcript_hint,
+        continuation=TEXTS.continuation,
+    ),
 )
 """R163, R174, R179: all that went before in one message of the user's side, the analysis kept (D9)."""
 

@@ -16,7 +16,7 @@ from ebbtide.passes import clear_results, offload_results, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import beside_reply, single
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.shapes import templated
+from ebbtide.summary.shapes import Wording, templated
 from ebbtide.summary.styles import LEARN_V5 as STYLE
 
 BUFFER = 13_000
@@ -34,7 +34,7 @@ TEXTS = Templates(
     summary_user="[Conversation compressed]\n{summary}",
     summary_ack="Understood. Continuing with compressed context.",
 )
-shape = templated(STYLE, user=TEXTS.summary_user, ack=TEXTS.summary_ack)
+shape = templated(STYLE, Wording(user=TEXTS.summary_user, ack=TEXTS.summary_ack))
 
 
 learn_v5 = Policy(

@@ -22,7 +22,7 @@ from ebbtide.policy.combine import SHORTENED, InStep, Reopened
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import at_least_half, single
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.shapes import templated
+from ebbtide.summary.shapes import Wording, templated
 from ebbtide.summary.styles import MINI_CLAUDE as STYLE
 
 RESERVED = 20_000
@@ -37,7 +37,7 @@ TEXTS = Templates(
     summary_user="[Previous conversation summary]\n{summary}",
     summary_ack="Understood. I have the context from our previous conversation. How can I continue helping?",
 )
-shape = templated(STYLE, user=TEXTS.summary_user, ack=TEXTS.summary_ack)
+shape = templated(STYLE, Wording(user=TEXTS.summary_user, ack=TEXTS.summary_ack))
 
 
 mini_claude = Policy(

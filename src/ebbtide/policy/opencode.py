@@ -16,7 +16,7 @@ from ebbtide.passes.when import end_of_loop, when
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, beside_reply, single
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.shapes import templated
+from ebbtide.summary.shapes import Wording, templated
 from ebbtide.summary.styles import OPENCODE as STYLE
 
 OUTPUT_RESERVED = 32_000
@@ -42,7 +42,7 @@ TEXTS = Templates(
         "Please address this message and continue with your tasks.\n</system-reminder>"
     ),
 )
-shape = templated(STYLE, user=ASKED, assistant=TEXTS.summary_assistant)
+shape = templated(STYLE, Wording(user=ASKED, assistant=TEXTS.summary_assistant))
 
 
 opencode = Policy(

@@ -18,7 +18,7 @@ from ebbtide.passes import evict_messages, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, beside_reply
 from ebbtide.policy.model import Overflow, Policy, Templates
-from ebbtide.summary.shapes import templated
+from ebbtide.summary.shapes import Wording, templated
 from ebbtide.summary.styles import SAGE as STYLE
 
 TARGET = 0.5
@@ -80,7 +80,10 @@ TEXTS = Templates(
     summary_counted="Previous conversation with {users} user messages and {assistants} assistant responses.",
 )
 shape = templated(
-    STYLE, assistant=TEXTS.summary_assistant, counted=TEXTS.summary_counted, way="transcript", merge="accumulate"
+    STYLE,
+    Wording(assistant=TEXTS.summary_assistant, counted=TEXTS.summary_counted),
+    way="transcript",
+    merge="accumulate",
 )
 """R171-R172, R181-R182, R206: only what came after the last boundary is summarised, and boundaries stand in a row."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from ebbtide.core.types import Item, Way
@@ -71,35 +72,36 @@ def _summary_in(text: str) -> str:
 OWN = Shape(ask=asking(DEFAULT), write=_own, prior=_summary_in)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """A seed's texts around a summary. What is empty is not said."""
+
+    user: str = ""
+    """On the user's side."""
+    assistant: str = ""
+    """On the assistant's."""
+    ack: str = ""
+    """The assistant's answer to what stands on the user's."""
+    analysed: str = "{summary}"
+    """Where the model thought aloud first."""
+    counted: str = ""
+    """In place of a summary that nobody wrote; without it the ledger's facts are."""
+    hint: str = ""
+    """Where the transcript is."""
+    continuation: str = ""
+    """Where nobody asked for the fold."""
+
+
 def templated(
     style: Style,
+    wording: Wording,
     *,
-    user: str = "",
-    assistant: str = "",
-    ack: str = "",
-    analysed: str = "{summary}",
-    counted: str = "",
-    hint: str = "",
-    continuation: str = "",
     way: Way = "prefix",
     merge: Merge = "fold",
     ask: Callable[[Question], str] | None = None,
 ) -> Shape:
-    """A seed's own form: its texts around the summary, its roles, and nothing of ours beside them.
-
-    `user` is what the user's side says and `assistant` what the assistant's does; `ack` answers the former. Without a
-    model `counted` is the summary, or the ledger's facts where the seed has nothing to say.
-    """
-    write = partial(
-        _filled,
-        user=user,
-        assistant=assistant,
-        ack=ack,
-        analysed=analysed,
-        counted=counted,
-        hint=hint,
-        continuation=continuation,
-    )
+    """A seed's own form: its texts around the summary, its roles, and nothing of ours beside them."""
+    write = partial(_filled, wording)
     return Shape(ask=ask or asking(style), write=write, way=way, merge=merge, words=False, prior=_nothing)
 
 
@@ -108,31 +110,23 @@ def _nothing(_: str) -> str:
     return ""
 
 
-def _filled(
-    fold: Fold,
-    *,
-    user: str,
-    assistant: str,
-    ack: str,
-    analysed: str,
-    counted: str,
-    hint: str,
-    continuation: str,
-) -> tuple[Item, ...]:
-    alone = counted.format(users=fold.users, assistants=fold.assistants) if counted else _unwritten(fold)
-    told = analysed.format(analysis=fold.analysis, summary=fold.summary) if fold.analysis else fold.summary or alone
+def _filled(says: Wording, fold: Fold) -> tuple[Item, ...]:
+    alone = says.counted.format(users=fold.users, assistants=fold.assistants) if says.counted else _unwritten(fold)
+    told = fold.summary or alone
+    if fold.analysis:
+        told = says.analysed.format(analysis=fold.analysis, summary=fold.summary)
     numbers = {"first": fold.first_turn, "last": fold.last_turn}
     put: list[Item] = []
-    if user:
+    if says.user:
         restored = [item.text for item in fold.live]
-        parts = [user.format(summary=told, **numbers), *restored]
-        parts += [hint.format(path=fold.transcript)] if hint and fold.transcript else []
-        parts += [continuation] if continuation and fold.automatic else []
+        parts = [says.user.format(summary=told, **numbers), *restored]
+        parts += [says.hint.format(path=fold.transcript)] if says.hint and fold.transcript else []
+        parts += [says.continuation] if says.continuation and fold.automatic else []
         put.append(fold.note("\n\n".join(parts)))
-    if assistant:
-        put.append(fold.note(assistant.format(summary=told, **numbers), role="assistant"))
-    if ack:
-        put.append(fold.note(ack, role="assistant"))
+    if says.assistant:
+        put.append(fold.note(says.assistant.format(summary=told, **numbers), role="assistant"))
+    if says.ack:
+        put.append(fold.note(says.ack, role="assistant"))
     return (*put, *fold.operator)
 
 
@@ -145,4 +139,4 @@ def _unwritten(fold: Fold) -> str:
 
 def in_place(text: str) -> Shape:
     """A block where the run stood, never touched again (R194, R196)."""
-    return templated(REGION, user=text, way="transcript", merge="pin", ask=a_fifth(REGION))
+    return templated(REGION, Wording(user=text), way="transcript", merge="pin", ask=a_fifth(REGION))

@@ -115,5 +115,3 @@ SAGE = Style(
     form="State the topics, what was agreed and found, and what is open.",
     thinks=False,
 )
-
-STYLES = {one.name: one for one in (DEFAULT, CLAUDE_CODE, MINI_CLAUDE, OPENCODE, LEARN_V5, REGION, SAGE)}
