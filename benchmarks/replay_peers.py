@@ -188,6 +188,7 @@ def shares(scores: dict[str, Score]) -> dict[str, dict[str, float]]:
             "bill": _share(one.bill, raw.bill),
             "bill_without_cache": _share(one.uncached, raw.uncached),
             "bill_of_its_own_calls": _share(one.asked, raw.bill),
+            "bill_with_recalls": _share(one.bill + one.recalled, raw.bill),
             "available": _share(one.available, one.used),
             "in_context": _share(one.in_context, one.used),
             "available_or_recoverable": _share(one.available + one.recoverable, one.used),
@@ -245,7 +246,8 @@ def told(results: dict[str, Row], terms: Terms, data: Path, failed: dict[str, st
         rows = {name: row for name, row in results.items() if half in ("all", known.get(name))}
         if rows:
             scores = summed(rows.values())
-            part = {"files": list(rows), "calls": scores["raw"].calls, "raw_dollars": round(scores["raw"].bill, 2)}
+            raw = scores["raw"]
+            part = {"files": list(rows), "calls": raw.calls, "uses": raw.used, "raw_dollars": round(raw.bill, 2)}
             found["halves"][half] = {**part, "arms": shares(scores)}
     return found
 
