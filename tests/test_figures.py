@@ -77,6 +77,11 @@ def of_tokens():
 ARMS = {
     "| **default**": "default",
     "| the clients' own": "recorded",
+    "| `opencode`": "opencode",
+    "| `mini-claude`": "mini-claude",
+    "| `claude-code`": "claude-code",
+    "| `learn-v5`": "learn-v5",
+    "| `sage`": "sage",
     "| LangChain `SummarizationMiddleware`": "langchain-summary",
     "| the same as deepagents": "langchain-summary-tuned",
     "| LangChain `ContextEditingMiddleware`": "langchain-editing",
@@ -92,9 +97,12 @@ def of_replay():
     ours, theirs = arms["default"], arms["recorded"]
     shares = [ours["bill"], 100 * ours["available"], theirs["bill"], 100 * theirs["available"]]
     yield README, "| 47 recorded files", [len(half["files"]), *shares]
-    yield DEFAULT, "Window 200,000, cache kept", [len(half["files"]), half["calls"]]
+    yield DEFAULT, "Window 200,000, cache kept", [len(half["files"]), half["calls"], half["uses"]]
+    yield DEFAULT, "| raw: nothing ever taken out", [arms["raw"]["over"]]
     for start, name in ARMS.items():
-        yield DEFAULT, start, [arms[name][key] for key in ("bill", "available", "in_context")]
+        arm = arms[name]
+        above = [arm["over"]] if arm["over"] else []
+        yield DEFAULT, start, [*above, *(arm[key] for key in ("bill", "available", "in_context"))]
     rows = results("default")
     for window in (32_000, 64_000, 128_000, 200_000, 1_000_000):
         kept = [rows[f"{window} 5m"][key] for key in ("available", "in_context", "over")]
