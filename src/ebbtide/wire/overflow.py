@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 Unit = Literal["tokens", "bytes", "characters"]
@@ -171,13 +172,15 @@ _NOT_A_SIZE = re.compile(
 _NEVER = frozenset({401, 402, 403, 404, 429})
 
 
-def _compiled(wording: str) -> re.Pattern[str]:
+@cache
+def compiled(wording: str) -> re.Pattern[str]:
+    """Made when a refusal is read: most sessions see none, and all of them would take 10 ms of an import."""
     return re.compile(re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>\\d[\\d,]{0,14})", wording), re.IGNORECASE)
 
 
-ROWS: tuple[tuple[str, Unit, re.Pattern[str]], ...] = (
-    *((provider, "tokens", _compiled(wording)) for provider, wording in _TABLE),
-    *((provider, unit, _compiled(wording)) for provider, unit, wording in _OTHER_UNITS),
+ROWS: tuple[tuple[str, Unit, str], ...] = (
+    *((provider, "tokens", wording) for provider, wording in _TABLE),
+    *_OTHER_UNITS,
 )
 PROVIDERS = frozenset(provider for provider, _, _ in ROWS)
 
@@ -193,7 +196,7 @@ def overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> Overf
     if status is not None and 200 <= status < 300 and not _is_error(body):
         return None
     for provider, unit, wording in ROWS:
-        if found := wording.search(words):
+        if found := compiled(wording).search(words):
             return _numbered(provider, unit, found, _counted(body))
     return Overflow(used=None, limit=None, provider="http", unit="bytes") if status == 413 else None
 
