@@ -30,6 +30,7 @@ MAY = {
     "replay": {*_BELOW, "prices", "replay"},
     "prices": {"core"},
     "showing": {"core"},
+    "refusing": set(),
     "__main__": {"fronts"},
     "fronts": {
         *(
@@ -46,7 +47,7 @@ MAY = {
             "example",
             "fronts",
         ),
-        *("prices", "replay", "showing"),
+        *("prices", "replay", "showing", "refusing"),
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}

@@ -112,6 +112,30 @@ def test_what_is_near_to_nothing_is_answered_without_a_guess(ebb, words):
     assert "did you mean" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["proxy", "--windw", "3"], "there is no option --windw; did you mean --window?"),
+        (["proxy", "more"], "'more' is one word too many"),
+        (["proxy", "--recall", "pth"], "'pth' is not one of path, tool, off; did you mean path?"),
+        (["run", "--windw=3", "--", "true"], "there is no option --windw=3; did you mean --window?"),
+        (["run"], "which program? as in: ebb run -- claude"),
+        (["chat", "--modl", "m"], "there is no option --modl; did you mean --model?"),
+        (["ui", "--exmple"], "there is no option --exmple; did you mean --example?"),
+        (["mcp", "--sesion", "x"], "there is no option --sesion; did you mean --session?"),
+        (["demo", "--sped", "2"], "there is no option --sped; did you mean --speed?"),
+        (["replay", "--exampl", "--nonsense"], "there is no option --nonsense"),
+    ],
+)
+def test_commands_of_other_fronts_refuse_in_the_same_two_lines(ebb, words, said):
+    ran = ebb(*words)
+
+    assert ran.code == 2
+    assert ran.err.splitlines() == [f"ebb {words[0]}: error: {ran.err.partition('error: ')[2].splitlines()[0]}",
+                                    f"'ebb {words[0]} --help' explains it"]  # fmt: skip
+    assert said in ran.err
+
+
 def test_python_runs_the_package_as_it_runs_the_command_with_its_exit_code():
     done = subprocess.run(
         [sys.executable, "-m", "ebbtide", "fit", "nowhere.json"],

@@ -24,6 +24,7 @@ from ebbtide.fronts.chat.script import nobody, run_script
 from ebbtide.fronts.chat.session import REPLY, Setup, chosen, new_session, open_chat, with_provider
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.policy import PRESETS
+from ebbtide.refusing import Parser
 from ebbtide.store import Store, open_store
 from ebbtide.workspace import project_root
 
@@ -156,7 +157,7 @@ def _setup(
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ebb chat",
         description=_ABOUT,
         epilog=_EXAMPLES,

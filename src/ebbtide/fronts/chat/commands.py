@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from ebbtide.fronts.chat import drawing
 from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session, sessions_of
 from ebbtide.fronts.chat.weighing import recorded, standing, weigh
 from ebbtide.policy import PRESETS, preset
+from ebbtide.refusing import near
 from ebbtide.showing import short, visible
 from ebbtide.wire import WIRES
 
@@ -86,11 +86,11 @@ def _understood(said: str) -> tuple[Command, str]:
     name, _, rest = said[1:].partition(" ")
     command = COMMANDS.get(name) or COMMANDS.get(_OTHER_NAMES.get(name, ""))
     if command is None:
-        near = [known for known in COMMANDS if known.startswith(name)] if name else []
-        if len(near) != 1:
-            meant = "".join(f"did you mean /{one}? " for one in get_close_matches(name, COMMANDS, n=1))
+        begun = [known for known in COMMANDS if known.startswith(name)] if name else []
+        if len(begun) != 1:
+            meant = "".join(f"did you mean /{one}? " for one in near(name, COMMANDS)[:1])
             raise BadRequest(f"there is no /{name}; {meant}/help lists what there is")
-        command = COMMANDS[near[0]]
+        command = COMMANDS[begun[0]]
     return command, rest.strip()
 
 

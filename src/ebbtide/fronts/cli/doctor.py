@@ -15,7 +15,8 @@ from ebbtide.fronts.cli.checks import Check
 from ebbtide.fronts.cli.extras import extras
 from ebbtide.fronts.cli.housekeeping import holdings
 from ebbtide.fronts.cli.settings import INPUT, add_json, add_store
-from ebbtide.fronts.cli.teaching import CODES, Commands, command, near
+from ebbtide.fronts.cli.teaching import CODES, Commands, command
+from ebbtide.refusing import near
 from ebbtide.showing import line
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}

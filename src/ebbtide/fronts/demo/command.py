@@ -18,6 +18,7 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.demo.drawing import Brush, Film, basis, drawn, event_line, money
 from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, Moment, told
 from ebbtide.policy import PRESETS, Policy
+from ebbtide.refusing import Parser
 
 INTERRUPTED = 130
 _NARROWEST = 60
@@ -153,7 +154,7 @@ def _window(text: str) -> str:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ebb demo", description=_ABOUT, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     engine, shown = parser.add_argument_group("engine"), parser.add_argument_group("film")

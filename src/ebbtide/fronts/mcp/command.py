@@ -8,6 +8,7 @@ from textwrap import dedent
 
 from ebbtide.config import load_settings
 from ebbtide.fronts.mcp.server import Desk, serve
+from ebbtide.refusing import Parser
 from ebbtide.store import open_store
 
 _ABOUT = """\
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ebb mcp",
         description=dedent(_ABOUT),
         epilog=_EXAMPLES,

@@ -16,6 +16,7 @@ from ebbtide.fronts.proxy.guard import check_address, is_loopback
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.upstreams import KNOWN, checked
 from ebbtide.policy import PRESETS
+from ebbtide.refusing import Parser
 
 try:
     from ebbtide.fronts.proxy.server import serve
@@ -110,7 +111,7 @@ def _names(file: Mapping[str, object], key: str) -> tuple[str, ...]:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ebb proxy",
         description=dedent(_ABOUT),
         epilog=_EXAMPLES,

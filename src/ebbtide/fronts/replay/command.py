@@ -20,6 +20,7 @@ from ebbtide.fronts.replay.roster import USUAL, chosen, listed
 from ebbtide.fronts.replay.rows import show_csv, show_json
 from ebbtide.fronts.replay.tables import console, show_tables
 from ebbtide.prices import rates
+from ebbtide.refusing import Parser
 from ebbtide.replay import Played, Terms, files, on_ray, replay
 from ebbtide.showing import visible
 
@@ -151,7 +152,7 @@ def _workers(text: str) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ebb replay",
         description=dedent(_ABOUT),
         epilog=_EXAMPLES,

@@ -12,6 +12,7 @@ from ebbtide.core.counted import counted
 from ebbtide.fronts.run.addresses import CLIENTS, Client, Environment, Plan, Route, planned
 from ebbtide.fronts.run.behind import CannotStart, Proxy
 from ebbtide.fronts.run.foreground import run
+from ebbtide.refusing import Parser
 from ebbtide.showing import visible
 
 CANNOT_START = 125
@@ -173,7 +174,7 @@ def _say(message: str) -> None:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ebb run",
         usage="ebb run [OPTIONS] -- CMD [ARGUMENTS...]",
         description=_ABOUT,

@@ -14,6 +14,7 @@ from ebbtide.config import load_settings
 from ebbtide.config_keys import port
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import PRESETS
+from ebbtide.refusing import Parser
 from ebbtide.store import open_store
 
 try:
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ebb ui", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="recorded sessions to show besides the store's")

@@ -1,0 +1,72 @@
+"""A command line that cannot be followed is refused in two lines: what is wrong, and what to do. No wall of usage.
+
+Below all fronts, because each reads a command line of its own and a slip of the finger is the same in all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+_NEAR = 0.7
+"""Of difflib's ratio: a slip of the finger is nearer. At its own 0.6 a token is a store."""
+_CHOICE = re.compile(r"argument (?P<which>.+?): invalid choice: '(?P<given>.*?)' \(choose from (?P<choices>.*)\)", re.S)
+
+
+class Parser(argparse.ArgumentParser):
+    """A word that is nearly right is answered with the right one; words may stand behind options."""
+
+    _mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown and not self._mixing and self._may_mix():
+            found, unknown = self._mixed(args)
+        if self._mixing:
+            return found, unknown
+        wrong = [one for one in unknown if one.startswith("-")]
+        if wrong:
+            self.error(f"there is no option {wrong[0]}{meant(wrong[0].partition('=')[0], self.flags(), '--')}")
+        if unknown:
+            self.error(f"{unknown[0]!r} is one word too many")
+        return found, []
+
+    def _may_mix(self) -> bool:
+        """Not where what follows is another command's."""
+        return self._subparsers is None and all(action.nargs != argparse.REMAINDER for action in self._actions)
+
+    def _mixed(self, args: Sequence[str] | None) -> tuple[Any, list[str]]:
+        """Once more, with words behind options too: argparse gives optional words up at the first option."""
+        self._mixing = True
+        try:
+            return self.parse_known_intermixed_args(args)
+        finally:
+            self._mixing = False
+
+    def flags(self) -> list[str]:
+        return [flag for action in self._actions for flag in action.option_strings]
+
+    def error(self, message: str) -> NoReturn:
+        if found := _CHOICE.fullmatch(message):
+            choices = re.findall(r"[\w.-]+", found["choices"])
+            message = f"{found['which']}: {found['given']!r} is not one of {', '.join(choices)}"
+            message += meant(found["given"], choices)
+            if found["which"] == "COMMAND":
+                near = "; did you mean --version?" if found["given"] == "version" else meant(found["given"], choices)
+                message = f"there is no command {found['given']!r}{near}"
+        more = "'ebb' alone lists the commands" if self.prog == "ebb" else f"'{self.prog} --help' explains it"
+        self.exit(2, f"{self.prog}: error: {message}\n{more}\n")
+
+
+def near(word: str, known: Iterable[str], begin: str = "") -> list[str]:
+    """Known words that this one may have been meant for, two at most. `begin` they share by rule: it likens none."""
+    cut = {one.removeprefix(begin): one for one in known}
+    return [cut[one] for one in get_close_matches(word.removeprefix(begin), cut, n=2, cutoff=_NEAR)]
+
+
+def meant(word: str, known: Iterable[str], begin: str = "") -> str:
+    found = near(word, known, begin)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
