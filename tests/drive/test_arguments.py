@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import pytest
 
@@ -97,3 +98,13 @@ def test_a_report_survives_copies_and_pickles_with_all_of_its_figures(way):
     assert again.tokens_untouched == report.tokens_untouched
     assert again.savings.told == report.savings.told
     assert way(again).as_dict() == report.as_dict()
+
+
+def test_the_parts_of_what_does_not_fit_add_up_to_it():
+    with pytest.raises(ebbtide.WontFit) as refused:
+        ebbtide.fit({**REQUEST, "system": "Be brief. " * 500}, window=100)
+
+    whole, _, told = str(refused.value).partition(" tokens do not fit a limit of 100. They are made of: ")
+    parts = re.findall(r"\b[\d,]+\b", told.partition(". What would help")[0])
+    number = [int(one.replace(",", "")) for one in (whole, *parts)]
+    assert number[0] == sum(number[1:])

@@ -7,6 +7,8 @@ import io
 import json
 import logging
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -156,3 +158,26 @@ def test_what_libraries_log_is_json_too_and_tells_no_words(tmp_path):
     told = json.loads(out.getvalue())
     assert (told["logger"], told["error"]) == ("aiohttp.server.test", "ValueError")
     assert "canary" not in out.getvalue()
+
+
+def test_a_person_at_a_terminal_is_told_what_to_do_next_and_a_program_is_not(tmp_path):
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "proxy", "--port", "0", "--store", str(tmp_path)]
+    process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    seen = b""
+    try:
+        while b'"listening"' not in seen:
+            seen += os.read(leader, 65536)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT) == 0
+    finally:
+        process.kill()
+        os.close(leader)
+
+    address = re.search(rb'"url": "(http://[^"]+)"', seen)[1]
+    assert b"ANTHROPIC_BASE_URL=" + address + b" " in seen
+    with RawUpstream(lambda n, told: [answer(b"{}")]) as upstream, started(upstream.url, tmp_path) as (quiet, _):
+        quiet.send_signal(signal.SIGTERM)
+        _, err = quiet.communicate(timeout=WAIT)
+    assert all(json.loads(line) for line in err.splitlines())

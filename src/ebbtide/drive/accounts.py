@@ -130,6 +130,9 @@ def too_large(report: Report, limit: int) -> str:
     made = report.made_of
     parts = {"system": made.system, "tools": made.tools, **made.messages}
     told = ", ".join(f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens)
+    # The parts are estimates; the sum rests on a bill, or leaves room for error.
+    rest = report.tokens_after - sum(parts.values())
+    told += f", as estimated, and {rest:,} that were billed besides or are allowed for error" if rest > 0 else ""
     return (
         f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
         "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."

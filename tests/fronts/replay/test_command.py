@@ -112,6 +112,7 @@ def test_a_plot_is_a_picture_on_disk(ebb, session, tmp_path):
         (["--plot", "nowhere/out.png"], "there is no folder for it"),
         (["--model", "nosuch-model"], "knows no model 'nosuch-model'"),
         (["--window", "many"], "'many' is not a number of tokens"),
+        (["--window", "200"], "is 200k meant?"),
         (["--ttl", "2h"], "'2h' is not one of 5m, 1h"),
         (["--workers", "-3"], "is not a number of processes"),
         (["--json", "--csv"], "not allowed with"),

@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -305,5 +306,9 @@ def _announce(proxy: Proxy, address: tuple[str, int]) -> None:
     proxy.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if options.announce:
         print(json.dumps({"listening": proxy.address}), flush=True)
+    if sys.stderr.isatty():
+        # A person, who has to be told what comes next; programs read lines of JSON alone.
+        told = f"ANTHROPIC_BASE_URL={proxy.address} claude   or   OPENAI_BASE_URL={proxy.address}/v1 my-agent"
+        print(f"in another terminal: {told}\nCtrl-C ends it; the log follows", file=sys.stderr, flush=True)
     upstreams = dict(options.upstreams)
     proxy.meters.log.line("listening", url=proxy.address, upstreams=upstreams, shadow=options.shadow or None)

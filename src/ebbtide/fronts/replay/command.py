@@ -88,11 +88,17 @@ def _terms(args: argparse.Namespace) -> Terms:
         raise BadRequest(f"the table of prices knows no model {args.model!r}, nor one of its family")
     return Terms(
         arms=chosen(args.policies) if args.policies is not None else USUAL,
-        window=settings.window or _WINDOW,
+        window=_window(settings.window or _WINDOW),
         ttl=TTLS[args.ttl],
         model=args.model or "",
         recalls=not args.no_recall,
     )
+
+
+def _window(tokens: int) -> int:
+    if tokens < _LEAST:
+        raise BadRequest(f"a window of {tokens:,} tokens holds no request; is {tokens:,}k meant?")
+    return tokens
 
 
 def _paths(args: argparse.Namespace) -> list[Path]:
@@ -107,6 +113,7 @@ def _paths(args: argparse.Namespace) -> list[Path]:
 
 def _found(given: str) -> str:
     """A path as it is; what is none is looked for among the sessions of Claude Code."""
+_LEAST = 1_000  # tokens: below it every call of a session is planned in vain, by each policy, for minutes
     if os.path.exists(given):
         return given
     try:
