@@ -26,6 +26,7 @@ from ebbtide.showing import visible
 
 _WINDOW = 200_000
 """Tokens, where nothing else was set: one dial for all sessions, so that their peaks can be compared."""
+_LEAST = 1_000  # tokens: below it every call of a session is planned in vain, by each policy, for minutes
 _ABOUT = """\
 What would each policy have cost on your own sessions, and what would it have kept? Takes recorded
 sessions (Claude Code, Codex, pi, OpenCode, SWE-agent, chat logs), one file or folders of them. At
@@ -113,7 +114,6 @@ def _paths(args: argparse.Namespace) -> list[Path]:
 
 def _found(given: str) -> str:
     """A path as it is; what is none is looked for among the sessions of Claude Code."""
-_LEAST = 1_000  # tokens: below it every call of a session is planned in vain, by each policy, for minutes
     if os.path.exists(given):
         return given
     try:
