@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.wire.validity import openai_responses as responses
 from ebbtide.wire.validity.anthropic import _judged
 from ebbtide.wire.validity.anthropic.ordinary import is_ordinary
 from poison.histories import GRAMMARS, spoiled
@@ -70,3 +71,69 @@ def test_what_a_rule_forbids_is_not(messages):
 def test_a_loop_that_opens_without_the_thinking_it_needs_is_not():
     talk = [said("user", "go"), said("assistant", CALL), said("user", DONE)]
     assert not ordinary(*talk, thinking={"type": "enabled", "budget_tokens": 1024})
+
+
+# --- OpenAI Responses ------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+def test_what_is_ordinary_in_a_responses_body_breaks_no_rule(data):
+    body = data.draw(st.one_of(spoiled("openai_responses"), GRAMMARS["openai_responses"]()))
+    items = body.get("input")
+    if not isinstance(items, list):
+        return
+    since = data.draw(st.integers(0, len(items)))
+    if responses.is_ordinary(body, since):
+        assert responses._judged(body, since, frozenset()) == []
+
+
+ASKED = {"role": "user", "content": "go"}
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+USED = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "read", "arguments": "{}"}
+GIVEN = {"type": "function_call_output", "call_id": "a", "output": "text"}
+WORDS = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}
+
+
+def usual(*items, **more):
+    return responses.is_ordinary({"input": list(items), **more}, 0)
+
+
+def test_a_task_reasoning_a_call_its_output_and_words_are_ordinary():
+    assert usual(ASKED, THOUGHT, USED, GIVEN, WORDS, store=False)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [ASKED, USED],
+        [ASKED, GIVEN],
+        [ASKED, USED, GIVEN, GIVEN],
+        [ASKED, USED, {**USED, "id": "fc_2"}, GIVEN],
+        [ASKED, USED, {**GIVEN, "type": "custom_tool_call_output"}],
+        [ASKED, USED, {**GIVEN, "output": None}],
+        [ASKED, {**USED, "arguments": {}}, GIVEN],
+        [ASKED, {**USED, "name": None}, GIVEN],
+        [ASKED, {**USED, "call_id": "a" * 65}, {**GIVEN, "call_id": "a" * 65}],
+        [ASKED, {**USED, "id": "msg_1"}, GIVEN],
+        [ASKED, THOUGHT],
+        [ASKED, THOUGHT, ASKED],
+        [ASKED, USED, THOUGHT, GIVEN],
+        [ASKED, {**THOUGHT, "summary": None}, WORDS],
+        [ASKED, {**THOUGHT, "encrypted_content": None}, WORDS],
+        [ASKED, {**WORDS, "id": "msg_1"}, {**WORDS, "id": "msg_1"}],
+        [ASKED, {"role": "user", "content": "\ud800"}],
+        [ASKED, {"role": "user", "content": ["words"]}],
+        [ASKED, {"role": "user"}],
+        [{"content": "whose?"}],
+        [{"type": "item_reference", "id": "msg_1"}],
+        ["words"],
+    ],
+)
+def test_what_a_rule_forbids_in_a_responses_body_is_not(items):
+    assert not usual(*items, store=False)
+
+
+def test_what_stands_beside_the_items_must_be_sound_too():
+    assert usual(ASKED, metadata={"x": "y"})
+    assert not usual(ASKED, metadata={"x": "\ud800"})
+    assert not usual(ASKED, instructions="\ud800")

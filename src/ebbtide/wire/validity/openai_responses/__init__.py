@@ -39,6 +39,7 @@ from ebbtide.wire.validity.openai_responses.items import (
     is_models,
     kind,
 )
+from ebbtide.wire.validity.openai_responses.ordinary import is_ordinary
 from ebbtide.wire.validity.openai_responses.pairs import broken_pairs, completed, matched, no_output
 from ebbtide.wire.validity.openai_responses.rules import cleaned, unique
 from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_parts
@@ -46,6 +47,10 @@ from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_
 
 def check(body: Mapping[str, Json], since: int, taken: AbstractSet[str], _marked: int | None) -> list[Finding]:
     """All that is wrong from `since` on."""
+    return [] if is_ordinary(body, since) else _judged(body, since, taken)
+
+
+def _judged(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> list[Finding]:
     if found := unsound_parts(body, "input", since):
         return found
     log = Log()
