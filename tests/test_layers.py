@@ -21,7 +21,7 @@ MAY = {
     "store": {"core", "store"},
     "passes": {"core", "ledger", "summary", "passes"},
     "policy": {"core", "passes", "ledger", "summary", "policy"},
-    "assembly": {"core"},
+    "assembly": {"core", "assembly"},
     "workspace": {"core", "assembly"},
     "drive": {*_BELOW, "workspace"},
     "config_keys": {"core", "policy"},
