@@ -117,7 +117,7 @@ def test_a_task_reasoning_a_call_its_output_and_words_are_ordinary():
         [ASKED, {**USED, "id": "msg_1"}, GIVEN],
         [ASKED, THOUGHT],
         [ASKED, THOUGHT, ASKED],
-        [ASKED, USED, THOUGHT, GIVEN],
+        [ASKED, USED, THOUGHT, GIVEN, WORDS],
         [ASKED, {**THOUGHT, "summary": None}, WORDS],
         [ASKED, {**THOUGHT, "encrypted_content": None}, WORDS],
         [ASKED, {**WORDS, "id": "msg_1"}, {**WORDS, "id": "msg_1"}],
