@@ -142,3 +142,48 @@ def test_verifying_writes_nothing(path, tmp_path):
 def test_a_log_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(StoreError, match="cannot verify"):
         verify(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize("cut", ["at a line", "within a line", "emptied"])
+def test_an_end_that_was_cut_off_stays_told_however_long_the_log_goes_on(path, tmp_path, cut):
+    """The next commit moves the head that gave it away, so it writes down what it saw."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    left = {"at a line": 3, "within a line": 3, "emptied": 0}[cut]
+    path.write_bytes(b"".join(lines[:left]) + (lines[left][:40] if cut == "within a line" else b""))
+    first = verify(path)
+    for n in range(3):
+        log = DirectoryStore(tmp_path, files=Quick()).open("s", now=2.0)
+        log.commit([{"n": n}], at=2.0)
+        log.commit([{"n": n, "again": True}], at=2.0)
+
+    later = verify(path)
+
+    assert not first.ok
+    assert later.damage == ()
+    assert [one for one in later.problems if "cut off" in one] == [
+        f"before 1970-01-01T00:00:02.000Z the end of the log was cut off: of 5 committed lines the first {left} were left"
+    ]
+    assert [one.get("n") for one in log.read().records if "n" in one] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_session_in_one_process_tells_that_its_log_was_cut_under_it(log, path):
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]))
+    log.commit([{"n": 1}], at=2.0)
+
+    assert [one for one in verify(path).problems if "the first 3 were left" in one]
+
+
+def test_a_session_that_was_removed_begins_anew_and_has_lost_nothing(log, path):
+    path.unlink()
+    log.commit([{"n": 1}], at=2.0)
+
+    assert [one for one in verify(path).problems if "cut off" in one] == []
+
+
+def test_a_torn_tail_that_nobody_was_told_of_is_no_loss(log, path):
+    with path.open("ab") as file:
+        file.write(b'{"n":')
+    log.commit([{"n": 1}], at=2.0)
+
+    assert verify(path).ok

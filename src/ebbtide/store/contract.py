@@ -124,6 +124,12 @@ def blob_records(sums: Mapping[str, str], at: float) -> list[Record]:
     ]
 
 
+def lost_record(was: Position, left: Position, at: float) -> Record:
+    """That the log once went further than it does: written before the next commit, which would hide it for ever."""
+    told = {"lines": was.lines, "bytes": was.offset, "left_lines": left.lines, "left_bytes": left.offset}
+    return {"type": "ebb", STORE: "lost", **told, "timestamp": timestamp(at)}
+
+
 def blob_bytes(text: str) -> bytes:
     """UTF-8; lone surrogates pass, since a tool's output is whatever it is."""
     return text.encode("utf-8", "surrogatepass")

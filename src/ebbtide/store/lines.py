@@ -26,7 +26,7 @@ SUM = "ebbsum"
 """The store's own key, last in a line. It is added on writing and taken off on reading."""
 
 STORE = "store"
-"""The key that marks the store's own records (`type: "ebb"`): the header, blob sums, forks."""
+"""The key that marks the store's own records (`type: "ebb"`): the header, blob sums, forks, ends that were cut off."""
 
 _KEY = f'"{SUM}":"'.encode()
 # 16 hexadecimal digits, 64 bits: against damage, not against a forger, who could recompute any unkeyed chain.
@@ -75,6 +75,8 @@ class Reading:
     """SHA-256 by blob name, as recorded when it was put."""
     unchecked: int = 0
     """Lines without a sum."""
+    lost: tuple[Record, ...] = ()
+    """Records of ends that were once cut off, and what they went on from."""
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -156,6 +158,7 @@ class _Scan:
         self.header: Record | None = None
         self.blobs: dict[str, str] = {}
         self.unchecked = 0
+        self.lost: list[Record] = []
         self._parse = parse
         self._settled = (start.offset, start.lines, start.sum.encode())
         self._offset, self._count, self._chain = start.offset, start.lines, start.sum.encode()
@@ -185,6 +188,7 @@ class _Scan:
             header=self.header,
             blobs=self.blobs,
             unchecked=self.unchecked,
+            lost=tuple(self.lost),
         )
 
     def finish(self, rest: bytes) -> None:
@@ -264,6 +268,8 @@ class _Scan:
             self.header = record
         if record[STORE] == "blob":
             self.blobs[str(record.get("name"))] = str(record.get("sha256"))
+        if record[STORE] == "lost":
+            self.lost.append(record)
 
     def _step(self, raw: bytes, chain: bytes, *, sound: bool) -> None:
         self._offset, self._count = self._offset + len(raw) + 1, self._count + 1

@@ -57,6 +57,12 @@ class SessionLock:
         with suppress(OSError):
             self._tree.files.write_at(self._fd, b"%020d %012d %s\n" % (end.offset, end.lines, end.sum.encode()), 0)
 
+    def head(self) -> Position | None:
+        """How far the log went at the last commit, whoever made it. Only while the lock is held."""
+        with suppress(OSError):
+            return read_head(self._tree.files, self._fd)
+        return None
+
     def _acquire(self, deadline: float) -> int:
         files, pause = self._tree.files, _FIRST_PAUSE
         while True:

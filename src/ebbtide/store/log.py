@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store.catalog import enlist
-from ebbtide.store.contract import WAIT, BlobInfo, blob_bytes, blob_records, blob_sum, header
+from ebbtide.store.contract import WAIT, BlobInfo, blob_bytes, blob_records, blob_sum, header, lost_record
 from ebbtide.store.files import APPEND
 from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling, write_all, write_new
 from ebbtide.store.lines import TAIL, Position, Reading, Record, Take, encode, ends_whole, header_of, scan, skim
@@ -38,6 +38,8 @@ class DirectoryLog:
         self._lock = SessionLock(tree, self._place, f"{self._stem}.lock")
         self._end: Position | None = None
         """Where the last commit that we acknowledged or checked ended."""
+        self._noted: Position | None = None
+        """Where the last one ended that we made."""
         self._firm = self._shelved = False
         """Whether the directory entries of the log, and of its results, are known to be durable."""
         self._sums: dict[str, str] = {}
@@ -82,10 +84,11 @@ class DirectoryLog:
                 if not records and not self._unsaid:
                     return start
                 own = [] if start.offset else [header(self.session, self._project, self._now)]
-                data, end = encode([*own, *blob_records(self._unsaid, at), *records], start)
+                lost = self._lost(self._end if start.offset and self._end else start, at)
+                data, end = encode([*own, *lost, *blob_records(self._unsaid, at), *records], start)
                 self._append(folder, guard + data, start.offset - len(guard))
             self._lock.note(end)
-            self._end = end
+            self._end = self._noted = end
             self._sums |= self._unsaid
             self._unsaid = {}
         if own:
@@ -207,6 +210,20 @@ class DirectoryLog:
         reading = self._scan(folder, known if length > known.offset else Position())
         tail = b"".join(read_chunks(self._files, self._name, folder, offset=reading.position.offset))
         return self._mend(folder, reading.position, tail) if tail else (reading.position, b"")
+
+    def _lost(self, whole: Position, at: float) -> list[Record]:
+        """What to write down where the log ends before a commit that was acknowledged: its end was cut off.
+
+        A file that is gone altogether is no such log: somebody removed the session.
+        """
+        head = self._lock.head() if whole != self._noted else None
+        cut = head is not None and head.offset > whole.offset and self._is_there()
+        return [lost_record(head, whole, at)] if head and cut else []
+
+    def _is_there(self) -> bool:
+        with suppress(FileNotFoundError):
+            return bool(self._files.stat(self._path))
+        return False
 
     def _mend(self, folder: int, end: Position, tail: bytes) -> tuple[Position, bytes]:
         completed = scan([tail, b"\n"], end)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ebbtide.core.errors import StoreError
+from ebbtide.core.fields import int_in, str_in
 from ebbtide.store.contract import blob_sum
 from ebbtide.store.files import READ, Files
 from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling
@@ -52,7 +53,7 @@ def verify(log_path: str | os.PathLike[str], *, files: Files | None = None) -> V
         unchecked=reading.unchecked,
         blobs=len(reading.blobs),
         damage=reading.damage,
-        problems=(*cut, *_id_problems(reading.records), *blobs),
+        problems=(*cut, *_lost(reading.lost), *_id_problems(reading.records), *blobs),
         set_aside=torn,
     )
 
@@ -76,6 +77,7 @@ def _read(files: Files, name: str, stem: str, folder: int) -> tuple[Reading, lis
         header=first.header,
         blobs={**first.blobs, **rest.blobs},
         unchecked=first.unchecked + rest.unchecked,
+        lost=first.lost + rest.lost,
     )
     return joined, []
 
@@ -89,6 +91,14 @@ def _head(files: Files, stem: str, folder: int) -> Position | None:
         return read_head(files, fd)
     finally:
         files.close(fd)
+
+
+def _lost(records: Iterable[Record]) -> Iterator[str]:
+    """Said from then on: what is gone does not come back, and the log went on without it."""
+    for one in records:
+        lines, left = int_in(one, "lines"), int_in(one, "left_lines")
+        when = f"before {str_in(one, 'timestamp')} the end of the log was cut off"
+        yield f"{when}: of {lines:,} committed lines the first {left:,} were left"
 
 
 def _id_problems(records: list[Record]) -> Iterator[str]:
