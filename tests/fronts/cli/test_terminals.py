@@ -136,3 +136,17 @@ def test_help_is_a_word_too(ebb, words, as_well_as):
 
 def test_the_word_version_is_answered_with_the_option(ebb):
     assert "did you mean --version?" in ebb("version").err
+
+
+def test_making_plans_again_shows_how_far_it_is_to_a_person_and_nothing_to_a_pipe(tmp_path):
+    for session in ("nightly", "weekly"):
+        stored(tmp_path, session)
+    words = ("verify", "--replan", "--store", tmp_path)
+
+    code, seen = on_a_terminal(*words)
+    piped = run_program(*words)
+
+    assert (code, piped.returncode, piped.stderr) == (0, 0, b"")
+    assert "planning nightly again" in seen
+    assert "planning weekly again" in seen
+    assert b"planning" not in piped.stdout
