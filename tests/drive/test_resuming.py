@@ -4,10 +4,13 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-from drive.sessions import body, call, context, loop, result, run
+import pytest
+
+from drive.sessions import EARLY, body, call, context, loop, result, run
 from ebbtide.core.checkpoint import condensed, expanded
 from ebbtide.core.journal import State, ebb, fold
 from ebbtide.core.types import Usage
+from ebbtide.drive.replan import replan
 from ebbtide.store import DirectoryStore, MemoryStore
 from store.faults import Quick
 
@@ -49,6 +52,49 @@ def test_what_a_session_knows_is_what_its_log_says():
 
     assert ctx._session.state.batches
     assert ctx._session.state.sent[-1].marks
+
+
+class Waiting(Quick):
+    """Its time is what was waited for. After the patience of one who looks, while one waits who writes, `then` happens."""
+
+    def __init__(self):
+        self.now, self.then = 0.0, None
+
+    def ticks(self):
+        return self.now
+
+    def wait(self, seconds):
+        self.now += seconds
+        if self.now > 0.6 and self.then is not None:
+            then, self.then = self.then, None
+            then()
+
+
+@pytest.mark.parametrize("act", ["record", "undo"])
+def test_what_others_wrote_while_one_waited_for_the_lock_is_not_missed(tmp_path, act):
+    files, messages = Waiting(), loop(14)
+    ours = context(store=DirectoryStore(tmp_path, files=files))
+    theirs = context(store=DirectoryStore(tmp_path, files=Quick()))
+    run(ours, messages[:19])
+    busy = DirectoryStore(tmp_path, files=Quick()).peek("default")
+    holding = busy.locked()
+    assert holding.__enter__()
+
+    def then():
+        holding.__exit__(None, None, None)
+        run(theirs, messages[:25], start=19)
+
+    files.then = then
+    if act == "record":
+        ours.record({"role": "assistant", "content": messages[19]["content"], "usage": {"input_tokens": 9, **CACHED}})
+    else:
+        assert ours.undo()
+
+    assert files.then is None
+    records = busy.read().records
+    assert ours._session.state == fold(State(), records)
+    run(ours, messages, start=21)
+    assert replan(busy.read().records, {"early": EARLY})[1] == []
 
 
 def test_a_checkpoint_gives_back_the_very_state():

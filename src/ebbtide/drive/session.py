@@ -192,13 +192,9 @@ class Session:
     ) -> Generator[Effect, Outcome, None]:
         """Every question of a plan, and what came of it into the log, whether or not the fold comes about."""
         assert self._projection is not None, "what asks was projected"
-        edits = self.state.edits
         tree, count = self._projection.tree, self.policy.estimator.text
         records = yield from self.asking.consult(asks, request, tree, view, count, now, room)
         yield from self._settle(records, now)
-        if self.state.edits is not edits:
-            self._ours.learn(request.wire, self.state.edits)
-            self._reader.forget()
 
     def _absorb(self, loaded: Reading, known: Known, body: Any, request: Request, now: float) -> Request:
         """Take in what this process has not seen: at first all, later what others appended."""
@@ -442,24 +438,24 @@ class Session:
 
     def undoing(self, *, now: float, batch: str = "") -> Steps[tuple[Edit, ...]]:
         """Leave the newest batch of edits out, or the one named."""
-        yield from self._catch_up()
+        held = yield from self._catch_up()
         standing = [one for one in self.state.batches if one.id not in self.state.undone]
         chosen = [one for one in standing if one.id == batch] if batch else standing[-1:]
         if not chosen:
             yield Release()
             return ()
-        yield from self._settle([ebb("undo", batch=chosen[0].id, at=now)], now, locked=True)
+        yield from self._settle([ebb("undo", batch=chosen[0].id, at=now)], now, held)
         self._repin()
         return chosen[0].edits
 
     def redoing(self, *, now: float) -> Steps[tuple[Edit, ...]]:
         """Bring back the batch that was undone last."""
-        yield from self._catch_up()
+        held = yield from self._catch_up()
         if not self.state.undone:
             yield Release()
             return ()
         batch = next(one for one in self.state.batches if one.id == self.state.undone[-1])
-        yield from self._settle([ebb("redo", batch=batch.id, at=now)], now, locked=True)
+        yield from self._settle([ebb("redo", batch=batch.id, at=now)], now, held)
         self._repin()
         return batch.edits
 
@@ -472,16 +468,32 @@ class Session:
         """The wire of the requests so far; before any, told by what a response has."""
         return self._reader.last_wire or answered(response)
 
-    def _catch_up(self) -> Generator[Effect, Outcome, None]:
-        known = Known(self.state, self._transcript, self._checkpoints)
+    def _catch_up(self) -> Generator[Effect, Outcome, bool]:
+        """Take in what others did. Whether the lock is ours since then."""
+        known, before = Known(self.state, self._transcript, self._checkpoints), self.state
         loaded = yield Load(self._position, known.take)
-        self._checkpoints.sound &= holds_lock(loaded)
+        held = holds_lock(loaded)
+        self._checkpoints.sound &= held
         if isinstance(loaded, Loaded):
             self._position = loaded.reading.position
             known.take(loaded.reading.records)
             self.state = known.state
+        if self.state.edits is not before.edits or self.state.stays != before.stays:
+            if self._reader.last_wire is not None:
+                self._ours.learn(self._reader.last_wire, self.state.edits)
+            self._repin()
+        return held
 
-    def _settle(self, records: list[Record], now: float, *, locked: bool = False) -> Generator[Effect, Outcome, None]:
-        if not locked:
+    def _settle(self, records: list[Record], now: float, held: bool | None = None) -> Generator[Effect, Outcome, None]:
+        """Into the log, after what others did. Without the lock they may write in between: then all is read back."""
+        if held is None:
+            held = yield from self._catch_up()
+        if held or self._unsaved:
+            yield from self._commit(records, now, held)
+            return
+        answer = yield Append(records, now)
+        if isinstance(answer, Position):
             yield from self._catch_up()
-        yield from self._commit(records, now, True)
+            yield Release()
+        else:
+            yield from self._commit(records, now, False)
