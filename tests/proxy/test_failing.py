@@ -199,8 +199,8 @@ def test_a_store_that_goes_away_stops_no_request(tmp_path):
 
 def test_where_no_store_can_be_everything_passes_as_it_came(tmp_path):
     store = tmp_path / "store"
-    store.write_text("in the way")
     with Upstream(looping("openai_chat")) as upstream, proxied(upstream.url, store=store, window=WINDOW) as running:
+        store.write_text("in the way")
         agent = Agent("openai_chat", running.port, upstream, lines=3)
         walk(agent, running, 0, 3)
 
