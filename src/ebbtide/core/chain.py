@@ -30,6 +30,10 @@ class Chain(Sequence[str]):
         self._links.extend(links)
         return Chain._over(self._links, len(self._links))
 
+    def after(self, kept: int) -> list[str]:
+        """The links behind the first so many."""
+        return self._links[kept : self._end]
+
     def is_over(self, other: Chain) -> bool:
         """Whether both are of one list: one then begins with the other."""
         return self._links is other._links

@@ -305,12 +305,15 @@ def turn_of(
 ) -> Turn:  # fmt: skip
     """What it has in common with the request before is only counted in the record."""
     base = shared(state.messages, messages)
-    alike = shared(state.sent[-1].prefix if state.sent else (), sent.prefix)
-    record = ebb(
-        "turn", at=sent.at, base=base, add=list(messages[base:]), wire=wire, model=sent.model, system=sent.system,
-        tools=sent.tools, out_base=alike, out_add=list(sent.prefix[alike:]), tokens=sent.tokens, estimated=estimated,
-        marks=list(sent.marks), ttl=sent.ttl, edited=edited, overhead=list(overhead), max_output=max_output,
-    )  # fmt: skip
+    out = sent.prefix if isinstance(sent.prefix, Chain) else Chain(sent.prefix)
+    alike = shared(state.sent[-1].prefix if state.sent else (), out)
+    # The keys in the order that they were always written in; made at once, since there is one with every request.
+    record: Record = {
+        "type": "ebb", "kind": "turn", "at": sent.at, "base": base, "add": messages.after(base), "wire": wire,
+        "model": sent.model, "system": sent.system, "tools": sent.tools, "out_base": alike,
+        "out_add": out.after(alike), "tokens": sent.tokens, "estimated": estimated, "marks": list(sent.marks),
+        "ttl": sent.ttl, "edited": edited, "overhead": list(overhead), "max_output": max_output,
+    }  # fmt: skip
     return Turn(record, sent, messages, edited)
 
 

@@ -81,8 +81,13 @@ class Projection:
                 tokens += entry.tokens
                 if entry.kind == "call":
                     self.calls.add(entry.call_id)
-            # Fingerprints chain instead of bytes: the same whether we authored a block or a client feeds it back.
-            told = _fingerprints(request, group, messages) if authored else [_fingerprint(entry) for entry in group]
+            # Fingerprints chain instead of bytes: the same whether we authored a block or a client feeds it back. Of an
+            # original its id says it, but for the number that tells equals apart.
+            told = (
+                _fingerprints(request, group, messages)
+                if authored
+                else [entry.id.rpartition("-")[0] for entry in group]
+            )
             link = blake2b("\0".join([link, *told]).encode(), digest_size=8).hexdigest()
             links.append(link)
             for message in messages:
@@ -106,15 +111,10 @@ class Projection:
 def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[Any]) -> list[str]:
     """Of the blocks of one message."""
     if all(is_original(entry) for entry in group):
-        return [_fingerprint(entry) for entry in group]
+        return [entry.id.rpartition("-")[0] for entry in group]
     wire = request.wire
     blocks = [block for message in messages for block in wire.blocks(message, wire.key)]
     return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
-
-
-def _fingerprint(original: Item) -> str:
-    """Its id says it, but for the number that tells equals apart."""
-    return original.id[: original.id.rindex("-")]
 
 
 _NEAR = 24

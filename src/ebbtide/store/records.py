@@ -121,15 +121,15 @@ def first_words(content: object) -> str:
 
 
 def timestamp(at: float) -> str:
-    """ISO 8601 in UTC with milliseconds, cut and not rounded, and `Z`. A day is looked up once."""
+    """ISO 8601 in UTC with milliseconds, cut and not rounded, and `Z`. A second is looked up once."""
     part, whole = math.modf(at)
     # To the microsecond first, as `datetime` does: 0.57 is 0.56999 in a float of this size.
     carried, micro = divmod(round(part * 1e6), 1_000_000)
-    days, seconds = divmod(int(whole) + carried, 86_400)
-    hours, minutes = divmod(seconds // 60, 60)
-    return f"{_date(days)}T{hours:02}:{minutes:02}:{seconds % 60:02}.{micro // 1000:03}Z"
+    return f"{_second(int(whole) + carried)}.{micro // 1000:03}Z"
 
 
 @lru_cache(maxsize=4)
-def _date(days: int) -> str:
-    return (_EPOCH + timedelta(days=days)).isoformat()
+def _second(since: int) -> str:
+    days, seconds = divmod(since, 86_400)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{(_EPOCH + timedelta(days=days)).isoformat()}T{hours:02}:{minutes:02}:{seconds % 60:02}"

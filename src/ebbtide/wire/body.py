@@ -73,7 +73,7 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     if isinstance(given, str) and key == "input":
         # The Responses API takes a bare string for one user message.
         given = [{"role": "user", "content": given}]
-    if not isinstance(given, list | tuple):
+    if not isinstance(given, (list, tuple)):
         raise BadRequest("must be a list of messages", path=key)
     if previous is not None and previous.key == key and _begins(previous, given):
         return _grown(previous, request, given)
@@ -143,8 +143,11 @@ def _is_plain(messages: Sequence[Any]) -> bool:
     """Whether `_plain` would find nothing to do, told by exact types; most messages are dicts, lists and strings."""
     level: list[Any] = [messages]
     for _ in range(_DEEP):
-        parts = [whole.values() if type(whole) is dict else whole for whole in level]
-        level = [part for some in parts for part in some if type(part) not in _ATOMS]
+        above, level = level, []
+        for whole in above:
+            for part in whole.values() if type(whole) is dict else whole:
+                if type(part) not in _ATOMS:
+                    level.append(part)
         if not level:
             return True
         for part in level:

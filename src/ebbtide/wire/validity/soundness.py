@@ -28,7 +28,7 @@ def is_sound(value: Json, depth: int = DEPTH) -> bool:
             if not (type(part) is str and part.isascii()) and not is_sound(part, depth - 1):
                 return False
         return True
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return depth > 0 and all(is_sound(part, depth - 1) for part in value)
     return not isinstance(value, float) or math.isfinite(value)
 
