@@ -20,8 +20,7 @@ from ebbtide.assembly import (
     split_system,
 )
 from ebbtide.core.shelf import Shelf
-
-WIRES = ("anthropic", "openai_chat", "openai_responses")
+from turns import WIRES
 
 
 def test_a_message_sent_mid_run_is_wrapped_in_these_words() -> None:

@@ -30,12 +30,6 @@ from drive.folds import (
 from drive.sessions import Clock
 from ebbtide.drive import Hooks
 
-INVENTED = (
-    "<summary>\n"
-    + "\n".join(f"- Changed lib/made_up_{n}.py in commit deadbeef{n:02}" for n in range(9))
-    + "\n</summary>"
-)
-
 
 class TestHooks:
     def test_before_may_forbid_and_the_request_goes_out_all_the_same(self):

@@ -27,12 +27,6 @@ from ebbtide.drive.folding import folding_of
 from upstream.script import Say
 from upstream.server import Upstream
 
-INVENTED = (
-    "<summary>\n"
-    + "\n".join(f"- Changed lib/made_up_{n}.py in commit deadbeef{n:02}" for n in range(9))
-    + "\n</summary>"
-)
-
 
 class TestRestraint:
     def test_at_most_one_fold_by_itself_until_the_context_regrew(self):

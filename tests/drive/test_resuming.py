@@ -9,7 +9,7 @@ import pytest
 from drive.sessions import EARLY, body, call, context, loop, result, run
 from ebbtide.core.checkpoint import condensed, expanded
 from ebbtide.core.journal import State, ebb, fold
-from ebbtide.core.types import Usage
+from ebbtide.core.types import OURS, Usage
 from ebbtide.drive.replan import replan
 from ebbtide.store import DirectoryStore, MemoryStore
 from store.faults import Quick
@@ -95,6 +95,24 @@ def test_what_others_wrote_while_one_waited_for_the_lock_is_not_missed(tmp_path,
     assert ours._session.state == fold(State(), records)
     run(ours, messages, start=21)
     assert replan(busy.read().records, {"early": EARLY})[1] == []
+
+
+def test_what_another_process_took_out_and_pinned_is_known_once_an_answer_was_recorded(tmp_path):
+    """Recording reads what others did, and the next request finds nothing new in the log."""
+    store, messages = DirectoryStore(tmp_path, files=Quick()), loop(14)
+    ours, theirs = context(store=store), context(store=store)
+    run(ours, messages[:3])
+    sent = run(theirs, messages[:25], start=5)[-1]
+    assert sent.report.held
+    pinned = theirs._session._last[1].view.items[1].id
+    theirs.pin(pinned)
+
+    ours.record({"role": "assistant", "content": messages[3]["content"], "usage": {"input_tokens": 9, **CACHED}})
+    ours.prepare(body(sent.body["messages"]))
+
+    items = ours._session._last[1].view.items
+    assert [item for item in items if item.source == OURS]
+    assert [item.id for item in items if item.pinned] == [pinned]
 
 
 def test_a_checkpoint_gives_back_the_very_state():

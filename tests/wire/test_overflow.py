@@ -283,11 +283,9 @@ def test_what_no_provider_says_is_no_overflow_but_for_the_status_that_means_one(
 
 def test_a_long_hostile_error_is_read_in_no_time() -> None:
     """Every wording is bounded: the work grows with the text, not with its square."""
-    for seed in (
-        "maximum context length is 8 tokens, however you requested 9 tokens (",
-        "n_keep: 1",
-        "1" * 50,
-        "{",
-        "[" * 50,
-    ):
-        overflow(400, seed * 20_000)
+    telling = "maximum context length is 8 tokens, however you requested 9 tokens ("
+    read = [overflow(400, seed * 20_000) for seed in (telling, "n_keep: 1", "1" * 50, "{", "[" * 50)]
+
+    assert read[0] is not None
+    assert (read[0].limit, read[0].used) == (8, 9)
+    assert read[1:] == [None] * 4

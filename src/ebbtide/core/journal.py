@@ -108,7 +108,7 @@ def fold(state: State, records: Iterable[Mapping[str, object]], turn: Turn | Non
         elif (step := _STEPS.get(str(kind))) is not None:
             run = _Run(step(run.state(), record))
     if turn is not None:
-        run.went_out(turn.sent, turn.messages, edited=turn.edited)
+        run.went_out(turn.sent, turn.messages, edited=bool(turn.record["edited"]))
     return run.state()
 
 
@@ -296,7 +296,6 @@ class Turn(NamedTuple):
     record: Record
     sent: Sent
     messages: Chain
-    edited: bool
 
 
 def turn_of(
@@ -314,7 +313,7 @@ def turn_of(
         "out_add": out.after(alike), "tokens": sent.tokens, "estimated": estimated, "marks": list(sent.marks),
         "ttl": sent.ttl, "edited": edited, "overhead": list(overhead), "max_output": max_output,
     }  # fmt: skip
-    return Turn(record, sent, messages, edited)
+    return Turn(record, sent, messages)
 
 
 def sent_from(record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None) -> Sent:

@@ -478,7 +478,7 @@ class Session:
             self._position = loaded.reading.position
             known.take(loaded.reading.records)
             self.state = known.state
-        if self.state.edits is not before.edits or self.state.stays != before.stays:
+        if self.state is not before and (self.state.edits is not before.edits or self.state.stays != before.stays):
             if self._reader.last_wire is not None:
                 self._ours.learn(self._reader.last_wire, self.state.edits)
             self._repin()
