@@ -131,3 +131,16 @@ def test_what_fills_the_window_stands_below_the_grid_where_there_is_no_room_besi
 
     assert max(map(len, rows)) <= 50
     assert any(row.startswith("  ⛝ Autocompact buffer: 20 tokens (20.0%)") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("one\ntwo", ["> one", "two"]),
+        ("row\n" * 20, ["> row", *["row"] * 19]),
+        ("row\n" * 21, ["> row", *["row"] * 19, "… 1 more line"]),
+        ("x" * 2_001, [">", *["x" * 100] * 20, "… more"]),
+    ],
+)
+def test_of_a_paste_the_beginning_is_echoed(said, told):
+    assert [row.rstrip() for row in shown(drawing.echo(said)).splitlines()] == [*told, ""]

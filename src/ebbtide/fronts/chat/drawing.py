@@ -30,6 +30,8 @@ from ebbtide.showing import Window, drawn, line, rounded, short, visible
 from ebbtide.store import SessionInfo
 
 _SHOWN = 4  # lines of a result: who wants more, asks the agent or opens the file
+_SAID = 20  # lines of what the person said: a paste would push the conversation off the screen
+_WIDE = 2_000  # characters of it, where the lines are long
 _TOLD_BY = ("command", "path", "pattern", "title", "query", "handle", "task")
 """The argument that says most about a call, the first that is there."""
 
@@ -71,8 +73,11 @@ def greeting(model: str, root: Path) -> RenderableType:
 
 
 def echo(text: str) -> RenderableType:
-    """What the person said."""
-    return Padding(Text(f"> {visible(text)}", style="bold"), (0, 0, 1, 0))
+    """What the person said; of a paste the beginning."""
+    told = visible(text[:_WIDE]).splitlines()[:_SAID]
+    hidden = len(text.splitlines()) - len(told)
+    more = f"\n… {counted(hidden, 'more line')}" if hidden > 0 else "\n… more" if len(text) > _WIDE else ""
+    return Padding(Text.assemble(("> " + "\n".join(told), "bold"), (more, "dim")), (0, 0, 1, 0))
 
 
 def notice(text: str, style: str = "yellow") -> RenderableType:

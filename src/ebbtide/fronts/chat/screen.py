@@ -38,7 +38,7 @@ from ebbtide.fronts.chat.session import Chat, Setup, open_chat
 from ebbtide.fronts.chat.telling import told
 from ebbtide.fronts.chat.tools.bash import stop_all
 from ebbtide.fronts.chat.weighing import last_words, weigh
-from ebbtide.showing import visible
+from ebbtide.showing import line, visible
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK = 0.12  # seconds between frames
@@ -146,7 +146,7 @@ class Screen:
         self.show(drawing.notice(f"Resumed {chat.session}: {counted(len(chat.notebook.messages), 'message')}.", "cyan"))
         said, answered = last_words(chat)
         if said:
-            self.show(drawing.echo(said[:_LARGE]))
+            self.show(drawing.echo(said))
         if answered:
             self.show(drawing.words(answered))
         if chat.waiting:
@@ -308,7 +308,7 @@ class Screen:
             if self._busy and not looking:
                 if words:
                     self.chat.agent.inbox.put(words)
-                    self.show(drawing.notice(f"queued: {words}", "dim"))
+                    self.show(drawing.notice(f"queued: {line(words, 200)}", "dim"))
                 return
         if looking:
             self._look(words)
