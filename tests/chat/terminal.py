@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 150.0  # seconds: a busy machine takes twenty to start Python
+from ebbtide.fronts.chat.screen import _GUARD
+
+PATIENCE = 240.0  # seconds: a busy machine takes twenty to start Python
 WIDE, HIGH = 110, 40
+FOOTER, BUSY = "Context left until auto-compact", "Esc to interrupt"
 
 
 def needs_tmux() -> pytest.MarkDecorator:
@@ -25,13 +28,18 @@ def needs_tmux() -> pytest.MarkDecorator:
 class Terminal:
     def __init__(self, folder: Path) -> None:
         # The path of a socket may have 107 characters, and a test's folder has more.
-        self._name = f"ebb-{os.getpid()}-{folder.name[-20:]}"
+        self._stem, self._started = f"ebb-{os.getpid()}-{folder.name[-20:]}", 0
+
+    @property
+    def _name(self) -> str:
+        """Each start has a server of its own: one that was told to leave may still be on its way out."""
+        return f"{self._stem}-{self._started}"
 
     def __enter__(self) -> Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        subprocess.run(["tmux", "-L", self._name, "kill-server"], capture_output=True, check=False, timeout=30)
+        subprocess.run(["tmux", "-L", self._name, "kill-server"], capture_output=True, check=False, timeout=PATIENCE)
 
     def _tmux(self, *words: str) -> str:
         told = subprocess.run(
@@ -39,7 +47,7 @@ class Terminal:
             capture_output=True,
             text=True,
             check=True,
-            timeout=30,
+            timeout=PATIENCE,
         )
         return told.stdout
 
@@ -56,17 +64,8 @@ class Terminal:
         line = f"exec 2>&1; {shlex.join([*program, *arguments])}; echo LEFT $?; sleep 600"
         size = ("-x", str(WIDE), "-y", str(HIGH))
         self.__exit__()
-        self._begin("set-option", "-g", "history-limit", "50000", ";", "new-session", "-d", *size, "-c", str(cwd), line)
-
-    def _begin(self, *words: str) -> None:
-        """A server that was told to leave may still be on its way out, and then it takes no session."""
-        for _ in range(50):
-            try:
-                self._tmux(*words)
-                return
-            except subprocess.CalledProcessError:
-                time.sleep(0.1)
-        self._tmux(*words)
+        self._started += 1
+        self._tmux("set-option", "-g", "history-limit", "50000", ";", "new-session", "-d", *size, "-c", str(cwd), line)
 
     def type(self, text: str) -> None:
         self._tmux("send-keys", "-l", text)
@@ -106,6 +105,16 @@ class Terminal:
 
     def shows(self, text: str) -> str:
         return self.until(text, repr(text))
+
+    def rests(self) -> str:
+        """Once something of a turn is on the screen: until the turn is over. The footer is drawn after the spinner."""
+        self.until(lambda _: FOOTER in (now := self.screen()) and BUSY not in now, "the input, with nobody at work")
+        return self.whole()
+
+    def answers(self, key: str) -> None:
+        """One key, to a question that is on the screen: none that comes sooner is taken for an answer."""
+        time.sleep(_GUARD)
+        self.press(key)
 
     def kill(self) -> None:
         """As a power cut does it."""

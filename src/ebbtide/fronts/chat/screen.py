@@ -11,15 +11,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import patch_stdout
@@ -90,6 +92,7 @@ class Screen:
         history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         history.touch(mode=0o600)
         self._session: PromptSession[str] = PromptSession(
+            input=_raw_input(),
             message=self._message,
             bottom_toolbar=self._footer,
             multiline=True,
@@ -101,6 +104,8 @@ class Screen:
             erase_when_done=True,
             prompt_continuation="  ",
         )
+        # One prompt for the whole conversation: while none runs, keys are lost, and so is what is printed just then.
+        self._session.default_buffer.accept_handler = self._entered
         # An escape begins longer keys: so long is waited for the rest.
         self._session.app.ttimeoutlen = 0.05
         self._session.app.timeoutlen = 0.2
@@ -189,8 +194,14 @@ class Screen:
                 more = self._next()
                 self._busy = more is not None
         self._redraw()
-        if self._leaving and self._session.app.is_running:
-            self._session.app.exit(exception=EOFError)
+        # The prompt that is yet to come asks itself, and what is not its own thread does not wake it.
+        if (loop := self._session.app.loop) is not None:
+            loop.call_soon_threadsafe(self._leave)
+
+    def _leave(self) -> None:
+        app = self._session.app
+        if self._leaving and app.is_running and not app.is_done:
+            app.exit(exception=EOFError)
 
     def _next(self) -> str | None:
         try:
@@ -208,10 +219,12 @@ class Screen:
                 self._turn(words)
         except Leave:
             self._leaving = True
-        except EbbtideError as failed:
-            self.show(drawing.notice(told(failed), "red"))
         except Exception as failed:  # noqa: BLE001  # The screen must outlive what it shows.
-            self.show(drawing.notice(f"a fault of ours: {told(failed)}", "red"))
+            self._complain(failed)
+
+    def _complain(self, failed: Exception) -> None:
+        ours = "" if isinstance(failed, EbbtideError) else "a fault of ours: "
+        self.show(drawing.notice(f"{ours}{told(failed)}", "red"))
 
     def _turn(self, words: str) -> None:
         for event in self.chat.agent.turn(words):
@@ -275,25 +288,16 @@ class Screen:
             self.reopen(setup, session)
             if words:
                 self._begin(words)
-            with self._ticking():
-                self._read()
+            with self._ticking(), suppress(EOFError):
+                self._session.prompt(pre_run=self._leave)
             self._end()
         print(f"To go on: ebb chat --resume {self.chat.session}")
         return 0
 
-    def _read(self) -> None:
-        while not self._leaving:
-            try:
-                said = self._session.prompt()
-            except KeyboardInterrupt:
-                if self._busy:
-                    self._stop()
-                else:
-                    self.show(drawing.notice("Ctrl-D leaves.", "dim"))
-                continue
-            except EOFError:
-                return
-            self._said(self._expanded(said).strip())
+    def _entered(self, buffer: Buffer) -> bool:
+        """Says that the input need not be kept."""
+        self._said(self._expanded(buffer.text).strip())
+        return False
 
     def _said(self, words: str) -> None:
         with self._lock:
@@ -321,8 +325,8 @@ class Screen:
         self._looking = True
         try:
             obey(self, words)
-        except EbbtideError as wrong:
-            self.show(drawing.notice(str(wrong), "red"))
+        except Exception as failed:  # noqa: BLE001  # The screen must outlive what it shows.
+            self._complain(failed)
         finally:
             self._looking = False
 
@@ -419,6 +423,15 @@ class Screen:
             else:
                 event.current_buffer.reset()
 
+        @keys.add("c-c")
+        @keys.add("<sigint>")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.reset()
+            if self._busy:
+                self._stop()
+            else:
+                self.show(drawing.notice("Ctrl-D leaves.", "dim"))
+
         @keys.add("s-tab")
         def _(_event: KeyPressEvent) -> None:
             permits = self.chat.agent.permits
@@ -435,6 +448,13 @@ class Screen:
             event.current_buffer.insert_text(name)
 
         return keys
+
+
+def _raw_input() -> Input:
+    """Keys that stay raw while something is printed: else Return becomes a line break then, and Ctrl-D is lost."""
+    keys = create_input()
+    keys.cooked_mode = keys.raw_mode  # type: ignore[method-assign]
+    return keys
 
 
 def _paragraph(text: str) -> int:
