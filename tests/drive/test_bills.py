@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from drive.sessions import body, call, context, loop
+from drive.sessions import body, call, context, digest, loop
 from ebbtide.core.gauge import Readings, anchored_usage, upper_bound
 from ebbtide.core.tokens import DEFAULT, Calibration, reentering
 from ebbtide.core.types import Usage
+from ebbtide.store import MemoryStore
 
 TALK = loop(40)
 WINDOW = 30_000
@@ -76,3 +77,43 @@ def test_many_small_lies_teach_no_more_than_one():
 def test_an_output_that_no_model_can_have_said_is_not_believed():
     assert reentering(10**6, 480) == 480
     assert reentering(100_000, 480) == 100_000
+
+
+@pytest.mark.parametrize("policy", ["opencode", "mini-claude"])
+@pytest.mark.parametrize("anew", [False, True], ids=["the same process", "a new one"])
+def test_what_edits_left_of_a_bill_is_known_when_the_request_is_sent_again(policy, anew):
+    """These believe the last bill. It is from before the edits, and would refuse what has just gone out."""
+    store = MemoryStore()
+    ctx = context(window=4_096, policy=policy, store=store)
+    ctx.prepare(body(loop(4, lines=20)))
+    ctx.record({**call(4), "usage": {"input_tokens": 4_500, "output_tokens": 100}})
+    asked = body(loop(5, lines=20))
+    ready = ctx.prepare(asked)
+    assert ready.report.edits
+    assert ready.report.tokens_after < 4_096 < ready.report.tokens_before
+
+    again = (context(window=4_096, policy=policy, store=store) if anew else ctx).prepare(asked)
+
+    assert again.report.tokens_before == ready.report.tokens_after
+    assert digest(again.body) == digest(ready.body)
+
+
+def test_what_came_after_the_edits_counts_where_no_bill_comes():
+    ctx = context(window=8_192, policy="opencode")
+    ctx.prepare(body(loop(4, lines=20)))
+    ctx.record({**call(4), "usage": {"input_tokens": 7_500, "output_tokens": 100}})
+    after = ctx.prepare(body(loop(5, lines=20))).report.tokens_after
+
+    grown = ctx.prepare(body(loop(6, lines=20))).report.tokens_before
+
+    assert after + 200 < grown < after + 400
+
+
+def test_what_an_undo_brought_back_counts_too():
+    ctx = context(window=8_192, policy="opencode")
+    ctx.prepare(body(loop(4, lines=20)))
+    ctx.record({**call(4), "usage": {"input_tokens": 7_500, "output_tokens": 100}})
+    first = ctx.prepare(body(loop(5, lines=20))).report
+    ctx.undo()
+
+    assert ctx.prepare(body(loop(5, lines=20))).report.tokens_before == first.tokens_before

@@ -118,6 +118,19 @@ def test_our_output_fed_back_is_a_no_op(policy: str, wire: str, data: st.DataObj
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("policy", PRESETS)
+@nightly(300, quick=2)
+@given(data=st.data())
+def test_a_request_that_went_out_goes_out_again_when_sent_again(policy: str, wire: str, data: st.DataObject) -> None:
+    """A client that had no answer sends what it sent: to the process that knew it, or to one that knows the log."""
+    walk, requests = walks(wire, policy, data)
+    ctx, went = walk.context(), 0
+    for stop in walk.go(requests, lambda: ctx, again=(lambda: ctx, walk.context)):
+        went += stop.ready is not None
+        assert stop.refused_again == (), f"request {went}"
+
+
+@pytest.mark.parametrize("wire", WIRES)
 @nightly(300, quick=2)
 @given(data=st.data())
 def test_the_users_words_and_what_was_taken_back_stay_under_default(wire: str, data: st.DataObject) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ class Stop:
     asked: Body
     ready: Ready | None
     """None where it was refused as too large."""
+    refused_again: tuple[str, ...] = ()
+    """Why it was refused when it was sent again."""
 
     def sent(self, wire: str) -> list[str]:
         """Messages that went out, without cache marks, one digest each."""
@@ -46,8 +48,11 @@ class Walk:
             window=self.window, policy=self.policy, store=self.store, wire=self.wire, marks=True, clock=self.clock
         )
 
-    def go(self, requests: list[Body], each: Callable[[], Context]) -> Iterator[Stop]:
-        """`each` gives the context for a request: always the same one, or a new one on the same log."""
+    def go(
+        self, requests: list[Body], each: Callable[[], Context], again: Sequence[Callable[[], Context]] = ()
+    ) -> Iterator[Stop]:
+        """`each` gives the context for a request: always the same one, or a new one on the same log. By those in
+        `again` it is sent once more, before any answer has come."""
         for n, asked in enumerate(requests):
             ctx = each()
             try:
@@ -55,11 +60,20 @@ class Walk:
             except WontFit:
                 yield Stop(asked=asked, ready=None)
                 continue
+            refused = tuple([why for other in again if (why := self._refused(other(), asked))])
             if self.billed and n + 1 < len(requests):
                 self.clock.tick(1.0)
                 ready.record(reply(self.wire, asked, requests[n + 1], ready.body))
-            yield Stop(asked=asked, ready=ready)
+            yield Stop(asked=asked, ready=ready, refused_again=refused)
             self.clock.tick(self.pause)
+
+    def _refused(self, ctx: Context, asked: Body) -> str:
+        self.clock.tick(1.0)
+        try:
+            ctx.prepare(asked)
+        except WontFit as refusal:
+            return str(refusal)
+        return ""
 
 
 def unmarked(value: Any) -> Any:

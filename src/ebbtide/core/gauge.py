@@ -22,6 +22,8 @@ class Readings(NamedTuple):
     tools: int = 0
     last: Usage | None = None
     """Of the newest call, whatever it sent."""
+    left: int | None = None
+    """What edits left of that bill, and what came to the view since; None where the bill is the newer one."""
     anchor: Usage | None = None
     """Of the longest request that this one extends."""
     reply: int = 0
@@ -83,11 +85,15 @@ def _of_another(readings: Readings, tokens: int) -> bool:
 
 def billed_input(readings: Readings) -> int:
     """mini-claude: the last call's uncached input, nothing else (R028). Before the first call, an estimate."""
+    if readings.left is not None:
+        return readings.left
     return readings.last.input if readings.last else readings.whole
 
 
 def billed_context(readings: Readings) -> int:
     """OpenCode: input, cache reads and output of the last call (R030). Before the first call, an estimate."""
+    if readings.left is not None:
+        return readings.left
     last = readings.last
     return last.input + last.cache_read + last.output if last else readings.whole
 

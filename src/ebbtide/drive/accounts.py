@@ -63,6 +63,7 @@ def plan_record(
         level=made.level,
         tokens_before=made.tokens_before,
         tokens_after=made.tokens_after,
+        view=after.tokens,
         edits=told,
         blobs=[pair for edit in told for pair in _blob_pairs(edit)],
         planned=[edit.id for edit in made.edits],

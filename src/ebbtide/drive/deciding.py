@@ -10,6 +10,7 @@ from typing import NamedTuple, TypedDict
 from ebbtide.core.cache import Prices, anchor, is_warm, prices_for, warm_messages
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.engine import Budget, Folding, Pass, Situation
+from ebbtide.core.fields import int_in
 from ebbtide.core.gauge import Gauge, Readings
 from ebbtide.core.journal import State
 from ebbtide.core.shelf import Shelf
@@ -202,9 +203,10 @@ def _readings(policy: Policy, state: State, request: Request, view: View, out: P
         reply = _reply(tail)
         since = sum([entry.tokens for entry in tail]) - reply
     system, tools = request.overhead
+    last, left = _last_bill(state, view.tokens)
     return Readings(
         policy.estimator, state.calibration, request.model, view.tokens, len(out.starts), system, tools,
-        _last_bill(state), usage, reply, since, window,
+        last, left, usage, reply, since, window,
     )  # fmt: skip
 
 
@@ -216,24 +218,35 @@ def _scale(gauge: Gauge, readings: Readings, tokens: int) -> float:
     step = min(1000, readings.view)
     if not step:
         return 1.0
-    less = readings._replace(view=readings.view - step, since=readings.since - step)
+    left = None if readings.left is None else readings.left - step
+    less = readings._replace(view=readings.view - step, since=readings.since - step, left=left)
     return (tokens - gauge(less)) / step
 
 
-def _last_bill(state: State) -> Usage | None:
-    """The newest usage, unless history was folded or evicted since: a bill from before would have it done again (R044).
+def _last_bill(state: State, view: int) -> tuple[Usage | None, int | None]:
+    """The newest usage; and where edits were made since, what they left of it, with what the view gained after them.
 
-    Without this a retry, or a provider that reports no usage, would lose more of the history on every request.
+    A bill from before would have it all done again, and a retry refused that had gone out; an estimate would count what
+    no bill has yet (R043, R044).
     """
     for back, one in enumerate(reversed(state.sent)):
         if one.usage is not None:
-            return None if state.batches and _folded_since(state, state.turns - back) else one.usage
-    return None
+            turn = state.turns - back
+            return (one.usage, None) if not _made_since(state, turn) else _left(state, turn, view, one.usage)
+    return None, None
 
 
-def _folded_since(state: State, turn: int) -> bool:
+def _made_since(state: State, turn: int) -> bool:
+    return bool(state.batches) and state.batches[-1].turn > turn
+
+
+def _left(state: State, turn: int, view: int, usage: Usage) -> tuple[Usage | None, int | None]:
     later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
-    return any(edit.first != edit.last for batch in later for edit in batch.edits)
+    told = next((batch.record for batch in reversed(later) if "view" in batch.record), None)
+    if told is not None:
+        return usage, max(0, int_in(told, "tokens_after") + view - int_in(told, "view"))
+    # A log of before says only that something was folded: an estimate is then nearer than the bill.
+    return (None if any(edit.first != edit.last for batch in later for edit in batch.edits) else usage), None
 
 
 def _reply(entries: Sequence[Item]) -> int:
