@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 from ebbtide.core.content import listed, tool_of
 from ebbtide.core.engine import Situation
@@ -50,7 +51,8 @@ def newest(view: View, turns: int) -> int:
     """Where the newest turns begin in `entries`: at the end for none, at the start where there are no more."""
     if turns == 0:
         return len(view.entries)
-    return view.turns[-turns] if turns < len(view.turns) else 0
+    found = list(islice(view.turns_back(), turns + 1))
+    return found[turns - 1] if turns < len(found) else 0
 
 
 def original(view: View, entry: Item) -> Item:

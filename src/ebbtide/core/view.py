@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
+from ebbtide.core.picked import Picked
 from ebbtide.core.types import OURS, USER, Edit, Item
 
 _NUMBERS = re.compile(r"[0-9]+")
@@ -41,6 +42,8 @@ class View:
     """Ids that edits not holding now wait for, and of calls that are put in: where they come, all is folded anew."""
     grew: tuple[tuple[Item, ...], int] = field(default=((), 0), repr=False, compare=False)
     """The entries of the view that this one grew from, and how many of them, from the first on, it has too."""
+    memo: dict[object, Picked] = field(default_factory=dict, repr=False, compare=False)
+    """What was picked, for the views that grow from this one too."""
 
     @staticmethod
     def of(items: Iterable[Item], edits: Iterable[Edit] = ()) -> View:
@@ -92,7 +95,7 @@ class View:
         made.__dict__.update(
             items=items, edits=self.edits, entries=items if plain else self.entries[:stays] + new,
             tokens=self.tokens - (_sum(tail) if tail else 0) + _sum(new), owner=self.owner, showing=self.showing,
-            dormant=self.dormant, grew=(self.entries, stays),
+            dormant=self.dormant, grew=(self.entries, stays), memo=self.memo,
         )  # fmt: skip
         return made
 
@@ -159,6 +162,17 @@ class View:
             if entry.kind == "result":
                 ids.append(entry.id)
         return frozenset(ids)
+
+    def picked(self, key: object, rule: Callable[[Item], bool]) -> Picked:
+        """Entries that a rule picks, looked for among what is new. It may go by nothing but an entry and the edits."""
+        return self.memo.setdefault(key, Picked()).up_to(self.entries, rule)
+
+    def turns_back(self) -> Iterator[int]:
+        """`turns`, the newest first, and no further than somebody asks."""
+        entries = self.entries
+        for i in range(len(entries) - 1, -1, -1):
+            if _speaks(entries[i]) and (i == 0 or not _speaks(entries[i - 1])):
+                yield i
 
     @cached_property
     def turns(self) -> tuple[int, ...]:

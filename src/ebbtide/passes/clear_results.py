@@ -15,6 +15,8 @@ from ebbtide.core.view import View
 from ebbtide.ledger import ReadAhead
 from ebbtide.ledger.telling import Telling
 
+BY = "clear_results"
+
 
 def clear_results(
     view: View,
@@ -31,11 +33,12 @@ def clear_results(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
-    leaving = Leaving(by="clear_results", view=view, situation=situation)
+    leaving = Leaving(by=BY, view=view, situation=situation)
     ahead = situation.folding.ahead if telling else None
     told = Telling.beside(view.entries, ahead.texts if isinstance(ahead, ReadAhead) else None) if telling else None
-    for entry in _old(_selected(view, only, never), keep_results, keep_tokens, newest(view, keep_turns)):
-        if entry.tokens <= min_tokens or not may_leave(view, entry):
+    selected = _Selected(view, only, never, min_tokens)
+    for entry in selected.old(keep_results, keep_tokens, newest(view, keep_turns)):
+        if not may_leave(view, entry):
             continue
         if told is None:
             yield leaving.result(entry, stub, "old result")
@@ -48,22 +51,28 @@ def _shown(told: Telling, most: int, text: str, count: Count) -> str:
     return told.lines(text, count, most)
 
 
-Placed = tuple[int, Item]
+class _Selected:
+    """Results of the tools that are cleared; and of them the large ones, which alone may go."""
 
+    def __init__(self, view: View, only: frozenset[str] | None, never: frozenset[str], min_tokens: int) -> None:
+        def counts(entry: Item) -> bool:
+            if entry.kind != "result":
+                return False
+            tool = tool_of(view, entry)
+            return tool not in never and (only is None or tool in only)
 
-def _selected(view: View, only: frozenset[str] | None, never: frozenset[str]) -> list[Placed]:
-    results = [(i, entry) for i, entry in enumerate(view.entries) if entry.kind == "result"]
-    tools = {entry.id: tool_of(view, entry) for _, entry in results}
-    return [
-        (i, entry) for i, entry in results if tools[entry.id] not in never and (only is None or tools[entry.id] in only)
-    ]
+        def goes(entry: Item) -> bool:
+            return entry.tokens > min_tokens and not view.is_ours(entry) and counts(entry)
 
+        self.all = view.picked((BY, only, never), counts)
+        self.large = view.picked((BY, only, never, min_tokens), goes)
 
-def _old(results: list[Placed], keep_results: int, keep_tokens: int, newest_turns: int) -> list[Item]:
-    tokens = 0
-    old: list[Item] = []
-    for nth, (i, entry) in enumerate(reversed(results)):
-        tokens += entry.tokens
-        if nth >= keep_results and tokens > keep_tokens and i < newest_turns:
-            old.append(entry)
-    return old[::-1]
+    def old(self, keep_results: int, keep_tokens: int, newest_turns: int) -> list[Item]:
+        """Large ones that are not among the newest, by any rule; oldest first."""
+        old = list[Item]()
+        for place, entry in zip(self.large.places, self.large.entries, strict=True):
+            nth = self.all.before(place)
+            newer = self.all.total - (self.all.tokens[nth - 1] if nth else 0)
+            if len(self.all.places) - nth > keep_results and newer > keep_tokens and place < newest_turns:
+                old.append(entry)
+        return old

@@ -6,10 +6,12 @@ The target is of results alone, not of the request. With one that a person named
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from ebbtide.core.content import tool_of
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Form, Leaving, as_received, may_leave
+from ebbtide.core.picked import Picked
 from ebbtide.core.stub import Template, claude_code_cleared
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
@@ -37,10 +39,10 @@ def clear_to_target(
     """
     named = situation.target is not None
     goal = situation.target if situation.target is not None else target
-    results = [entry for entry in view.results if tool_of(view, entry) in only and not _cleared(view, entry)]
-    chosen = _choose(view, results, goal, keep_results)
-    saved = sum(entry.tokens for entry in chosen)
-    if not named and (saved < min_saved or not situation.budget.levels.reached(situation.tokens, level)):
+    if not named and not situation.budget.levels.reached(situation.tokens, level):
+        return
+    chosen = _choose(view, _standing(view, only), goal, keep_results)
+    if not named and sum(entry.tokens for entry in chosen) < min_saved:
         return
     leaving = Leaving(by=BY, view=view, situation=situation)
     for entry in chosen:
@@ -50,16 +52,25 @@ def clear_to_target(
         yield from _memories(view, leaving)
 
 
+def _standing(view: View, only: frozenset[str]) -> Picked:
+    """Results of these tools that are not cleared."""
+
+    def stands(entry: Item) -> bool:
+        return entry.kind == "result" and tool_of(view, entry) in only and not _cleared(view, entry)
+
+    return view.picked((BY, only), stands)
+
+
 def _cleared(view: View, entry: Item) -> bool:
     owner = view.owner.get(entry.id)
     return owner is not None and owner.by == BY
 
 
-def _choose(view: View, results: list[Item], goal: int, keep_results: int) -> list[Item]:
+def _choose(view: View, results: Picked, goal: int, keep_results: int) -> list[Item]:
     """Oldest first, while more than the goal is left (R139)."""
-    left = sum(entry.tokens for entry in results)
+    left = results.total
     chosen: list[Item] = []
-    for entry in results[: max(0, len(results) - keep_results)]:
+    for entry in islice(results.entries, max(0, len(results.entries) - keep_results)):
         if left <= goal:
             break
         if entry.id in view.unseen or entry.pinned or entry.locked:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ebbtide.core.engine import Pass, Situation
-from ebbtide.core.types import Ask, Edit
+from ebbtide.core.types import USER, Ask, Edit
 from ebbtide.core.view import View
 
 Condition = Callable[[View, Situation], bool]
@@ -50,11 +50,12 @@ def cold(_: View, situation: Situation) -> bool:
 
 def end_of_loop(view: View, _: Situation) -> bool:
     """The request ends with the user's words, after an assistant's: the tool loop before them is over."""
-    if not view.turns:
-        return False
-    start = view.turns[-1]
-    waiting = all(entry.role == "user" for entry in view.entries[start:])
-    return waiting and any(entry.role == "assistant" for entry in view.entries[:start])
+    spoken, back = False, reversed(view.entries)
+    for entry in back:
+        if entry.role != "user":
+            return spoken and (entry.role == "assistant" or any(one.role == "assistant" for one in back))
+        spoken = spoken or entry.tier <= USER
+    return False
 
 
 def any_of(*conditions: Condition) -> Condition:

@@ -30,7 +30,8 @@ class InStep:
         for propose in self.passes:
             made = list(propose(view, situation))
             yield from made
-            view = view.apply(step for step in made if isinstance(step, Edit))
+            if made:
+                view = view.apply(step for step in made if isinstance(step, Edit))
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,10 @@ mini_claude = Policy(
         InStep(
             (
                 budget_results,
-                Reopened(
-                    SHORTENED,
-                    when(
-                        above(0.60),
+                when(
+                    above(0.60),
+                    Reopened(
+                        SHORTENED,
                         partial(
                             snip_results,
                             searches=frozenset(("grep_search", "list_files", "run_shell")),
@@ -69,10 +69,10 @@ mini_claude = Policy(
                     ),
                 ),
                 # Any tool, whatever was done to it before: the cache is cold anyway (R132, R133).
-                Reopened(
-                    SHORTENED | {"snip_results"},
-                    when(
-                        idle_for(300),
+                when(
+                    idle_for(300),
+                    Reopened(
+                        SHORTENED | {"snip_results"},
                         partial(
                             clear_results, keep_results=3, min_tokens=0, never=frozenset(), stub=mini_claude_cleared
                         ),
