@@ -22,7 +22,7 @@ MAY = {
     "passes": {"core", "ledger", "summary", "passes"},
     "policy": {"core", "passes", "ledger", "summary", "policy"},
     "assembly": {"core", "assembly"},
-    "workspace": {"core", "assembly"},
+    "workspace": {"assembly", "workspace"},
     "drive": {*_BELOW, "workspace"},
     "config_keys": {"core", "policy"},
     "config": {*_BELOW, "workspace", "config_keys"},

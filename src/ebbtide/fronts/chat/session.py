@@ -31,7 +31,7 @@ from ebbtide.fronts.chat.tools.bash import stop_all
 from ebbtide.fronts.chat.tools.todo import listed
 from ebbtide.policy import Policy
 from ebbtide.store import SessionInfo, Store
-from ebbtide.workspace import Surroundings, look_around
+from ebbtide.workspace import Sources, Surroundings, look_around
 
 REPLY = 8_192
 """Tokens that a reply may have where the window is large."""
@@ -154,8 +154,8 @@ def chosen(store: Store, project: str, name: str) -> SessionInfo:
 
 
 def _around(setup: Setup) -> Surroundings:
-    model, access = setup.provider.model, setup.access
-    return look_around(setup.root, model=model, home=access.home, config_dir=access.config)
+    sources = Sources(cwd=setup.root, home=setup.access.home, config_dir=setup.access.config)
+    return look_around(sources, model=setup.provider.model)
 
 
 def _begun(setup: Setup, around: Surroundings) -> Begun:

@@ -1,0 +1,48 @@
+"""A file counts only where it really lies, and only as a whole: half a rule may say the opposite."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+FILE_CAP = 128 * 1024  # bytes, about 32k tokens: longer rules would fill a small window before the first word
+
+
+def read_within(path: Path, within: Sequence[Path]) -> str:
+    """The text of a file that really lies within one of the roots."""
+    real = path.resolve(strict=True)
+    if not any(real.is_relative_to(root.resolve()) for root in within):
+        raise PermissionError("a link leads out of the project")
+    # Neither swapped for a link since, nor a pipe that would keep us waiting.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(os.open(real, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("not a regular file")
+        return decoded(file.read(FILE_CAP + 1))
+
+
+def decoded(data: bytes) -> str:
+    if len(data) > FILE_CAP:
+        raise ValueError(f"longer than {FILE_CAP} bytes")
+    if b"\0" in data:
+        raise ValueError("binary")
+    return data.decode("utf-8-sig")
+
+
+def file_times(paths: Iterable[str]) -> dict[str, int | None]:
+    """When each file last changed, in nanoseconds; None where there is no file."""
+    return {path: _changed_at(path) for path in paths}
+
+
+def _changed_at(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns
+    except (OSError, ValueError):
+        return None
+
+
+def changed_files(previous: Mapping[str, int | None]) -> dict[str, int | None]:
+    """The files whose time differs from the one noted, with their time now. Asked at turn boundaries; no watching."""
+    return {path: now for path, now in file_times(sorted(previous)).items() if now != previous[path]}
