@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from ebbtide.core.journal import edit_from, edit_to
 from ebbtide.core.stub import parse
+from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
 from ebbtide.drive.projection import project
@@ -52,6 +53,13 @@ def valid_in_valid_out(trial: Trial) -> None:
     assert [str(one) for one in refusals(trial.wire, tree)] == []
     assert [str(one) for one in signing.refusals(trial.wire, tree)] == []
     assert trial.repaired <= JOINED
+
+
+def stand_ins_count_what_they_will_count(trial: Trial) -> None:
+    """What an edit put into the view has the tokens that it will have when a client feeds it back: its frame too."""
+    view = trial.plan.after
+    put = [entry for entry in view.entries if entry.id in view.owner and entry.id not in view.index]
+    assert [entry.kind for entry in put if entry.tokens != DEFAULT.block(entry.kind, entry.text)] == []
 
 
 def stand_ins_go_out(trial: Trial) -> None:
@@ -193,6 +201,7 @@ TOGETHER: tuple[Promise, ...] = (
     edits_apply,
     pairs_stay_together,
     valid_in_valid_out,
+    stand_ins_count_what_they_will_count,
     stand_ins_go_out,
     what_left_is_not_in_the_body,
     equal_input_gives_equal_bytes,

@@ -141,6 +141,7 @@ def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] =
         trigger="manual",
         target=1,
         count=DEFAULT.text,
+        frame=DEFAULT.per_result,
         shelf=Shelf(directory=SHELF, taken=taken),
         bound=request.bound,
     )

@@ -144,6 +144,8 @@ class Situation:
     prices: Prices = field(default_factory=lambda: Prices(read=0.1, write=1.25))
     count: Callable[[str], int] = _quarter
     """How the policy counts the tokens of a text. Not journaled: it follows from the policy."""
+    frame: int = 0
+    """Tokens around a result besides its text, a stub's as well. Not journaled: it follows from the policy."""
     shelf: Shelf | None = None
     """Where content goes that leaves; None where nothing is kept."""
     bound: bool = False

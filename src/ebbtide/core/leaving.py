@@ -99,11 +99,15 @@ class Leaving:
         stub = describe(text, kind="result", name=tool_of(self.view, entry), tokens=entry.tokens, path=path)
         return self.rewrite(entry, template(replace(stub, preview=shown, more=len(shown) < len(text))), reason, blobs)
 
+    def counted(self, entry: Item, text: str) -> int:
+        """Tokens of this entry with another text: a result keeps its frame."""
+        return self.situation.count(text) + (self.situation.frame if entry.kind == "result" else 0)
+
     def rewrite(self, entry: Item, text: str, reason: str, blobs: tuple[Blob, ...]) -> Edit:
         """The same item with another text. `entry` may be a stand-in: the edit names the original under it."""
         owner = self.view.owner.get(entry.id)
         first, last = (owner.first, owner.last) if owner else (entry.id, entry.id)
-        tokens = self.situation.count(text)
+        tokens = self.counted(entry, text)
         put = replace(entry, id="", message=-1, text=text, tokens=tokens, media=0, source=OURS, raw=None)
         saved = entry.tokens - tokens
         return Edit(by=self.by, first=first, last=last, put=(put,), reason=reason, saved=saved, blobs=blobs)

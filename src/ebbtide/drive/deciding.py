@@ -131,6 +131,10 @@ class Moment(NamedTuple):
         return self.policy.estimator.text
 
     @property
+    def frame(self) -> int:
+        return self.policy.estimator.per_result
+
+    @property
     def bound(self) -> bool:
         return self.request.bound
 

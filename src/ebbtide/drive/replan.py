@@ -159,6 +159,7 @@ def _situation(record: Record, state: State, policy: Policy, window: int) -> Sit
         growth=int(was.get("growth", 0)),
         prices=Prices(read=read, write=write),
         count=policy.estimator.text,
+        frame=policy.estimator.per_result,
         shelf=Shelf(directory=directory, taken=state.taken) if directory is not None else None,
         bound=bool(was.get("bound")),
         cleared=state.cleared,

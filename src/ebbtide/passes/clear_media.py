@@ -44,6 +44,6 @@ def _alone(leaving: Leaving, entry: Item, stub: Template) -> Edit:
 
 def _result(leaving: Leaving, entry: Item, stub: Template) -> Edit:
     path, blobs = leaving.keep(entry.call_id, *readable(entry))
-    tokens = max(0, entry.tokens - leaving.situation.count(entry.text))
+    tokens = max(0, entry.tokens - leaving.counted(entry, entry.text))
     line = stub(describe("", kind="image", name=tool_of(leaving.view, entry), tokens=tokens, path=path))
     return leaving.rewrite(entry, f"{entry.text}\n{line}" if entry.text else line, "old image in a result", blobs)

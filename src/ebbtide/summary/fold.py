@@ -168,7 +168,8 @@ class Work:
             stub = self.leaving.result(result, stub_of, "")
             told, more = stub.put[0].text, stub.blobs
         text = "\n\n".join((told, *(item.text for item in put)))
-        joined = replace(result, id="", message=-1, text=text, tokens=self.situation.count(text), source=OURS, raw=None)
+        tokens = self.leaving.counted(result, text)
+        joined = replace(result, id="", message=-1, text=text, tokens=tokens, source=OURS, raw=None)
         kept = (entry if entry.id in self.view.index else replace(entry, id="") for entry in stay)
         return (joined, *kept), (*blobs, *more)
 
