@@ -82,7 +82,7 @@ def _sent_to(sent: Sequence[Sent]) -> list[Record]:
     before: Sequence[str] = ()
     for one in sent:
         alike = shared(before, one.prefix)
-        record = {name: getattr(one, name) for name in ("at", "model", "system", "tools", "tokens", "ttl")}
+        record = {name: getattr(one, name) for name in ("at", "model", "system", "tools", "tokens", "ttl", "window")}
         record |= {"marks": list(one.marks), "out_base": alike, "out_add": list(one.prefix[alike:])}
         told.append({**record, "usage": asdict(one.usage) if one.usage else None})
         before = one.prefix

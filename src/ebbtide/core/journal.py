@@ -140,7 +140,8 @@ class _Run:
     def turn(self, record: Mapping[str, object]) -> None:
         if not self._open:
             self._begin()
-        sent = sent_from(record, self._sent[-1].prefix if self._sent else Chain())
+        last = self._sent[-1] if self._sent else None
+        sent = sent_from(record, last.prefix if last else Chain(), window=last.window if last else 0)
         messages = self._messages.grown(int_in(record, "base"), strings_in(record, "add"))
         self.went_out(sent, messages, edited=bool(record.get("edited")))
 
@@ -305,7 +306,8 @@ def turn_of(
     """What it has in common with the request before is only counted in the record."""
     base = shared(state.messages, messages)
     out = sent.prefix if isinstance(sent.prefix, Chain) else Chain(sent.prefix)
-    alike = shared(state.sent[-1].prefix if state.sent else (), out)
+    last = state.sent[-1] if state.sent else None
+    alike = shared(last.prefix if last else (), out)
     # The keys in the order that they were always written in; made at once, since there is one with every request.
     record: Record = {
         "type": "ebb", "kind": "turn", "at": sent.at, "base": base, "add": messages.after(base), "wire": wire,
@@ -313,11 +315,15 @@ def turn_of(
         "out_add": out.after(alike), "tokens": sent.tokens, "estimated": estimated, "marks": list(sent.marks),
         "ttl": sent.ttl, "edited": edited, "overhead": list(overhead), "max_output": max_output,
     }  # fmt: skip
+    if last is None or last.window != sent.window:
+        record["window"] = sent.window
     return Turn(record, sent, messages)
 
 
-def sent_from(record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None) -> Sent:
-    """What went out; `before` is the prefix of the request before, which the record goes on from."""
+def sent_from(
+    record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None, *, window: int = 0
+) -> Sent:
+    """What went out; `before` and `window` are of the request before, which the record goes on from."""
     links = before if isinstance(before, Chain) else Chain(before)
     return Sent(
         at=float_in(record, "at"),
@@ -329,6 +335,7 @@ def sent_from(record: Mapping[str, object], before: Sequence[str], usage: Usage 
         usage=usage,
         marks=tuple(map(int, strings_in(record, "marks"))),
         ttl=float_in(record, "ttl", FIVE_MINUTES),
+        window=int_in(record, "window") or window,
     )
 
 

@@ -182,6 +182,8 @@ class Sent(NamedTuple):
     """Message indexes that carried a cache breakpoint."""
     ttl: float = FIVE_MINUTES
     """How long the provider keeps the prefix, seconds."""
+    window: int = 0
+    """What it was held against, in tokens; 0 in a log that does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

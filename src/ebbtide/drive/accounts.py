@@ -80,7 +80,8 @@ def turn_made(
     marks, ttl = tuple(stood[0]), stood[1]
     around = request.model, request.system, request.tools
     return turn_of(
-        state, Sent(situation.now, *around, out.chain, situation.tokens, None, marks, ttl), messages,
+        state,
+        Sent(situation.now, *around, out.chain, situation.tokens, None, marks, ttl, situation.budget.window), messages,
         wire=request.wire.name, estimated=ready.estimated, edited=bool(ready.report.edits), overhead=request.overhead,
         max_output=request.max_output,
     )  # fmt: skip

@@ -136,10 +136,13 @@ class History:
         return self.turns[-1].wire if self.turns else "anthropic"
 
     def window(self, number: int) -> int | None:
-        """What the newest plan up to this request went by; None where nothing was planned: no other record has it."""
+        """What this request was held against. Of a log that does not say, what the newest plan up to it went by; None
+        where nothing was planned either."""
+        if 0 < number <= len(self.turns) and (told := self.turns[number - 1].sent.window):
+            return told
         planned = {id for turn in self.turns[:number] for id in turn.planned}
-        told = [batch.record.get("window") for batch in self.state.batches if batch.id in planned]
-        return told[-1] if told and isinstance(told[-1], int) else None
+        windows = [batch.record.get("window") for batch in self.state.batches if batch.id in planned]
+        return windows[-1] if windows and isinstance(windows[-1], int) else None
 
     def now(self) -> tuple[Request, View]:
         """The conversation as the model would see it next."""
