@@ -25,7 +25,10 @@ _BY_ORDER = (
     "only a provider knows which ids it issued together; we go by order, and a client that tears a group loses it"
 )
 ONLY_OURS: dict[str, dict[str, str]] = {
-    "anthropic": {"A34": "an empty signature is the issuer's to refuse: upstream.signing does"},
+    "anthropic": {
+        "A6": "an assistant's turn at the end: the list names versions, and we take what follows them for alike",
+        "A34": "an empty signature is the issuer's to refuse: upstream.signing does",
+    },
     "openai_chat": {"shape": "a list without messages: the list of rules has no number for it"},
     "openai_responses": {
         "R1": "follows from R2 where a call was doubled or swapped with its result",

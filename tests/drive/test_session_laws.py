@@ -34,6 +34,8 @@ from upstream.talks import grow, sessions
 WINDOWS = st.sampled_from([4_096, 8_192, 32_000, 200_000])
 PAUSES = st.sampled_from([10.0, 10.0, 400.0])
 """Seconds between calls: within the cache's life, or beyond it."""
+ACTS = st.sampled_from(["", "", "pin", "pin", "undo", "redo"])
+"""Of a person, between two calls."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -145,11 +147,49 @@ def test_the_users_words_and_what_was_taken_back_stay_under_default(wire: str, d
     for stop in walk.go(requests[half:], lambda: ctx):
         check_words(walk, stop)
         if stop.ready is not None:
+            check_valid(wire, stop)
             # Thinking goes whoever wants it where what it is bound to changed: it would be refused (A63).
             bound = {edit.first for edit in ctx.edits() if edit.by == "thinking"}
             there = ({item.id for item in items(wire, stop.asked)} & spared) - bound
             kept = [item.id.rpartition("-")[0] for item in items(wire, stop.ready.body)]
             assert [id for id in there if id.rpartition("-")[0] not in kept] == []
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("policy", PRESETS)
+@nightly(300, quick=2)
+@given(data=st.data())
+def test_whatever_a_person_pins_or_takes_back_every_request_is_valid(
+    policy: str, wire: str, data: st.DataObject
+) -> None:
+    """And what is pinned goes out from then on."""
+    walk, requests = walks(wire, policy, data)
+    ctx = walk.context()
+    pinned, last = set[str](), None
+    for stop in walk.go(requests, lambda: ctx):
+        if stop.ready is None:
+            continue
+        check_valid(wire, stop)
+        check_repairs(stop)
+        assert stop.ready.report.tokens_after <= walk.window
+        check_extends(wire, last, stop)
+        out = {item.id.rpartition("-")[0] for item in items(wire, stop.ready.body)}
+        there = [item for item in items(wire, stop.asked) if item.id.rpartition("-")[0] in out]
+        assert pinned & {item.id for item in items(wire, stop.asked)} <= {item.id for item in there}
+        act = data.draw(ACTS)
+        # A person's word is a change too: the prefix may move.
+        last = stop if not act else None
+        if act == "pin":
+            # Thinking is signed for its place, and leaves where what is before it does.
+            some = st.lists(st.sampled_from([item.id for item in there if item.kind != "thinking"]), max_size=3)
+            pinned |= (chosen := set(data.draw(some)))
+            ctx.pin(*sorted(chosen))
+        elif act == "undo":
+            ctx.undo()
+        elif act == "redo":
+            # What comes back may leave out what was pinned in between, as it did before.
+            pinned = set() if ctx.redo() else pinned
+    check_log(wire, walk, requests, last)
 
 
 @pytest.mark.parametrize("wire", WIRES)

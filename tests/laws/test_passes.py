@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.wire import WIRES
 from laws.promises import ALONE, TOGETHER
-from laws.trial import ARRIVING, attempt, conversations, names, nightly
+from laws.trial import ARRIVING, PINS, attempt, conversations, names, nightly
 from upstream.talks import history
 
 SILENT = {("strip_thinking", "openai_chat"), ("strip_thinking", "openai_responses")}
@@ -22,7 +22,8 @@ SHARE = st.sampled_from([0.0, 0.0, 0.5, 0.9])
 @nightly(2_000, quick=15)
 @given(data=st.data())
 def test_every_promise_holds_for_every_pass(name: str, wire: str, data: st.DataObject) -> None:
-    trial = attempt((name,), wire, data.draw(conversations(wire)), data.draw(SHARE) if name in ARRIVING else 0.0)
+    share = data.draw(SHARE) if name in ARRIVING else 0.0
+    trial = attempt((name,), wire, data.draw(conversations(wire)), share, data.draw(PINS))
     for promise in (*TOGETHER, *ALONE):
         promise(trial)
 
@@ -41,6 +42,6 @@ def test_the_laws_see_edits(name: str, wire: str) -> None:
 def test_any_passes_one_after_the_other_keep_the_promises(wire: str, data: st.DataObject) -> None:
     """P1: every subset, in any order, each seeing what the ones before it left."""
     chosen = data.draw(st.lists(st.sampled_from(names()), min_size=2, max_size=5, unique=True))
-    trial = attempt(tuple(chosen), wire, data.draw(conversations(wire)), data.draw(SHARE))
+    trial = attempt(tuple(chosen), wire, data.draw(conversations(wire)), data.draw(SHARE), data.draw(PINS))
     for promise in TOGETHER:
         promise(trial)

@@ -55,6 +55,12 @@ Body = dict[str, Any]
 KEYS = {name: wire.key for name, wire in WIRES.items()}
 SHELF = "kept"
 """The folder that stubs name."""
+Pins = tuple[int, int]
+"""Every so-manieth item is pinned, from which on; (0, 0) for none."""
+PINS: st.SearchStrategy[Pins] = st.one_of(
+    st.just((0, 0)), st.tuples(st.sampled_from([2, 3, 5, 9, 20]), st.integers(0, 19))
+)
+"""A person who pins, or takes a batch back: what that brought stays from then on."""
 
 EAGER: Mapping[str, Pass] = {
     "offload_results": partial(offload_results, limit=400),
@@ -120,9 +126,9 @@ def conversations(wire: str) -> st.SearchStrategy[Told]:
     return bodies(wire).map(Told)
 
 
-def read(wire: str, body: Body, edits: tuple[Edit, ...] = ()) -> Request:
+def read(wire: str, body: Body, edits: tuple[Edit, ...] = (), pinned: frozenset[str] = frozenset()) -> Request:
     found = WIRES[wire]
-    return Reader(DEFAULT, wire=found, ours=StandIns().learn(found, edits).marks).read(body)
+    return Reader(DEFAULT, wire=found, ours=StandIns().learn(found, edits).marks, pinned=pinned).read(body)
 
 
 def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> Situation:
@@ -166,6 +172,7 @@ class Trial:
     request: Request
     plan: Plan
     new: int
+    pins: Pins
     made: Projection
 
     @property
@@ -184,7 +191,11 @@ class Trial:
     @cached_property
     def back(self) -> Request:
         """The outcome as a client would feed it back, read by one who knows the edits."""
-        return read(self.wire, copy.deepcopy(dict(self.tree)), self.plan.edits)
+        return read(self.wire, copy.deepcopy(dict(self.tree)), self.plan.edits, self.pinned)
+
+    @property
+    def pinned(self) -> frozenset[str]:
+        return frozenset(item.id for item in self.request.items if item.pinned)
 
     @cached_property
     def repaired(self) -> frozenset[str]:
@@ -202,9 +213,9 @@ class Trial:
 
     @property
     def reopened(self) -> bool:
-        """Whether thinking of the open loop had to go: it is bound to what an edit changed."""
-        loop = {entry.id for entry in self.plan.before.entries[self.plan.before.loop :]}
-        return any(edit.by == "thinking" and edit.first in loop for edit in self.plan.edits)
+        """Whether thinking of the open loop had to go, or some that was pinned: it is bound to what an edit changed."""
+        held = {entry.id for entry in self.plan.before.entries[self.plan.before.loop :]} | self.pinned
+        return any(edit.by == "thinking" and edit.first in held for edit in self.plan.edits)
 
     def gone(self) -> list[tuple[Edit, Item]]:
         """Originals that the view does not show any more, each with an edit that covers it."""
@@ -212,14 +223,17 @@ class Trial:
         return [(edit, item) for edit in self.plan.edits for item in self.covered(edit) if item.id not in shown]
 
 
-def attempt(chosen: tuple[str, ...], wire: str, body: Body, share: float = 0.0) -> Trial:
+def attempt(chosen: tuple[str, ...], wire: str, body: Body, share: float = 0.0, pins: Pins = (0, 0)) -> Trial:
     """`share` of the entries were sent before: arrival passes look only at the rest."""
     before = digest(body)
+    step, first = pins
     request = read(wire, body)
+    if step:
+        request = read(wire, body, pinned=frozenset(item.id for item in request.items[first::step]))
     view = View.of(request.items)
     new = int(share * len(view.entries))
     made = planned(chosen, request, view, new)
     return Trial(
-        chosen=chosen, wire=wire, body=body, before=before, request=request, plan=made, new=new,
+        chosen=chosen, wire=wire, body=body, before=before, request=request, plan=made, new=new, pins=pins,
         made=project(request, made.after, None),
     )  # fmt: skip

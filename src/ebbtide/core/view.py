@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
+from ebbtide.core.company import company
 from ebbtide.core.picked import Picked
 from ebbtide.core.types import OURS, USER, Edit, Item
 
@@ -288,9 +289,18 @@ class View:
         return overhangs or (within > before and self._standing[within][1] > span[1])
 
     def fixed(self, item: Item) -> bool:
-        """Whether no edit may take it out: pinned, locked, or the operator's word that still holds."""
+        """Whether no edit may take it out: pinned, locked, or the operator's word that still holds.
+
+        Pinned thinking leaves with its turn: it is signed for its place, and no fold can carry it to another (A63).
+        """
         held = item.locked or item.role == "system"
-        return item.pinned or (held and item.id not in self._outdated and item.id not in self.aged)
+        pinned = item.pinned and item.kind != "thinking"
+        return pinned or (held and item.id not in self._outdated and item.id not in self.aged)
+
+    @cached_property
+    def staying(self) -> frozenset[str]:
+        """What no edit may take out, and what must stay with it."""
+        return company(self.items, {item.id for item in self.items if self.fixed(item)})
 
     @cached_property
     def aged(self) -> frozenset[str]:

@@ -123,7 +123,7 @@ def _start(view: View, situation: Situation, shape: Shape) -> int:
 
 def _new(view: View, start: int, stop: int) -> int:
     """Tokens in the run that a fold would take and none stands for yet: words alone are no reason for one."""
-    run = (entry for entry in view.entries[start:stop] if not is_fold(view, entry))
+    run = (entry for entry in view.entries[start:stop] if entry.id not in view.staying and not is_fold(view, entry))
     return sum(entry.tokens for entry in run if entry.role in ("assistant", "tool") or entry.kind != "text")
 
 
@@ -131,7 +131,7 @@ def _is_carried(view: View, at: int, shape: Shape) -> bool:
     """Whether a fold hands the entry there on as it is."""
     entry = view.entries[at]
     words = shape.words and (entry.role, entry.kind) == ("user", "text") and entry.tier <= USER
-    return words or view.fixed(entry)
+    return words or entry.id in view.staying
 
 
 def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | None:

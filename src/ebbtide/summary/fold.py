@@ -23,6 +23,7 @@ from ebbtide.ledger.lines import one_line
 from ebbtide.summary.prompt import chunks, language_of, transcript_of
 from ebbtide.summary.sections import merge
 from ebbtide.summary.shape import Fold, Question, Shape
+from ebbtide.summary.shapes import ACK
 from ebbtide.summary.words import carried, noted
 
 SMALLER = frozenset(("overflow", "cut", "too long"))
@@ -142,9 +143,10 @@ class Work:
             count=self.situation.count,
         )
         put = self.shape.write(fold)
-        if self._thinks_next() and put[-1].role == "assistant":
-            # Joined with what follows, the summary would stand before the thinking that must open it (A37).
-            put = (*put, fold.note(GO_ON))
+        if self._thinks_next() and put[-1].role in ("assistant", "tool"):
+            # In one turn with what follows, it would stand before the thinking that must open it (A37).
+            answer = () if put[-1].role == "assistant" else (fold.note(ACK, role="assistant"),)
+            put = (*put, *answer, fold.note(GO_ON))
         if self.run.inside:
             put, blobs = self._joined(put, blobs)
         by = "the ledger's facts" if written.failed or not written.text else "a model's summary"
@@ -336,7 +338,7 @@ class Work:
         return tuple(found) if whole else ()
 
     def _operator(self) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
-        """What stays whatever folds: the operator's words, and what is pinned or locked, a call with its result.
+        """What stays whatever folds: the operator's words, and what is pinned or locked, with what belongs to it.
 
         Those on the user's side come first: they stand in the message that the fold begins.
         """
@@ -344,10 +346,8 @@ class Work:
         limit = round(self.situation.budget.window * NOTES)
         stay, listed, blobs = noted(aged, limit=limit, count=self.situation.count, keep=self.leaving.keep)
         carried = {item.id for item in stay}
-        fixed = [item for item in self._covered if self.view.fixed(item) or item.id in carried]
-        pairs = {item.call_id for item in fixed if item.call_id}
-        ids = {item.id for item in fixed} - {item.id for item in self._front}
-        held = [item for item in self._covered if item.id in ids or (item.call_id and item.call_id in pairs)]
+        ids = (self.view.staying | carried) - {item.id for item in self._front}
+        held = [item for item in self._covered if item.id in ids]
         first, then = (tuple(one for one in held if (one.role == "user") is side) for side in (True, False))
         return (*listed, *first, *then), blobs
 

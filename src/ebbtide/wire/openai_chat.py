@@ -147,6 +147,8 @@ def reply(response: Mapping[str, Any]) -> list[Any]:
 def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
     if entries[0].role == "tool":
         return [_compose_result(entry) for entry in entries]
+    if len(entries) == 1 and entries[0].kind == "opaque" and "role" in as_mapping(entries[0].raw):
+        return [entries[0].raw]  # A message of no parts, as a refusal is, stays as it is.
     role = entries[0].role
     if _ROLES.get(as_mapping(original).get("role", "")) != role:
         original = None  # A note where a result stood is no result.

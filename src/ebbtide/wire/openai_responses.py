@@ -185,7 +185,6 @@ def _compose_words(original: Any, words: Sequence[Item]) -> list[Any]:
         return []
     if as_mapping(original).get("type", "message") != "message":
         original = None  # A note where a call or a result stood is neither.
-    # An id names what the server stored; what we changed is no longer that.
     kept = {k: v for k, v in as_mapping(original).items() if k not in ("id", "content")}
     role = as_mapping(original).get("role") or words[0].role
     kind = "output_text" if role == "assistant" else "input_text"
@@ -193,4 +192,7 @@ def _compose_words(original: Any, words: Sequence[Item]) -> list[Any]:
         entry.raw if is_original(entry) and isinstance(entry.raw, dict) else {"type": kind, "text": entry.text}
         for entry in words
     ]
+    # An id names what the server stored. What we changed is no longer that; what stays whole beside its reasoning is.
+    if as_mapping(original).get("id") and content == original["content"]:
+        return [original]
     return [{"type": "message", **kept, "role": role, "content": content}]
