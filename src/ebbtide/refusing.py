@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -48,6 +49,14 @@ class Parser(argparse.ArgumentParser):
 
     def flags(self) -> list[str]:
         return [flag for action in self._actions for flag in action.option_strings]
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """argparse keeps it to itself where a help page cannot be written."""
+        if file is not sys.stdout:
+            super()._print_message(message, file)
+        else:
+            file.write(message)
+            file.flush()
 
     def error(self, message: str) -> NoReturn:
         if found := _CHOICE.fullmatch(message):

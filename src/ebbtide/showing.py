@@ -45,6 +45,11 @@ def short(amount: int) -> str:
     return f"{amount / 1_000:.1f}k" if amount < 999_950 else f"{amount / 1_000_000:.1f}M"
 
 
+def in_tokens(amount: int) -> str:
+    """As in `1 token`, `2.2k tokens`."""
+    return f"{short(amount)} token" if amount == 1 else f"{short(amount)} tokens"
+
+
 def rounded(amount: int) -> str:
     """Tokens without decimals, as in `172k`."""
     if amount < 1_000:
@@ -192,7 +197,7 @@ def _legend(window: Window, used: str, buffer: str, free: str, dot: str) -> list
     rows.append([("Estimated usage by category", "italic")])
 
     def entry(mark: str, colour: str, name: str, tokens: int, indent: str = "") -> None:
-        amount = f"{short(tokens)} tokens ({window.share(tokens):.1%})"
+        amount = f"{in_tokens(tokens)} ({window.share(tokens):.1%})"
         rows.append([(indent, ""), (f"{mark} ", _COLOURS[colour]), (f"{name}: ", ""), (amount, "dim")])
 
     if window.unrecorded:

@@ -87,7 +87,7 @@ def test_the_grid_the_fold_the_list_and_the_way_back(hall):
     assert "summarize" in hall.say("/edits")
     assert "our stubs" in hall.say("/context").lower()
 
-    assert "tokens return" in hall.say("/undo")
+    assert "tokens back" in hall.say("/undo")
     assert "Nothing was taken out" in hall.say("/edits")
     assert "our stubs" not in hall.say("/context").lower()
     assert "Made again" in hall.say("/redo")

@@ -98,7 +98,7 @@ export function told(what: What): string {
   const name = [what.name, ending(what.path)].filter(Boolean).join(" ");
   if (what.kind) return `${single(partOf({ kind: what.kind, role: what.role } as Item))} ${name}`.trim();
   const where = what.first === what.last ? `${what.first}` : `${what.first}–${what.last}`;
-  return `${what.items} ${t("items")}, ${t("messages")} ${where}`;
+  return `${t("items", what.items)}, ${t("messagesAt", where)}`;
 }
 
 /** In dollars where there is a price, else in tokens of input. */
@@ -189,7 +189,7 @@ function Lists({ source, sides }: { source: Source; sides: Sides }) {
     <div class="sides">
       <div>
         <h4>
-          {t("before")} · {sides.before.length} {t("items")}
+          {t("before")} · {t("items", sides.before.length)}
         </h4>
         <div class="tall">
           {sides.before.map((item) => (
@@ -201,7 +201,7 @@ function Lists({ source, sides }: { source: Source; sides: Sides }) {
       </div>
       <div>
         <h4>
-          {t("after")} · {sides.after.length} {t("items")}
+          {t("after")} · {t("items", sides.after.length)}
         </h4>
         <div class="tall">
           {sides.after.map((item, n) => (

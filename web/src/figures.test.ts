@@ -149,6 +149,13 @@ describe("words", () => {
   });
   test("both languages fill in what is told", () => {
     expect(t("held", 3)).toBe("held in 3 calls");
+    expect([1, 11].map((n) => t("held", n))).toEqual(["held in 1 call", "held in 11 calls"]);
+    expect([t("batches", "1"), t("batches", "2"), t("tokens", "−1")]).toEqual(["1 batch", "2 batches", "−1 token"]);
+    expect([t("breaksSeen", 1), t("same", "1"), t("pause", 1, 1)]).toEqual([
+      "1 cache break",
+      "1 line unchanged",
+      "1 s after the call before; kept for 1 s",
+    ]);
     speak("zh");
     expect(t("held", 3)).toBe("在 3 次调用中有效");
     speak("en");

@@ -87,13 +87,7 @@ function SessionRow({ row, onOpen }: { row: Listed | undefined; onOpen: (row: Li
       <span class="what mono">{seen(row.session)}</span>
       <span class="where">{seen(row.project)}</span>
       <span class="figures">
-        {row.stored ? (
-          <span>
-            {whole(row.messages)} {t("messages")}
-          </span>
-        ) : (
-          <span class="chip">{t("file")}</span>
-        )}
+        {row.stored ? <span>{t("messages", whole(row.messages))}</span> : <span class="chip">{t("file")}</span>}
         <span>{bytes(row.bytes)}</span>
         <span>
           {since.n} {t(since.unit)}

@@ -76,11 +76,7 @@ export function Text({ source, item, handle }: { source: Source; item: Item; han
             {t(read ? "more" : "whole")} · {whole(text.length)} / {whole(read?.total ?? item.chars)}
           </button>
         )}
-        {!!read?.masked && (
-          <span class="faint">
-            {read.masked} {t("masked")}
-          </span>
-        )}
+        {!!read?.masked && <span class="faint">{t("masked", read.masked)}</span>}
       </div>
     </div>
   );

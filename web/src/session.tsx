@@ -245,22 +245,13 @@ function Figures({ about, calls }: { about: Summary; calls: Calls }) {
         <dd>
           {about.hit_rate === null ? "–" : percent(about.hit_rate)}{" "}
           {about.hit_rate === null && <small>{t("unbilled")}</small>}
-          {about.breaks > 0 && (
-            <small class="broke">
-              {about.breaks} {t("breaksSeen")}
-            </small>
-          )}
+          {about.breaks > 0 && <small class="broke">{t("breaksSeen", about.breaks)}</small>}
         </dd>
       </div>
       <div>
         <dt>{t("editsMade")}</dt>
         <dd>
-          {whole(about.edits)}{" "}
-          {about.batches > 0 && (
-            <small>
-              {whole(about.batches)} {t("batches")}
-            </small>
-          )}
+          {whole(about.edits)} {about.batches > 0 && <small>{t("batches", whole(about.batches))}</small>}
         </dd>
       </div>
     </dl>

@@ -10,7 +10,8 @@ const en = {
   emptyFile: "look at a recorded session of Claude Code, Codex, pi, OpenCode or SWE-agent",
   emptyExample: "look at the session that comes with Ebbtide",
   of: "of",
-  messages: "messages",
+  messages: "{0} messages",
+  messagesAt: "messages {0}",
   file: "file",
   live: "live",
   liveHint: "Shows the newest call as it comes",
@@ -19,7 +20,7 @@ const en = {
   pinned: "pinned",
   noPrice: "no price",
   unbilled: "no bills",
-  batches: "batches",
+  batches: "{0} batches",
   didRead: "read",
   views: "Views",
   chart: "Tokens of each call: {0} calls, {1} tokens in the newest, of a window of {2}; {3} folds, {4} cache breaks",
@@ -43,18 +44,18 @@ const en = {
   cost: "cost",
   hitRate: "cache hits",
   editsMade: "edits",
-  breaksSeen: "cache breaks",
+  breaksSeen: "{0} cache breaks",
   untouched: "untouched",
   estimated: "estimated",
   billed: "billed",
   tookOut: "taken out by",
-  items: "items",
+  items: "{0} items",
   item: "item",
   close: "Close",
   more: "Show more",
   original: "Originals",
   whole: "Whole text",
-  masked: "secrets masked",
+  masked: "{0} secrets masked",
   warmTo: "warm up to here",
   mark: "cache mark",
   before: "before",
@@ -70,7 +71,7 @@ const en = {
   undone: "undone",
   undo: "Undo",
   redo: "Redo",
-  same: "{0} lines are the same",
+  same: "{0} lines unchanged",
   noEdits: "Nothing was taken out of this session.",
   read: "read from cache",
   write: "written to cache",
@@ -162,7 +163,8 @@ const zh: Record<Word, string> = {
   emptyFile: "查看 Claude Code、Codex、pi、OpenCode 或 SWE-agent 的会话记录",
   emptyExample: "查看随 Ebbtide 附带的会话",
   of: "/",
-  messages: "条消息",
+  messages: "{0} 条消息",
+  messagesAt: "第 {0} 条消息",
   file: "文件",
   live: "实时",
   liveHint: "随新调用更新",
@@ -171,7 +173,7 @@ const zh: Record<Word, string> = {
   pinned: "已固定",
   noPrice: "没有价格",
   unbilled: "没有账单",
-  batches: "批",
+  batches: "{0} 批",
   didRead: "读取",
   views: "视图",
   chart: "每次调用的词元：{0} 次调用，最新一次 {1} 词元，窗口 {2}；{3} 次折叠，{4} 次缓存失效",
@@ -195,18 +197,18 @@ const zh: Record<Word, string> = {
   cost: "费用",
   hitRate: "缓存命中",
   editsMade: "编辑",
-  breaksSeen: "次缓存失效",
+  breaksSeen: "{0} 次缓存失效",
   untouched: "未处理时",
   estimated: "估计",
   billed: "账单",
   tookOut: "移出者",
-  items: "项",
+  items: "{0} 项",
   item: "项",
   close: "收起",
   more: "显示更多",
   original: "原文",
   whole: "全文",
-  masked: "处密钥已遮盖",
+  masked: "{0} 处密钥已遮盖",
   warmTo: "缓存到此为止",
   mark: "缓存标记",
   before: "之前",
@@ -312,8 +314,15 @@ export function language(): "en" | "zh" {
 }
 
 export function t(word: Word, ...given: (string | number)[]): string {
-  return (chosen === "zh" ? zh : en)[word].replace(/\{(\d)\}/g, (_, n: string) => String(given[Number(n)] ?? ""));
+  const told = (n: string) => String(given[Number(n)] ?? "");
+  const words =
+    chosen === "zh" ? zh[word] : en[word].replace(COUNTED, (many, n, one) => (ONE.test(told(n)) ? one : many));
+  return words.replace(/\{(\d)\}/g, (_, n: string) => told(n));
 }
+
+/** A number and the noun that it counts: what is left of it without its plural stands in the second group. */
+const COUNTED = /(?=\{(\d)\})(\{\d\}(?: cache)? [a-z]+?)(?:(?<=ch)e)?s\b/g;
+const ONE = /^[−-]?1$/;
 
 const singles: Record<string, string> = {
   "tool calls": "tool call",

@@ -43,7 +43,7 @@ def _unlike(source: Source) -> str:
 
 
 def _where(source: Source) -> str:
-    return "$" if source.document else f"line {source.rows[0].line if source.rows else source.problems[0].row}"
+    return "" if source.document else f"line {source.rows[0].line if source.rows else source.problems[0].row}"
 
 
 def _shape(value: Any) -> str:
@@ -51,7 +51,7 @@ def _shape(value: Any) -> str:
         keys = ", ".join(repr(key) for key in list(value)[:5])
         return f"an object with the keys {keys}" if keys else "an empty object"
     if isinstance(value, list):
-        return f"a list of {len(value)}"
+        return f"a list of {len(value)}" if value else "an empty list"
     # In JSON's own words: who wrote the file need not know Python.
     names = {type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a text"}
     return f"{names.get(type(value), 'something')} alone"

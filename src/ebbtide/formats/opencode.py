@@ -88,7 +88,7 @@ def _sessions(path: Path) -> tuple[Path, list[Path]]:
                 return root, found
     if path.parent.name == "message" and any(path.glob("*.json")):
         return path.parent.parent, [path]
-    raise BadRequest(f"{path} is a directory without OpenCode's message/<session>/*.json in it")
+    raise BadRequest(f"{path} is a folder, and not one of OpenCode's (message/<session>/*.json): name a file in it")
 
 
 def _listed(directory: Path) -> list[Path]:

@@ -69,7 +69,9 @@ def _value(text: str, at: int, path: str) -> tuple[Any, int]:
     try:
         return _DECODER.raw_decode(text, at)
     except json.JSONDecodeError as bad:
-        raise BadRequest(f"not valid JSON: {bad.msg} at line {bad.lineno} column {bad.colno}", path=path) from None
+        # Some of its messages end in "starting at", for a place that is to follow.
+        what = bad.msg.removesuffix(" at")
+        raise BadRequest(f"not valid JSON: {what} at line {bad.lineno} column {bad.colno}", path=path) from None
     except RecursionError:
         raise BadRequest("nested too deeply", path=path) from None
     except BadRequest as bad:

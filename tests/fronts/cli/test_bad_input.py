@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from fronts.cli.terminal import recorded, run_program
+from fronts.cli.terminal import recorded, run_program, stored
 
 _USER = b'{"role":"user","content":"x"}'
 
@@ -21,7 +21,7 @@ HOSTILE = {
     "cut in a message": (b'{"messages": [{"role": "us', "messages.0"),
     "a number": (b"7", "a number alone"),
     "null": (b"null", "null alone"),
-    "an empty list": (b"[]", "list of 0"),
+    "an empty list": (b"[]", "an empty list"),
     "an empty object": (b"{}", "messages"),
     "messages is a number": (b'{"messages":7}', "messages"),
     "input is a number": (b'{"input":7}', "input"),
@@ -210,3 +210,38 @@ def test_what_cannot_be_written_is_bad_input(ebb, strange, words, name):
 
     assert ran.code == 2
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "words", [["fit"], ["context"], ["explain"], ["report"], ["show"], ["diff"], ["why", "x"], ["replay"]]
+)
+def test_an_empty_name_is_refused_and_is_not_the_newest_session(ebb, tmp_path, words):
+    """As of a variable that is not set."""
+    stored(tmp_path, steps=1)
+
+    ran = ebb(*words, "")
+
+    assert (ran.code, ran.out) == (2, b"")
+    assert "the name that was given is empty" in ran.err
+
+
+def test_a_session_without_a_name_is_not_begun(ebb, tmp_path):
+    ran = ebb("fit", "--example", "--session", "")
+
+    assert (ran.code, ran.out) == (2, b"")
+    assert "--session: a session needs a name" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_names_the_file_and_the_place(ebb, tmp_path):
+    (tmp_path / "r.json").write_text('{"mess')
+
+    told = ebb("fit", "r.json").err
+
+    assert told == "ebb: r.json: not valid JSON: Unterminated string starting at line 1 column 2\n"
+
+
+def test_of_a_folder_a_file_is_asked_for(ebb, tmp_path):
+    (tmp_path / "sessions").mkdir()
+
+    assert "sessions is a folder, and not one of OpenCode's" in ebb("context", "sessions").err

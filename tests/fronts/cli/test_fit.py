@@ -1,6 +1,7 @@
 """`ebb fit`: what goes in comes out, smaller where it must be, untouched where it need not be."""
 
 import json
+import os
 
 import pytest
 
@@ -192,3 +193,15 @@ class TestLarge:
         path.write_bytes(gzip.compress(b" " * 5_000_000))
 
         assert ebb("fit", path, "--max-bytes", "100k").code == 2
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder that not even root can write to")
+def test_where_a_session_cannot_be_written_the_disk_is_named(ebb, tmp_path):
+    fits, large = (written(tmp_path / f"{n}.json", request(n)) for n in (2, 24))
+
+    kept = ebb("fit", fits, "--session", "s", "--store", "/proc/nope")
+    refused = ebb("fit", large, *PRESSED, "--session", "s", "--store", "/proc/nope")
+
+    assert (kept.code, kept.out) == (0, fits.read_bytes())
+    assert (refused.code, refused.out) == (1, b"")
+    assert all("/proc/nope cannot be written to: " in ran.err for ran in (kept, refused))

@@ -75,7 +75,7 @@ def test_secrets_are_masked_unless_asked_for(ebb):
     assert [hit["snippet"][a:b] for a, b in hit["spans"]] == ["needle"]
     page = ebb("recall", "--read", hit["handle"])
     assert SECRET not in page.text
-    assert "1 secrets masked" in page.err
+    assert "1 secret masked" in page.err
     assert SECRET in ebb("recall", "--read", hit["handle"], "--raw").text
     assert SECRET in ebb("recall", "needle", "--raw").text
 

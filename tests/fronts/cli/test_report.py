@@ -66,7 +66,7 @@ class TestFigures:
     def test_a_session_without_edits_saves_nothing_and_says_so(self, ebb, tmp_path):
         stored(tmp_path, steps=2)
 
-        assert "0 edits" in ebb("report", "nightly").text
+        assert "Nothing was taken out, so nothing was saved." in ebb("report", "nightly").text
         assert "Nothing was taken out" in page_of(ebb, tmp_path, "nightly")
 
     def test_the_example_needs_no_file(self, ebb):

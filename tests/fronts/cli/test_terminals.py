@@ -56,6 +56,16 @@ def test_a_narrow_terminal_has_the_legend_below_the_grid(session):
     assert "tokens" in wide[1]
 
 
+def test_sentences_beside_a_table_end_their_lines_between_words(ebb, session):
+    whole = ebb("report", session, *PRESSED).text.splitlines()[-2]
+
+    rows = _seen("report", session, *PRESSED, columns=60)
+
+    assert whole.startswith(("Saved ", "Not paid back yet: "))
+    assert len(whole) > 60
+    assert whole in " ".join(row.rstrip() for row in rows)
+
+
 def test_the_overview_keeps_what_a_command_does_beside_its_name():
     rows = _seen(columns=60)
     at = next(n for n, row in enumerate(rows) if row.startswith("  report "))
@@ -94,7 +104,9 @@ def test_a_closed_stdout_is_no_fault_of_ours(session):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("words", [[], ["help"], ["doctor"]])
+@pytest.mark.parametrize(
+    "words", [[], ["help"], ["doctor"], ["--help"], ["--version"], ["show", "--help"], ["demo", "--help"]]
+)
 def test_a_full_disk_behind_stdout_is_told_as_that(words):
     with open("/dev/full", "wb") as full:
         done = subprocess.run([*PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
@@ -121,6 +133,33 @@ sys.exit(main(["context", "--example"]))
     _, err = process.communicate(timeout=30)
 
     assert (process.returncode, err) == (130, b"")
+
+
+@pytest.mark.parametrize(
+    ("loading", "words", "code"),
+    [
+        ("ebbtide.core.types", ["demo"], -signal.SIGINT),
+        ("ebbtide.fronts.cli.fit", ["context"], -signal.SIGINT),
+        ("ebbtide.fronts.demo.story", ["demo"], -signal.SIGINT),
+        ("rich.console", ["context", "--example"], 130),
+    ],
+)
+def test_ctrl_c_at_any_moment_is_no_traceback(loading, words, code):
+    """While modules load it ends the program as it ends any; a class that is being made would turn it into an error."""
+    press = f"""
+import os, runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Press:
+    def find_spec(self, name, *_):
+        if name == {loading!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Press())
+sys.argv = {["ebb", *words]!r}
+runpy.run_module("ebbtide", run_name="__main__", alter_sys=True)
+"""
+    done = subprocess.run([PROGRAM[0], "-c", press], capture_output=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session, sessio
 from ebbtide.fronts.chat.weighing import recorded, standing, weigh
 from ebbtide.policy import PRESETS, preset
 from ebbtide.refusing import near
-from ebbtide.showing import short, visible
+from ebbtide.showing import in_tokens, short, visible
 from ebbtide.wire import WIRES
 
 _PREVIEW = 24  # lines of a fold that are shown before it is made: a screen
@@ -132,7 +132,7 @@ def _said(chat: Chat, request: Mapping[str, object]) -> bool:
 def _undo(room: Room, _rest: str) -> None:
     edits = room.chat.agent.context.undo()
     tokens = sum(edit.saved for edit in edits)
-    told = f"Taken back: {counted(len(edits), 'edit')}, {short(tokens)} tokens return."
+    told = f"Taken back: {counted(len(edits), 'edit')}, {in_tokens(tokens)} back."
     room.show(drawing.notice(told if edits else "There is nothing to undo."))
 
 

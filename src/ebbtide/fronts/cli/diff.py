@@ -18,7 +18,7 @@ from ebbtide.fronts.cli.phrases import covered_told, item_told
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import line, short, visible
+from ebbtide.showing import in_tokens, line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +87,7 @@ def _headline(step: Step) -> str:
 
 def _print(to: Console, step: Step, edit: Edit, lines_of: _Lines, *, full: bool) -> None:
     told = covered_told(step.covered(edit), edit, step)
-    to.print(line(f"{edit.id} {edit.by}: {told}: {edit.reason} (-{short(edit.saved)} tokens)"), soft_wrap=True)
+    to.print(line(f"{edit.id} {edit.by}: {told}: {edit.reason} (-{in_tokens(edit.saved)})"), soft_wrap=True)
     runs = _diff(step, edit, lines_of)
     length = sum(run.stop - run.start for run in runs)
     hidden = 0 if full else max(0, length - _HEAD - _TAIL)

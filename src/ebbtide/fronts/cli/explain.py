@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -18,7 +17,7 @@ from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import line, short, visible
+from ebbtide.showing import in_tokens, line, short
 
 
 def add(commands: Commands) -> None:
@@ -74,10 +73,8 @@ def tell(history: History, steps: Sequence[Step], *, price: Price = None, file: 
         rows = [_row(told, entries) for told, entries in _alike(step, accounts)]
         screen.draw(screen.styled((line(_headline(step)), "bold")), file=file)
         screen.draw(screen.table([*columns, ("pays after", "left")], rows, folds="what"), file=file)
-        print(_sum(step, accounts) + "\n", file=file or sys.stdout)
-    print(*told_in_all(accounts), sep="\n", file=file or sys.stdout)
-    for refusal in history.refusals:
-        print(visible(refusal), file=file or sys.stdout)
+        screen.tell(_sum(step, accounts), "", file=file)
+    screen.tell(*told_in_all(accounts), *history.refusals, file=file)
 
 
 Pairs = Sequence[tuple[Entry, Entry | None]]
@@ -121,7 +118,7 @@ def told_in_all(accounts: Accounts) -> list[str]:
         more = f"; {units(told.pending)} more expected of calls without a bill" if told.pending else ""
         was = f"Expected {units(told.expected - told.pending)}"
         lines.append(f"{was}; the bills drifted by {units(told.drift)} from what was expected of them{more}.")
-    return [visible(row) for row in (*lines, f"Dollars: {accounts.basis}.")]
+    return [*lines, f"Dollars: {accounts.basis}."]
 
 
 def _what(step: Step, edit: Edit) -> str:
@@ -144,11 +141,11 @@ def _sum(step: Step, accounts: Accounts) -> str:
     pairs = list(accounts.of(step.batch.id))
     edits, tokens = len(step.batch.edits), sum(one.change.tokens for one, _ in pairs)
     held = max((one.calls for one, _ in pairs), default=0)
-    told = f"{counted(edits, 'edit')}, {short(tokens)} tokens out"
+    told = f"{counted(edits, 'edit')}, {in_tokens(tokens)} out"
     told += f"; held in {counted(held, 'request')}"
     again = sum(one.change.after for one, _ in pairs)
     if again:
-        told += f"; {short(again)} tokens written again"
+        told += f"; {in_tokens(again)} written again"
     dollars = f" ({usd(sum(one.told for _, one in pairs if one))})" if accounts.dollars else ""
     return f"{told}; net {units(sum(one.told for one, _ in pairs))}{dollars}"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.view import View
@@ -57,11 +59,20 @@ def add(commands: Commands) -> None:
     parser.group(OUTPUT).add_argument(
         "--explain", action="store_true", help="tell on stderr what was done; with --json as JSON"
     )
-    parser.group(STORE).add_argument("--session", metavar="ID", help="remember under this name what is done")
+    parser.group(STORE).add_argument(
+        "--session", type=_named, metavar="ID", help="remember under this name what is done"
+    )
     parser.group(STORE).add_argument(
         "--project", default="", metavar="PATH", help="the project that the session belongs to"
     )
     add_reading(parser)
+
+
+def _named(text: str) -> str:
+    """Of an unset variable a session would come that nobody can call by its name."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a session needs a name")
+    return text
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,14 +82,26 @@ def run(args: argparse.Namespace) -> int:
     ready = _fitted(args, settings, request, source.model)
     if ready.report.tokens_after > ready.report.window:
         # A library's caller reads the notes; who pipes this on would send it.
-        why = "; ".join(ready.report.notes)
-        raise StoreError(f"it does not fit, and nothing could leave: {why}. Can {settings.store} be written to?")
+        why = "; ".join([*ready.report.notes, *_refused_by(settings.store)])
+        raise StoreError(f"it does not fit, and nothing could leave: {why}")
     if args.explain:
         _explain(args, ready.report)
     for note in ready.report.notes if not args.explain else ():
         screen.say(note)
+    for note in _refused_by(settings.store) if ready.report.notes and args.session is not None else ():
+        screen.say(note)
     screen.data(ready.body if isinstance(ready.body, bytes) else _dumped(ready.body))
     return 0
+
+
+def _refused_by(store: str) -> list[str]:
+    """What the disk says, where a session could not be written: a note only tells what came of it."""
+    root = Path(store).expanduser().absolute()
+    try:
+        with tempfile.TemporaryFile(dir=next(one for one in (root, *root.parents) if one.exists())):
+            return []
+    except OSError as error:
+        return [f"{store} cannot be written to: {error.strerror or error}"]
 
 
 def _last(source: Given) -> bytes:

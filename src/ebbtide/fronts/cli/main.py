@@ -1,13 +1,15 @@
 """`ebb`. Errors are told by whose fault they are: 0 done, 1 ours, 2 bad input, 3 won't fit; a traceback is for nobody.
 
 Fronts with dependencies of their own are imported only when called: no front imports another. The commands are
-loaded inside the guard as well: that takes half a second, and Ctrl-C may come in it.
+loaded inside the guard as well: that takes half a second, and Ctrl-C may come in it. (`ebbtide.__main__` has none of it
+caught until they are there: within a class that is being made, Python turns it into another error.)
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -48,8 +50,11 @@ def _run(arguments: list[str]) -> int:
         # What every other program understands: `help` is the overview, `help COMMAND` its --help.
         arguments = [*arguments[1:2], "--help"] if arguments[1:] else []
     if arguments and arguments[0] in grammar.ELSEWHERE and grammar.installed(arguments[0]):
-        code: int = import_module(f"ebbtide.fronts.{arguments[0]}.command").main(arguments[1:])
+        front = import_module(f"ebbtide.fronts.{arguments[0]}.command")
+        _catch_interrupts()
+        code: int = front.main(arguments[1:])
         return code
+    _catch_interrupts()
     args = grammar.command_line().parse_args(arguments)
     if args.command is None:
         import_module("ebbtide.fronts.cli.overview").show_overview()
@@ -58,6 +63,12 @@ def _run(arguments: list[str]) -> int:
         done = args.run(args)
     sys.stdout.flush()
     return done
+
+
+def _catch_interrupts() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        with suppress(ValueError):  # a thread may not, and then nobody interrupts it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _told(failed: Exception) -> int:

@@ -157,7 +157,8 @@ def _known(kept: Books, only: str | None) -> tuple[Tariffs | None, str]:
     if only and not known:
         raise BadConfig(f"no price is known for {only}: give dollars for a million input tokens, as in --price 3")
     if not known:
-        return None, f"no price is known for {', '.join(models) or 'no model'}; --price tells one"
+        named = ", ".join(filter(None, models))
+        return None, f"no price is known for {named}; --price tells one" if named else "no model is named; see --price"
 
     def tariff(model: str, ttl: float, prompt: int) -> Tariff:
         # The tier of the request that went out, for both sides: the untouched one may have cost more.

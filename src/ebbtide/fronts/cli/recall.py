@@ -7,6 +7,7 @@ import shlex
 import sys
 from dataclasses import asdict, replace
 
+from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.recall import HITS, MOST_HITS, PAGE
 from ebbtide.core.redact import redact
@@ -89,7 +90,7 @@ def _page(recall: Recall, args: argparse.Namespace) -> Page:
     text, masked = redact(_whole(recall, args.read, page.total, page.session))
     if not masked:
         return page
-    screen.say(f"{masked.total()} secrets masked; --raw shows them")
+    screen.say(f"{counted(masked.total(), 'secret')} masked; --raw shows them")
     until = min(len(text), args.start + PAGE if args.end is None else args.end)
     more = until if until < len(text) else None
     return replace(page, text=text[args.start : until], end=until, total=len(text), next=more)

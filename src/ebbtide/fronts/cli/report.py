@@ -21,7 +21,7 @@ from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_re
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
 from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import line, short, visible
+from ebbtide.showing import in_tokens, line, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -91,15 +91,16 @@ def show(one: Statement, *, calls: bool) -> None:
         screen.draw(_edits(one))
     if calls:
         screen.draw(_calls(one))
-    print(f"{counted(one.edits, 'edit')}, {one.paid} paid back; {_moved(one)}.")
-    print(*told_in_all(one.accounts), sep="\n")
-    for refusal in one.refusals:
-        print(visible(refusal))
+    if one.edits:
+        screen.tell(f"{counted(one.edits, 'edit')}, {one.paid} paid back; {_moved(one)}.", *told_in_all(one.accounts))
+    else:
+        print("Nothing was taken out, so nothing was saved.")
+    screen.tell(*one.refusals)
 
 
 def _moved(one: Statement) -> str:
     told = one.accounts.tokens
-    return f"{short(told.tokens_out)} tokens out, {short(told.rewritten)} written again"
+    return f"{in_tokens(told.tokens_out)} out, {short(told.rewritten)} written again"
 
 
 def _edits(one: Statement) -> RenderableType:

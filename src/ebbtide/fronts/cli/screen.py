@@ -55,6 +55,14 @@ def say(message: str) -> None:
     print(visible(message), file=sys.stderr)
 
 
+def tell(*sentences: str, file: TextIO | None = None) -> None:
+    """Beside a table. On a terminal a line ends between words; in a pipe a sentence is one line."""
+    from rich.text import Text  # noqa: PLC0415
+
+    for sentence in sentences:
+        draw(Text(visible(sentence)), file=file)
+
+
 def data(raw: bytes) -> None:
     """Bytes as they are."""
     sys.stdout.flush()

@@ -18,7 +18,7 @@ from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_re
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import found
 from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import line, short, visible
+from ebbtide.showing import in_tokens, line, visible
 
 _LINES = 12  # of each item: a screen shows a few turns, and long output does not bury the words between
 
@@ -107,7 +107,7 @@ def _print(view: View, entries: list[Item] | tuple[Item, ...], *, full: bool) ->
             message = entry.message
             to.print(f"── {entry.role} " + "─" * 40, style="bold", overflow="crop", no_wrap=True)
         mark = f"~ by {edit.by}: {edit.reason}" if edit else entry.id
-        head = f"{item_told(entry)} · {short(entry.tokens)} tokens · {mark}"
+        head = f"{item_told(entry)} · {in_tokens(entry.tokens)} · {mark}"
         to.print(line(head), style="yellow" if edit else "dim", soft_wrap=True)
         for row in _cut(entry.text, full):
             to.print(row, soft_wrap=True)

@@ -51,7 +51,9 @@ class Given:
 def wanted(args: argparse.Namespace) -> str:
     """What the command line points at: the example, a session of Claude Code, or what it was called."""
     told = vars(args)
-    target: str = told.get("target") or told.get("file") or LAST
+    target: str = next((told[name] for name in ("target", "file") if told.get(name) is not None), LAST)
+    if not target:
+        raise BadRequest("the name that was given is empty: which file, or which session?")
     if told.get("example") and told.get("claude"):
         raise BadRequest("--example or --claude: which of the two?")
     if told.get("example"):
@@ -79,11 +81,11 @@ def given_or_own(file: str, max_bytes: int) -> Given | History:
 def _recognised(name: str, raw: bytes) -> Given:
     try:
         tree = read_body(raw).tree
-        strict = BadRequest("its messages have no role", path="messages.0.role")
+        strict = BadRequest(f"{name}: messages.0.role: its messages have no role")
         if _is_request(tree):
             return Given(name=name, data=raw, recording=None, model=str(tree.get("model") or ""))
     except BadRequest as refused:
-        strict = refused
+        strict = BadRequest(f"{name}: {refused}")
     # Of a lone object the strict reading says where it is wrong; of lines, the reader of sessions does.
     alone = raw.lstrip()[:1] == b"{" and b"\n{" not in raw
     try:

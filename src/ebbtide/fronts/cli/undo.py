@@ -15,7 +15,7 @@ from ebbtide.fronts.cli.phrases import covered_told
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.fronts.cli.stored import chosen
 from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.showing import short
+from ebbtide.showing import in_tokens, short
 from ebbtide.store import SessionInfo, Store, open_store
 
 
@@ -116,5 +116,5 @@ def _told(args: argparse.Namespace, history: History, batch: str, what: str) -> 
     cells = [[edit.by, told, short(edit.saved)] for edit, told in rows]
     screen.draw(screen.styled((f"{batch} is {what}", "bold")))
     screen.draw(screen.table(columns, cells, folds="what"))
-    screen.say(f"{counted(len(rows), 'edit')}, {short(sum(edit.saved for edit, _ in rows))} tokens")
+    screen.say(f"{counted(len(rows), 'edit')}, {in_tokens(sum(edit.saved for edit, _ in rows))}")
     return 0

@@ -18,7 +18,7 @@ from ebbtide.fronts.cli.settings import add_example, add_project, add_reading, s
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.stored import told_again
 from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import line, short
+from ebbtide.showing import in_tokens, line
 
 _NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
 
@@ -107,7 +107,7 @@ def _print(one: _Blame) -> None:
     told = [
         ("by", f"{edit.by}, edit {edit.id} of batch {step.batch.id}"),
         ("when", when),
-        ("why", f"{edit.reason} (-{short(edit.saved)} tokens)"),
+        ("why", f"{edit.reason} (-{in_tokens(edit.saved)})"),
         *(("back" if n == 0 else "", way) for n, way in enumerate(one.back())),
     ]
     for word, rest in told:

@@ -47,15 +47,15 @@ def console(file: TextIO) -> Console:
 
 def show_tables(played: Sequence[Played], terms: Terms) -> None:
     scores = totals(played)
-    print(_heading(played, terms))
+    _draw(_said(_heading(played, terms)))
     for title, measures in GROUPS.items():
         print()
         for part in _parts(measures, scores, console(sys.stdout).width):
             _draw(_table(title, part, scores))
-        _draw(_note(_NOTES[title]))
+        _draw(_said(_NOTES[title], style="dim"))
     print()
     for line in (*_trust(played), *_prices(played), *_unread(played)):
-        print(line)
+        _draw(_said(line))
 
 
 def _heading(played: Sequence[Played], terms: Terms) -> str:
@@ -105,10 +105,12 @@ def _cell(text: str, best: bool) -> Text:
     return Text(text + (_BEST if best else " "), style="bold green" if best else "")
 
 
-def _note(text: str) -> Text:
+def _said(text: str, style: str = "") -> Text:
+    """Lines that are broken for a page are broken anew where the terminal is narrower."""
     from rich.text import Text  # noqa: PLC0415
 
-    return Text(text, style="dim")
+    narrow = console(sys.stdout).width < max(map(len, text.split("\n")))
+    return Text(text.replace("\n", " ") if narrow else text, style=style)
 
 
 def _best(measure: Measure, scores: Mapping[str, Score]) -> set[str]:
