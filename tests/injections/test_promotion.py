@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import pytest
 
 from ebbtide.core.types import QUOTED
-from ebbtide.summary.check import check
+from ebbtide.summary.check import Summarised, check
 from ebbtide.summary.frame import fold_text, unfold
 from ebbtide.summary.shape import Fold
 from ebbtide.summary.shapes import OWN
@@ -55,9 +55,8 @@ def worst_answer(said: str) -> str:
 def folded(injection: str) -> tuple[str, str]:
     """(summary as used, text of the fold); the injection stands in the tool's output, in the answer and in the record."""
     told = ["make: slow", injection, "looks at the tests"]
-    checked = check(
-        worst_answer(injection), source=told, outputs=[injection], replaced_tokens=10_000, cap=2_000, count=len_of
-    )
+    original = Summarised(texts=told, outputs=[injection], tokens=10_000)
+    checked = check(worst_answer(injection), original, cap=2_000, count=len_of)
     text = fold_text(summary=checked.text, digest=injection, way_back="", automatic=True)
     return checked.text, text
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.summary.check import Checked, check, extract
+from ebbtide.summary.check import Checked, Summarised, check, extract
 from ebbtide.summary.claims import Source, claims
 from ebbtide.summary.letters import harmless, visible
 from ebbtide.summary.orders import told
@@ -14,9 +14,9 @@ def tokens(text: str) -> int:
     return len(text) // 4
 
 
-def checked(answer: str, *said: str, **more) -> Checked:
-    given = {"source": said, "replaced_tokens": 100_000, "cap": 4_000, "count": tokens, **more}
-    return check(answer, **given)
+def checked(answer: str, *said: str, stopped: str = "", cap: int = 4_000, **original) -> Checked:
+    held_against = Summarised(**{"texts": said, "tokens": 100_000, **original})
+    return check(answer, held_against, stopped=stopped, cap=cap, count=tokens)
 
 
 GOOD = "## Intent\n- The user wants the build to pass.\n\n## Next\nN/A"
@@ -74,8 +74,8 @@ def test_headings_that_say_nothing_make_no_loop():
 
 
 def test_it_must_be_smaller_than_what_it_replaces():
-    assert checked(GOOD, replaced_tokens=tokens(GOOD)).faults == ("not smaller",)
-    assert checked(GOOD, replaced_tokens=tokens(GOOD) + 1).faults == ()
+    assert checked(GOOD, tokens=tokens(GOOD)).faults == ("not smaller",)
+    assert checked(GOOD, tokens=tokens(GOOD) + 1).faults == ()
 
 
 def test_an_answer_somewhat_over_its_cap_loses_old_lines_of_the_longest_section_and_says_so():
@@ -191,12 +191,6 @@ def test_constraints_and_errors_are_no_orders_and_no_approvals():
     assert checked(text) == Checked(text=text)
 
 
-def test_what_must_survive_and_is_absent_is_listed():
-    got = checked("- About  SRC/a.py only.", "src/a.py src/b.py", must=["src/a.py", "src/b.py"])
-
-    assert got.missing == ("src/b.py",)
-
-
 def test_a_closing_tag_in_the_middle_cuts_nothing_off():
     got = checked("<summary>\n- One.\n</summary>\n- Two.\n</summary>")
 
@@ -210,7 +204,7 @@ def test_a_summary_inside_the_thinking_is_not_the_summary():
 
 @given(st.text(), st.lists(st.text()))
 def test_any_answer_is_checked_without_an_error(answer, said):
-    got = checked(answer, *said, must=["a"], outputs=[answer, *said], trusted=said)
+    got = checked(answer, *said, outputs=[answer, *said], trusted=said)
 
     assert bool(got.text) != bool(got.faults)
 

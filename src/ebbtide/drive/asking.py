@@ -79,12 +79,11 @@ class Asking:
 
     def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
         """What the passes may know. In the last round nobody is asked any more."""
-        way = state.recall or self.recall
-        return folding_of(
-            state,
-            asks=self.able and not self.waiting and not last,
+        way, known = state.recall or self.recall, folding_of(state, manual)
+        return replace(
+            known,
+            asks=known.asks and self.able and not self.waiting and not last,
             live=self.live and not last,
-            manual=manual,
             instructions=self._instructions(request),
             way=way,
             transcript=transcript if way == "path" else "",
@@ -124,13 +123,12 @@ class Asking:
             manual = replace(asked, focus="\n".join(filter(None, (asked.focus, said.strip()))))
         return manual, said is not False
 
-    def consult(
-        self, asks: Sequence[Ask], request: Request, tree: Mapping[str, Any], view: View,
-        count: Callable[[str], int], now: float, room: int,
-    ) -> Generator[Effect, Outcome, list[Record]]:  # fmt: skip
-        """Every question, and its answer as a record. `room` is what the window has left beside the live request."""
+    def consult(self, decided: Decided, tree: Mapping[str, Any]) -> Generator[Effect, Outcome, list[Record]]:
+        """Every question of a plan, and its answer as a record. `tree` is the live request."""
+        request, view, situation, made, _ = decided
+        count, now, room = situation.count, situation.now, situation.budget.window - situation.tokens
         records: list[Record] = []
-        for ask in asks:
+        for ask in made.asks if made else ():
             if ask.way == "prefix" and count(ask.prompt) + ask.max_tokens > room:
                 # Nobody need be asked to know that it does not fit: the ladder goes on with less.
                 records.append(unasked(ask, "overflow", now))

@@ -5,18 +5,17 @@ What is written down is what was checked, so a plan made again from the log goes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.core.engine import Folding
 from ebbtide.core.journal import State, ebb
-from ebbtide.core.types import USER, Ask, Item
+from ebbtide.core.types import USER, Ask
 from ebbtide.core.view import View
 from ebbtide.drive.consulting import Consult, Heard, told
-from ebbtide.ledger import ReadAhead
 from ebbtide.store import Record
-from ebbtide.summary.check import check
+from ebbtide.summary.check import Summarised, check
 from ebbtide.wire.asking import Reply, answer_of, same_prefix, transcript
 from ebbtide.wire.reading import Request
 from ebbtide.wire.shape import Wire
@@ -38,73 +37,30 @@ class Manual:
     last: str = ""
 
 
-def folding_of(
-    state: State,
-    *,
-    asks: bool,
-    live: bool,
-    manual: Manual | None,
-    instructions: tuple[str, ...] = (),
-    way: str = "path",
-    transcript: str = "",
-    tool: str = "",
-    waiting: bool = False,
-    ahead: ReadAhead | None = None,
-) -> Folding:
-    """What the passes may know. The breaker keeps a broken model from being asked for ever; a person may try again."""
+def folding_of(state: State, manual: Manual | None) -> Folding:
+    """What the log and a person say about a fold.
+
+    The breaker keeps a broken model from being asked for ever; a person may try again.
+    """
     asked = manual or Manual()
-    brought = tuple((name, result) for name, result in state.children.items() if result is not None)
     return Folding(
         answers=state.answers,
-        asks=asks and (manual is not None or state.failures < BREAKER),
-        live=live,
+        asks=manual is not None or state.failures < BREAKER,
         focus=asked.focus,
-        instructions=instructions,
         summary=asked.summary,
         first=asked.first,
         last=asked.last,
         after=state.folded,
         stalled=state.stalled >= STALLED,
-        waiting=waiting,
-        way=way,
-        transcript=transcript,
-        tool=tool,
-        children=brought,
-        ahead=ahead,
+        children=_brought(state),
     )
 
 
-def journaled(folding: Folding) -> Record:
-    """What a plan went by, but for answers and sub-agents, which are records of their own."""
-    return {
-        "asks": folding.asks,
-        "live": folding.live,
-        "focus": folding.focus,
-        "instructions": list(folding.instructions),
-        "summary": folding.summary,
-        "first": folding.first,
-        "last": folding.last,
-        "after": folding.after,
-        "stalled": folding.stalled,
-        "waiting": folding.waiting,
-        "way": folding.way,
-        "transcript": folding.transcript,
-        "tool": folding.tool,
-    }
-
-
-def folding_from(was: Mapping[str, Any], state: State) -> Folding:
-    """The same, read back."""
-    kept = {name: was[name] for name in _NAMES if name in was}
-    brought = tuple((name, result) for name, result in state.children.items() if result is not None)
-    instructions = tuple(str(one) for one in was.get("instructions", ()))
-    return Folding(**kept, instructions=instructions, answers=state.answers, children=brought)
-
-
-_NAMES = (
+_JOURNALED = (
     "asks",
     "live",
     "focus",
+    "instructions",
     "summary",
     "first",
     "last",
@@ -115,6 +71,23 @@ _NAMES = (
     "transcript",
     "tool",
 )
+
+
+def journaled(folding: Folding) -> Record:
+    """What a plan went by, but for answers and sub-agents, which are records of their own."""
+    return {name: getattr(folding, name) for name in _JOURNALED} | {"instructions": list(folding.instructions)}
+
+
+def folding_from(was: Mapping[str, Any], state: State) -> Folding:
+    """The same, read back."""
+    kept = {name: was[name] for name in _JOURNALED if name in was}
+    kept["instructions"] = tuple(map(str, was.get("instructions", ())))
+    return Folding(**kept, answers=state.answers, children=_brought(state))
+
+
+def _brought(state: State) -> tuple[tuple[str, str], ...]:
+    """What sub-agents that are done brought."""
+    return tuple((name, result) for name, result in state.children.items() if result is not None)
 
 
 def question_for(ask: Ask, request: Request, tree: Mapping[str, Any], model: str) -> Consult | None:
@@ -143,17 +116,8 @@ def judged(ask: Ask, heard: Heard, view: View, wire: Wire, count: Callable[[str]
     if ask.way == "live":
         return ebb("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
     reply = Reply(text=answer, stopped="end", usage=None) if isinstance(answer, str) else answer_of(wire, answer)
-    run = run_of(ask, view)
-    checked = check(
-        reply.text,
-        stopped=_STOPS.get(reply.stopped, reply.stopped),
-        source=[*(item.text for item in run), *(entry.text for entry in view.entries if entry.id in view.owner)],
-        trusted=[item.text for item in run if item.role == "user" and item.tier <= USER],
-        outputs=[item.text for item in run if item.kind == "result"],
-        replaced_tokens=sum(item.tokens for item in run),
-        cap=ask.max_tokens,
-        count=count,
-    )
+    stopped = _STOPS.get(reply.stopped, reply.stopped)
+    checked = check(reply.text, summarised(ask, view), stopped=stopped, cap=ask.max_tokens, count=count)
     usage = reply.usage
     bill = {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read} if usage else {}
     struck = [[one.text, one.reason] for one in checked.dropped]
@@ -173,7 +137,13 @@ def unasked(ask: Ask, why: str, now: float) -> Record:
 _STOPS = {"tool": "tool_use"}
 
 
-def run_of(ask: Ask, view: View) -> Sequence[Item]:
-    """The originals that were asked about."""
+def summarised(ask: Ask, view: View) -> Summarised:
+    """What was asked about: the originals, and what earlier folds say."""
     lo, hi = view.index.get(ask.first), view.index.get(ask.last)
-    return view.items[lo : hi + 1] if lo is not None and hi is not None else ()
+    run = view.items[lo : hi + 1] if lo is not None and hi is not None else ()
+    return Summarised(
+        texts=[*(item.text for item in run), *(entry.text for entry in view.entries if entry.id in view.owner)],
+        trusted=[item.text for item in run if item.role == "user" and item.tier <= USER],
+        outputs=[item.text for item in run if item.kind == "result"],
+        tokens=sum(item.tokens for item in run),
+    )

@@ -181,20 +181,14 @@ class Session:
                 elif manual is not None and manual.focus != situation.folding.focus:
                     yield Release()
                     continue
+            decided = Decided(request, view, situation, made, holds_lock(loaded))
             if made is None or not made.asks:
                 break
             yield Release()
-            yield from self._ask(made.asks, request, view, now, situation.budget.window - situation.tokens)
-        return Decided(request, view, situation, made, holds_lock(loaded))
-
-    def _ask(
-        self, asks: Sequence[Ask], request: Request, view: View, now: float, room: int
-    ) -> Generator[Effect, Outcome, None]:
-        """Every question of a plan, and what came of it into the log, whether or not the fold comes about."""
-        assert self._projection is not None, "what asks was projected"
-        tree, count = self._projection.tree, self.policy.estimator.text
-        records = yield from self.asking.consult(asks, request, tree, view, count, now, room)
-        yield from self._settle(records, now)
+            # What came of the questions goes into the log, whether or not the fold comes about.
+            records = yield from self.asking.consult(decided, self._projection.tree)
+            yield from self._settle(records, now)
+        return decided
 
     def _absorb(self, loaded: Reading, known: Known, body: Any, request: Request, now: float) -> Request:
         """Take in what this process has not seen: at first all, later what others appended."""

@@ -37,6 +37,19 @@ INVENTED = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Summarised:
+    """What an answer stands for, and is held against."""
+
+    texts: Sequence[str]
+    """All of it, the earlier summary included."""
+    trusted: Sequence[str] = ()
+    """The user's own messages."""
+    outputs: Sequence[str] = ()
+    """What tools returned: a copy of it is marked as a quotation."""
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
     """Words that were struck out."""
 
@@ -53,24 +66,10 @@ class Checked:
     """What was thought before, made harmless too."""
     faults: tuple[Fault, ...] = ()
     dropped: tuple[Dropped, ...] = ()
-    missing: tuple[str, ...] = ()
-    """What had to be in it and is not: the fold adds it."""
 
 
-def check(
-    answer: str,
-    *,
-    stopped: str = "",
-    source: Source | Sequence[str],
-    trusted: Sequence[str] = (),
-    outputs: Sequence[str] = (),
-    replaced_tokens: int,
-    cap: int,
-    count: Count,
-    must: Sequence[str] = (),
-) -> Checked:
-    """`source` is what was summarised, the earlier summary included; `trusted` the user's own messages; `outputs` what
-    tools returned, of which a copy is marked as a quotation.
+def check(answer: str, original: Summarised, *, stopped: str = "", cap: int, count: Count) -> Checked:
+    """`stopped` is why the model stopped, in the provider's words; `cap` is in tokens.
 
     An order stays if the user gave it in these words. Nothing makes an approval stay: the user's words stand beside
     the summary, and whether they still allow anything is not for a summary to say.
@@ -80,18 +79,16 @@ def check(
     if fault:
         return Checked(text="", analysis=harmless(visible(analysis)), faults=(fault,))
     text = visible(found or "").strip()
-    asked = source if isinstance(source, Source) else Source.of(source)
-    text, dropped, statements = _struck(text, asked, [_words(one) for one in trusted])
-    text = harmless(quoted(text, outputs, trusted))
-    faults = tuple(_faults(text, dropped, statements, replaced_tokens, cap, count))
+    said = [_words(one) for one in original.trusted]
+    text, dropped, statements = _struck(text, Source.of(original.texts), said)
+    text = harmless(quoted(text, original.outputs, original.trusted))
+    faults = tuple(_faults(text, dropped, statements, original.tokens, cap, count))
     if not faults and count(text) > cap:
         text, cut = _trimmed(text, cap, count)
         dropped = (*dropped, *cut)
         faults = () if text else ("too long",)
     text = "" if faults else text
-    read = _words(text)
-    missing = tuple(one for one in must if _words(one) not in read)
-    return Checked(text=text, analysis=harmless(visible(analysis)), faults=faults, dropped=dropped, missing=missing)
+    return Checked(text=text, analysis=harmless(visible(analysis)), faults=faults, dropped=dropped)
 
 
 # ------------------------------------------------------------------------------------------------------ the whole of it
