@@ -134,9 +134,8 @@ class Recorder:
 
     def _add(self, message: dict[str, object]) -> None:
         parent = str(self.records[-1]["uuid"]) if self.records else None
-        record = message_record(
-            message, session=SESSION, parent=parent, at=self.now, project=HOME, branch="main", version="example"
-        )
+        client = {"version": "example", "gitBranch": "main"}
+        record = message_record(message, session=SESSION, parent=parent, at=self.now, project=HOME, extra=client)
         self.records.append(record)
         self.now += 7  # seconds: what a call with a short answer takes
 

@@ -24,8 +24,8 @@ from ebbtide.drive.context import Context
 from ebbtide.drive.report import Listener
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.adjust import with_levels, with_overflow, with_passes, with_ttl
-from ebbtide.policy.models import window_of
 from ebbtide.policy.variables import CLAUDE_CODE, SAGE, obeying
+from ebbtide.policy.windows import window_of
 
 _log = logging.getLogger("ebbtide")
 

@@ -16,7 +16,8 @@ def said(text, parent=None, **more):
 
 
 def test_a_message_record_has_the_fields_of_a_session_file_in_their_order():
-    record = said("你好", project="/p", branch="main", version="1", extra={"permissionMode": "default", "todos": []})
+    client = {"gitBranch": "main", "version": "1", "permissionMode": "default", "todos": []}
+    record = said("你好", project="/p", extra=client)
 
     fields = "parentUuid isSidechain userType cwd sessionId version gitBranch type message"
     assert list(record) == [*fields.split(), "permissionMode", "todos", "uuid", "timestamp"]

@@ -31,7 +31,7 @@ from ebbtide.drive.restoring import Source, restore
 from ebbtide.drive.restoring import live as now_told
 from ebbtide.drive.session import Session
 from ebbtide.policy import Policy, preset
-from ebbtide.policy.models import window_of
+from ebbtide.policy.windows import window_of
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body as Read

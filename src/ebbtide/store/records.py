@@ -31,24 +31,21 @@ def message_record(
     parent: str | None,
     at: float,
     project: str = "",
-    branch: str = "",
-    version: str = "",
-    sidechain: bool = False,
     wire: object = None,
     extra: Mapping[str, object] | None = None,
 ) -> Record:
     """`message` is `{role, content}` in Anthropic's shape; `wire` is the message of another wire as it came.
 
-    `extra` holds what only some clients know: `thinkingMetadata`, `todos`, `permissionMode`.
+    `extra` holds what only some clients know: `version`, `gitBranch`, `isSidechain`, `todos`, `permissionMode`.
     """
     record: Record = {
         "parentUuid": parent,
-        "isSidechain": sidechain,
+        "isSidechain": False,
         "userType": "external",
         "cwd": project,
         "sessionId": session,
-        "version": version,
-        "gitBranch": branch,
+        "version": "",
+        "gitBranch": "",
         "type": _TYPES.get(str(message.get("role")), "user"),
         "message": dict(message),
     }
@@ -60,26 +57,13 @@ def message_record(
     return record
 
 
-def summary_record(
-    text: str,
-    *,
-    session: str,
-    parent: str | None,
-    at: float,
-    slug: str = "",
-    project: str = "",
-    branch: str = "",
-    version: str = "",
-) -> Record:
+def summary_record(text: str, *, session: str, parent: str | None, at: float, slug: str = "") -> Record:
     """A compaction's summary: shown in the transcript, a user message to the model."""
     return message_record(
         {"role": "user", "content": text},
         session=session,
         parent=parent,
         at=at,
-        project=project,
-        branch=branch,
-        version=version,
         extra={"slug": slug, "isVisibleInTranscriptOnly": True, "isCompactSummary": True},
     )
 
