@@ -35,6 +35,23 @@ def beside_reply(window: int, output: int, _overhead: int = 0) -> int:
     return at_least_half(window, window - output)
 
 
+def shares(*, warning: float, soft: float, auto: float, hard: float, low: float) -> LevelRule:
+    """For policies of one's own: shares of what is left of the window beside the reply."""
+
+    def rule(window: int, output: int, _overhead: int = 0) -> Levels:
+        usable = beside_reply(window, output)
+        return Levels(
+            warning=int(usable * warning),
+            soft=int(usable * soft),
+            auto=int(usable * auto),
+            hard=int(usable * hard),
+            blocking=usable,
+            low=int(usable * low),
+        )
+
+    return rule
+
+
 def single(threshold: Callable[[int, int], float]) -> LevelRule:
     """A seed with one threshold, reached above it: warning, soft and auto are the same line.
 

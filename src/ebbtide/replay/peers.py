@@ -15,7 +15,7 @@ from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import PRESETS, Policy
-from ebbtide.policy.levels import LevelRule, beside_reply
+from ebbtide.policy.levels import LevelRule, beside_reply, shares
 from ebbtide.replay.arms import Arm, Engine, Making, Recorded, Untouched
 from ebbtide.replay.tape import Tape
 
@@ -97,11 +97,9 @@ clear read the new prefix, and no more. Read the other way it is LangChain's cop
 
 def _hermes(window: int, output: int, _overhead: int = 0) -> Levels:
     """At half of a large window; windows below 512,000 are filled to three quarters first."""
-    usable = beside_reply(window, output)
-    auto = int(usable * (0.75 if window < 512_000 else 0.5))
+    auto = 0.75 if window < 512_000 else 0.5
     # Low water leaves room for the tail of 25,000 tokens: a fold keeps at most half of it.
-    low, hard = int(usable * 0.3), int(usable * 0.95)
-    return Levels(warning=auto, soft=auto, auto=auto, hard=hard, blocking=usable, low=low)
+    return shares(warning=auto, soft=auto, auto=auto, hard=0.95, low=0.3)(window, output)
 
 
 lean = Policy(
