@@ -25,7 +25,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ebbtide.core.cache import Prices
+from ebbtide.core.break_even import Prices
 from ebbtide.core.engine import Budget, Levels, Pass, Situation
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Edit, Item, Kind, Role
 from ebbtide.core.view import View

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ebbtide.core.cache import Prices, break_even, horizon
+from ebbtide.core.break_even import Prices, break_even, horizon
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import Answer, Ask, Edit, Item, Trigger
 from ebbtide.core.view import View

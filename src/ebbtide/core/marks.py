@@ -82,6 +82,11 @@ class Strategy(Protocol):
     def __call__(self, places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]: ...
 
 
+def needs_marks(model: str) -> bool:
+    """Whether the provider keeps only what is marked."""
+    return "claude" in model.lower()
+
+
 @lru_cache(maxsize=64)
 def minimum(model: str) -> int:
     """Tokens below which the provider caches nothing, and does not say so."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from ebbtide.core.books import Books, Call, Change, books
-from ebbtide.core.cache import Prices, break_even, prices_for
+from ebbtide.core.break_even import Prices, break_even, prices_for
 from ebbtide.core.tally import Step, Tally
 from ebbtide.core.types import Usage
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ebbtide.core.cache import Health, health
 from ebbtide.core.errors import BadRequest, WontFit
 from ebbtide.core.gauge import Readings, upper_bound
+from ebbtide.core.health import Health, health
 from ebbtide.core.journal import ebb
 from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import NamedTuple, TypedDict
 
-from ebbtide.core.cache import Prices, anchor, is_warm, prices_for, warm_messages
+from ebbtide.core.break_even import Prices, prices_for
+from ebbtide.core.cache import anchor, is_warm, warm_messages
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.engine import Budget, Folding, Pass, Situation
 from ebbtide.core.fields import int_in

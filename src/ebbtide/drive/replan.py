@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ebbtide.core.cache import Prices
+from ebbtide.core.break_even import Prices
 from ebbtide.core.counted import counted
 from ebbtide.core.engine import Budget, Situation, plan
 from ebbtide.core.journal import State, edit_to, fold

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ebbtide.core.cache import Break, Warmth, health, warmth
+from ebbtide.core.cache import Warmth, warmth
+from ebbtide.core.health import Break, health
 from ebbtide.core.journal import FOLDS
 from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
