@@ -11,12 +11,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
 from ebbtide.core.company import company
 from ebbtide.core.picked import Picked
+from ebbtide.core.placing import place, shown_by, span_of
 from ebbtide.core.types import OURS, USER, Edit, Item
 
 _NUMBERS = re.compile(r"[0-9]+")
@@ -58,8 +59,8 @@ class View:
     ) -> View:
         if not edits:
             return View(items=items, entries=items, tokens=_sum(items))
-        placed, inserted, dormant = _place(items, edits, index)
-        entries, owner = _fold(items, placed, inserted, shown)
+        placed, inserted, dormant = place(items, edits, index)
+        entries, owner = shown_by(items, placed, inserted, shown)
         made = View(
             items=items,
             edits=edits,
@@ -131,7 +132,7 @@ class View:
     def held(self) -> tuple[Edit, ...]:
         """Edits that hold on this branch, oldest first, whether or not a larger one hides them."""
         index = self.index
-        return tuple(edit for edit in self.edits if _range(edit, index) is not None)
+        return tuple(edit for edit in self.edits if span_of(edit, index) is not None)
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -231,13 +232,13 @@ class View:
     def _span(self, entry: Item) -> tuple[int, int] | None:
         edit = self.owner.get(entry.id)
         if edit is None:
-            place = self.index.get(entry.id)
-            return None if place is None else (place, place)
-        return None if edit.after else _range(edit, self.index)
+            at = self.index.get(entry.id)
+            return None if at is None else (at, at)
+        return None if edit.after else span_of(edit, self.index)
 
     def refuses(self, edit: Edit) -> str:
         """Why this edit may not be made here; empty if it may. Every pass goes through this."""
-        span = _range(edit, self.index)
+        span = span_of(edit, self.index)
         if span is None:
             return "names items that are not there"
         covered = () if edit.after else self.items[span[0] : span[1] + 1]
@@ -328,7 +329,7 @@ class View:
     def _standing(self) -> list[tuple[int, int]]:
         """The ranges of the edits shown."""
         edits = {id(edit): edit for edit in self.owner.values() if not edit.after}
-        return sorted(span for edit in edits.values() if (span := _range(edit, self.index)) is not None)
+        return sorted(span for edit in edits.values() if (span := span_of(edit, self.index)) is not None)
 
 
 def _sum(items: Iterable[Item]) -> int:
@@ -361,100 +362,3 @@ def _dangling(items: Iterable[Item]) -> Counter[tuple[str, str]]:
     """Calls and results whose other half is not among these items."""
     sides = Counter[tuple[str, str]]((item.kind, item.call_id) for item in items if item.kind in ("call", "result"))
     return Counter({side: n for side, n in sides.items() if not sides[(_OTHER[side[0]], side[1])]})
-
-
-def _range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
-    """Where the edit lies, or None if it does not hold. An insertion lies at the item it follows."""
-    if edit.head and edit.head not in index:
-        return None
-    first = index.get(edit.after or edit.first)
-    last = index.get(edit.after or edit.last)
-    if first is None or last is None or first > last:
-        return None
-    return first, last
-
-
-Placed = dict[int, tuple[int, Edit]]
-"""From the first covered place to the last one and the edit."""
-
-
-def _place(
-    items: Sequence[Item], edits: Sequence[Edit], index: Mapping[str, int]
-) -> tuple[Placed, dict[int, list[Edit]], list[Edit]]:
-    ranges = [(edit, _range(edit, index)) for edit in edits]
-    dormant = [edit for edit, span in ranges if span is None]
-    covering = [(span, n, edit) for n, (edit, span) in enumerate(ranges) if span is not None and not edit.after]
-    # Longest first, and of equals the newest: what is placed is never displaced.
-    covering.sort(key=lambda one: (one[0][0] - one[0][1], -one[1]))
-    placed: Placed = {}
-    used = bytearray(len(items))
-    for (lo, hi), _, edit in covering:
-        if not any(used[lo : hi + 1]):
-            used[lo : hi + 1] = b"\1" * (hi + 1 - lo)
-            placed[lo] = (hi, edit)
-    inserted: dict[int, list[Edit]] = {}
-    inserting = [(edit, span) for edit, span in ranges if span is not None and edit.after]
-    calls = {item.call_id for item in items if item.kind == "call"} if inserting else set[str]()
-    for edit, span in inserting:
-        # It leaves with the item it follows, and where a client has it already it is not made twice.
-        if not used[span[0]] and not any(one.kind == "call" and one.call_id in calls for one in edit.put):
-            inserted.setdefault(span[0], []).append(edit)
-    return placed, inserted, dormant
-
-
-def _fold(
-    items: Sequence[Item], placed: Placed, inserted: Mapping[int, list[Edit]], shown: Mapping[int, Sequence[Item]]
-) -> tuple[tuple[Item, ...], dict[str, Edit]]:
-    entries: list[Item] = []
-    owner: dict[str, Edit] = {}
-
-    def put(edit: Edit, covered: Sequence[Item]) -> None:
-        if known := shown.get(id(edit)):
-            owner.update((entry.id, edit) for entry in known)
-            entries.extend(known)
-            return
-        carried = {item.id for item in edit.put if item.id}
-        kept = {one.id: one for one in covered if one.id in carried} if carried else {}
-        for k, item in enumerate(edit.put):
-            entry = _homed(edit, k, item, covered, kept.get(item.id))
-            owner[entry.id] = edit
-            entries.append(entry)
-
-    i = 0
-    while i < len(items):
-        if i in placed:
-            hi, edit = placed[i]
-            put(edit, items[i : hi + 1])
-            i = hi + 1
-            continue
-        entries.append(items[i])
-        for edit in inserted.get(i, ()):
-            put(edit, ())
-        i += 1
-    return tuple(entries), owner
-
-
-def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item | None) -> Item:
-    """Give a stand-in its id and its message. All on one side stand in one: neighbours of one role are refused.
-
-    `kept` is the original, where the edit carries one along.
-    """
-    side = _side(kept or item)
-    ends = [one for one in (covered[0], covered[-1]) if _side(one) == side] if covered else []
-    message = ends[0].message if ends else _NOWHERE[side]
-    if kept is not None:
-        alone = len(edit.put) == 1 or kept.message == message or kept.role != "user" or kept.kind == "opaque"
-        return kept if alone else replace(kept, message=message)
-    # A rewritten result keeps what its provider put beside the content.
-    raw = next((one.raw for one in covered if (one.kind, one.call_id) == ("result", item.call_id)), None)
-    return replace(
-        item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw if item.kind == "result" else item.raw
-    )
-
-
-_NOWHERE = {"user": -2, "assistant": -3, "system": -4}
-"""Messages of stand-ins for a run that had none on their side."""
-
-
-def _side(item: Item) -> str:
-    return "assistant" if item.role == "assistant" else "system" if item.role == "system" else "user"
