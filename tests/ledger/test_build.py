@@ -252,7 +252,7 @@ def test_a_list_that_is_set_again_replaces_the_old_one() -> None:
     assert [todo.text for todo in ledger_of([*first, *second]).todos.values()] == ["new"]
 
 
-def test_plan_and_mode() -> None:
+def test_plan_mode_ends_with_the_plan_that_was_approved() -> None:
     planning = ledger_of([harness("<system-reminder>Plan mode is active. Do not edit.</system-reminder>")])
     after = extend(planning, used("ExitPlanMode", {"plan": "# Do it in two steps"}, "User has approved your plan"))
 

@@ -19,7 +19,7 @@ ITEMS = [
 ]
 
 
-def test_the_few_facts() -> None:
+def test_changed_files_open_todos_errors_and_what_runs_must_survive() -> None:
     assert [(fact.kind, fact.text) for fact in must_survive(ledger_of(ITEMS))] == [
         ("changed", "/w/a/main.py"),
         ("changed", "/w/b/util.py"),

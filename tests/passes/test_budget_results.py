@@ -82,7 +82,7 @@ def test_a_preview_is_budgeted_from_the_preview():
     ],
     ids=["parts", "image", "pinned", "locked", "unseen", "words"],
 )
-def test_what_stays(lines):
+def test_parts_pictures_pinned_and_unseen_results_stay(lines):
     view = View.of(talk("user:go", *lines))
 
     assert list(budget_results(view, at(view, 0.9))) == []

@@ -96,7 +96,7 @@ def test_a_large_call_leaves_though_its_result_was_cleared_and_the_result_is_kep
     ],
     ids=["small", "failed", "pinned", "locked", "protected", "no result", "recent", "open loop with thinking"],
 )
-def test_what_stays(lines):
+def test_small_failed_pinned_and_recent_calls_stay(lines):
     assert after(*lines).edits == ()
 
 

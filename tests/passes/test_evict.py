@@ -173,7 +173,7 @@ def test_notes_that_are_made_in_one_run_have_files_of_their_own():
     assert len({blob.name for blob in blobs}) == len({blob.text for blob in blobs}) == 8
 
 
-def test_regions_words():
+def test_region_says_that_earlier_turns_were_truncated():
     """R252."""
     view = after(evict, "user:a", *READ * 4, "say:b", "user:c", keep=0, stub=region_evicted)
 

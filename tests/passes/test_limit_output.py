@@ -18,7 +18,7 @@ def test_a_command_that_prints_too_much_keeps_its_head():
     assert edit.blobs[0].text == "x" * 30_001
 
 
-def test_head_only():
+def test_of_what_is_cut_the_head_is_shown_alone():
     view = View.of(talk("user:go", "call:bash", "result:" + "x" * 30_000 + "y" * 1_000))
     (cut,) = shown(let(limit_output, view, situation(view)))
 
@@ -34,7 +34,7 @@ def test_head_only():
         ("call:bash", "pinned result:20000"),
     ],
 )
-def test_what_stays(lines):
+def test_short_output_other_tools_media_and_pinned_results_stay(lines):
     view = View.of(talk("user:go", *lines))
 
     assert list(limit_output(view, situation(view))) == []

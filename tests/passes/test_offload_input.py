@@ -26,7 +26,7 @@ def test_a_large_paste_goes_to_the_shelf_and_stays_the_users():
     assert "\nWhy does this fail?\n" in entry.text
 
 
-def test_regions_words():
+def test_region_says_where_a_large_input_was_saved():
     view = View.of(talk("user:" + "x" * 101))
 
     after = let(partial(offload_input, limit=100, stub=region_input), view, situation(view, shelf=SHELF))
@@ -34,7 +34,7 @@ def test_regions_words():
 
 
 @pytest.mark.parametrize("line", ["user:" + "x" * 100, "say:200", "pinned user:200", "call:x", "image:200"])
-def test_what_stays(line):
+def test_short_and_pinned_words_stay_and_all_that_is_not_the_users(line):
     view = View.of(talk(line))
 
     assert list(offload_input(view, situation(view, shelf=SHELF), limit=100)) == []

@@ -103,7 +103,7 @@ def test_without_a_shelf_the_preview_says_that_the_rest_was_not_kept():
     assert edit.blobs == ()
 
 
-def test_mini_claude():
+def test_mini_claude_shows_200_lines_above_30_kilobytes():
     """R102: 30 KB, 200 lines."""
     propose = partial(
         offload_results, limit=30 * 1024, unit="bytes", preview=head_lines(200), stub=mini_claude_persisted
@@ -135,7 +135,7 @@ def test_claude_code_keeps_lists_as_json():
     assert edit.put[0].text.endswith("x\n...\n</persisted-output>")
 
 
-def test_learn_v5():
+def test_learn_v5_shows_2000_characters_above_40000_tokens():
     """R115: more than 40,000 tokens, 2,000 characters."""
     propose = partial(offload_results, limit=40_000, unit="tokens", preview=first_chars(2000), stub=learn_persisted)
     view, now = arriving("call:bash", "result:40000", "call:bash", "result:40001")

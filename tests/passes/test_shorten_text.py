@@ -46,7 +46,7 @@ def test_a_paragraph_on_one_line_is_clipped():
     ],
     ids=["short", "pinned", "locked", "the user's", "reasoned", "newest turn but one", "newest turn"],
 )
-def test_what_stays(lines):
+def test_short_pinned_and_new_words_stay_and_so_do_the_users(lines):
     view = View.of(talk("user:a", *lines))
 
     assert list(shorten_text(view, situation(view))) == []

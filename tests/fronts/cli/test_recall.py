@@ -166,5 +166,5 @@ def test_the_index_stands_at_the_root_and_is_private(ebb):
     assert os.stat(ebb.home / "index.sqlite").st_mode & 0o777 == 0o600
 
 
-def test_help_teaches(ebb):
+def test_help_shows_how_it_is_called(ebb):
     assert "ebb recall" in ebb("recall", "--help").text
