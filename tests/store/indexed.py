@@ -1,0 +1,29 @@
+"""Texts in an index, and what a query finds of them."""
+
+from ebbtide.core.shelf import digest
+from ebbtide.store.lines import Position
+from ebbtide.store.search import Index
+from ebbtide.store.search_tables import Batch, Entry
+from ebbtide.store.search_words import read_query
+
+NOISE = [f"line {n} of a build log about widgets and gadgets" for n in range(40)]
+
+
+def entry(n, text, **more):
+    return Entry(handle=f"e1-{n:020x}", text=text, digest=digest(text), message=n, role="tool", kind="result", **more)
+
+
+def at(lines):
+    return Position(offset=lines * 10, lines=lines)
+
+
+def filled(*texts, index=None, session="s", project=""):
+    """An index of these texts, in memory unless one is given."""
+    index = index or Index()
+    entries = [text if isinstance(text, Entry) else entry(n, text) for n, text in enumerate(texts)]
+    index.add(project, session, lambda start, _: Batch(entries=entries, position=at(len(entries))))
+    return index
+
+
+def found(index, query, *, session="s", project="", limit=5):
+    return [hit.entry.text for hit in index.search(read_query(query), project=project, session=session, limit=limit)]

@@ -1,0 +1,184 @@
+"""A commit is whole and durable, or it is not acknowledged."""
+
+import errno
+import os
+
+import pytest
+
+from ebbtide.core.errors import StoreError
+from ebbtide.store import DirectoryStore, verify
+from ebbtide.store.lines import Position, scan
+from ebbtide.store.log import DirectoryLog
+from store.faults import Faulty, Quick, Volatile
+from store.folders import log_file, opened
+
+
+def test_reading_on_costs_one_look_where_nothing_is_new(tmp_path):
+    log = opened(tmp_path)
+    position = log.commit([{"n": 1}], at=1.0)
+    files = Faulty("EIO", 2, sticky=True)
+
+    assert DirectoryLog(DirectoryStore(tmp_path, files=files).tree, "s", "", 1.0).since(position).records == []
+    assert files.calls == 1
+
+
+class Writer(Quick):
+    """Keeps what was asked of it, in order."""
+
+    def __init__(self):
+        self.asked = []
+
+    def write(self, fd, data):
+        self.asked.append("write")
+        return super().write(fd, data)
+
+    def sync(self, fd):
+        self.asked.append("sync")
+
+
+def test_a_commit_is_one_write_and_one_sync(tmp_path):
+    files = Writer()
+    log = opened(tmp_path, files=files)
+    log.commit([{"n": 1}], at=1.0)
+    files.asked.clear()
+    log.commit([{"n": n} for n in range(50)], at=1.0)
+
+    assert files.asked == ["write", "sync"]
+
+
+def test_without_durable_nothing_is_synced(tmp_path):
+    files = Faulty("EIO", 1, sticky=True, only=("sync", "sync_folder"))
+    log = DirectoryStore(tmp_path / "root", durable=False, files=files).open("s", now=1.0)
+    log.put("a.txt", "x")
+    log.commit([{"n": 1}], at=1.0)
+
+    assert files.calls == 0
+
+
+def test_acknowledged_means_durable(tmp_path):
+    """The power fails after each acknowledged step; another machine finds all of it, and every blob that is named."""
+    files, root = Volatile(), tmp_path / "disk" / "a" / "root"
+    (tmp_path / "disk").mkdir()
+    log = DirectoryStore(root, files=files).open("s", project="/p", now=1.0)
+    for step in range(4):
+        if step % 2:
+            log.put(f"{step}.txt", f"blob {step}")
+        log.commit([{"n": step}], at=1.0)
+        survivor = tmp_path / f"cut-{step}"
+        files.power_cut(tmp_path / "disk", survivor)
+        found = DirectoryStore(survivor / "a" / "root", files=Quick()).open("s", project="/p", now=1.0)
+        assert [record["n"] for record in found.read().records] == list(range(step + 1))
+        assert [found.get(f"{n}.txt") for n in range(1, step + 1, 2)] == [f"blob {n}" for n in range(1, step + 1, 2)]
+
+
+def test_a_failed_sync_is_not_acknowledged_and_the_file_is_checked_anew(tmp_path):
+    log = opened(tmp_path)
+    log.commit([{"n": 1}], at=1.0)
+
+    class Dropping(Faulty):
+        """As some kernels do: the sync fails, and what was to be written is gone."""
+
+        def sync(self, fd):
+            if self.due("sync"):
+                os.truncate(log_file(tmp_path), self.good + 20)
+                raise OSError(errno.EIO, "gone")
+
+    files = Dropping("EIO", 2, only=("sync",))
+    files.good = log_file(tmp_path).stat().st_size
+    log = opened(tmp_path, files=files)
+    files.good = log.commit([{"n": 2}], at=1.0).offset
+    with pytest.raises(StoreError, match="gone"):
+        log.commit([{"n": 3}], at=1.0)
+
+    log.commit([{"n": 4}], at=1.0)
+
+    assert [record["n"] for record in log.read().records] == [1, 2, 4]
+    assert verify(log_file(tmp_path)).ok
+
+
+def test_a_full_disk_takes_back_its_half_line_and_the_session_goes_on(tmp_path):
+    class Full(Quick):
+        room = 10**6
+
+        def write(self, fd, data):
+            if not self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            done = os.write(fd, bytes(data)[: self.room])
+            self.room -= done
+            return done
+
+    files = Full()
+    log = opened(tmp_path, files=files)
+    log.commit([{"n": 1}], at=1.0)
+    before = log_file(tmp_path).read_bytes()
+    for _ in range(3):
+        files.room = 30
+        with pytest.raises(StoreError, match="No space left"):
+            log.commit([{"n": 2}], at=1.0)
+        assert log_file(tmp_path).read_bytes() == before
+        files.room = 3
+        with pytest.raises(StoreError, match="No space left"):
+            log.put("a.txt", "a long result")
+        assert log.blobs() == []
+        assert log.read().records == [{"n": 1}]
+    files.room = 10**6
+    log.put("a.txt", "a long result")
+    log.commit([{"n": 3}], at=1.0)
+
+    assert log.read().records == [{"n": 1}, {"n": 3}]
+    assert not list(tmp_path.rglob(".new-*"))
+
+
+@pytest.mark.parametrize("then_full", [False, True])
+def test_another_program_writing_in_between_is_told_and_nothing_of_it_is_cut(tmp_path, then_full):
+    """Claude Code does not know our lock."""
+    log = opened(tmp_path)
+    log.commit([{"n": 1}], at=1.0)
+
+    class Crowded(Quick):
+        crowd, full = True, then_full
+
+        def write(self, fd, data):
+            if not self.crowd:
+                if self.full:
+                    self.full = False
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return super().write(fd, data)
+            self.crowd = False
+            done = os.write(fd, bytes(data)[:20])
+            os.write(os.open(log_file(tmp_path), os.O_WRONLY | os.O_APPEND), b'\n{"foreign":1}\n')
+            return done
+
+    log = opened(tmp_path, files=Crowded())
+    with pytest.raises(StoreError, match="No space left" if then_full else "another program wrote"):
+        log.commit([{"n": 2}], at=1.0)
+    log.commit([{"n": 3}], at=1.0)
+
+    assert [r for r in log.read().records if "n" in r or "foreign" in r] == [{"n": 1}, {"foreign": 1}, {"n": 3}]
+
+
+@pytest.mark.parametrize("code", ["EROFS", "EACCES", "EMFILE", "EDQUOT"])
+def test_where_nothing_can_be_written_the_session_is_still_read(tmp_path, code):
+    opened(tmp_path).commit([{"n": 1}], at=1.0)
+
+    class Refusing(Quick):
+        def open(self, name, flags, *, at=None):
+            if flags & (os.O_WRONLY | os.O_RDWR):
+                raise OSError(getattr(errno, code), os.strerror(getattr(errno, code)))
+            return super().open(name, flags, at=at)
+
+    log = opened(tmp_path, files=Refusing())
+    with pytest.raises(StoreError, match=os.strerror(getattr(errno, code))):
+        log.commit([{"n": 2}], at=1.0)
+    with log.locked(timeout=0) as held:
+        assert held is False
+
+    assert log.read().records == [{"n": 1}]
+    assert DirectoryStore(tmp_path, files=Refusing()).sessions()[0].session == "s"
+
+
+def test_the_position_after_a_commit_is_where_a_reader_gets_to(tmp_path):
+    log = opened(tmp_path)
+    end = log.commit([{"n": 1}, {"n": 2}], at=1.0)
+
+    assert scan([log_file(tmp_path).read_bytes()], Position()).position == end

@@ -1,0 +1,46 @@
+"""How a text becomes words, and what of it is shown."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.store.search_excerpt import excerpt
+from ebbtide.store.search_words import grams_of, read_query, words_of
+
+
+def test_words_are_the_small_words_of_names_and_pairs_of_characters():
+    assert words_of("parseHTTPHeader snake_case x86_64 连接被") == "parse http header snake case x86 64 连接 接被 被"
+
+
+def test_grams_are_every_three_neighbours_once():
+    assert grams_of("ABABA") == ("aba", "bab")
+
+
+def test_an_excerpt_begins_on_the_line_of_the_match_and_marks_it():
+    query = read_query("parse_header")
+
+    shown = excerpt("first\nsecond\n    x = parseHeader(y)\nlast", query, query.terms)
+
+    assert (shown.line, shown.snippet) == (3, "    x = parseHeader(y)\nlast")
+    assert [shown.snippet[a:b] for a, b in shown.spans] == ["parseHeader"]
+
+
+@given(st.text(max_size=600), st.text(min_size=1, max_size=20))
+def test_an_excerpt_is_a_bounded_piece_of_the_text_and_its_marks_lie_in_it(text, asked):
+    query = read_query(asked)
+
+    shown = excerpt(text, query, query.terms)
+
+    assert shown.snippet == text[shown.start : shown.start + len(shown.snippet)]
+    assert len(shown.snippet) <= 280
+    assert shown.line == text.count("\n", 0, shown.start) + 1
+    ends = [0, *(place for span in shown.spans for place in span), len(shown.snippet)]
+    assert ends == sorted(ends)
+
+
+def test_a_match_far_into_a_long_line_is_still_shown():
+    query = read_query("needle")
+
+    shown = excerpt("x" * 5000 + " needle " + "y" * 5000, query, query.terms)
+
+    assert "needle" in shown.snippet
+    assert len(shown.snippet) <= 280

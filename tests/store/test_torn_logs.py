@@ -1,0 +1,136 @@
+"""What was cut short or damaged is set aside, never lost and never rewritten."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ebbtide.core.errors import StoreError
+from ebbtide.store import DirectoryStore, verify
+from ebbtide.store.lines import encode
+from store.faults import Faulty
+from store.folders import log_file, opened
+
+
+def test_a_torn_tail_at_any_byte_is_set_aside_whole_and_the_log_goes_on(tmp_path):
+    log = opened(tmp_path)
+    log.commit([{"n": 1}], at=1.0)
+    middle = log.commit([{"n": 2}, {"n": 3}], at=1.0)
+    log.commit([{"n": 4}], at=1.0)
+    data = log_file(tmp_path).read_bytes()
+    first = data.index(b'{"n":2')
+    for cut in range(first, len(data)):
+        root = tmp_path / str(cut)
+        log_file(root).parent.mkdir(parents=True)
+        log_file(root).write_bytes(data[:cut])
+        whole = middle.offset if cut >= middle.offset else first
+
+        reopened = opened(root)
+        assert log_file(root).read_bytes() == data[:whole]
+        aside = b"".join(Path(path).read_bytes() for path in reopened.set_aside)
+        assert data[:whole] + aside == data[:cut]
+        reopened.commit([{"n": 9}], at=1.0)
+
+        expected = [1, 2, 3] if cut >= middle.offset else [1]
+        assert [record["n"] for record in reopened.read().records] == [*expected, 9]
+        assert verify(log_file(root)).ok
+
+
+@pytest.mark.parametrize("garbage", [b"\0" * 5000, b"{", b"\xff\xfe", b'{"a":1}{'])
+def test_garbage_after_the_last_line_is_set_aside(tmp_path, garbage):
+    opened(tmp_path).commit([{"n": 1}], at=1.0)
+    before = log_file(tmp_path).read_bytes()
+    log_file(tmp_path).write_bytes(before + garbage)
+
+    log = opened(tmp_path)
+
+    assert log_file(tmp_path).read_bytes() == before
+    assert Path(log.set_aside[0]).read_bytes() == garbage
+
+
+def test_a_reader_reports_a_torn_tail_and_writes_nothing(tmp_path):
+    opened(tmp_path).commit([{"n": 1}], at=1.0)
+    log_file(tmp_path).open("ab").write(b'{"n":')
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    reading = DirectoryStore(tmp_path).peek("s").read()
+
+    assert [damage.kind for damage in reading.damage] == ["torn"]
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_torn_tail_is_left_alone_while_its_writer_may_be_at_work(tmp_path):
+    writer = opened(tmp_path)
+    writer.commit([{"n": 1}], at=1.0)
+    log_file(tmp_path).open("ab").write(b'{"n":')
+    with writer.locked():
+        assert opened(tmp_path).set_aside == ()
+
+    assert len(opened(tmp_path).set_aside) == 1
+
+
+def test_damage_in_the_middle_is_reported_and_never_rewritten(tmp_path):
+    log = opened(tmp_path)
+    for number in range(4):
+        log.commit([{"n": number}], at=1.0)
+    damaged = log_file(tmp_path).read_bytes().replace(b'{"n":2', b'{"n":7')
+    log_file(tmp_path).write_bytes(damaged)
+
+    again = opened(tmp_path)
+    again.commit([{"n": 4}], at=1.0)
+
+    assert log_file(tmp_path).read_bytes().startswith(damaged)
+    reading = again.read()
+    assert [record["n"] for record in reading.records] == [0, 1, 3, 4]
+    assert [(damage.kind, damage.line) for damage in reading.damage] == [("altered", 4)]
+
+
+def test_where_a_tail_cannot_be_cut_off_the_next_commit_goes_after_it(tmp_path):
+    """An append-only file by attribute: what was never finished stays in place and stays unread."""
+    log = opened(tmp_path)
+    end = log.commit([{"n": 1}], at=1.0)
+    half = encode([{"n": 2}, {"n": 3}], end)[0]
+    for torn in (half[:-9], half[: half.index(b"\n") + 1]):
+        log_file(tmp_path).open("ab").write(torn)
+        stuck = opened(tmp_path, files=Faulty("EPERM", 1, sticky=True, only=("truncate",)))
+        stuck.commit([{"n": 4}], at=1.0)
+        stuck.commit([{"n": 5}], at=1.0)
+
+    assert [r["n"] for r in opened(tmp_path).read().records] == [1, 4, 5, 4, 5]
+    assert sorted(path.name for path in tmp_path.rglob("s.torn-*")) == ["s.torn-1", "s.torn-2"]
+
+
+def test_another_programs_last_line_without_a_newline_is_kept(tmp_path):
+    log_file(tmp_path).parent.mkdir(parents=True)
+    log_file(tmp_path).write_bytes(b'{"type":"user"}\n{"type":"assistant"}')
+
+    log = opened(tmp_path)
+    log.commit([{"n": 1}], at=1.0)
+
+    assert log.read().records == [{"type": "user"}, {"type": "assistant"}, {"n": 1}]
+    assert (log.set_aside, verify(log_file(tmp_path)).damage) == ((), ())
+
+
+@pytest.mark.data
+def test_claude_codes_own_file_is_opened_as_it_is_and_continued(tmp_path, data):
+    original = (data / "claude-code-log" / "representative_messages.jsonl").read_bytes()
+    log_file(tmp_path).parent.mkdir(parents=True)
+    log_file(tmp_path).write_bytes(original)
+    expected = [json.loads(line) for line in original.decode().split("\n") if line.strip()]
+
+    log = opened(tmp_path)
+    log.commit([{"type": "ebb", "n": 1}], at=1.0)
+
+    assert log_file(tmp_path).read_bytes().startswith(original)
+    assert log.read().records == [*expected, {"type": "ebb", "n": 1}]
+    assert verify(log_file(tmp_path)).ok
+    assert DirectoryStore(tmp_path).sessions()[0].first_prompt.startswith("Hello Claude!")
+
+
+def test_a_log_that_became_shorter_is_not_read_on(tmp_path):
+    log = opened(tmp_path)
+    position = log.commit([{"n": 1}], at=1.0)
+    os.truncate(log_file(tmp_path), 10)
+    with pytest.raises(StoreError, match="shorter"):
+        log.since(position)
