@@ -118,6 +118,6 @@ def test_without_the_extra_the_message_names_it():
         "try: rates('gpt-5')\n"
         "except EbbtideError as error: print(error)\n"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
 
     assert "pip install 'ebbtide[replay]'" in run.stdout, run.stderr

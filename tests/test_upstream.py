@@ -37,7 +37,7 @@ def ask(wire: str, words: str = "go", **more: Json) -> Body:
 
 @contextmanager
 def connected(upstream: Upstream) -> Iterator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection("127.0.0.1", upstream.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", upstream.port, timeout=120)
     try:
         yield connection
     finally:

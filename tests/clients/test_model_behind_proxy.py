@@ -5,15 +5,12 @@ model reads for a minute there. Else in a smaller one.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 from local_model.serving import missing, served
-from proxy.running import get
+from proxy.running import get, proxied
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -44,15 +41,9 @@ def model():
 
 @pytest.fixture
 def proxy(model, tmp_path):
-    """The command, as a user starts it."""
-    command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "proxy", "--port", "0", "--announce"]
-    command += ["--window", str(WINDOW), "--upstream", model.address, "--store", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            yield json.loads(process.stdout.readline())["listening"]
-        finally:
-            process.terminate()
-            process.wait(60)
+    """With limits that a machine keeps on which a model is at work: what is late is sent on without edits."""
+    with proxied(model.address, store=tmp_path, window=WINDOW) as running:
+        yield running.url
 
 
 def test_a_call_that_is_refused_directly_is_answered_and_the_next_reads_the_cache(

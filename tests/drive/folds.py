@@ -122,7 +122,7 @@ def replanned(log: Reader) -> tuple[int, list[Difference]]:
 
 def posted(upstream: Upstream, request: Body) -> Body:
     """What the scripted provider answers. A refusal is raised in its words, as an SDK would."""
-    connection = http.client.HTTPConnection("127.0.0.1", upstream.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", upstream.port, timeout=120)
     try:
         connection.request("POST", "/v1/messages", json.dumps(request), {"content-type": "application/json"})
         response = connection.getresponse()

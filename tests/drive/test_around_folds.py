@@ -78,7 +78,7 @@ class TestBackground:
                 break
             if ctx._ahead is not None:
                 begun = ready.report.tokens_after
-                ctx._ahead.wait(30)
+                ctx._ahead.wait(240)
                 clock.tick(pause)
 
         assert SOFT < begun < HIGH
@@ -91,7 +91,7 @@ class TestBackground:
         let_go = threading.Event()
 
         def slow(request: Body) -> str:
-            let_go.wait(60)
+            let_go.wait(240)
             return SUMMARY
 
         ctx = context(summarizer=slow, background=True)
@@ -110,7 +110,7 @@ class TestBackground:
         asked = Asked()
         ctx = context(summarizer=asked, background=True)
         until(ctx, LONG, lambda _: ctx._ahead is not None)
-        ctx._ahead.wait(30)
+        ctx._ahead.wait(240)
         other = [message for n in range(100, 103) for message in turn(n)]
 
         out = ctx.prepare(body([*other, {"role": "user", "content": "Anew."}]))
@@ -123,7 +123,7 @@ class TestBackground:
         folds = 0
         for ready in walk(ctx, LONG):
             if ctx._ahead is not None:
-                ctx._ahead.wait(30)
+                ctx._ahead.wait(240)
             folds += folded(ready)
 
         assert folds

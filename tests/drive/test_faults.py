@@ -100,7 +100,7 @@ class TestUseless:
     def test_one_that_hangs_is_left_behind(self):
         never = threading.Event()
         events = Heard()
-        ctx = context(summarizer=lambda _: never.wait(60), summarizer_timeout=0.05, on_event=events)
+        ctx = context(summarizer=lambda _: never.wait(240), summarizer_timeout=0.05, on_event=events)
 
         until(ctx, LONG, folded)
         never.set()
@@ -200,7 +200,7 @@ class TestEnds:
         assert child.stdout is not None
         assert child.stdout.readline() == b"asked\n"
         child.send_signal(signal.SIGKILL)
-        child.wait(30)
+        child.wait(120)
         child.stdout.close()
 
         records = open_store(store).peek("default").read().records
@@ -225,7 +225,7 @@ class TestEnds:
 
         def blocking(request: Body) -> str:
             asked.set()
-            let_go.wait(60)
+            let_go.wait(240)
             return SUMMARY
 
         ctx = context(store=tmp_path, summarizer=slow if kind == "async" else blocking)

@@ -131,7 +131,7 @@ def test_several_processes_share_one_index(store, tmp_path):
         for name in ("one", "two", "three")
     ]
 
-    assert [(process.communicate(timeout=60)[1], process.returncode) for process in running] == [(b"", 0)] * 3
+    assert [(process.communicate(timeout=240)[1], process.returncode) for process in running] == [(b"", 0)] * 3
     recall = Recall(store.peek("one"), store)
     assert len(recall.search("alpha", limit=50, across=True)) == 18
     with sqlite3.connect(tmp_path / "index.sqlite") as db:

@@ -70,7 +70,7 @@ class Agent:
         return model if self.wire == "openai_chat" else {**model, "instructions": SYSTEM, "store": False}
 
     def _post(self, body: Body) -> tuple[int, Body]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.upstream.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.upstream.port, timeout=240)
         try:
             connection.request("POST", PATHS[self.wire], json.dumps(body), {"content-type": "application/json"})
             response = connection.getresponse()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide import Context
-from local_model.serving import missing, served
+from local_model.serving import PATIENCE, missing, served
 from local_model.story import Turn, story
 from local_model.walking import Body, Step, Summarizer, walk
 
@@ -47,6 +47,6 @@ def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Held:
 def _held() -> Held:
     with served(WINDOW) as model:
         turns, summaries = tuple(story(10, lines=9)), Summarizer(model)
-        context = Context(window=WINDOW, summarizer=summaries)
+        context = Context(window=WINDOW, summarizer=summaries, summarizer_timeout=PATIENCE)
         steps = tuple(walk(model, context, turns))
     return Held(window=WINDOW, turns=turns, steps=steps, asked=summaries.asked, answered=summaries.answered)

@@ -19,7 +19,7 @@ from typing import Any
 
 # The model's own template leaves tools and calls out, and the server could not count them.
 TEMPLATE = Path(__file__).with_name("chatml_tools.jinja")
-PATIENCE = 240.0  # seconds for one answer: a whole window is read in 30 on an idle core, and the core may be busy
+PATIENCE = 900.0  # seconds for one answer: a whole window is read in 30 on an idle core, and the core may be busy
 
 
 class Refused(Exception):
@@ -91,7 +91,7 @@ def served(window: int, file: Path | None = None, grammar: str = "") -> Iterator
             yield Model(address=address, window=window)
         finally:
             process.stdin.close()
-            process.wait(timeout=30)
+            process.wait(timeout=PATIENCE)
 
 
 def serve(path: str, window: int, grammar: str) -> None:

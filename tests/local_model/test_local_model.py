@@ -5,7 +5,7 @@ Ten tool calls in a window of 2,304 tokens. The server counts, refuses and cache
 
 import pytest
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 
 def test_sent_raw_the_conversation_overflows(held):

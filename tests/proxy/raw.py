@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 @dataclass

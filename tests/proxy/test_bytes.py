@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from proxy.raw import END, STREAM, RawUpstream, answer, chunks
-from proxy.running import beside, exchange, proxied
+from proxy.running import WAIT, beside, exchange, proxied
 
 BODIES = {
     "/v1/messages?beta=true": b'{ "max_tokens":64,"model":"claude-sonnet-5",\n "messages":[{"role":"user","content":"\\u00e9 1.10 \xc3\xa9"}], "x":1E5}',
@@ -133,11 +133,11 @@ def test_chunks_arrive_one_by_one_as_they_are_sent(tmp_path):
 
     def script(n, seen):
         yield STREAM + chunks(b"data: {}\n\n")[0]
-        assert first_seen.wait(20)
+        assert first_seen.wait(WAIT)
         yield chunks(b"data: [DONE]\n\n")[0] + END
 
     with beside(script, tmp_path) as (_, running):
-        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=WAIT)
         connection.request("POST", "/v1/chat/completions", BODIES["/v1/chat/completions"])
         reply = connection.getresponse()
         assert reply.read1(4096) == b"data: {}\n\n"
@@ -152,7 +152,7 @@ def test_a_kept_alive_connection_serves_several_requests(tmp_path):
     """And the proxy's own, to the provider, ends with the proxy."""
     with RawUpstream(lambda n, seen: [answer(str(n).encode())]) as upstream:
         with proxied(upstream.url, store=str(tmp_path)) as running:
-            connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=WAIT)
             for n in range(3):
                 connection.request("GET", "/v1/models")
                 assert connection.getresponse().read() == str(n).encode()

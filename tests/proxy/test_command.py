@@ -21,7 +21,7 @@ from ebbtide.fronts.cli.main import main
 from ebbtide.fronts.proxy.command import command_line, settled
 from ebbtide.fronts.proxy.meters import Handler, Log
 from proxy.raw import END, STREAM, RawUpstream, answer, chunks
-from proxy.running import WAIT, exchange, get
+from proxy.running import WAIT, exchange, get, until
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}'
 SECRET = "sk-ant-canary-0123456789abcdef"
@@ -75,10 +75,8 @@ def test_the_summary_adds_up_all_sessions(tmp_path):
         for words in ("one", "two", "one"):
             body = {"model": "m", "messages": [{"role": "user", "content": words}]}
             exchange(port, "POST", "/v1/chat/completions", json.dumps(body).encode())
-        for _ in range(200):
-            summary = get(port, "/ebb/summary")[1]
-            if summary["input_tokens"] == 36:
-                break
+        until(lambda: get(port, "/ebb/summary")[1]["input_tokens"] == 36)
+        summary = get(port, "/ebb/summary")[1]
 
     assert (summary["requests"], summary["sessions"], summary["edits"]) == (3, 2, 0)
     assert (summary["input_tokens"], summary["output_tokens"], summary["cache_hit_rate"]) == (36, 9, 0.6667)
@@ -102,9 +100,8 @@ def test_sigterm_lets_a_stream_end_and_takes_no_new_one(tmp_path):
         process.send_signal(signal.SIGTERM)
         while json.loads(process.stderr.readline())["event"] != "stopping":
             pass
-        with pytest.raises(OSError):  # noqa: PT012 - the listener closes a moment later
-            for _ in range(200):
-                exchange(port, "GET", "/healthz")
+        with pytest.raises(OSError):  # the listener closes a moment later
+            until(lambda: exchange(port, "GET", "/healthz") is None)
         go.set()
         assert reply.read() == b"data: [DONE]\n\n"
         connection.close()
@@ -167,7 +164,7 @@ def test_a_person_at_a_terminal_is_told_what_to_do_next_and_a_program_is_not(tmp
     os.close(follower)
     seen = b""
     try:
-        while b'"listening"' not in seen:
+        while not (b'"listening"' in seen and seen.endswith(b"\n")):
             seen += os.read(leader, 65536)
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT) == 0

@@ -11,7 +11,7 @@ import pytest
 
 from ebbtide.store import DirectoryStore
 from proxy.agent import Agent, looping
-from proxy.running import Running, get, options, proxied
+from proxy.running import WAIT, Running, get, options, proxied, until
 from store.faults import Faulty, Quick
 from upstream.prefix import units
 from upstream.server import Upstream
@@ -44,12 +44,7 @@ def walk(agent, running, first, last):
 
 def comes_back(running):
     """The call that hung ends by itself, and the conversation is worked on again."""
-    waiter = threading.Event()
-    for _ in range(2_000):
-        if not any(slot.lock.locked() for slot in running.proxy.sessions):
-            return
-        waiter.wait(0.01)
-    raise AssertionError("the conversation is stuck for ever")
+    until(lambda: not any(slot.lock.locked() for slot in running.proxy.sessions))
 
 
 class Hanging(Quick):
@@ -60,7 +55,7 @@ class Hanging(Quick):
         self.fine.set()
 
     def write(self, *args, **kwargs):
-        assert self.fine.wait(30)
+        assert self.fine.wait(WAIT)
         return super().write(*args, **kwargs)
 
 
@@ -73,15 +68,18 @@ def test_a_disk_that_hangs_costs_no_request_and_no_edit(tmp_path):
     store = DirectoryStore(tmp_path, files=disk, durable=False)
     with (
         Upstream(looping("openai_chat"), window=40_000) as upstream,
-        proxied(upstream.url, kept=store, window=WINDOW, acting_limit=1.0, idle_limit=1.0) as running,
+        proxied(upstream.url, kept=store, window=WINDOW) as running,
     ):
         agent = Agent("openai_chat", running.port, upstream, lines=30)
         walk(agent, running, 0, FULL)
         known = edited(running)
         disk.fine.clear()
-        for n in range(FULL, FULL + 3):
+        agent.turn(FULL)
+        running.limit(0.2)  # nobody can be in time any more
+        for n in range(FULL + 1, FULL + 3):
             agent.turn(n)
         summary = get(running.port, "/ebb/summary")[1]
+        running.limit(WAIT)
         disk.fine.set()
         comes_back(running)
         walk(agent, running, FULL + 3, FULL + 5)
@@ -210,7 +208,7 @@ def test_where_no_store_can_be_everything_passes_as_it_came(tmp_path):
 def test_a_lock_that_another_process_holds_means_replay(tmp_path):
     with (
         Upstream(looping("openai_chat"), window=40_000) as upstream,
-        proxied(upstream.url, store=tmp_path, window=WINDOW, acting_limit=1.0, idle_limit=1.0) as running,
+        proxied(upstream.url, store=tmp_path, window=WINDOW) as running,
     ):
         agent = Agent("openai_chat", running.port, upstream, lines=30)
         walk(agent, running, 0, FULL)
@@ -222,7 +220,7 @@ def test_a_lock_that_another_process_holds_means_replay(tmp_path):
             agent.turn(FULL)
         summary = get(running.port, "/ebb/summary")[1]
         # A process that has never seen the session finds its edits without the lock.
-        fresh = options(upstream.url, store=tmp_path, window=WINDOW, acting_limit=1.0, idle_limit=1.0)
+        fresh = options(upstream.url, store=tmp_path, window=WINDOW)
         with other.locked() as taken, Running(fresh) as second:
             assert taken
             agent.port = second.port

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from proxy.raw import END, STREAM, answer, chunks
-from proxy.running import WAIT, beside, exchange, get, proxied
+from proxy.running import WAIT, beside, exchange, get, proxied, until
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"max_tokens":9}'
 START = (
@@ -95,11 +95,12 @@ def test_an_upstream_that_goes_before_it_answers_is_a_502_with_a_sentence(steps,
 
 
 def test_an_upstream_that_is_not_there_is_a_502(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with proxied(f"http://127.0.0.1:{port}", store=str(tmp_path)) as running:
-        assert exchange(running.port, "POST", "/v1/messages", BODY)[0] == 502
-        assert exchange(running.port, "GET", "/v1/models")[0] == 502
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # ours, so that nobody else comes to listen there
+        port = deaf.getsockname()[1]
+        with proxied(f"http://127.0.0.1:{port}", store=str(tmp_path)) as running:
+            assert exchange(running.port, "POST", "/v1/messages", BODY)[0] == 502
+            assert exchange(running.port, "GET", "/v1/models")[0] == 502
 
 
 def test_a_line_of_a_hundred_megabytes_passes_in_bounded_memory(tmp_path):
@@ -153,22 +154,13 @@ def test_a_client_that_leaves_takes_the_request_to_the_upstream_along(phase, tmp
     steps, read = PHASES[phase]
     with beside(lambda n, seen: steps, tmp_path) as (upstream, running):
         connection = leaving(running.port, BODY, read)
-        _until(lambda: upstream.seen)
+        until(lambda: upstream.seen)
         connection.close()
         assert upstream.left.wait(WAIT)
         running.settle()
         assert running.proxy.meters.in_flight == 0
         assert get(running.port, "/healthz")[0] == 200
     assert upstream.closed()
-
-
-def _until(true) -> None:
-    waiter = threading.Event()
-    for _ in range(int(WAIT * 100)):
-        if true():
-            return
-        waiter.wait(0.01)
-    raise AssertionError("it never came about")
 
 
 def test_what_a_client_left_behind_is_still_billed(tmp_path):
@@ -178,7 +170,7 @@ def test_what_a_client_left_behind_is_still_billed(tmp_path):
         while START not in got:
             got += connection.recv(1 << 16)
         connection.close()
-        _until(lambda: running.proxy.meters.total.input_tokens == 7)
+        until(lambda: running.proxy.meters.total.input_tokens == 7)
 
 
 def test_a_slow_client_slows_the_upstream(tmp_path):
@@ -194,7 +186,7 @@ def test_a_slow_client_slows_the_upstream(tmp_path):
 
     with beside(script, tmp_path) as (_, running):
         connection = leaving(running.port, BODY, 10)
-        threading.Event().wait(1.0)
+        until(lambda: sent[0])
         held, stalled = sent[0], 0
         while stalled < 20:  # until nothing moves any more
             threading.Event().wait(0.05)

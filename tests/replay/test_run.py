@@ -38,6 +38,7 @@ def test_two_processes_give_what_one_gives_in_the_order_of_the_paths(sessions):
     assert heard == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 def test_ray_gives_what_one_process_gives(sessions):
     """In a process of its own, which ends whatever Ray starts."""
@@ -48,9 +49,13 @@ def test_ray_gives_what_one_process_gives(sessions):
         "print(on_ray(paths, terms, 'local') == replay(paths, terms, workers=1))\n"
     )
 
-    ran = subprocess.run(
-        [sys.executable, "-c", program, *map(str, sessions)], capture_output=True, text=True, timeout=280, check=False
-    )
+    for _ in range(3):
+        ran = subprocess.run(
+            [sys.executable, "-c", program, *map(str, sessions)], capture_output=True, text=True, timeout=280
+        )
+        # Ray gives its own processes thirty seconds to come up, and on a busy machine that may be too short.
+        if "timed out during startup" not in ran.stderr:
+            break
 
     assert ran.stdout.strip().splitlines()[-1:] == ["True"], ran.stderr[-2000:]
 

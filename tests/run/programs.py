@@ -15,7 +15,7 @@ EBB = [sys.executable, "-m", "ebbtide.fronts.cli.main"]
 
 AGENT = """
 import sys, anthropic
-client = anthropic.Anthropic(api_key="key-of-a-test", max_retries=int(sys.argv[1]), timeout=60)
+client = anthropic.Anthropic(api_key="key-of-a-test", max_retries=int(sys.argv[1]), timeout=240)
 history = [{"role": "user", "content": "Read them all."}]
 for n in range(12):
     message = client.messages.create(

@@ -146,9 +146,9 @@ ON_TERMINAL = """
 import os, signal, sys, time
 print("tty", all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)), flush=True)
 print("foreground", os.tcgetpgrp(0) == os.getpgrp(), flush=True)
-print("you said", input(), flush=True)
 try:
-    time.sleep(60)
+    print("you said", input(), flush=True)
+    time.sleep(600)
 except KeyboardInterrupt:
     print("interrupted once", flush=True)
     sys.exit(42)
@@ -161,7 +161,6 @@ def test_on_a_terminal_the_program_has_it_and_ctrl_c_is_its_own_to_answer(tmp_pa
     assert "tty True" in terminal.shown
     terminal.type("grüß dich\n".encode())
     terminal.until("you said grüß dich")
-    time.sleep(0.3)
     terminal.type(b"\x03")
 
     assert terminal.code() == 42
@@ -212,7 +211,7 @@ def test_what_a_supervisor_sends_reaches_the_program_and_the_proxy_ends_with_it(
 
 
 def test_whatever_ends_us_ends_the_proxy_too(tmp_path):
-    code = "import os; print(os.getpid(), flush=True); import time; time.sleep(60)"
+    code = "import os; print(os.getpid(), flush=True); import time; time.sleep(600)"
     with started(environment(tmp_path), "--", *python(code)) as process:
         program = int(process.stdout.readline())
         proxy = proxy_of(process.pid)

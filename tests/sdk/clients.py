@@ -17,4 +17,6 @@ def client(wire: str, upstream: Upstream, *, is_async: bool = False, **options):
     else:
         sdk = pytest.importorskip("openai")
         kind, url = (sdk.AsyncOpenAI if is_async else sdk.OpenAI), upstream.url + "/v1"
-    return kind(api_key="key-of-a-test", base_url=url, max_retries=options.pop("max_retries", 0), timeout=30, **options)
+    return kind(
+        api_key="key-of-a-test", base_url=url, max_retries=options.pop("max_retries", 0), timeout=120, **options
+    )

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import ebbtide
-from local_model.serving import missing, served
+from local_model.serving import PATIENCE, missing, served
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 WINDOW = 1_024
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -40,7 +40,7 @@ def history():
 
 def test_anthropics_client_goes_on_where_the_direct_call_is_refused(model):
     sdk = pytest.importorskip("anthropic")
-    raw = sdk.Anthropic(api_key="none", base_url=model.address, max_retries=0, timeout=240)
+    raw = sdk.Anthropic(api_key="none", base_url=model.address, max_retries=0, timeout=PATIENCE)
     body = {"model": "smollm2", "max_tokens": 8, "messages": history()}
     with pytest.raises(sdk.BadRequestError, match="context size"):
         raw.messages.create(**body)
@@ -57,7 +57,7 @@ def test_anthropics_client_goes_on_where_the_direct_call_is_refused(model):
 
 def test_openais_client_streams_where_the_direct_call_is_refused(model):
     sdk = pytest.importorskip("openai")
-    raw = sdk.OpenAI(api_key="none", base_url=f"{model.address}/v1", max_retries=0, timeout=240)
+    raw = sdk.OpenAI(api_key="none", base_url=f"{model.address}/v1", max_retries=0, timeout=PATIENCE)
     body = {"model": "smollm2", "max_tokens": 8, "messages": history(), "stream": True}
     with pytest.raises(sdk.BadRequestError, match="context size"):
         raw.chat.completions.create(**body)

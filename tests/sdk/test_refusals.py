@@ -218,7 +218,7 @@ async def test_a_summarizer_that_uses_the_wrapped_client_does_not_wait_for_itsel
         body = words("anthropic", 105)
         chosen = asums if is_async else sums
         wrapped = ebbtide.wrap(
-            client("anthropic", upstream, is_async=is_async), window=62_000, summarizer=chosen, summarizer_timeout=20
+            client("anthropic", upstream, is_async=is_async), window=62_000, summarizer=chosen, summarizer_timeout=120
         )
         answer = await wrapped.messages.create(**body) if is_async else wrapped.messages.create(**body)
         if is_async:
@@ -260,7 +260,7 @@ def squeezed(body: bytes, kind: str):
             yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(120)
 
 
 def test_a_compressed_stream_is_read_as_it_is_meant(tmp_path):

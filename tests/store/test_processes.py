@@ -17,7 +17,7 @@ from ebbtide.store import DirectoryStore
 root, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 log = DirectoryStore(root, durable=False).open("s", now=1.0)
 for n in range(count):
-    with log.locked(timeout=60) as held:
+    with log.locked(timeout=240) as held:
         assert held
         log.commit([{"by": name, "n": n, "pad": "x" * 5000}, {"by": name, "n": -n}], at=1.0)
 """
@@ -27,7 +27,7 @@ from ebbtide.store import DirectoryStore
 log = DirectoryStore(sys.argv[1], durable=False).open("s", now=1.0)
 with log.locked() as held:
     print(held, flush=True)
-    time.sleep(120)
+    time.sleep(600)
 """
 
 
@@ -40,7 +40,7 @@ def test_processes_that_append_at_once_lose_and_interleave_nothing(tmp_path):
     count, names = 20, "abc"
     writers = [start(WRITER, tmp_path, name, count) for name in names]
     log = DirectoryStore(tmp_path).peek("s")
-    assert [writer.wait(timeout=120) for writer in writers] == [0] * 3
+    assert [writer.wait(timeout=240) for writer in writers] == [0] * 3
 
     reading = log.read()
 
@@ -78,6 +78,6 @@ def test_a_dead_holder_frees_the_lock(tmp_path, how):
             assert held is False
     finally:
         holder.send_signal(how)
-        holder.communicate(timeout=60)
-    with log.locked(timeout=5) as held:
+        holder.communicate(timeout=240)
+    with log.locked(timeout=60) as held:
         assert held is True

@@ -16,7 +16,7 @@ ARGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-WAIT = 20_000
+WAIT = 120_000
 """Milliseconds before a wait fails: a busy machine is slow, and no test asserts a time."""
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the page is not looked at")

@@ -101,7 +101,7 @@ class page:
     async def __aenter__(self) -> Person:
         guard = await self._serving.__aenter__()
         self._http = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=30), cookie_jar=aiohttp.CookieJar(unsafe=True)
+            timeout=aiohttp.ClientTimeout(total=120), cookie_jar=aiohttp.CookieJar(unsafe=True)
         )
         person = Person(self._http, guard)
         if self._log_in:
@@ -127,9 +127,9 @@ def running(found: Library, *, allow_undo: bool = False) -> Iterator[str]:
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
     thread.start()
-    assert up.wait(20)
+    assert up.wait(120)
     try:
         yield str(told["address"])
     finally:
         told["loop"].call_soon_threadsafe(down.set)
-        thread.join(20)
+        thread.join(120)

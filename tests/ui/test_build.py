@@ -58,7 +58,7 @@ def workshop(tmp_path_factory):
 
 
 def run(script, *more, at):
-    done = subprocess.run(["npm", "run", script, *more], cwd=at, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(["npm", "run", script, *more], cwd=at, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 

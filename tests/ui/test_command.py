@@ -21,11 +21,11 @@ def test_it_prints_an_address_serves_the_page_and_ends_on_ctrl_c(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
             address = run.stdout.readline().strip()
-            with urllib.request.urlopen(address.partition("#")[0], timeout=30) as page:
+            with urllib.request.urlopen(address.partition("#")[0], timeout=120) as page:
                 told = page.read().decode()
         finally:
             run.send_signal(signal.SIGINT)
-            code = run.wait(30)
+            code = run.wait(120)
             rest, wrong = run.stdout.read(), run.stderr.read()
 
     assert "#token=" in address
@@ -41,7 +41,7 @@ def test_an_empty_store_is_said_and_what_to_do_about_it(tmp_path):
             lines = [run.stdout.readline() for _ in range(3)]
         finally:
             run.send_signal(signal.SIGINT)
-            run.wait(30)
+            run.wait(120)
 
     assert "No sessions in" in lines[2]
     assert "ebb ui --example" in lines[2]
@@ -102,7 +102,7 @@ def test_the_help_teaches(capsys):
 
 def test_without_its_extra_it_names_the_extra():
     code = "import sys; sys.modules['aiohttp'] = None; from ebbtide.fronts.cli.main import main; sys.exit(main(['ui']))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
 
     assert done.returncode == 2
     assert "pip install 'ebbtide[ui]'" in done.stderr

@@ -7,7 +7,7 @@ from ebbtide.drive import Context
 from fronts.cli.terminal import recorded
 from proxy.agent import Agent, looping
 from proxy.running import proxied
-from ui.browsing import looking, needs_chromium, opened, until
+from ui.browsing import WAIT, looking, needs_chromium, opened, until
 from ui.inspected import Talker, library, running
 from upstream.server import Upstream
 
@@ -70,8 +70,8 @@ def test_the_chart_shows_each_call_with_its_folds_and_broken_caches(chromium, ad
         )
         for part in ("tool results", "tool calls", "stubs", "window 20k", "untouched", "fold", "cache break"):
             assert part in keys
-        assert page.locator(".legend .which").first.inner_text().startswith(f"Call {picked}")
-        assert f"at={picked}" in page.url
+        until(page, f"document.querySelector('.legend .which').textContent.startsWith('Call {picked}')")
+        assert f"at={picked}" in page.evaluate("location.href")
 
 
 def test_the_request_of_any_call_is_the_one_that_was_sent(chromium, address):
@@ -252,6 +252,7 @@ def test_a_batch_is_undone_and_brought_back_on_the_page(chromium, tmp_path):
 
 def test_without_the_token_the_page_is_locked(chromium, address):
     context = chromium.new_context()
+    context.set_default_timeout(WAIT)
     page = context.new_page()
     for wrong in (address.partition("#")[0], f"{address}x"):
         page.goto("about:blank")
@@ -264,6 +265,7 @@ def test_without_the_token_the_page_is_locked(chromium, address):
 def test_an_empty_store_says_what_to_do(chromium, tmp_path):
     with running(library(tmp_path)) as address:
         context = chromium.new_context()
+        context.set_default_timeout(WAIT)
         page = context.new_page()
         page.goto(address)
         page.wait_for_selector("main >> text=ebb ui --example")
@@ -275,13 +277,14 @@ def test_a_session_names_its_tab_and_has_a_way_back_to_the_list(chromium, tmp_pa
     path.write_text(path.read_text().replace("fix the gauge", "<b>fix</b> \u202e it"))
     with running(library(tmp_path / "agents", str(path))) as address:
         context = chromium.new_context()
+        context.set_default_timeout(WAIT)
         page = context.new_page()
         page.goto(address)
         page.locator(".session").click()
         page.wait_for_selector(".title .back")
-        assert page.title().endswith(" · Ebbtide")
+        until(page, "document.title.endsWith(' · Ebbtide')")  # named after it was drawn
         assert "\u202e" not in page.title()
         page.locator(".title .back").click()
         page.wait_for_selector(".session")
-        assert page.title() == "Ebbtide"
+        until(page, "document.title === 'Ebbtide'")
         context.close()

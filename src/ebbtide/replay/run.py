@@ -178,7 +178,7 @@ def on_ray(paths: Sequence[Path], terms: Terms, address: str, *, told: Told = _t
         _reach(address)
         # "local" is Ray's own word for: start one here, whatever cluster the environment names.
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RuntimeError, ValueError) as failed:
+    except Exception as failed:  # Ray raises no more than that where its processes do not come up.
         raise BadRequest(f"no Ray cluster answers at {address}: {failed}") from failed
     try:
         far = ray.remote(play)

@@ -140,7 +140,7 @@ def strange(tmp_path):
     os.close(leader), os.close(follower)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", NO_FILE)
 @pytest.mark.parametrize("words", READERS, ids=lambda words: words[0])
 def test_what_is_no_file_is_refused_at_once_by_whatever_command_reads_it(ebb, strange, words, name):
@@ -152,7 +152,7 @@ def test_what_is_no_file_is_refused_at_once_by_whatever_command_reads_it(ebb, st
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("words", [["fit"], ["context"], ["replay", "--policies", "raw"]], ids=lambda words: words[0])
 def test_what_comes_through_a_pipe_is_read_as_from_a_file(ebb, tmp_path, words):
     """As in `ebb context <(command)`: it can be read only once."""

@@ -142,7 +142,7 @@ def test_python_runs_the_package_as_it_runs_the_command_with_its_exit_code():
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
     assert (done.returncode, done.stdout) == (2, "")

@@ -160,13 +160,13 @@ class TestPage:
         page_of(ebb, tmp_path, "nightly")
         with sync_api.sync_playwright() as play:
             browser = play.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=60_000
+                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=120_000
             )
             page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
             complaints, asked = [], []
             page.on("console", lambda message: complaints.append(message.text))
             page.on("request", lambda request: asked.append(request.url))
-            page.goto(f"file://{tmp_path / 'page.html'}", timeout=60_000)
+            page.goto(f"file://{tmp_path / 'page.html'}", timeout=120_000)
             wide = page.evaluate("document.documentElement.scrollWidth")
             dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
             browser.close()

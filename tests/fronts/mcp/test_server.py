@@ -17,7 +17,7 @@ PROGRAM = ["-m", "ebbtide.fronts.cli.main", "mcp"]
 def server(home, *args):
     env = {**os.environ, "EBB_HOME": str(home), "HOME": str(home)}
     return Client(
-        StdioServerParameters(command=sys.executable, args=[*PROGRAM, *args], env=env), read_timeout_seconds=60
+        StdioServerParameters(command=sys.executable, args=[*PROGRAM, *args], env=env), read_timeout_seconds=240
     )
 
 
