@@ -5,11 +5,16 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 _CALM = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True, suppress_health_check=_CALM)
 settings.register_profile("nightly", max_examples=2000, deadline=None, suppress_health_check=_CALM)
 settings.load_profile(os.environ.get("EBB_HYPOTHESIS", "quick"))
+if settings().derandomize:
+    # Hypothesis also draws what constants it finds in modules of ours that are loaded by then: which those are depends on
+    # the tests that a worker had before, and on every change of the code. The same examples each time, or it is chance.
+    providers._get_local_constants = lambda: providers._local_constants
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

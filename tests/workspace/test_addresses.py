@@ -145,7 +145,7 @@ def test_an_address_that_hangs_is_left_behind(project: Path) -> None:
         project,
         urls=["http://slow/", "http://quick/"],
         fetch=fetch,
-        timeout=0.2,
+        timeout=2.0,  # the other must get its turn on a busy machine
         report=lambda *one: skipped.append(one),
     )
 
