@@ -1,6 +1,7 @@
 """The agent against a provider of its own mind: what it sends is valid, what it is told it does, and it never dies."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -143,15 +144,22 @@ def test_words_sent_during_the_last_reply_are_answered_too(tmp_path):
 
 
 def test_an_interruption_ends_the_tool_skips_the_rest_and_the_talk_goes_on(tmp_path):
-    script = [[Use("bash", {"command": "sleep 60"}), Use("bash", {"command": "touch late"})], "Fine."]
+    script = [[Use("bash", {"command": "touch begun; sleep 600"}), Use("bash", {"command": "touch late"})], "Fine."]
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream)
         agent = stage.chat().agent
-        events = []
-        for event in agent.turn("Go."):
-            events.append(event)
-            if isinstance(event, Calling):
-                threading.Timer(0.2, agent.interrupt).start()
+        begun = stage.root / "begun"
+
+        def interrupt() -> None:
+            end = time.monotonic() + 120
+            while not begun.exists() and time.monotonic() < end:
+                time.sleep(0.01)
+            agent.interrupt()
+
+        person = threading.Thread(target=interrupt)
+        person.start()
+        events = list(agent.turn("Go."))
+        person.join()
 
         outcomes = [event.outcome.text for event in events if isinstance(event, Returned)]
         assert outcomes == ["[Interrupted by the user.]", NOT_RUN]

@@ -25,7 +25,7 @@ from upstream.script import Script
 
 LARGEST = 64 * 1024 * 1024
 """Bytes read from one request: twice what a rule allows, so that a body that is too large is refused by rule."""
-PATIENCE = 30.0
+PATIENCE = 240.0
 """Seconds a silent client may hold a thread."""
 PIECE = 97
 """Bytes per chunk: prime and small, so that events and characters are cut anywhere."""
