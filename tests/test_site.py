@@ -180,7 +180,7 @@ def test_a_reader_searches_and_finds_and_nothing_is_fetched_from_elsewhere(site)
             page.set_viewport_size({"width": 1280, "height": 900})
             # Key by key: words that are put there at once are only seen if that is done within a millisecond.
             page.locator("[data-md-component=search-query]").press_sequentially("overflowed")
-            found = page.wait_for_selector(".md-search-result__link", state="attached")
+            found = page.wait_for_selector(".md-search-result__link[href*='h=overflowed']", state="attached")
             title = found.get_attribute("href")
             browser.close()
     finally:

@@ -92,12 +92,15 @@ def _optional_final(request: Request, message: Message) -> bool:
 
 
 def _empty_text(request: Request) -> Iterator[Said]:
-    """A bare string is no block: in a message A8 sees an empty one, in `system` and in a result it is accepted."""
+    """A bare string is no block: in a message A8 sees an empty one, in `system` and in a result it is accepted.
+
+    A block whose text is null or no text at all has none.
+    """
     results = (block for block in request.blocks() if isinstance(block.data.get("content"), list))
     listed = (part for block in results for part in within(block))
     for block in (*request.system, *request.blocks(), *listed):
         text = block.data.get("text")
-        if block.type != "text" or not isinstance(text, str) or text.strip():
+        if block.type != "text" or (isinstance(text, str) and text.strip()):
             continue
         yield block.path, f"{block.path.split('.')[0]}: {BLANK if text else EMPTY}"
 
