@@ -232,7 +232,7 @@ def test_five_turns_with_a_real_model_on_this_machine(place):
 
 
 def _answered(screen: str, question: str) -> bool:
-    """Something stands below the question, and nobody is at work any more."""
+    """Something stands between the question and the input, and nobody is at work any more."""
     _, asked, below = screen.rpartition(f"> {question} One word.\n")
-    said = below.partition("\n>")[0]
-    return bool(asked) and bool(re.search(r"\S", said)) and FOOTER in below and BUSY not in below
+    said, prompt, _ = below.partition("\n>")
+    return bool(asked and prompt and said.strip()) and FOOTER in below and BUSY not in below
