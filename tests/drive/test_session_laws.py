@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drive.checking import check_extends, check_log, check_repairs, check_valid, check_words, edits, items, out, repeats
 from drive.sessions import digest
-from drive.walking import Stop, Walk, unmarked
-from ebbtide.core.shelf import digest as blob_digest
-from ebbtide.core.tokens import DEFAULT
-from ebbtide.core.types import FIVE_MINUTES, USER
+from drive.walking import Stop, Walk
+from ebbtide.core.errors import StoreError
+from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.drive.replaying import replay
 from ebbtide.policy import PRESETS
+from ebbtide.store import MemoryStore
+from ebbtide.store.memory import MemoryLog
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
-from ebbtide.wire.validity import violations
-from laws.promises import JOINED
 from laws.trial import nightly
-from upstream import signing
-from upstream.check import refusals
 from upstream.talks import grow, sessions
 
 WINDOWS = st.sampled_from([4_096, 8_192, 32_000, 200_000])
@@ -192,6 +190,55 @@ def test_whatever_a_person_pins_or_takes_back_every_request_is_valid(
     check_log(wire, walk, requests, last)
 
 
+class Flaky(MemoryStore):
+    """Some of it fails: to keep what left, to write the log, or both."""
+
+    failing: tuple[str, ...] = ()
+
+    def open(self, session: str, **options: Any) -> MemoryLog:
+        log = super().open(session, **options)
+        for name in ("put", "commit"):
+            setattr(log, name, self._guarded(name, getattr(log, name)))
+        return log
+
+    def _guarded(self, name: str, does: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(*told: Any, **more: Any) -> Any:
+            if name in self.failing:
+                raise StoreError("no space left on device")
+            return does(*told, **more)
+
+        return guarded
+
+
+FAILING = st.sampled_from([(), (), ("put",), ("commit",), ("put", "commit")])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("policy", PRESETS)
+@nightly(300, quick=2)
+@given(data=st.data())
+def test_where_the_store_fails_nothing_is_named_that_is_not_kept(policy: str, wire: str, data: st.DataObject) -> None:
+    """Every request is valid all the same, and once the store is back the log has it all."""
+    walk, requests = walks(wire, policy, data)
+    walk.store = store = Flaky()
+    ctx = walk.context()
+    last: Stop | None = None
+    going = walk.go(requests, lambda: ctx)
+    for n in range(len(requests)):
+        store.failing = data.draw(FAILING) if n + 1 < len(requests) else ()
+        stop = next(going)
+        if stop.ready is not None:
+            check_valid(wire, stop)
+            check_repairs(stop)
+            check_extends(wire, last, stop)
+            last = stop
+        there = {blob.name for blob in store.peek("default").blobs()}
+        assert {blob.name for edit in ctx.standing for blob in edit.blobs} <= there
+    if last is stop:
+        check_log(wire, walk, requests, last)
+    assert [edit.id for edit in walk.context().edits()] == [edit.id for edit in ctx.edits()]
+
+
 @pytest.mark.parametrize("wire", WIRES)
 @nightly(300, quick=2)
 @given(data=st.data())
@@ -235,69 +282,3 @@ def spelled(wire: str, seed: int) -> str:
     walk = Walk(wire=wire, window=8_192)
     ctx = walk.context()
     return digest([[edits(stop), out(stop)] for stop in walk.go(list(grow(wire, seed, 5)), lambda: ctx)])
-
-
-# --- what is looked at ------------------------------------------------------------------------------------------------
-
-
-def items(wire: str, body: dict[str, object]) -> tuple:
-    return Reader(DEFAULT, wire=WIRES[wire]).read(body).items
-
-
-def out(stop: Stop) -> str:
-    return digest(stop.ready.body) if stop.ready else ""
-
-
-def edits(stop: Stop) -> list[str]:
-    return [edit.id for edit in stop.ready.report.edits] if stop.ready else []
-
-
-def repeats(wire: str, body: dict[str, object]) -> bool:
-    """Equal thinking: see `test_what_left_without_a_stand_in_cannot_be_told_from_its_equal`."""
-    marks = [item.id.rpartition("-")[0] for item in items(wire, body) if item.kind == "thinking"]
-    return len(set(marks)) < len(marks)
-
-
-def check_valid(wire: str, stop: Stop) -> None:
-    body = dict(stop.ready.body)
-    assert [str(one) for one in violations(wire, body)] == []
-    assert [str(one) for one in refusals(wire, body)] == []
-    # The generator signs over the client's history. What binds to ours is in `test_upstream_loop`.
-    assert [str(one) for one in signing.refusals(wire, body) if one.rule != "A63"] == []
-
-
-def check_repairs(stop: Stop) -> None:
-    """A valid history needs none, and our edits only what joins neighbours: the hardener hides what we break."""
-    assert {told.partition(" ")[0] for told in stop.ready.report.repairs} <= JOINED
-
-
-def check_extends(wire: str, last: Stop | None, stop: Stop) -> None:
-    if last is None or stop.ready.report.edits:
-        return
-    before, now = last.sent(wire), stop.sent(wire)
-    assert now[: len(before)] == before, "no edit was recorded, and the prefix moved"
-
-
-def check_words(walk: Walk, stop: Stop) -> None:
-    """Verbatim; or, where a fold had no room for them below the hard level, in a file that the request names."""
-    if stop.ready is None:
-        return
-    text, log = json.dumps(stop.ready.body, ensure_ascii=False), walk.store.peek("default")
-    kept = "".join(log.get(blob.name) for blob in log.blobs() if blob.name in text)
-    for item in items(walk.wire, stop.asked):
-        if item.role == "user" and item.tier == USER and item.kind == "text":
-            there = json.dumps(item.text, ensure_ascii=False)[1:-1] in text or item.text in kept
-            assert there, f"lost: {item.text[:60]!r}"
-
-
-def check_log(wire: str, walk: Walk, requests: list[dict[str, object]], last: Stop | None) -> None:
-    """What left can be read back byte for byte: messages from the log, offloaded content from the shelf."""
-    if last is None:
-        return
-    log = walk.store.peek("default")
-    records = log.read().records
-    known = {digest(unmarked(record.get("wire") or record["message"])) for record in records if record.get("uuid")}
-    missing = [n for n, one in enumerate(last.asked[WIRES[wire].key]) if digest(unmarked(one)) not in known]
-    assert missing == [], "messages that are not in the log"
-    kept = [pair for record in records if record.get("kind") == "plan" for pair in record["blobs"]]
-    assert [name for name, mark in kept if blob_digest(log.get(name)) != mark] == []

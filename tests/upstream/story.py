@@ -30,6 +30,8 @@ QUESTIONS = (
     "continue",
     "This is the log of last night; find the first failure.\n" + "09:14:02 WARN queue: retry 3 of 5, lock held\n" * 20,
 )
+PASTED = "09:14:02 WARN queue: retry 3 of 5, lock held by worker-7\n" * 200
+"""More than a quarter of a small window."""
 THOUGHTS = (
     "The traceback points at the queue. I should read it before I change anything.",
     "先看一下调用方，再决定改哪里。",
@@ -98,11 +100,19 @@ class Story:
     rng: Random
     versions: dict[str, int] = field(default_factory=dict)
     """How often each file was changed; a file read twice without a change reads the same."""
+    asked: int = 0
 
     def question(self) -> Question:
         extra = self.rng.randrange(12)
         notice = NOTICES[0] if extra == 2 else ""
-        return Question(text=self._one(QUESTIONS), picture=extra in (0, 3), document=extra == 1, notice=notice)
+        text = self._one(QUESTIONS)
+        self.asked += 1
+        if extra == 4:
+            text += "\n" + PASTED
+        elif extra > 6:
+            # Said once: where it is lost, no other says the same.
+            text += f" ({self.asked})"
+        return Question(text=text, picture=extra in (0, 3), document=extra == 1, notice=notice)
 
     def steps(self) -> list[Step]:
         return [self._step() for _ in range(self.rng.randrange(5))]
@@ -131,7 +141,9 @@ class Story:
             return Call(kind=kind, path=path, detail="", result=text_of_file(path, version), picture=drawn)
         if kind in ("edit", "write"):
             self.versions[path] = version + 1
-            return Call(kind=kind, path=path, detail=f"retry = {version}", result=f"The file {path} has been updated.")
+            # What is written is long now and then: such a call is worth taking out.
+            detail = "\n".join([f"retry = {version}"] * (1 + (lines // 40 if kind == "write" else 0)))
+            return Call(kind=kind, path=path, detail=detail, result=f"The file {path} has been updated.")
         command = self._one(COMMANDS) if kind == "shell" else "def retry"
         failed = kind == "shell" and self.rng.randrange(5) == 0
         output = "\n".join(f"{path}:{at}: {command} 结果 {at * 7919 % 9973}" for at in range(1, lines + 1))
