@@ -8,7 +8,7 @@ import pytest
 from chat.terminal import BUSY, FOOTER, Terminal, needs_tmux
 from ebbtide.fronts.chat.notebook import INTERRUPTED
 from local_model.serving import missing
-from upstream.script import Say, Use
+from upstream.script import Failure, Say, Use
 from upstream.server import Upstream
 
 pytestmark = [needs_tmux(), pytest.mark.timeout(900)]
@@ -212,6 +212,27 @@ def test_what_is_entered_while_the_agent_prints_is_taken_as_it_was_typed(place):
         assert "\nword" not in shown, "a key was echoed by the terminal itself"
         terminal.press("C-c")
         terminal.shows("Ctrl-D leaves.")
+        terminal.press("C-d")
+        terminal.shows("LEFT 0")
+
+
+def test_enter_on_an_empty_line_tries_again_what_failed_and_is_nothing_otherwise(place):
+    """Also where the very first request failed; and who says `y` with Enter has not asked for anything more."""
+    turns = iter([Failure(status=400, message="no tide")])
+
+    with Upstream(lambda _: next(turns, "Here I am.")) as upstream, Terminal(place.parent) as terminal:
+        terminal.start(arguments(upstream), place, environ(place))
+        terminal.shows(FOOTER)
+        terminal.say("Hello.")
+        terminal.shows("tries again.")
+        # One that comes before the turn is over is nothing, too.
+        terminal.until(lambda screen: terminal.press("Enter") or "Here I am." in screen, "the second try")
+        terminal.rests()
+        for _ in range(3):
+            terminal.press("Enter")
+        terminal.say("/cost")
+        shown = terminal.until(lambda screen: re.search(r"requests +1\b", screen), "one request that was billed")
+        assert "nothing to answer" not in shown
         terminal.press("C-d")
         terminal.shows("LEFT 0")
 

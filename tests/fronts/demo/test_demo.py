@@ -36,6 +36,12 @@ def test_it_shows_everything_once_at_least(moments):
     assert "gone" in events[-1].told
 
 
+def test_two_results_leave_and_one_leaves():
+    first = next(event.told for moment in told(preset("default"), window=1_000) for event in moment.events)
+
+    assert re.fullmatch(r"2 results, \d+ tokens, leave for the store; \d+ stay", first)
+
+
 def test_its_numbers_are_those_of_the_engine(moments):
     calls = list(load(path()).requests())
     now = [0.0]

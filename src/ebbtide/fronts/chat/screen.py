@@ -88,6 +88,8 @@ class Screen:
         self._left, self._window = 1.0, 0
         self._lock = threading.Lock()
         self._leaving = False
+        self._owed = False
+        """Whether there is something to go on with: an answer that did not come."""
         self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
         history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         history.touch(mode=0o600)
@@ -140,6 +142,7 @@ class Screen:
         if self._chat is not None:
             stop_all(self._chat.agent.desk)
         self._chat, self._last = chat, chat.bill.calls[-1][1] if chat.bill.calls else None
+        self._owed = chat.waiting
         weighed = weigh(chat, self._last, chat.agent.context.edits())
         self._window, self._left = weighed.size, weighed.context_left
         if chat.notebook.messages:
@@ -227,8 +230,10 @@ class Screen:
         self.show(drawing.notice(f"{ours}{told(failed)}", "red"))
 
     def _turn(self, words: str) -> None:
+        self._owed = False
         for event in self.chat.agent.turn(words):
             self._shown(event)
+            self._owed = isinstance(event, Stopped | Failed)
         self._flush()
 
     def _shown(self, event: Event) -> None:
@@ -316,7 +321,7 @@ class Screen:
                 return
         if looking:
             self._look(words)
-        elif words or self.chat.waiting or self._last is not None:
+        elif words or self._owed:
             self._begin(words)
 
     def _look(self, words: str) -> None:

@@ -188,7 +188,8 @@ def _offloaded(step: Step, edits: Sequence[Edit]) -> str:
     items = [item for edit in edits for item in step.covered(edit)]
     whole, stubs = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.put)
     what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else counted(len(items), "result")
-    return f"{what}, {short(whole)} tokens, leaves for the store; {short(stubs)} stay"
+    leave = "leaves" if len(items) == 1 else "leave"
+    return f"{what}, {short(whole)} tokens, {leave} for the store; {short(stubs)} stay"
 
 
 def _ebbed(_: Step, edits: Sequence[Edit]) -> str:

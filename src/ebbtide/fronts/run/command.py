@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         proxy = Proxy([*plan.upstreams(), *_passed_on(args)], environ)
     except (CannotStart, OSError) as failed:
-        _say(f"ebb run: the proxy could not start, so neither did {command[0]}: {failed}")
+        _say(f"ebb run: the proxy could not start, so neither did {command[0]}: {str(failed).removeprefix('ebb: ')}")
         return CANNOT_START
     return _behind(proxy, plan, command, environ, quiet=args.quiet)
 
