@@ -106,3 +106,27 @@ def test_such_a_session_goes_on_for_as_long_as_it_lasts(wire: str) -> None:
     named = [log.get(blob.name) for blob in log.blobs() if blob.name in shown]
     assert lost(notes, shown, named) == []
     assert "notes of the operator 1 to" in shown
+
+
+@pytest.mark.parametrize("every", [1, 2, 5])
+@pytest.mark.parametrize("speaks", [0, 3], ids=["one loop", "in turns"])
+@pytest.mark.parametrize("policy", ["default", "claude-code", "opencode", "learn-v5"])
+def test_what_stands_for_folded_turns_needs_no_repair_beside_notes(policy: str, speaks: int, every: int) -> None:
+    """A note follows the user's side and precedes the assistant's (A3): a fold that puts it elsewhere is mended, and
+    written anew, on each turn, and the note becomes the user's."""
+    clock = Clock()
+    context = Context(window=8_192, policy=policy, clock=clock)
+    messages: list[Body] = [{"role": "user", "content": "Mend the retry in queue.py"}]
+    edits = 0
+    for n in range(40):
+        messages += step("anthropic", n, 60)
+        if n % every == 0:
+            messages.append(note("anthropic", f"open is {'abcdefghij'[n // 10]}{'klmnopqrst'[n % 10]}.py"))
+        if speaks and n % speaks == speaks - 1:
+            messages += [{"role": "assistant", "content": f"Did {n}."}, {"role": "user", "content": f"And after {n}?"}]
+        ready = context.prepare(body_of("anthropic", list(messages)))
+        clock.tick(10.0)
+        assert ready.report.repairs == ()
+        assert [str(one) for one in refusals("anthropic", dict(ready.body))] == []
+        edits += len(ready.report.edits)
+    assert edits

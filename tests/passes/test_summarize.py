@@ -161,6 +161,25 @@ class TestWhich:
         (kept,) = (blob.text for blob in edit.blobs if "operator-notes" in blob.name)
         assert all(note in kept for note in notes[: -len(stay)])
 
+    def test_of_an_old_note_the_sentence_that_asks_for_something_is_on_its_line(self):
+        """One order among many reports of the state of things: it must not be in the file alone."""
+        state = [f"The file {word}.py is open in the editor now. {'It has some lines. ' * 12}" for word in NAMES]
+        order = f"<note>The folder was looked at. {'All is well there. ' * 9}Never change what is under vendor/. Good.</note>"
+        notes = [*state[:2], order, *state[2:]]
+        view = View.of(talk("user:go", *(one for note in notes for one in (*READ[:2], f"locked system:{note}"))))
+        edit = fold(view, partial(EAGER, min_messages=2))
+
+        (listed,) = (item.text for item in edit.put if "notes of the operator 1 to" in item.text)
+        head, hint, first, *lines = listed.splitlines()
+        (kept,) = (blob for blob in edit.blobs if "operator-notes" in blob.name)
+        assert kept.name in head
+        assert "kept whole there, under their numbers" in hint
+        assert first.startswith("3 ")
+        assert first.endswith(": … Never change what is under vendor/. …")
+        assert lines
+        assert all("is open in the editor now." in line for line in lines)
+        assert [int(line.split()[0]) for line in lines] == sorted(int(line.split()[0]) for line in lines)
+
     def test_what_is_left_of_an_open_loop_begins_with_thinking(self):
         view = View.of(talk(*TURNS, "user:go", *("think:hm", *READ[:2], *READ[:2]) * 12))
         edit = fold(view)

@@ -142,11 +142,7 @@ class Work:
             next_is_user=self._next_is_user(),
             count=self.situation.count,
         )
-        put = self.shape.write(fold)
-        if self._thinks_next() and put[-1].role in ("assistant", "tool"):
-            # In one turn with what follows, it would stand before the thinking that must open it (A37).
-            answer = () if put[-1].role == "assistant" else (fold.note(ACK, role="assistant"),)
-            put = (*put, *answer, fold.note(GO_ON))
+        put = self._fitted_in(self.shape.write(fold), fold)
         if self.run.inside:
             put, blobs = self._joined(put, blobs)
         by = "the ledger's facts" if written.failed or not written.text else "a model's summary"
@@ -160,6 +156,20 @@ class Work:
             saved=self.tokens - sum(item.tokens for item in put),
             blobs=(*blobs, *more, *listed),
         )
+
+    def _fitted_in(self, put: tuple[Item, ...], fold: Fold) -> tuple[Item, ...]:
+        """With what must stand between the fold and what follows it: the wire would have to mend it on every turn."""
+        after = next(iter(self.view.entries[self.run.stop : self.run.stop + 1]), None)
+        if after is not None and after.kind == "thinking" and put[-1].role in ("assistant", "tool"):
+            # In one turn with what follows, it would stand before the thinking that must open it (A37).
+            answer = () if put[-1].role == "assistant" else (fold.note(ACK, role="assistant"),)
+            return (*put, *answer, fold.note(GO_ON))
+        # A note of the operator follows the user's side and precedes the assistant's (A3).
+        if after is not None and after.role == "system" and put[-1].role == "assistant":
+            return (*put, fold.note(GO_ON))
+        if put[-1].role == "system" and self._next_is_user():
+            return (*put, fold.note(ACK, role="assistant"))
+        return put
 
     def _joined(self, put: Sequence[Item], blobs: tuple[Blob, ...]) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
         """The result before the steps, and in it the report of them. A long one shows its stub."""
@@ -404,10 +414,6 @@ class Work:
     def _next_is_user(self) -> bool:
         after = self.view.entries[self.run.stop : self.run.stop + 1]
         return bool(after) and after[0].role in ("user", "tool")
-
-    def _thinks_next(self) -> bool:
-        after = self.view.entries[self.run.stop : self.run.stop + 1]
-        return bool(after) and after[0].kind == "thinking"
 
 
 def _speaks(item: Item) -> bool:

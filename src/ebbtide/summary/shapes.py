@@ -123,11 +123,14 @@ def _filled(says: Wording, fold: Fold) -> tuple[Item, ...]:
         parts += [says.hint.format(path=fold.transcript)] if says.hint and fold.transcript else []
         parts += [says.continuation] if says.continuation and fold.automatic else []
         put.append(fold.note("\n\n".join(parts)))
+    # Notes of the operator stand between the user's side and the assistant's: nowhere else are they taken (A3).
+    notes = tuple(item for item in fold.operator if put and item.role in ("user", "system"))
+    put += notes
     if says.assistant:
         put.append(fold.note(says.assistant.format(summary=told, **numbers), role="assistant"))
     if says.ack:
         put.append(fold.note(says.ack, role="assistant"))
-    return (*put, *fold.operator)
+    return (*put, *(item for item in fold.operator if item not in notes))
 
 
 def _unwritten(fold: Fold) -> str:

@@ -6,6 +6,7 @@ None is ever dropped: what is not shown whole stands in a file, under the number
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,14 +16,33 @@ from ebbtide.core.preview import essence
 from ebbtide.core.stub import render
 from ebbtide.core.types import HARNESS, OURS, USER, Blob, Item
 from ebbtide.ledger import handle_of
+from ebbtide.ledger.lines import one_line
 
 Keep = Callable[[str, str], tuple[str, tuple[Blob, ...]]]
 """From a name and a text to the path that a stub may name, and what must be durable first."""
 
 _LISTED = 0.2
 """Share of the space that lines of older messages may take: most of it is for words as they were said."""
+_LISTED_NOTES = 0.4
+"""The same of notes: the newest of them stay in any case, and what an older one asks for must be seen."""
 _LINE = 100
 """Characters of a message that its line shows."""
+_NOTE_LINE = 160
+"""The same of a note: a sentence that asks for something is seldom longer."""
+_TAGS = re.compile(r"</?[A-Za-z][\w-]*>")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_ASKS = re.compile(
+    r"\b(?:must|never|always|do not|don['’]t|only|should|shall|may not|cannot|please|make sure|ensure|avoid|instead"
+    r"|from now on|remember|required|forbidden|stop|keep|use|ask)\b|必须|不要|请|务必|禁止|不得|始终|只能",
+    re.IGNORECASE,
+)
+"""How a sentence sounds that asks for something. One that is missed still has its line, and stands in the file."""
+
+
+class _Line(NamedTuple):
+    text: str
+    urgent: bool = False
+    """Comes before others where there is no room for all."""
 
 
 class _Kind(NamedTuple):
@@ -32,10 +52,31 @@ class _Kind(NamedTuple):
     """Of its file."""
     told: str
     tier: int
+    line: Callable[[str], _Line]
+    """From one of them to what is shown of it."""
+    hint: str = ""
 
 
-_MESSAGES = _Kind("user-messages", "messages", USER)
-_NOTES = _Kind("operator-notes", "notes of the operator", HARNESS)
+def _beginning(text: str) -> _Line:
+    return _Line(" ".join(text.split())[:_LINE])
+
+
+def _asked(text: str) -> _Line:
+    """The note, where it is short; else the sentence that asks for something, or the first."""
+    bare = _TAGS.sub(" ", text)
+    asks = _ASKS.search(bare) is not None
+    if len(bare) <= _NOTE_LINE:
+        return _Line(" ".join(bare.split()), asks)
+    sentences = [one for one in _SENTENCES.split(bare) if one.strip()]
+    chosen = next((one for one in sentences if _ASKS.search(one)), sentences[0] if sentences else "")
+    return _Line(f"… {one_line(chosen, _NOTE_LINE)} …", asks)
+
+
+_MESSAGES = _Kind("user-messages", "messages", USER, _beginning)
+_NOTES = _Kind(
+    "operator-notes", "notes of the operator", HARNESS, _asked,
+    "Each may hold yet. They are kept whole there, under their numbers; of these something is shown:",
+)  # fmt: skip
 
 
 def carried(
@@ -61,11 +102,11 @@ def noted(
     """The newest of the operator's notes that fit, which stay; and a list of the older ones."""
     if sum(one.tokens for one in notes) <= limit:
         return tuple(notes), (), ()
-    room, n = round(limit * (1 - _LISTED)), len(notes)
+    room, n = round(limit * (1 - _LISTED_NOTES)), len(notes)
     while n > 0 and notes[n - 1].tokens <= room:
         n -= 1
         room -= notes[n].tokens
-    listed, blobs = _listing(notes[:n], round(limit * _LISTED), count, keep, _NOTES)
+    listed, blobs = _listing(notes[:n], round(limit * _LISTED_NOTES), count, keep, _NOTES)
     return tuple(notes[n:]), listed, blobs
 
 
@@ -78,19 +119,25 @@ def _listing(
     path, blobs = keep(kind.name, whole)
     tokens = sum(one.tokens for one in said)
     stub = describe(whole, kind="input", about=f"{kind.told} 1 to {len(said)}", tokens=tokens, path=path)
-    lines: list[str] = []
-    left = room - count(render(stub))
-    for n, one in reversed(list(enumerate(said, 1))):
-        # A handle that nobody can follow would only mislead.
-        place = f"{n} {handle_of(one)}" if path else str(n)
-        line = f"{place}: {' '.join(one.text.split())[:_LINE]}"
-        left -= count(line) + 1
-        if left < 0:
-            break
-        lines.insert(0, line)
-    text = "\n".join([render(stub), *lines])
+    head = "\n".join([render(stub), *([kind.hint] if kind.hint and path else [])])
+    lines = _shown(said, room - count(head), count, kind, named=bool(path))
+    text = "\n".join([head, *lines])
     item = Item(id="", message=-1, role="user", kind="text", text=text, tokens=count(text), tier=kind.tier, source=OURS)
     return (item,), blobs
+
+
+def _shown(said: Sequence[Item], room: int, count: Callable[[str], int], kind: _Kind, *, named: bool) -> list[str]:
+    """A line each, in order, while there is room: for the newest, and before them for what cannot wait."""
+    told = [(n, one, kind.line(one.text)) for n, one in enumerate(said, 1)]
+    lines: dict[int, str] = {}
+    for n, one, line in sorted(told, key=lambda row: (not row[2].urgent, -row[0])):
+        # A handle that nobody can follow would only mislead.
+        place = f"{n} {handle_of(one)}" if named else str(n)
+        room -= count(f"{place}: {line.text}") + 1
+        if room < 0:
+            break
+        lines[n] = f"{place}: {line.text}"
+    return [lines[n] for n in sorted(lines)]
 
 
 def _shortened(one: Item, room: int, count: Callable[[str], int], keep: Keep) -> tuple[Item, tuple[Blob, ...]]:
