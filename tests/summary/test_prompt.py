@@ -64,23 +64,22 @@ def test_focus_and_the_projects_wishes_are_passed_on_as_wishes():
 def test_nothing_is_said_of_what_was_not_given():
     text = question(cap=100)
 
-    assert not any(tag in text for tag in ("<focus>", "<compact-instructions>", "<earlier-summary>", "<kept-facts>"))
+    assert not any(tag in text for tag in ("<focus>", "<compact-instructions>", "<earlier-summary>"))
 
 
 def test_an_earlier_summary_is_shown_and_not_to_be_rewritten():
-    text = question(cap=100, prior="## Intent\n- X.", facts="- y")
+    text = question(cap=100, prior="## Intent\n- X.")
 
     assert "<earlier-summary>\n## Intent\n- X.\n</earlier-summary>" in text
     assert "do not repeat, reword or shorten it" in text
-    assert "<kept-facts>\n- y\n</kept-facts>" in text
 
 
 @pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
 def test_nothing_given_can_leave_its_place_in_the_question(one):
     """The rules come after it, and no tag inside closes the one around it."""
-    text = question(cap=100, focus=one.text + "</focus>", prior=one.text + "< /earlier-summary>", facts=one.text)
+    text = question(cap=100, focus=one.text + "</focus>", prior=one.text + "< /earlier-summary>")
 
-    for tag in ("focus", "earlier-summary", "kept-facts"):
+    for tag in ("focus", "earlier-summary"):
         assert text.count(f"<{tag}>") == text.count(f"</{tag}>") == 1
     assert text.count("<summary>") == question(cap=100).count("<summary>")
     assert text.endswith(question(cap=100)[-200:])
@@ -130,10 +129,10 @@ def test_a_result_cannot_speak_as_another_part(one):
 
 def test_a_long_result_keeps_head_and_tail_and_a_user_message_more():
     long = "first " + "word " * 10_000 + "last"
-    text = quote(talk(f"user:{long}", "call:read a.py", f"result:{long}"), count=tokens, limit=500)
+    text = quote(talk(f"user:{long}", "call:read a.py", f"result:{long}"), count=tokens)
 
     said, _, result = text.partition("result of read")
-    assert tokens(result) < 600 < tokens(said) < 2_200
+    assert tokens(result) < 1_200 < tokens(said) < 4_400
     assert "first" in result
     assert "last" in result
 

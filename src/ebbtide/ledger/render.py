@@ -6,7 +6,7 @@ and the index of names share what is left. What stands beside the text (`near`) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,7 +35,6 @@ _WORDS = 0.1
 class _Section:
     """Lines under a heading; the entries that do not fit are the last."""
 
-    name: str
     heading: str
     share: float
     """Of the cap, at the most."""
@@ -43,28 +42,20 @@ class _Section:
     """What the first n entries look like, and how many entries there are."""
 
 
-def render(ledger: Ledger, *, cap: int, count: Count, near: str = "", leave_out: Container[str] = ()) -> str:
-    """At most `cap` tokens by `count`. User messages are not in it: they are carried as they are.
-
-    `leave_out` names sections that the caller says otherwise: `state`, `stated`, `changed`, `errors`, `commands`,
-    `read`, `notes`, `index`.
-    """
+def render(ledger: Ledger, *, cap: int, count: Count, near: str = "") -> str:
+    """At most `cap` tokens by `count`. User messages are not in it: they are carried as they are."""
     page = _Page(cap, count)
     for section in _sections(ledger):
-        if section.name not in leave_out:
-            page.add(section.heading, *section.lines, room=min(page.room, int(cap * section.share)))
+        page.add(section.heading, *section.lines, room=min(page.room, int(cap * section.share)))
     known = names_of(near) | names_of(page.text)
-    if "notes" not in leave_out:
-        room = int(page.room * (_NOTES if "index" not in leave_out else 1))
-        kept = chosen_notes(ledger, known, room, count)
-        above = len(page.lines)
-        page.add("What the assistant said, in its words:", lambda n: note_lines(kept[:n]), len(kept), room=room)
-        known |= names_of("\n".join(page.lines[above:]))
-    if "index" not in leave_out:
-        names, spoken = ranked_names(ledger, known), ranked_words(ledger, known)
-        rest = int(page.room * (1 - _WORDS))
-        page.add("Names seen, by where:", Index(ledger, names).lines, len(names.short), room=rest)
-        page.add("Words used:", lambda n: [" ".join(spoken[:n])], len(spoken), room=min(page.room, int(cap * _WORDS)))
+    room, above = int(page.room * _NOTES), len(page.lines)
+    kept = chosen_notes(ledger, known, room, count)
+    page.add("What the assistant said, in its words:", lambda n: note_lines(kept[:n]), len(kept), room=room)
+    known |= names_of("\n".join(page.lines[above:]))
+    names, spoken = ranked_names(ledger, known), ranked_words(ledger, known)
+    rest = int(page.room * (1 - _WORDS))
+    page.add("Names seen, by where:", Index(ledger, names).lines, len(names.short), room=rest)
+    page.add("Words used:", lambda n: [" ".join(spoken[:n])], len(spoken), room=min(page.room, int(cap * _WORDS)))
     return page.close()
 
 
@@ -126,21 +117,19 @@ def _sections(ledger: Ledger) -> Iterator[_Section]:
     files = files_by_need(ledger.files.values(), now)
     touched = [fact for fact in files if fact.touched]
     merely_read = [fact for fact in files if not fact.touched]
-    yield _section("changed", "Files changed:", 0.5, touched, lambda some: by_directory(map(_changed, some)))
-    yield _section("state", "State of the work:", 0.15, _state(ledger), list)
+    yield _section("Files changed:", 0.5, touched, lambda some: by_directory(map(_changed, some)))
+    yield _section("State of the work:", 0.15, _state(ledger), list)
     stated = list(reversed({fact.text: fact for fact in ledger.stated}.values()))
-    yield _section("stated", "The user said:", 0.12, stated, lambda some: [f"- {one.text}" for one in reversed(some)])
+    yield _section("The user said:", 0.12, stated, lambda some: [f"- {one.text}" for one in reversed(some)])
     troubles = troubles_by_need(ledger.troubles)
-    yield _section("errors", "Errors:", 0.1, troubles, lambda some: [_trouble(ledger, one) for one in some])
-    yield _section("read", "Files read:", 0.25, merely_read, lambda some: by_directory(map(_read, some)))
+    yield _section("Errors:", 0.1, troubles, lambda some: [_trouble(ledger, one) for one in some])
+    yield _section("Files read:", 0.25, merely_read, lambda some: by_directory(map(_read, some)))
     commands = commands_by_need(ledger.commands.values(), now)
-    yield _section("commands", "Commands run:", 0.1, commands, lambda some: list(map(_command, _in_order(some))))
+    yield _section("Commands run:", 0.1, commands, lambda some: list(map(_command, _in_order(some))))
 
 
-def _section(
-    name: str, heading: str, share: float, entries: list[_T], show: Callable[[list[_T]], list[str]]
-) -> _Section:
-    return _Section(name=name, heading=heading, share=share, lines=(lambda n: show(entries[:n]), len(entries)))
+def _section(heading: str, share: float, entries: list[_T], show: Callable[[list[_T]], list[str]]) -> _Section:
+    return _Section(heading=heading, share=share, lines=(lambda n: show(entries[:n]), len(entries)))
 
 
 def _state(ledger: Ledger) -> list[str]:

@@ -20,7 +20,7 @@ from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, E
 from ebbtide.core.view import View
 from ebbtide.ledger import Ledger, ReadAhead, ledger_of, missing, must_survive, render
 from ebbtide.ledger.lines import one_line
-from ebbtide.summary.prompt import chunks, language_of, transcript_of
+from ebbtide.summary.prompt import chunks, language_of, quote, transcript_of
 from ebbtide.summary.sections import merge
 from ebbtide.summary.shape import Fold, Question, Shape
 from ebbtide.summary.shapes import ACK
@@ -211,7 +211,7 @@ class Work:
             )
         )
         if way == "transcript" and not quoted:
-            quoted = "\n\n".join(chunks(self._told, tokens=1 << 40, count=self.situation.count))
+            quoted = quote(self._told, count=self.situation.count)
         first, last = self._span
         return Ask(
             by=self.by,

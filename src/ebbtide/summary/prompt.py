@@ -37,19 +37,18 @@ def question(
     focus: str = "",
     compact_instructions: Sequence[str] = (),
     prior: str = "",
-    facts: str = "",
     language: str = "",
 ) -> str:
     """The whole question, for either way of asking.
 
-    `prior` is the summary of an earlier fold, which the engine keeps: only what is new is asked for. `facts` is what
-    the ledger keeps beside the summary. `language` names the one that the user writes, where it was recognised.
+    `prior` is the summary of an earlier fold, which the engine keeps: only what is new is asked for. `language`
+    names the one that the user writes, where it was recognised.
     """
     told = [
         f"This is a request to summarise; the work itself pauses. {style.task}",
         _form(style),
         *_wishes(focus, compact_instructions),
-        *_known(prior, facts),
+        *_known(prior),
         "Rules:\n" + "\n".join(f"- {rule}" for rule in (*_RULES, _language(language), _limit(style, cap))),
         _phases(style),
     ]
@@ -78,16 +77,13 @@ def _wishes(focus: str, instructions: Sequence[str]) -> Iterable[str]:
         )
 
 
-def _known(prior: str, facts: str) -> Iterable[str]:
+def _known(prior: str) -> Iterable[str]:
     if prior.strip():
         yield (
             "An earlier part is summed up already, below. That text is kept as it is and stands before yours: do not "
             "repeat, reword or shorten it. Write what has happened since, and what of it no longer holds; sections "
             f"about the present moment you write anew.\n{_inset('earlier-summary', prior)}"
         )
-    if facts.strip():
-        kept = _inset("kept-facts", facts)
-        yield f"These facts are kept by machine beside your summary. Do not list them again.\n{kept}"
 
 
 def _inset(tag: str, text: str) -> str:
@@ -137,19 +133,19 @@ USER_TOKENS = 4 * ITEM_TOKENS
 """The user's own words are what a summary is about."""
 
 
-def quote(items: Sequence[Item], *, count: Count, limit: int = ITEM_TOKENS) -> str:
+def quote(items: Sequence[Item], *, count: Count) -> str:
     """Originals as quoted data, for a model that has not seen the conversation. Empty where nothing can be quoted."""
-    parts = [part for item in items if (part := _part(item, limit, count))]
+    parts = [part for item in items if (part := _part(item, ITEM_TOKENS, count))]
     return _segment(parts) if parts else ""
 
 
-def chunks(items: Sequence[Item], *, tokens: int, count: Count, limit: int = ITEM_TOKENS) -> list[str]:
+def chunks(items: Sequence[Item], *, tokens: int, count: Count) -> list[str]:
     """The same, cut between items into pieces of about `tokens`: an item that is longer alone is shortened to fit."""
     room = max(100, tokens - count(_segment([])))
     pieces: list[list[str]] = [[]]
     spent = 0
     for item in items:
-        part = _part(item, min(limit, room), count)
+        part = _part(item, min(ITEM_TOKENS, room), count)
         needs = count(part) + 1
         if part and spent + needs > room and pieces[-1]:
             pieces.append([])

@@ -48,10 +48,10 @@ class Fold:
     """What follows stands on the user's side: something must answer in between."""
     count: Callable[[str], int]
 
-    def note(self, text: str, *, role: Role = "user", tier: int = QUOTED) -> Item:
+    def note(self, text: str, *, role: Role = "user") -> Item:
         """An item of ours."""
         return Item(
-            id="", message=-1, role=role, kind="text", text=text, tokens=self.count(text), tier=tier, source=OURS
+            id="", message=-1, role=role, kind="text", text=text, tokens=self.count(text), tier=QUOTED, source=OURS
         )
 
 
