@@ -5,10 +5,11 @@ import json
 import os
 import pty
 import socket
+import subprocess
 
 import pytest
 
-from fronts.cli.terminal import recorded, run_program, stored
+from fronts.cli.terminal import PROGRAM, recorded, run_program, stored
 
 _USER = b'{"role":"user","content":"x"}'
 
@@ -245,3 +246,14 @@ def test_of_a_folder_a_file_is_asked_for(ebb, tmp_path):
     (tmp_path / "sessions").mkdir()
 
     assert "sessions is a folder, and not one of OpenCode's" in ebb("context", "sessions").err
+
+
+def test_who_waits_for_a_request_at_a_terminal_says_so():
+    leader, follower = pty.openpty()
+    os.write(leader, b"\x04")
+
+    done = subprocess.run([*PROGRAM, "fit"], stdin=follower, capture_output=True, check=False, timeout=120)
+
+    os.close(leader), os.close(follower)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"a request is read from the terminal, until Ctrl-D")

@@ -66,6 +66,14 @@ def test_sentences_beside_a_table_end_their_lines_between_words(ebb, session):
     assert whole in " ".join(row.rstrip() for row in rows)
 
 
+def test_a_dumb_terminal_is_as_wide_as_it_is():
+    _, told = on_a_terminal(env={"TERM": "dumb", "COLUMNS": "60"})
+
+    rows = told.replace("\r", "").splitlines()
+    assert max(map(len, rows)) <= 60
+    assert "\x1b" not in told
+
+
 def test_the_overview_keeps_what_a_command_does_beside_its_name():
     rows = _seen(columns=60)
     at = next(n for n, row in enumerate(rows) if row.startswith("  report "))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -80,12 +81,14 @@ def show_json(value: object, *, file: TextIO | None = None) -> None:
 
 
 def console(file: TextIO | None = None) -> Console:
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console, ConsoleDimensions  # noqa: PLC0415
 
     made = Console(file=file or sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=False)
-    return made if made.is_terminal else Console(
-        file=file or sys.stdout, markup=False, highlight=False, emoji=False, width=_WIDE, no_color=True
-    )  # fmt: skip
+    if not made.is_terminal:
+        return Console(file=made.file, markup=False, highlight=False, emoji=False, width=_WIDE, no_color=True)
+    if made.is_dumb_terminal:  # rich takes it to be 80 columns wide, whatever it is
+        made.size = ConsoleDimensions(*shutil.get_terminal_size())
+    return made
 
 
 def draw(what: RenderableType, *, file: TextIO | None = None) -> None:

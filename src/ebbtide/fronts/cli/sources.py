@@ -168,6 +168,8 @@ def _unpacked(raw: bytes, file: str, max_bytes: int) -> bytes:
 
 
 def _read_stdin(most: int) -> bytes:
+    if sys.stdin.isatty():
+        say("a request is read from the terminal, until Ctrl-D; a FILE, or --example, would be read instead")
     try:
         return sys.stdin.buffer.read(most)
     except OSError as error:
