@@ -5,22 +5,23 @@ Each of these conversations was found by the laws; in each the fold of an earlie
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from ebbtide.core.company import company
 from ebbtide.core.types import Item
 from laws.promises import ALONE, TOGETHER
 from laws.trial import Pins, attempt, read
-from upstream.talks import history
+from upstream.talks import grow_from, history
 
 FOUND: dict[str, tuple[str, int, int, Pins]] = {
     "a call keeps the reasoning that led to it, and the words between": ("openai_responses", 427449278, 3, (3, 7)),
     "reasoning keeps what it led to": ("openai_responses", 926916175, 2, (20, 2)),
     "a search of the provider's keeps its result": ("anthropic", 513372, 3, (26, 12)),
-    "thinking is signed for its place and leaves": ("anthropic", 760342653, 1, (20, 5)),
     "an open loop still begins with its thinking": ("anthropic", 161190143, 1, (9, 6)),
     "a refusal is not said twice": ("openai_chat", 638646360, 2, (5, 0)),
-    "a pinned call and its result are no reason to fold again": ("openai_chat", 46391, 2, (17, 3)),
+    "a pinned call and its result are no reason to fold again": ("openai_chat", 306896, 2, (16, 2)),
 }
 
 
@@ -47,6 +48,18 @@ def test_a_pinned_result_goes_out_with_its_whole_step_as_it_came() -> None:
     assert {"reasoning", "message"} <= {str(body["input"][n]["type"]) for n in came}
     assert trial.plan.edits
     assert [n for n in sorted(came) if body["input"][n] not in trial.out] == []
+
+
+def test_pinned_thinking_leaves_with_its_turn() -> None:
+    """A63: it is signed for its place, and a fold that carried it along was refused."""
+    *_, body = grow_from("anthropic", Random(3), 4, "claude-opus-5-5")
+    items = read("anthropic", body).items
+    place = next(n for n, item in enumerate(items) if item.kind == "thinking")
+    trial = attempt(("summarize",), "anthropic", body, 0.0, (len(items), place))
+
+    for promise in TOGETHER:
+        promise(trial)
+    assert items[place].id in {item.id for edit, item in trial.gone() if edit.by == "summarize"}
 
 
 def item(id: str, kind: str, *, role: str = "assistant", call: str = "") -> Item:
