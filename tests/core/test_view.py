@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from talk import talk
+from work import work
 
 READ = ("call:read", "result:900")
 ITEMS = talk("user:fix it", *READ * 3, "say:done")
@@ -279,3 +282,42 @@ def test_a_grown_view_says_how_much_it_has_of_the_one_before():
     assert before is view.entries
     assert shared == len(view.entries)
     assert all(one is other for one, other in zip(before[:shared], grown.entries[:shared], strict=True))
+
+
+def fold_of(first, last, text):
+    put = (note(text, role="user", kind="text"),) if text else ()
+    return Edit(by="fold", first=ITEMS_OF_MANY[first].id, last=ITEMS_OF_MANY[last].id, put=put)
+
+
+ITEMS_OF_MANY = talk("user:go", *(("call:read", "result:9") * 9), "say:done")
+RANGES = st.tuples(st.integers(0, 19), st.integers(0, 19), st.sampled_from(["", "a", "b"])).map(
+    lambda one: fold_of(min(one[:2]), max(one[:2]), one[2])
+)
+INSERTED = st.integers(0, 19).map(
+    lambda n: Edit(by="test", after=ITEMS_OF_MANY[n].id, put=(note("hint", role="user", kind="text"),))
+)
+ABSENT = st.just(Edit(by="test", first="nobody", last="nobody"))
+EDITS = st.lists(st.one_of(RANGES, RANGES, RANGES, INSERTED, ABSENT), max_size=9, unique_by=lambda edit: edit.id)
+
+
+@given(EDITS, st.integers(0, 9), st.integers(1, 20))
+def test_edits_that_come_one_after_the_other_show_what_all_of_them_at_once_show(edits, before, begun):
+    """Also where the conversation has grown in between, and whatever hides whatever."""
+    view = View.of(ITEMS_OF_MANY[:begun], edits[:before])
+    view = view.extend(ITEMS_OF_MANY[begun:])
+
+    for edit in edits[before:]:
+        view = view.apply([edit])
+
+    assert view == View.of(ITEMS_OF_MANY, edits)
+    assert view.index == {item.id: n for n, item in enumerate(ITEMS_OF_MANY)}
+
+
+def test_one_edit_more_in_a_long_conversation_takes_the_steps_of_one_in_a_short_one():
+    def steps(exchanges):
+        items = talk("user:go", *(READ * exchanges), "say:done")
+        results = [item for item in items if item.kind == "result"]
+        view = View.of(items[:-3], map(rewrite, results[: exchanges // 2])).extend(items[-3:])
+        return work(lambda: view.apply([rewrite(results[-2])]))
+
+    assert steps(400) < 1.3 * steps(40)

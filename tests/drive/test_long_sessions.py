@@ -8,6 +8,7 @@ from drive.sessions import EARLY, Clock, body, context, loop
 from ebbtide.drive.history import history_of
 from ebbtide.drive.replan import plans_in, replan, replanned
 from ebbtide.store import open_store
+from work import work
 
 
 class Watched(dict):
@@ -34,17 +35,21 @@ def watched(records):
     return taken
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Forty calls in a window that eight of them fill: a batch every few turns."""
-    place, clock, messages = tmp_path_factory.mktemp("store"), Clock(), loop(40)
+def driven(place, calls, undone=()):
+    """Calls in a window that eight of them fill: a batch every few turns."""
+    clock, messages = Clock(), loop(calls)
     ctx = context(store=place, clock=clock, window=20_000)
     for n in range(1, len(messages) + 1, 2):
         clock.tick()
         ctx.prepare(body(messages[:n]))
-        if n in (31, 61):
+        if n in undone:
             ctx.undo()
     return place
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return driven(tmp_path_factory.mktemp("store"), 40, undone=(31, 61))
 
 
 @pytest.fixture
@@ -106,3 +111,24 @@ def test_a_step_sees_its_own_branch_and_no_item_that_came_after_it(tmp_path):
         for edit in step.batch.edits:
             assert {item.id for item in step.covered(edit)} <= ids
             assert [step.covered(edit)[0].id, step.covered(edit)[-1].id] == [edit.first, edit.last]
+
+
+def test_walking_all_requests_of_a_long_session_costs_its_length_and_not_its_square(tmp_path):
+    def steps(calls):
+        records = open_store(driven(tmp_path / str(calls), calls)).peek("default").read().records
+        history = history_of(records, session="default")
+        assert len(history.steps) > calls / 8
+        return work(lambda: list(history.walk()))
+
+    assert steps(160) < 5.5 * steps(40)
+
+
+def test_every_request_walked_is_what_that_turn_sent(records):
+    """A view that grew from the one before it shows the same as one that is made at once; with what a person undid."""
+    history = history_of(records, session="default")
+
+    for turn, request, view in history.walk():
+        alone, sent = history.sent(turn.number)
+        assert [item.id for item in request.items] == [item.id for item in alone.items]
+        assert [entry.id for entry in view.entries] == [entry.id for entry in sent.entries]
+        assert view.edits == sent.edits

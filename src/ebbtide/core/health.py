@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal
 
 from ebbtide.core.cache import LOOK
@@ -64,8 +66,11 @@ class Health:
         }
 
 
-def health(sent: Sequence[Sent]) -> Health:
-    """Hit rate, what broke and why, and a diagnosis while the cache does nothing."""
+def health(sent: Sequence[Sent], *, found: Sequence[Break] = (), looked: int = 0) -> Health:
+    """Hit rate, what broke and why, and a diagnosis while the cache does nothing.
+
+    `found` is what broke in the first `looked` calls, where that is known: those are not looked at again.
+    """
     known = [(at, call, call.usage) for at, call in enumerate(sent) if call.usage is not None]
     used = [usage for _, _, usage in known]
     total = Usage(
@@ -74,13 +79,14 @@ def health(sent: Sequence[Sent]) -> Health:
         cache_write=sum(usage.cache_write for usage in used),
         output=sum(usage.output for usage in used),
     )
-    breaks = tuple(_breaks(known))
+    breaks = (*found, *_breaks(known, looked))
     return Health(calls=len(known), usage=total, breaks=breaks, diagnosis=_diagnosis([call for _, call, _ in known]))
 
 
-def _breaks(known: Sequence[tuple[int, Sent, Usage]]) -> Iterator[Break]:
+def _breaks(known: Sequence[tuple[int, Sent, Usage]], looked: int) -> Iterator[Break]:
     calls = [call for _, call, _ in known]
-    for nth, (at, call, usage) in enumerate(known):
+    first = bisect_left(known, looked, key=itemgetter(0))
+    for nth, (at, call, usage) in enumerate(known[first:], first):
         before = _continued(calls, nth)
         if before is None or before.usage is None:
             continue
@@ -100,8 +106,8 @@ def _continued(calls: Sequence[Sent], nth: int) -> Sent | None:
     call, best, most = calls[nth], None, 0
     window = calls[max(0, nth - LOOK) : nth]
     for earlier in reversed(window):
-        alike = shared(earlier.prefix, call.prefix)
-        if alike > most:
+        # The newest is nearly always the longest: of the others no more is asked.
+        if len(earlier.prefix) > most and (alike := shared(earlier.prefix, call.prefix)) > most:
             best, most = earlier, alike
     if best is not None:
         return best

@@ -59,16 +59,9 @@ def shown_by(
     owner: dict[str, Edit] = {}
 
     def put(edit: Edit, covered: Sequence[Item]) -> None:
-        if known := shown.get(id(edit)):
-            owner.update((entry.id, edit) for entry in known)
-            entries.extend(known)
-            return
-        carried = {item.id for item in edit.put if item.id}
-        kept = {one.id: one for one in covered if one.id in carried} if carried else {}
-        for k, item in enumerate(edit.put):
-            entry = _homed(edit, k, item, covered, kept.get(item.id))
-            owner[entry.id] = edit
-            entries.append(entry)
+        stands = shown.get(id(edit)) or stand_ins(edit, covered)
+        owner.update((entry.id, edit) for entry in stands)
+        entries.extend(stands)
 
     i = 0
     while i < len(items):
@@ -84,6 +77,13 @@ def shown_by(
     return tuple(entries), owner
 
 
+def stand_ins(edit: Edit, covered: Sequence[Item]) -> list[Item]:
+    """What an edit shows for what it covers."""
+    carried = {item.id for item in edit.put if item.id}
+    kept = {one.id: one for one in covered if one.id in carried} if carried else {}
+    return [_homed(edit, k, item, covered, kept.get(item.id)) for k, item in enumerate(edit.put)]
+
+
 def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item | None) -> Item:
     """Give a stand-in its id and its message. All on one side stand in one: neighbours of one role are refused.
 
@@ -95,11 +95,11 @@ def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item |
     if kept is not None:
         alone = len(edit.put) == 1 or kept.message == message or kept.role != "user" or kept.kind == "opaque"
         return kept if alone else replace(kept, message=message)
-    # A rewritten result keeps what its provider put beside the content.
-    raw = next((one.raw for one in covered if (one.kind, one.call_id) == ("result", item.call_id)), None)
-    return replace(
-        item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw if item.kind == "result" else item.raw
-    )
+    raw = item.raw
+    if item.kind == "result":
+        # A rewritten one keeps what its provider put beside the content.
+        raw = next((one.raw for one in covered if (one.kind, one.call_id) == ("result", item.call_id)), None)
+    return replace(item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw)
 
 
 _NOWHERE = {"user": -2, "assistant": -3, "system": -4}

@@ -8,7 +8,7 @@ what it sent then, a fork finds its own edits, and a client that moves or clears
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from ebbtide.core.company import company
 from ebbtide.core.picked import Picked
-from ebbtide.core.placing import place, shown_by, span_of
+from ebbtide.core.placing import Placed, place, shown_by, span_of, stand_ins
 from ebbtide.core.types import OURS, USER, Edit, Item
 
 _NUMBERS = re.compile(r"[0-9]+")
@@ -42,6 +42,10 @@ class View:
     """How many edits show, by what stands in or by what is left out: no larger one hides them."""
     dormant: frozenset[str] = frozenset()
     """Ids that edits not holding now wait for, and of calls that are put in: where they come, all is folded anew."""
+    placed: Placed = field(default_factory=dict, repr=False, compare=False)
+    """From the first place that an edit covers to the last one and the edit: those that no larger one hides."""
+    indexed: tuple[Mapping[str, int], int] = field(default=({}, 0), repr=False, compare=False)
+    """The index of a view that this one grew from, and how many items it is of."""
     grew: tuple[tuple[Item, ...], int] = field(default=((), 0), repr=False, compare=False)
     """The entries of the view that this one grew from, and how many of them, from the first on, it has too."""
     memo: dict[object, Picked] = field(default_factory=dict, repr=False, compare=False)
@@ -68,6 +72,7 @@ class View:
             tokens=_sum(entries),
             owner=owner,
             showing=len(placed) + sum(map(len, inserted.values())),
+            placed=placed,
             dormant=frozenset(
                 [id for edit in dormant for id in (edit.first, edit.last, edit.after, edit.head) if id]
                 + [item.call_id for edit in edits if edit.after for item in edit.put if item.call_id]
@@ -92,12 +97,13 @@ class View:
             return View.of(items, self.edits)
         stays = len(self.entries) - len(tail)
         plain = self.entries is self.items
-        made = View.__new__(View)
+        made, index = View.__new__(View), self.__dict__.get("index")
         # All that is cached follows from what changes here, so the dict is a new one; and it is made at once.
         made.__dict__.update(
             items=items, edits=self.edits, entries=items if plain else self.entries[:stays] + new,
             tokens=self.tokens - (_sum(tail) if tail else 0) + _sum(new), owner=self.owner, showing=self.showing,
-            dormant=self.dormant, grew=(self.entries, stays), memo=self.memo,
+            dormant=self.dormant, placed=self.placed, indexed=(index, len(self.items)) if index else self.indexed,
+            grew=(self.entries, stays), memo=self.memo,
         )  # fmt: skip
         return made
 
@@ -112,6 +118,73 @@ class View:
 
     def apply(self, edits: Iterable[Edit]) -> View:
         """The view with more edits recorded."""
+        edits, made = tuple(edits), self
+        for edit in edits:
+            if (grown := made._with(edit)) is None:
+                return self._anew(edits)
+            made = grown
+        return made
+
+    def _with(self, edit: Edit) -> View | None:
+        """The same with one edit more. Costs what it changes; None where all has to be folded anew.
+
+        What is placed is apart and in order. An edit within one of these does not show, and one that holds all it meets
+        shows in their stead: whatever they hid overlaps it too, and is shorter.
+        """
+        span = None if edit.after else span_of(edit, self.index)
+        if span is None:
+            return None
+        lo, hi = span
+        starts = self._starts
+        before = bisect_left(starts, lo) - 1
+        within = starts[before + 1 : bisect_right(starts, hi)]
+        met = [(start, self.placed[start][0]) for start in (*starts[max(0, before) : before + 1], *within)]
+        if any(start <= lo and hi <= end and (start, end) != span for start, end in met):
+            return self._changed(edits=(*self.edits, edit))
+        if any(start < lo <= end or start <= hi < end for start, end in met):
+            return None
+        return self._shows(edit, lo, hi, within)
+
+    def _shows(self, edit: Edit, lo: int, hi: int, within: Sequence[int]) -> View | None:
+        """`within` are the places of those that it hides. What was put in between is left to who folds all."""
+        first, last = (bisect_left(self.entries, 2 * at, key=self._begins) for at in (lo, hi + 1))
+        gone, owner = self.entries[first:last], dict(self.owner)
+        if any(one is not None and one.after for one in [owner.pop(entry.id, None) for entry in gone]):
+            return None
+        put = tuple(stand_ins(edit, self.items[lo : hi + 1]))
+        owner.update((entry.id, edit) for entry in put)
+        placed = dict(self.placed)
+        for start in within:
+            del placed[start]
+        return self._changed(
+            edits=(*self.edits, edit),
+            entries=self.entries[:first] + put + self.entries[last:],
+            tokens=self.tokens - _sum(gone) + _sum(put),
+            owner=owner,
+            showing=self.showing - len(within) + 1,
+            placed={**placed, lo: (hi, edit)},
+        )
+
+    def _changed(self, **fields: object) -> View:
+        """Of the same items: the index stays."""
+        same = ("items", "entries", "tokens", "owner", "showing", "dormant", "placed", "indexed", "index")
+        made = View.__new__(View)
+        made.__dict__.update({name: self.__dict__[name] for name in same}, grew=((), 0), memo={})
+        made.__dict__.update(fields)
+        return made
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return sorted(self.placed)
+
+    def _begins(self, entry: Item) -> int:
+        """Twice the place of the first original under an entry, and one more for what was put behind one."""
+        edit = self.owner.get(entry.id)
+        if edit is None:
+            return 2 * self.index[entry.id]
+        return 2 * self.index[edit.after] + 1 if edit.after else 2 * self.index[edit.first]
+
+    def _anew(self, edits: tuple[Edit, ...]) -> View:
         # The same edit over the same items shows the same: what stood here already is not made again.
         shown: dict[int, list[Item]] = {}
         for entry in self.entries if self.owner else ():
@@ -137,7 +210,8 @@ class View:
     @cached_property
     def index(self) -> Mapping[str, int]:
         """From an original's id to its place in `items`."""
-        return {item.id: i for i, item in enumerate(self.items)}
+        known, count = self.indexed
+        return {**known, **{item.id: i for i, item in enumerate(self.items[count:], count)}}
 
     @cached_property
     def calls(self) -> Mapping[str, Item]:

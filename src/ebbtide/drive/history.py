@@ -6,13 +6,15 @@ Nothing is planned here and nothing written. A recorded file becomes a history b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 
+from ebbtide.core.chain import shared
 from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.journal import Batch, State, fold, usage_out
+from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import Edit, Item, Sent, Usage
 from ebbtide.core.view import View
 from ebbtide.ledger import Ledger, ledger_of
@@ -113,23 +115,48 @@ class Step:
         return told if isinstance(told, Mapping) else {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class History:
     session: str
     name: str
     """What commands call it: the id, or the file."""
     stored: bool
-    state: State
-    turns: tuple[Turn, ...]
-    steps: tuple[Step, ...]
-    messages: Mapping[str, object] = field(repr=False)
+    state: State = field(default_factory=State)
+    turns: tuple[Turn, ...] = ()
+    messages: Mapping[str, object] = field(default_factory=dict, repr=False)
     """By uuid."""
-    newest: tuple[str, ...]
+    newest: tuple[str, ...] = ()
     """Uuids of the conversation as it stands, the last reply included."""
     records: Sequence[Record] = field(default=(), repr=False)
     """All that the log holds."""
     refusals: tuple[str, ...] = ()
     """Requests of a rehearsal that did not fit."""
+    _placed: int = 0
+    """Batches that were made for one of the turns; what a person asked for since is made for the next."""
+    _reread: _Rereader | None = field(default=None, repr=False, compare=False)
+    """Handed on when the session grows: what it read is not read again."""
+
+    def grown(self, records: Sequence[Record]) -> History:
+        """The same session, after what was appended to its log. Costs what is new."""
+        fresh = {str(one["uuid"]): one.get("wire") or one.get("message") for one in records if one.get("uuid")}
+        messages = {**self.messages, **fresh}
+        turns, state, placed = _turns(self, records)
+        known = [*self.records, *records]
+        branches = len(turns) > len(self.turns) and not (turns[-1].path and turns[-1].path[-1] in fresh)
+        path = turns[-1].path if len(turns) > len(self.turns) else self.newest
+        newest = (
+            _replied(path, known if branches else records) if turns else [str(one["uuid"]) for one in thread(known)]
+        )
+        reread = _Rereader(messages, state) if self._reread is None else self._reread.goes_on(messages, state)
+        return replace(
+            self, state=state, turns=turns, messages=messages, newest=tuple(newest), records=known, _placed=placed,
+            _reread=reread,
+        )  # fmt: skip
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        assert self._reread is not None, "a history has grown from its records"
+        return tuple(_steps(self.turns, self.state, _Strands(self.turns, self._reread)))
 
     @property
     def wire(self) -> str:
@@ -154,24 +181,26 @@ class History:
         """The request of one turn, with the edits that were in force then."""
         turn = self.turn(number)
         request = _Rereader(self.messages, self.state)(turn)
-        return request, View.of(request.items, self._in_force(turn))
+        return request, View.of(request.items, self.in_force(turn))
+
+    def view(self, number: int) -> View:
+        """What the model saw in a turn; 0 for the conversation as it stands. What was read before is not read again."""
+        assert self._reread is not None, "a history has grown from its records"
+        if number:
+            turn = self.turn(number)
+            return View.of(self._reread(turn).items, self.in_force(turn))
+        model = self.turns[-1].model if self.turns else ""
+        return View.of(self._reread.read(self.newest, self.wire, model).items, self.state.edits)
 
     def walk(self) -> Iterator[tuple[Turn, Request, View]]:
         """Every request in order. A view grows from the one before it: all of them cost little more than the last."""
-        reader, view, force = _Rereader(self.messages, self.state), View.of(()), (frozenset[str](), "")
-        for turn in self.turns:
-            request, before, force = reader(turn), force, (turn.undone, turn.wire)
-            if turn.planned or force != before:
-                view = View.of(request.items, self._in_force(turn))
-            else:
-                view = view.regrow(request.same, request.items)
-            yield turn, request, view
+        return Walk().on(self)
 
     def ledger(self, items: Sequence[Item]) -> Ledger:
         """The facts of these items, as a fold would record them."""
         return ledger_of(items)
 
-    def _in_force(self, turn: Turn) -> tuple[Edit, ...]:
+    def in_force(self, turn: Turn) -> tuple[Edit, ...]:
         made = {id for one in self.turns[: turn.number] for id in one.planned} - turn.undone
         return tuple(edit for batch in self.state.batches if batch.id in made for edit in batch.edits)
 
@@ -183,31 +212,45 @@ class History:
 
 def history_of(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
     """Fold the records; messages are read where somebody looks at them."""
-    messages = {str(one["uuid"]): one.get("wire") or one.get("message") for one in records if one.get("uuid")}
-    turns, state = _turns(records)
-    return History(
-        session=session,
-        name=name or session,
-        stored=stored,
-        state=state,
-        turns=turns,
-        steps=tuple(_steps(turns, state, _Strands(turns, _Rereader(messages, state)))),
-        messages=messages,
-        newest=_newest(records, turns),
-        records=records,
-    )
+    return History(session=session, name=name or session, stored=stored).grown(records)
 
 
-def _turns(records: Sequence[Record]) -> tuple[tuple[Turn, ...], State]:
-    """Every request, and what all records come to."""
-    turns, state, known, unread = list[Turn](), State(), 0, list[Record]()
-    bills = {record.get("turn"): usage_out(record) for record in records if record.get("kind") == "usage"}
+class Walk:
+    """Through the requests of a session, in order, and on from there when it has grown."""
+
+    def __init__(self) -> None:
+        self._reread: _Rereader | None = None
+        self._view, self._force = View.of(()), (frozenset[str](), "")
+        self._turns = self._batches = 0
+
+    def on(self, history: History) -> Iterator[tuple[Turn, Request, View]]:
+        """Those that it has not been at. A view grows from the one before it."""
+        messages, state = history.messages, history.state
+        self._reread = _Rereader(messages, state) if self._reread is None else self._reread.goes_on(messages, state)
+        for turn in history.turns[self._turns :]:
+            request, before, self._force = self._reread(turn), self._force, (turn.undone, turn.wire)
+            batches = state.batches[self._batches : self._batches + len(turn.planned)]
+            if self._force != before:
+                self._view = View.of(request.items, history.in_force(turn))
+            else:
+                made = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
+                grown = self._view.regrow(request.same, request.items)
+                self._view = grown.apply(made) if made else grown
+            self._turns, self._batches = turn.number, self._batches + len(batches)
+            yield turn, request, self._view
+
+
+def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...], State, int]:
+    """Every request, what all records come to, and how many batches were made for these requests."""
+    turns, state, placed, unread = list(history.turns), history.state, history._placed, list[Record]()
     for record in records:
         unread.append(record)
+        if record.get("kind") == "usage":
+            _bill(turns, record)
         if record.get("type") != "ebb" or record.get("kind") != "turn":
             continue
         state, unread = fold(state, unread), []
-        planned, known = state.batches[known:], len(state.batches)
+        planned, placed = state.batches[placed:], len(state.batches)
         sent = state.sent[-1]
         made = Turn(
             number=state.turns,
@@ -221,11 +264,19 @@ def _turns(records: Sequence[Record]) -> tuple[tuple[Turn, ...], State]:
             ttl=sent.ttl,
             overhead=_pair(record.get("overhead")),
             max_output=_whole(record.get("max_output")),
-            usage=bills.get(state.turns),
-            sent=sent._replace(usage=bills.get(state.turns)),
+            usage=None,
+            sent=sent,
         )
         turns.append(made)
-    return tuple(turns), fold(state, unread)
+    return tuple(turns), fold(state, unread), placed
+
+
+def _bill(turns: list[Turn], record: Record) -> None:
+    """What a request was billed comes after it."""
+    number, usage = record.get("turn"), usage_out(record)
+    if isinstance(number, int) and 0 < number <= len(turns):
+        turn = turns[number - 1]
+        turns[number - 1] = replace(turn, usage=usage, sent=turn.sent._replace(usage=usage))
 
 
 def _steps(turns: Sequence[Turn], state: State, strand_of: Callable[[Turn], Strand]) -> Iterator[Step]:
@@ -270,35 +321,60 @@ class _Rereader:
     """Reads requests of one session again; what the last one had already is not read twice."""
 
     def __init__(self, messages: Mapping[str, object], state: State) -> None:
-        # The counting of the policy that planned last: its figures are the ones in the log.
-        policy = PRESETS.get(str(state.batches[-1].record.get("policy")), default) if state.batches else default
-        self._messages, self._state, self._estimator = messages, state, policy.estimator
-        self._readers: dict[str, Reader] = {}
+        self._messages, self._state, self._estimator = messages, state, _counting(state)
+        self._readers: dict[str, tuple[Reader, StandIns]] = {}
+        self._last: tuple[Sequence[str], list[object]] = (), []
         # Steps are looked at when somebody asks, and the inspector asks from several threads.
         self._lock = Lock()
+
+    def goes_on(self, messages: Mapping[str, object], state: State) -> _Rereader:
+        """The same, where the session has grown; another one where its items are counted or pinned otherwise."""
+        with self._lock:
+            before = self._state.edits
+            if state.spared != self._state.spared or _counting(state) is not self._estimator:
+                return _Rereader(messages, state)
+            self._messages, self._state = messages, state
+            more = state.edits[len(before) :] if state.edits[: len(before)] == before else state.edits
+            for wire, (_, ours) in self._readers.items():
+                ours.learn(WIRES[wire], more)
+            return self
 
     def __call__(self, turn: Turn) -> Request:
         return self.read(turn.path, turn.wire, turn.model)
 
     def read(self, path: Sequence[str], wire: str, model: str) -> Request:
         shape = WIRES[wire]
-        said = [self._messages[one] for one in path if one in self._messages]
         with self._lock:
+            said = self._said(path)
             if wire not in self._readers:
-                ours = StandIns().learn(shape, self._state.edits).marks
-                self._readers[wire] = Reader(self._estimator, wire=shape, ours=ours, pinned=self._state.spared)
-            return self._readers[wire].read({"model": model, shape.key: said})
+                ours = StandIns().learn(shape, self._state.edits)
+                reader = Reader(self._estimator, wire=shape, ours=ours.marks, pinned=self._state.spared)
+                self._readers[wire] = reader, ours
+            return self._readers[wire][0].read({"model": model, shape.key: said})
+
+    def _said(self, path: Sequence[str]) -> list[object]:
+        """The messages of a request. What it shares with the last one is not looked up again."""
+        before, known = self._last
+        # Where one is missing, places are not those of the path.
+        alike = shared(before, path) if len(known) == len(before) else 0
+        said = known[:alike] + [self._messages[one] for one in path[alike:] if one in self._messages]
+        self._last = path, said
+        return said
 
 
-def _newest(records: Sequence[Record], turns: Sequence[Turn]) -> tuple[str, ...]:
-    """The last request's messages and the reply to it; in another program's file the newest thread."""
-    if not turns:
-        return tuple(str(record["uuid"]) for record in thread(records))
-    path = list(turns[-1].path)
+def _replied(path: Sequence[str], records: Sequence[Record]) -> list[str]:
+    """The messages of a request, and the reply to it where these records have one."""
+    found = list(path)
     for record in records:
-        if path and record.get("uuid") and record.get("parentUuid") == path[-1]:
-            path.append(str(record["uuid"]))
-    return tuple(path)
+        if found and record.get("uuid") and record.get("parentUuid") == found[-1]:
+            found.append(str(record["uuid"]))
+    return found
+
+
+def _counting(state: State) -> Estimator:
+    """That of the policy that planned last: its figures are the ones in the log."""
+    policy = PRESETS.get(str(state.batches[-1].record.get("policy")), default) if state.batches else default
+    return policy.estimator
 
 
 def _known(wire: str) -> str:

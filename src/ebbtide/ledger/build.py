@@ -18,6 +18,7 @@ from ebbtide.ledger.facts import (
     AGENTS,
     Act,
     Command,
+    Counted,
     FileFact,
     Ledger,
     Lines,
@@ -85,6 +86,7 @@ class Book:
         self.seen = dict(ledger.seen)
         self.pending = dict(ledger.pending)
         self.plan, self.mode = ledger.plan, ledger.mode
+        self.counted = ledger.counted if ledger.handles else Counted()
 
     @property
     def read(self) -> int:
@@ -108,6 +110,7 @@ class Book:
             notes=tuple(self.notes),
             seen=dict(self.seen),
             pending=dict(self.pending),
+            counted=self.counted,
         )
 
     def take(self, item: Item) -> None:

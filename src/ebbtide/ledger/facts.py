@@ -5,7 +5,7 @@ Facts are quoted data: a file name or a command is whatever a tool or a model wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -187,6 +187,21 @@ class Seen(NamedTuple):
     """What it costs to name it, in parts that a tokenizer would hardly join; 0 for a plain word."""
 
 
+@dataclass(slots=True)
+class Counted:
+    """Tokens of lines. A memo: what one fold chooses from the next one does, too."""
+
+    count: Callable[[str], int] | None = None
+    tokens: dict[str, int] = field(default_factory=dict)
+
+    def line(self, text: str, count: Callable[[str], int]) -> int:
+        if count != self.count:
+            self.count, self.tokens = count, {}
+        if (found := self.tokens.get(text)) is None:
+            found = self.tokens[text] = count(text + "\n")
+        return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """The facts of a run of items. Build with `ledger_of`, grow with `extend`; neither looks at an item twice."""
@@ -211,6 +226,7 @@ class Ledger:
     seen: Mapping[str, Seen] = field(default_factory=dict)
     pending: Mapping[str, Pending] = field(default_factory=dict)
     """Calls without a result, by call id."""
+    counted: Counted = field(default_factory=Counted, repr=False, compare=False)
 
     @property
     def reads(self) -> tuple[FileFact, ...]:

@@ -50,7 +50,7 @@ def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[st
         # A set has no order, and sums of floats depend on it: `fsum` does not.
         gain = math.fsum([worth[name] for name in names if name not in covered])
         if gain > 0:
-            tokens = count(sentence.text + "\n")
+            tokens = ledger.counted.line(sentence.text, count)
             heap.append((-gain / tokens, Chosen(order, sentence.place, sentence.text), names, tokens))
     heapq.heapify(heap)
     chosen: list[Chosen] = []

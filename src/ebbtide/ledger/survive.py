@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -29,10 +30,10 @@ def must_survive(ledger: Ledger) -> tuple[Fact, ...]:
     """Files the session touched, open to-dos, the newest open errors, what is running."""
     touched = [fact for fact in ledger.files.values() if fact.touched]
     bases = [base_name(fact.path) for fact in touched]
-    found = []
+    found, alike = [], Counter(bases)
     for fact, base in zip(touched, bases, strict=True):
         kind = "deleted" if fact.deleted == fact.newest else "changed"
-        names = (fact.path,) if bases.count(base) > 1 else (fact.path, base)
+        names = (fact.path,) if alike[base] > 1 else (fact.path, base)
         found.append(Fact(kind=kind, text=fact.path, names=names))
     found += [_fact("todo", todo.text, todo.text) for todo in ledger.todos.values() if todo.open]
     opened = [trouble for trouble in ledger.troubles if trouble.ended < 0][-_TROUBLES:]

@@ -6,15 +6,24 @@ second stays the second, and an edit of the first does not take it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ebbtide.core.types import Edit
 from ebbtide.wire.shape import Wire, fingerprint
 
-Left = Mapping[str, int]
-"""From content to how often it had occurred when it left."""
+
+class Left(NamedTuple):
+    """A part of all that ever left: what a fold stands for is all before it, too."""
+
+    all: list[tuple[str, int]]
+    """Content, and how often it had occurred when it left."""
+    first: int
+    end: int
+
+    def items(self) -> Sequence[tuple[str, int]]:
+        return self.all[self.first : self.end]
 
 
 @dataclass(slots=True)
@@ -23,8 +32,8 @@ class StandIns:
 
     marks: dict[str, list[Left]] = field(default_factory=dict)
     """From how a stand-in looks to what left for it. Several may look alike: the first of them is of the first edit."""
-    _left: dict[str, int] = field(default_factory=dict)
-    """All that ever left."""
+    _left: list[tuple[str, int]] = field(default_factory=list)
+    """All that ever left, in order."""
     _known: set[tuple[str, str]] = field(default_factory=set)
 
     def learn(self, wire: Wire, edits: Sequence[Edit]) -> StandIns:
@@ -34,11 +43,10 @@ class StandIns:
             if known in self._known:
                 continue
             self._known.add(known)
-            ends = _ends(edit)
-            for mark, times in ends.items():
-                self._left[mark] = max(times, self._left.get(mark, 0))
+            before = len(self._left)
+            self._left += _ends(edit).items()
             # What stands for a run hides the edits within it, and their stand-ins do not come back.
-            left = ends if edit.first == edit.last else dict(self._left)
+            left = Left(self._left, before if edit.first == edit.last else 0, len(self._left))
             for mark in _looks(wire, edit):
                 self.marks.setdefault(mark, []).append(left)
         return self

@@ -21,8 +21,9 @@ from ebbtide.drive.recalling import Recall
 from ebbtide.drive.recorded import since
 from ebbtide.drive.rehearsal import rehearsed
 from ebbtide.formats import Recording, load
+from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.policy import PRESETS, Policy, preset
-from ebbtide.store import Position, Reader, Record, SessionInfo, Store
+from ebbtide.store import Position, Reader, SessionInfo, Store
 from ebbtide.wire import WIRES
 
 _OPEN = 6
@@ -78,7 +79,7 @@ class Opened:
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Readers keep state: one thread at a time looks."""
     position: Position = field(default_factory=Position)
-    records: list[Record] = field(default_factory=list)
+    tracer: Tracer = field(default_factory=Tracer)
     kept: dict[str, object] = field(default_factory=dict)
     """What was worked out of this history; thrown away when it grows."""
     _views: OrderedDict[int, View] = field(default_factory=OrderedDict)
@@ -86,7 +87,7 @@ class Opened:
     def view(self, number: int) -> View:
         """The request of a call; 0 for the conversation as it stands."""
         if number not in self._views:
-            self._views[number] = self.history.sent(number)[1] if number else self.history.now()[1]
+            self._views[number] = self.history.view(number)
             while len(self._views) > _VIEWS:
                 self._views.popitem(last=False)
         return self._views[number]
@@ -97,11 +98,13 @@ class Opened:
         if reading is None:
             return False
         if reading.records:
-            self.records += reading.records
             self.position = reading.position
-            self.history = history_of(self.records, session=self.listed.session)
+            before, self.history = self.history, self.history.grown(reading.records)
             self.kept.clear()
-            self._views.clear()
+            # What went out is as it was, unless a person pinned or spared something.
+            self._views.pop(0, None)
+            if before.state.stays != self.history.state.stays:
+                self._views.clear()
         return True
 
 
@@ -206,7 +209,6 @@ class Library:
             setting=setting,
             recall=Recall(log=log, store=self.store, project=info.project),
             position=reading.position,
-            records=list(reading.records),
         )
 
     def _played(self, listed: Listed, recording: Recording, episode: str, setting: Setting) -> Opened:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.core.books import books
@@ -21,10 +22,13 @@ class Accounts:
     basis: tuple[str, ...]
     """Rows of the price table that were used."""
 
-    def of(self, batch: str) -> list[tuple[Entry, Entry | None]]:
-        """The edits of a batch, in order, in both currencies."""
+    def by_batch(self) -> Mapping[str, Sequence[tuple[Entry, Entry | None]]]:
+        """The edits of each batch, in order, in both currencies."""
         paid = self.dollars.entries if self.dollars else (None,) * len(self.tokens.entries)
-        return [(one, usd) for one, usd in zip(self.tokens.entries, paid, strict=True) if one.change.batch == batch]
+        found: dict[str, list[tuple[Entry, Entry | None]]] = {}
+        for one, usd in zip(self.tokens.entries, paid, strict=True):
+            found.setdefault(one.change.batch, []).append((one, usd))
+        return found
 
     def costs(self) -> list[float | None]:
         """Dollars of each call, its reply included: as billed, else as expected."""

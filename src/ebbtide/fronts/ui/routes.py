@@ -22,7 +22,7 @@ from ebbtide.fronts.ui.comparing import compared
 from ebbtide.fronts.ui.library import Library, Opened, Setting, Unknown, matching
 from ebbtide.fronts.ui.money import Accounts, accounts_of
 from ebbtide.fronts.ui.told import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
-from ebbtide.fronts.ui.trace import Trace, batch_marks, traced, warm_tokens
+from ebbtide.fronts.ui.trace import Trace, batch_marks, warm_tokens
 from ebbtide.policy import PRESETS
 from ebbtide.replay import NAMES
 from ebbtide.store.search_excerpt import excerpt
@@ -207,7 +207,7 @@ def _redone(context: Context, _: str) -> object:
 def _trace(opened: Opened) -> Trace:
     found = opened.kept.get("trace")
     if not isinstance(found, Trace):
-        found = opened.kept["trace"] = traced(opened.history)
+        found = opened.kept["trace"] = opened.tracer.trace(opened.history)
     return found
 
 

@@ -99,7 +99,8 @@ def handles_of(edit: Edit) -> list[str]:
 
 
 def batches_told(history: History, accounts: Accounts) -> list[Json]:
-    return [_batch_told(step, accounts.of(step.batch.id)) for step in history.steps]
+    booked = accounts.by_batch()
+    return [_batch_told(step, booked.get(step.batch.id, ())) for step in history.steps]
 
 
 def _batch_told(step: Step, entries: Sequence[tuple[Entry, Entry | None]]) -> Json:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from ebbtide.core.cache import Warmth, warmth
 from ebbtide.core.health import Break, health
 from ebbtide.core.journal import FOLDS
-from ebbtide.core.types import OURS, Item
+from ebbtide.core.types import OURS, Item, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.history import History, Turn
+from ebbtide.drive.history import History, Turn, Walk
 from ebbtide.wire.shape import grouped, is_original
 
 PARTS = (
@@ -30,6 +31,16 @@ _KINDS = {
     "image": "images",
     "document": "images",
 }
+
+
+class _Weighed(NamedTuple):
+    """A request, and what is in it."""
+
+    view: View
+    sums: Mapping[str, int]
+    whole: int
+    unrecorded: int
+    """Before it."""
 
 
 @dataclass(slots=True)
@@ -58,6 +69,11 @@ class Trace:
     """None where nothing was billed."""
 
 
+_COLUMNS = (
+    "at", "model", "tokens", "untouched", "billed", "items", "read", "write", "fresh", "output", "warm",
+)  # fmt: skip
+
+
 def part_of(view: View, entry: Item) -> str:
     # What a fold carries along is in its hands, and still the client's own.
     if entry.source == OURS or (entry.id in view.owner and not is_original(entry)):
@@ -67,16 +83,55 @@ def part_of(view: View, entry: Item) -> str:
     return _KINDS.get(entry.kind, "other")
 
 
-def traced(history: History) -> Trace:
-    trace, weigher, unrecorded = Trace(), _Weigher(), 0
-    sent = [turn.sent for turn in history.turns]
-    for turn, _, view in history.walk():
-        sums, whole = weigher.weigh(view)
+class Tracer:
+    """Columns of a session that may grow. A call that is followed by another is looked at once."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._walk, self._weigher, self._made, self._unrecorded = Walk(), _Weigher(), Trace(), 0
+        self._bills: list[Usage | None] = []
+        self._breaks, self._looked = list[Break](), 0
+        self._last = _Weighed(view=View.of(()), sums={}, whole=0, unrecorded=0)
+
+    def trace(self, history: History) -> Trace:
+        """The columns up to now: the same object, grown."""
+        bills = [turn.usage for turn in history.turns[: len(self._bills)]]
+        if bills[:-1] != self._bills[:-1]:
+            # An older call was billed late.
+            self._begin()
+        elif bills != self._bills:
+            # The newest was: what went out is known.
+            self._drop_last()
+            self._add(history, history.turns[len(bills) - 1], self._last)
+        for turn, _, view in self._walk.on(history):
+            sums, whole = self._weigher.weigh(view)
+            self._last = _Weighed(view=view, sums=dict(sums), whole=whole, unrecorded=self._unrecorded)
+            self._add(history, turn, self._last)
+        found = health([turn.sent for turn in history.turns], found=self._breaks, looked=self._looked)
+        # The newest may still get its bill.
+        self._looked = max(0, len(history.turns) - 1)
+        self._breaks = [one for one in found.breaks if one.at < self._looked]
+        self._made.breaks = [_break_told(one, history.turns) for one in found.breaks]
+        self._made.diagnosis, self._made.hit_rate = found.diagnosis, found.hit_rate if found.calls else None
+        return self._made
+
+    def _drop_last(self) -> None:
+        made = self._made
+        self._bills.pop()
+        for column in (*made.parts.values(), *(getattr(made, name) for name in _COLUMNS)):
+            column.pop()
+
+    def _add(self, history: History, turn: Turn, weighed: _Weighed) -> None:
+        trace, (view, sums, whole, unrecorded) = self._made, weighed
+        self._bills.append(turn.usage)
         bare = not sum(turn.overhead)
         estimate = sum(sums.values()) + sum(turn.overhead)
         if turn.usage and bare:
             # The file has neither system prompt nor tools: what was billed beyond the messages is them.
             unrecorded = max(0, turn.usage.prompt - estimate)
+        self._unrecorded = unrecorded
         extra = unrecorded if bare else 0
         scale = turn.usage.prompt / estimate if turn.usage and not bare and estimate else 1.0
         parts = {**sums, "system": sums.get("system", 0) + turn.overhead[0], "tools": turn.overhead[1]}
@@ -85,7 +140,7 @@ def traced(history: History) -> Trace:
         trace.tokens.append(turn.usage.prompt if turn.usage else estimate + extra)
         trace.untouched.append(round((whole + sum(turn.overhead)) * scale) + extra)
         trace.items.append(len(view.entries))
-        known = sent[max(0, turn.number - 129) : turn.number - 1]
+        known = [one.sent for one in history.turns[max(0, turn.number - 129) : turn.number - 1]]
         now = turn.sent
         warm = warmth(known, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix)
         # Where the last request is whole in this one, its tokens are known: nothing has to be added up.
@@ -93,10 +148,6 @@ def traced(history: History) -> Trace:
         tokens = trace.tokens[-2] if grew else warm_tokens(warm, view, sum(turn.overhead) or extra)
         trace.warm.append(min(tokens, trace.tokens[-1]))
         _bill(trace, turn)
-    found = health(sent)
-    trace.breaks = [_break_told(one, history.turns) for one in found.breaks]
-    trace.diagnosis, trace.hit_rate = found.diagnosis, found.hit_rate if found.calls else None
-    return trace
 
 
 def warm_tokens(warm: Warmth, view: View, overhead: int) -> int:
@@ -121,8 +172,9 @@ class _Weigher:
             self._whole += _sum(view.items[len(self._view.items) - tail :]) - _sum(old)
             self._add(self._view, old, -1)
         else:
-            self._sums, new = {}, view.entries
-            self._whole = _sum(view.items)
+            self._sums, new, known = {}, view.entries, len(self._view.items)
+            grown = 0 < known <= len(view.items) and view.items[known - 1] is self._view.items[-1]
+            self._whole = self._whole + _sum(view.items[known:]) if grown else _sum(view.items)
         self._add(view, new, 1)
         self._view = view
         return self._sums, self._whole
