@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.core.types import Edit, Item
@@ -300,6 +300,7 @@ ABSENT = st.just(Edit(by="test", first="nobody", last="nobody"))
 EDITS = st.lists(st.one_of(RANGES, RANGES, RANGES, INSERTED, ABSENT), max_size=9, unique_by=lambda edit: edit.id)
 
 
+@settings(max_examples=300)
 @given(EDITS, st.integers(0, 9), st.integers(1, 20))
 def test_edits_that_come_one_after_the_other_show_what_all_of_them_at_once_show(edits, before, begun):
     """Also where the conversation has grown in between, and whatever hides whatever."""
