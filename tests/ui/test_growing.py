@@ -20,7 +20,8 @@ def driven(place, calls, undone=(), billed_late=()):
         clock.tick()
         ready = ctx.prepare(body(messages[:n]))
         reply = messages[n] if n < len(messages) else {"role": "assistant", "content": "done"}
-        usage = {"input_tokens": 3, "cache_read_input_tokens": 10 * n, "cache_creation_input_tokens": 500}
+        prompt, read = ready.report.tokens_after, (ready.report.tokens_after - 3) * (n % 14 > 1)
+        usage = {"input_tokens": 3, "cache_read_input_tokens": read, "cache_creation_input_tokens": prompt - read - 3}
         bill = {**reply, "usage": {**usage, "output_tokens": 9}}
         if late is not None:
             late[0].record(late[1])
@@ -60,6 +61,7 @@ def test_a_history_that_grew_is_the_one_that_is_read_at_once(records, by):
         assert (name, told(grown)[name] == value) == (name, True)
     assert asdict(tracer.trace(grown)) == asdict(Tracer().trace(whole))
     assert len(whole.steps) > 12
+    assert len(tracer.trace(grown).breaks) > 2
 
 
 def test_one_call_more_costs_a_fraction_of_what_all_of_a_long_session_costs(tmp_path):
