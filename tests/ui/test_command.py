@@ -54,7 +54,7 @@ def test_an_empty_store_is_said_and_what_to_do_about_it(tmp_path):
         (["no-such-file.jsonl"], "no-such-file.jsonl cannot be read: No such file"),
         (["{tmp}/words.jsonl"], "words.jsonl is no session that we know"),
         (["{tmp}/empty.jsonl"], "empty.jsonl is empty"),
-        (["{tmp}"], "{tmp} is a directory without"),
+        (["{tmp}"], "{tmp} is a folder, and not one of OpenCode's"),
         (["--policy", "nope"], "nope"),
         (["--window", "wide"], "wide"),
         (["--store", "{tmp}/words.jsonl"], "words.jsonl is a file, not a folder with sessions"),
