@@ -38,11 +38,10 @@ GRID: Mapping[str, tuple[float, ...]] = {
     "large": (4_000, 8_000, 12_500, 25_000),
     "ledger": (8_000, 14_000, 25_000),
     "tail": (4_000, 8_000, 16_000),
-    "relieved": (0.4, 0.7, 1.0),
 }
 CHOSEN = {
-    "auto": 0.8, "soft": 0.95, "low": 0.45, "tidy": 100_000, "telling": 0.4, "most": 1_200, "large": 12_500,
-    "ledger": 14_000, "tail": 8_000, "relieved": 0.7,
+    "auto": 0.8, "soft": 0.95, "low": 0.35, "tidy": 100_000, "telling": 0.4, "most": 1_200, "large": 12_500,
+    "ledger": 14_000, "tail": 8_000,
 }  # fmt: skip
 WINDOWS = (32_000, 64_000, 128_000, 200_000, 1_000_000)
 
@@ -57,7 +56,6 @@ def policy(settings: Mapping[str, float]) -> Policy:
     cleared = partial(clear_results, telling=settings["telling"], telling_tokens=int(settings["most"]))
     folded = partial(
         summarize,
-        relieved=settings["relieved"],
         ledger_tokens=int(settings["ledger"]),
         keep_tokens=int(settings["tail"]),
     )

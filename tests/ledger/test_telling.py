@@ -1,9 +1,12 @@
 """Which lines of a text that leaves stay."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.preview import head_lines
+from ebbtide.core.types import OURS
 from ebbtide.ledger.telling import LONGEST, Telling, Texts
 from talk import talk
 
@@ -21,8 +24,7 @@ def test_lines_with_names_that_stand_nowhere_else_stay_in_their_order():
 
 
 def test_a_name_that_the_conversation_says_elsewhere_is_no_reason_to_keep_a_line():
-    entries = talk("user:look at high_waters", "call:Read high_tides.py", "result:def high_waters(week):")
-    told = Telling.beside(entries)
+    told = Telling.beside(talk("user:look at high_waters", "call:Read high_tides.py"))
 
     assert told.lines("def high_waters(week):\ndef low_waters(week):", count, 100) == "def low_waters(week):"
 
@@ -73,7 +75,7 @@ def test_what_was_read_before_changes_no_line(texts, room, most):
     known = Texts()
     known.read(entries, "first", count, room)
     known.read(entries[::2], "second", count, 0)
-    told, plain = Telling.beside(entries, known), Telling.beside(entries)
+    told, plain = Telling.beside(entries[:2], known), Telling.beside(entries[:2])
 
     assert told.visible == plain.visible
     for entry in entries:
@@ -95,6 +97,16 @@ def test_a_text_is_read_once_and_let_go_when_it_left():
     known.read(entries[:2], "another", counting, 1_000)
     assert list(known.rows) == ["high_waters"]
     assert counted == ["high_waters", "low_waters"], "what stayed is not read again"
+
+
+def test_what_an_earlier_batch_left_of_a_result_is_read_for_its_names_alone():
+    user, result = talk("user:look", "result:high_waters")
+    known = Texts()
+
+    known.read([user, replace(result, source=OURS)], "the same", count, 1_000)
+
+    assert not known.rows
+    assert known.names["high_waters"] == ("high_waters",)
 
 
 def test_a_turn_reads_no_more_texts_than_it_has_room_for():

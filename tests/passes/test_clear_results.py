@@ -32,6 +32,22 @@ def test_all_but_the_newest_are_cleared(reads, keep, gone):
     assert cleared(propose, *READ * reads, "say:ok") == [True] * gone + [False] * (reads - gone)
 
 
+@pytest.mark.parametrize("source", ["", OURS])
+def test_a_name_that_a_result_says_that_stays_is_no_reason_to_keep_a_line(source):
+    """The newest one, or what an earlier batch left of one."""
+    items = talk("user:go", "call:read", "result:low_waters", "call:read", "result:high_waters\nlow_waters", "say:ok")
+    items = items if source else [items[0], *items[3:5], *items[1:3], items[5]]
+    view = View.of(
+        [replace(item, source=source or item.source) if item.text == "low_waters" else item for item in items]
+    )
+    keep = 0 if source else 1
+    (edit,) = clear_results(view, situation(view), keep_results=keep, min_tokens=0, telling=3.0)
+
+    stub = parse(edit.put[0].text)
+    assert stub is not None
+    assert stub.preview == "high_waters"
+
+
 def test_a_stub_names_the_file_and_the_call_stays():
     view = View.of(talk("user:go", *READ * 4, "say:ok"))
     now = situation(view, shelf=SHELF)

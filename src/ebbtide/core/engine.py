@@ -37,7 +37,10 @@ class Levels:
     """Refuse politely, where the policy says so."""
     low: int
     least: int = 0
-    """What a batch must free below the hard level. Less would be done again a few turns later."""
+    """What a batch must free below the hard level, and how far below high water it must end, or a fold goes with it.
+
+    Less would be done again a few turns later.
+    """
     inclusive: bool = False
     """Whether a level is reached at exactly its value (`>=`) or only above it (`>`)."""
 

@@ -37,7 +37,7 @@ class Texts:
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     """Of results, by their text."""
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of words and calls, by their text."""
+    """Of what surely stays, by its text."""
     _one: dict[str, str] = field(default_factory=dict)
     """Each name once: a conversation says the same ones over and over."""
     _at: int = 0
@@ -54,7 +54,7 @@ class Texts:
             if entry.kind == "result" and entry.source != OURS and entry.text not in self.rows:
                 self.rows[entry.text] = tuple(self._counted(entry.text.split("\n"), count))
                 room -= entry.tokens
-            elif entry.kind in _SAID and entry.text not in self.names:
+            elif _stays(entry) and entry.text not in self.names:
                 self.names[entry.text] = tuple(map(self._name, names_of(entry.text)))
                 room -= entry.tokens
 
@@ -71,8 +71,9 @@ class Texts:
         self._one = {}
 
 
-_SAID = ("text", "call")
-"""What stays where results leave."""
+def _stays(entry: Item) -> bool:
+    """Whether it surely stays where results leave: words, calls, and what an earlier batch left of a result."""
+    return entry.kind in ("text", "call") or (entry.kind == "result" and entry.source == OURS)
 
 
 @dataclass(slots=True)
@@ -84,8 +85,8 @@ class Telling:
 
     @classmethod
     def beside(cls, entries: Iterable[Item], texts: Texts | None = None) -> Telling:
-        """Results are what leaves; words and calls stay."""
-        kept = [entry.text for entry in entries if entry.kind in _SAID]
+        """`entries` are those that stay."""
+        kept = [entry.text for entry in entries]
         known = texts.names if texts is not None else {}
         visible = names_of("\n".join([text for text in kept if text not in known]))
         return cls(visible.union(*[known[text] for text in kept if text in known]), texts)

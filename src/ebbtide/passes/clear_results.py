@@ -34,17 +34,22 @@ def clear_results(
 ) -> Iterator[Edit]:
     """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
     leaving = Leaving(by=BY, view=view, situation=situation)
-    ahead = situation.folding.ahead if telling else None
-    told = Telling.beside(view.entries, ahead.texts if isinstance(ahead, ReadAhead) else None) if telling else None
     selected = _Selected(view, only, never, min_tokens)
-    for entry in selected.old(keep_results, keep_tokens, newest(view, keep_turns)):
-        if not may_leave(view, entry):
-            continue
+    old = [one for one in selected.old(keep_results, keep_tokens, newest(view, keep_turns)) if may_leave(view, one)]
+    told = _told(view, old, situation) if telling and old else None
+    for entry in old:
         if told is None:
             yield leaving.result(entry, stub, "old result")
             continue
         most = min(telling_tokens, situation.budget.window // 160, int(telling * entry.tokens))
         yield leaving.result(entry, stub, "old result", preview=partial(_shown, told, most))
+
+
+def _told(view: View, leaves: list[Item], situation: Situation) -> Telling:
+    """What the request says besides the results that leave. Thinking does not count: it goes with a batch."""
+    ahead, gone = situation.folding.ahead, {entry.id for entry in leaves}
+    stays = [entry for entry in view.entries if entry.kind != "thinking" and entry.id not in gone]
+    return Telling.beside(stays, ahead.texts if isinstance(ahead, ReadAhead) else None)
 
 
 def _shown(told: Telling, most: int, text: str, count: Count) -> str:

@@ -38,13 +38,12 @@ def summarize(
     min_savings: int = 2_000,
     ledger_tokens: int = 14_000,  # with a tail of 8,000 the best split of 25,000 (benchmarks/retention.py)
     max_tokens: int = 4_000,  # of the summary
-    relieved: float = 1.0,  # how far above low water gentler passes may end, of the way to high water, without a fold
     shape: Shape = OWN,
 ) -> Iterator[Edit | Ask]:
     """Fold all but a tail of the newest turns."""
     start = _start(view, situation, shape)
     answered = _asked_about(view, situation, start)
-    if not _is_due(view, situation, min_messages, relieved, ready=answered is not None):
+    if not _is_due(view, situation, min_messages, ready=answered is not None):
         return
     keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
     stop = answered if answered is not None else _stop(view, situation, keep, shape)
@@ -63,14 +62,14 @@ def summarize(
             yield work.edit
             situation = situation.less(work.edit.saved)
     steps = _steps(view, situation, keep, shape)
-    if steps is not None and (hard or _is_time(situation, relieved, ready=False)):
+    if steps is not None and (hard or _is_time(situation, ready=False)):
         # Of steps nobody is asked: the loop goes on, and what they brought is in the facts.
         edit = folding(run=steps).edit
         if edit.saved >= least:
             yield edit
 
 
-def _is_due(view: View, situation: Situation, min_messages: int, relieved: float, *, ready: bool) -> bool:
+def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool) -> bool:
     """R053, R159: too little to fold, or folded so lately that another would only cost the cache (R157)."""
     messages = {entry.message for entry in view.entries if entry.role != "system"}
     if situation.folding.forbidden or len(messages) < min_messages:
@@ -78,20 +77,20 @@ def _is_due(view: View, situation: Situation, min_messages: int, relieved: float
     if situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard"):
         return True
     folding = situation.folding
-    if folding.stalled or folding.waiting or not _is_time(situation, relieved, ready):
+    if folding.stalled or folding.waiting or not _is_time(situation, ready):
         return False
     return folding.after is None or situation.tokens - folding.after >= REGROWN * situation.budget.room
 
 
-def _is_time(situation: Situation, relieved: float, ready: bool) -> bool:
+def _is_time(situation: Situation, ready: bool) -> bool:
     """Over high water; or over the soft level, where the prefix is lost anyway or an answer is there already.
 
-    Clearing that ends far above low water would be done again a few turns later, and each time cost the cache.
+    Clearing that ends close below high water would be done again a few turns later, and each time cost the cache.
     """
     levels, tokens = situation.budget.levels, situation.tokens
     if levels.reached(tokens, "auto"):
         return True
-    if situation.forced and situation.warm and tokens > levels.low + relieved * (levels.auto - levels.low):
+    if situation.forced and situation.warm and tokens > levels.auto - levels.least:
         return True
     return levels.reached(tokens, "soft") and (ready or situation.forced or situation.cold)
 

@@ -31,8 +31,8 @@ _LARGE = 12_500
 """Tokens of a result that goes to disk at once: 50,000 characters, the seeds' most cited limit (D5)."""
 _TELLING = 0.4
 """Share of an old result that may stay as its most telling lines."""
-_RELIEVED = 0.7
-"""Of the way from low water up to high: where clearing ends above it, a fold goes with it."""
+_AGAIN = 0.3
+"""Of the way from high water down to low: a batch makes so much room, or that of the largest result, if it is less."""
 _TIDY = 100_000
 """Tokens to go down to at the most, however large the window: what is not needed costs its price on every call."""
 
@@ -117,14 +117,13 @@ def watermarks(*, low: float, soft: float, auto: float, tidy: int) -> LevelRule:
             hard=level(0.95, 0.95),
             blocking=most,
             low=down_to,
-            # Clearing that ends where no fold has to go with it has freed enough: nobody waits for the hard level then.
-            least=int((1 - _RELIEVED) * (high - down_to)),
+            least=min(int(_AGAIN * (high - down_to)), _LARGE),
         )
 
     return rule
 
 
-levels = watermarks(low=0.45, soft=0.76, auto=0.80, tidy=_TIDY)
+levels = watermarks(low=0.35, soft=0.76, auto=0.80, tidy=_TIDY)
 
 
 default = Policy(
@@ -134,14 +133,15 @@ default = Policy(
     arrival=(offload_large, offload_paste),
     pressure=(
         snip_results,
+        # Before results: a name that only a large call says must stand in a line that is kept, or it is gone with both.
+        partial(drop_calls, min_tokens=500),
         partial(clear_results, telling=_TELLING),
         clear_media,
-        partial(drop_calls, min_tokens=500),
         strip_thinking,
         shorten_text,
     ),
     telling=True,
-    folds=(partial(summarize, relieved=_RELIEVED),),
+    folds=(summarize,),
     overflow="auto-compact",
     last_resort=oldest_leave(),
 )
