@@ -1,6 +1,7 @@
-"""Hypothesis profiles: `quick` in CI, `nightly` by EBB_HYPOTHESIS=nightly."""
+"""Hypothesis profiles: `quick` in CI, `nightly` by EBB_HYPOTHESIS=nightly. And what every test may rely on."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ if settings().derandomize:
     # Hypothesis also draws what constants it finds in modules of ours that are loaded by then: which those are depends on
     # the tests that a worker had before, and on every change of the code. The same examples each time, or it is chance.
     providers._get_local_constants = lambda: providers._local_constants
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Who runs the tests behind `&` has Ctrl-C ignored, and so would every program that a test starts and interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
