@@ -200,9 +200,9 @@ def test_a_pass_that_this_policy_does_not_have_is_no_error(home):
 
 
 def test_levels_are_shares_of_the_window_or_tokens_and_low_stays_below_auto(home):
-    at = load(home, project="[levels]\nauto = 0.4\nhard = '90k'").policy().levels(100_000, 1_000)
+    at = load(home, project="[levels]\nauto = 0.3\nhard = '90k'").policy().levels(100_000, 1_000)
 
-    assert (at.auto, at.hard, at.low) == (40_000, 90_000, 40_000)
+    assert (at.auto, at.hard, at.low) == (30_000, 90_000, 30_000)
 
 
 def test_a_variable_of_claude_code_beats_the_levels_of_a_file(home):

@@ -207,8 +207,8 @@ def test_what_is_entered_while_the_agent_prints_is_taken_as_it_was_typed(place):
             terminal.type(word)
             terminal.press("Enter")
         terminal.shows("Heard them all.")
-        shown = terminal.rests()
-        assert re.findall(r"queued: (.*)", shown) == words
+        # The reply is drawn at once, what is printed waits its turn: it may come after.
+        shown = terminal.until(lambda screen: re.findall(r"queued: (.*)", screen) == words, "all words, as typed")
         assert "\nword" not in shown, "a key was echoed by the terminal itself"
         terminal.press("C-c")
         terminal.shows("Ctrl-D leaves.")

@@ -85,7 +85,7 @@ def test_explain_tells_of_the_edits_that_were_made_and_of_no_others(ebb, tmp_pat
 
 
 def test_an_edit_that_only_leaves_something_out_holds_too(ebb):
-    report = json.loads(ebb("fit", "--example", "--window", "100k", "--explain", "--json").err.partition("\n")[2])
+    report = json.loads(ebb("fit", "--example", "--window", "120k", "--explain", "--json").err.partition("\n")[2])
 
     assert "strip_thinking" in {edit["by"] for edit in report["edits"]}
     assert report["held"] == len(report["edits"])

@@ -251,7 +251,7 @@ def test_ctrl_c_ends_quietly_with_130(monkeypatch, capsys):
         def read(_):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Interrupted))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Interrupted, isatty=lambda: False))
 
     assert main(["fit"]) == 130
     assert capsys.readouterr() == ("", "")
