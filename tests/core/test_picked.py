@@ -58,13 +58,19 @@ def test_a_branch_that_was_left_is_forgotten():
     assert picked(stem) == alone(stem)
 
 
-def test_only_what_is_new_is_asked_about():
+def told():
+    """A rule, and whom it was asked about."""
     asked = []
 
     def rule(entry):
         asked.append(entry.id)
         return is_result(entry)
 
+    return asked, rule
+
+
+def test_only_what_is_new_is_asked_about():
+    asked, rule = told()
     view = View.of([item(n) for n in range(50)])
     view.picked("results", rule)
     asked.clear()
@@ -77,12 +83,7 @@ def test_only_what_is_new_is_asked_about():
 
 
 def test_where_the_last_came_back_as_other_objects_only_the_end_is_asked_about():
-    asked = []
-
-    def rule(entry):
-        asked.append(entry.id)
-        return is_result(entry)
-
+    asked, rule = told()
     view = View.of([item(n) for n in range(200)])
     view.picked("results", rule)
     asked.clear()

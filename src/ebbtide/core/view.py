@@ -21,6 +21,8 @@ from ebbtide.core.placing import Placed, place, shown_by, span_of, stand_ins
 from ebbtide.core.types import OURS, USER, Edit, Item
 
 _NUMBERS = re.compile(r"[0-9]+")
+_FEW = 16
+"""Edits that are put in one by one. Each copies the entries: from some twenty on, folding all anew is cheaper."""
 STANDING = 8
 """Notes of the operator, the newest, that no edit takes: a mode, a plan and some reminders may hold at once."""
 
@@ -119,6 +121,8 @@ class View:
     def apply(self, edits: Iterable[Edit]) -> View:
         """The view with more edits recorded."""
         edits, made = tuple(edits), self
+        if len(edits) > _FEW:
+            return self._anew(edits)
         for edit in edits:
             if (grown := made._with(edit)) is None:
                 return self._anew(edits)
@@ -126,7 +130,7 @@ class View:
         return made
 
     def _with(self, edit: Edit) -> View | None:
-        """The same with one edit more. Costs what it changes; None where all has to be folded anew.
+        """The same with one edit more, without a look at the others; None where all has to be folded anew.
 
         What is placed is apart and in order. An edit within one of these does not show, and one that holds all it meets
         shows in their stead: whatever they hid overlaps it too, and is shorter.
