@@ -180,7 +180,7 @@ class TestWhichEditsHold:
         assert View.of(swapped, edits).entries == swapped
 
     def test_a_text_that_was_made_of_all_does_not_hold_where_anything_is_gone(self):
-        facts, told = summary(1, 4), replace(summary(1, 4), from_all=True)
+        facts, told = summary(1, 4), replace(summary(1, 4), made_of="lasting")
         rest = (*ITEMS[:5], ITEMS[7])
 
         assert "summary" in texts(View.of(rest, bound(facts)))
@@ -206,7 +206,7 @@ class TestWhichEditsHold:
 
         assert texts(View.of(cleared, bound(rewrite(result(0))))) == texts(shown(rewrite(result(0))))
         assert texts(View.of(cleared, bound(summary(1, 4)))) == texts(shown(summary(1, 4)))
-        assert "summary" in texts(View.of(cleared, bound(replace(summary(3, 4), from_all=True))))
+        assert "summary" in texts(View.of(cleared, bound(replace(summary(3, 4), made_of="lasting"))))
 
     def test_a_pinned_result_that_the_client_cleared_stays_with_its_call(self):
         pinned = replace(summary(1, 4), put=(*summary(1, 4).put, *ITEMS[1:3]))

@@ -60,7 +60,7 @@ class TestRestraint:
             return ebb("plan", id="p", edits=[edit], tokens_before=before, tokens_after=after)
 
         def stalled(*records: Body) -> bool:
-            return folding_of(fold(State(), records), None).stalled
+            return folding_of(fold(State(), records), None, ()).stalled
 
         assert not stalled(made(1_000, 960))
         assert stalled(made(1_000, 960), made(1_000, 960))

@@ -6,10 +6,12 @@ still in the conversation. When in doubt the original is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
-from ebbtide.core.types import Binding, Edit, Item
+from ebbtide.core.types import Answer, Binding, Edit, HistoryMark, Item
 
 _MOVED_TAGS = ("<system-reminder", "<environment_context")
 """How reminders begin that clients move to the newest message, rewrite or drop."""
@@ -25,6 +27,7 @@ CLEARED_TEXTS = frozenset(
 """What known clients put in the place of an old tool result. Any other text is a change."""
 _SAVED_TO = "<persisted-output>Tool result saved to: "
 """How Claude Code's own stub begins, followed by a path."""
+_NUMBERS = re.compile(r"[0-9]+")
 _LONGEST_STUB = 1_000
 """Characters. A longer text says more than where a result was saved."""
 
@@ -45,6 +48,16 @@ def is_movable(item: Item) -> bool:
     return item.source == "reminder" and item.text.lstrip().startswith(_MOVED_TAGS)
 
 
+def is_note(item: Item) -> bool:
+    """Whether the operator said this between other messages: some clients repeat such a note after every result."""
+    return item.role == "system" and item.kind == "text"
+
+
+def words_of(note: Item) -> str:
+    """What a note says but for its numbers, such as the tokens that are left."""
+    return blake2b(_NUMBERS.sub("", note.text).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
 def is_cleared(item: Item) -> bool:
     """Whether a known client took this result's text away."""
     text = item.text
@@ -56,11 +69,12 @@ def is_cleared(item: Item) -> bool:
 class Originals:
     """The items of a request, and where each is."""
 
-    __slots__ = ("_cleared", "index", "items")
+    __slots__ = ("_cleared", "_notes", "index", "items")
 
     def __init__(self, items: Sequence[Item], index: Mapping[str, int]) -> None:
         self.items, self.index = items, index
         self._cleared: dict[str, int] | None = None
+        self._notes: frozenset[str] | None = None
 
     def locate(self, edit: Edit) -> Location | None:
         """Where the edit lies; None where it does not hold."""
@@ -68,6 +82,8 @@ class Originals:
         if binding is None or (edit.head and edit.head not in index):
             return None
         if any(id not in index and self._place(id, binding) is None for id in binding.sources):
+            return None
+        if binding.notes and not binding.notes <= self._words_of_notes():
             return None
         if edit.after:
             place = index.get(edit.after)
@@ -98,6 +114,11 @@ class Originals:
             results = ((n, item) for n, item in enumerate(self.items) if item.kind == "result")
             self._cleared = {item.call_id: n for n, item in results if item.call_id and is_cleared(item)}
         return self._cleared
+
+    def _words_of_notes(self) -> frozenset[str]:
+        if self._notes is None:
+            self._notes = frozenset(words_of(item) for item in self.items if is_note(item))
+        return self._notes
 
     def _locate_hidden(self, binding: Binding) -> Location | None:
         items, hidden = self.items, binding.hidden
@@ -130,31 +151,63 @@ class Originals:
                 expected = next(rest, "")
             elif item.id in binding.movable:
                 continue
-            elif is_movable(item) or (item.role == "system" and item.kind == "text"):
+            elif is_movable(item) or is_note(item):
                 visible.append(place)
             else:
                 return None
         return None if expected else tuple(visible)
 
 
-def bind(
-    covered: Sequence[Item], others: Iterable[Item], calls: Mapping[str, str], repeated: frozenset[str]
-) -> Binding:
+def bind(covered: Sequence[Item], others: Sequence[Item], calls: Mapping[str, str], edit: Edit) -> Binding:
     """Bind an edit to the items it covers and to `others` that its text was made of.
 
-    `calls` has the id of the item by the id of the call; `repeated` are ids of notes that were repeated since.
+    `calls` has the id of each call's item by the id of the call.
     """
-    movable = frozenset(item.id for item in covered if item.id in repeated or is_movable(item))
-    if len(movable) == len(covered):
-        movable = frozenset()  # it hides nothing else, so it hangs on them
+    passing = [item for item in covered if is_movable(item) or is_note(item)]
+    if len(passing) == len(covered):
+        passing = []  # it hides nothing else, so it hangs on them
+    movable = frozenset(item.id for item in passing)
     hidden = [item for item in covered if item.id not in movable]
-    sources = [item for item in others if item.id not in repeated and not is_movable(item)]
+    sources = [item for item in others if edit.made_of == "all" or not (is_movable(item) or is_note(item))]
     results = [item for item in (*hidden, *sources) if item.kind == "result" and item.call_id in calls]
     named = {item.id for item in (*hidden, *sources)}
     answered = dict.fromkeys(calls[item.call_id] for item in results)
+    # A model may have said something of a reminder: then it must still stand somewhere.
+    read = movable if edit.made_of == "all" else frozenset()
     return Binding(
         hidden=tuple(item.id for item in hidden),
         movable=movable,
-        sources=(*(item.id for item in sources), *(id for id in answered if id not in named)),
+        notes=frozenset(words_of(item) for item in passing if is_note(item)),
+        sources=(*(item.id for item in sources), *(id for id in answered if id not in named), *sorted(read)),
         calls={item.id: calls[item.call_id] for item in results},
     )
+
+
+def mark_history(items: Sequence[Item]) -> HistoryMark:
+    """Where a conversation stands, to be known again when it has gone on."""
+    passing = tuple(item.id for item in items if is_movable(item) or is_note(item))
+    *_, lasting = _lasting_marks(items)
+    return HistoryMark(lasting, passing)
+
+
+def usable_answers(answers: Mapping[str, Answer], items: Sequence[Item]) -> dict[str, Answer]:
+    """The answers that were given about this conversation, as it is or as it was before it went on."""
+    if not answers:
+        return {}
+    marks, ids = set(_lasting_marks(items)), {item.id for item in items}
+    return {
+        key: answer
+        for key, answer in answers.items()
+        if answer.history is not None and answer.history.lasting in marks and ids.issuperset(answer.history.passing)
+    }
+
+
+def _lasting_marks(items: Iterable[Item]) -> Iterator[str]:
+    """After each item that is no reminder and no note: how many there were, and the digest of their ids."""
+    digest, count = blake2b(digest_size=8), 0
+    yield f"{count}-{digest.hexdigest()}"
+    for item in items:
+        if not is_movable(item) and not is_note(item):
+            digest.update(f"{item.id} ".encode())
+            count += 1
+            yield f"{count}-{digest.hexdigest()}"

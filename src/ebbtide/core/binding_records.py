@@ -56,7 +56,9 @@ def bindings_to(table: ItemTable, edits: Sequence[Edit]) -> tuple[Record, list[R
     for edit in edits:
         binding = edit.binding or Binding()
         parts = {"hides": binding.hidden, "moves": sorted(binding.movable), "from": binding.sources}
-        runs = {name: _runs(place_of(id, binding) for id in ids) for name, ids in parts.items() if ids}
+        runs: Record = {name: _runs(place_of(id, binding) for id in ids) for name, ids in parts.items() if ids}
+        if binding.notes:
+            runs["notes"] = sorted(binding.notes)
         written.append({"of": runs} if edit.binding is not None else {})
     return {"items": added, "items_on": [len(table.ids), table.digest]}, written
 
@@ -79,7 +81,11 @@ def binding_from(record: Mapping[str, object], table: ItemTable | None) -> Bindi
         return None
     named = (id for id in (*hidden, *sources) if id in table.calls)
     return Binding(
-        hidden=hidden, movable=frozenset(movable), sources=sources, calls={id: table.calls[id] for id in named}
+        hidden=hidden,
+        movable=frozenset(movable),
+        notes=frozenset(strings_in(parts, "notes")),
+        sources=sources,
+        calls={id: table.calls[id] for id in named},
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from ebbtide.core.binding_records import ItemTable
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.fields import int_in, list_in, strings_in
-from ebbtide.core.journal import Batch, Record, State, answer_from, batch_from, sent_from, usage_out
+from ebbtide.core.journal import Batch, Record, State, answer_from, answer_to, batch_from, sent_from, usage_out
 from ebbtide.core.tokens import Calibration
 from ebbtide.core.types import Answer, Binding, Edit, Sent, Usage
 
@@ -36,7 +36,7 @@ def condensed(state: State) -> Record:
         "spared": sorted(state.spared),
         "pinned": sorted(state.pinned),
         "cleared": sorted(state.cleared),
-        "answers": [asdict(answer) for answer in state.answers.values()],
+        "answers": [answer_to(answer) for answer in state.answers.values()],
         "failures": state.failures,
         "folded": state.folded,
         "stalled": state.stalled,

@@ -378,6 +378,9 @@ def _unseen(view: View, edit: Edit) -> str:
     covered = view.items[view.index[edit.first] : view.index[edit.last] + 1] if edit.first else ()
     kept = {item.id for item in edit.put}
     unseen = any(item.id in view.unseen and item.id not in kept for item in covered)
+    # What was inserted leaves with the item that it follows.
+    owners = [view.owner[id] for id in view.unseen if id in view.owner]
+    unseen = unseen or any(item.id == owner.after for owner in owners for item in covered)
     return "touches a result that the model has not seen" if unseen else ""
 
 

@@ -15,7 +15,21 @@ from ebbtide.core.chain import Chain, shared
 from ebbtide.core.fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.shelf import digest
 from ebbtide.core.tokens import Calibration
-from ebbtide.core.types import FIVE_MINUTES, FOLDS, Answer, Blob, Edit, Item, Kind, Role, Sent, Usage, Way
+from ebbtide.core.types import (
+    FIVE_MINUTES,
+    FOLDS,
+    Answer,
+    Blob,
+    Edit,
+    HistoryMark,
+    Item,
+    Kind,
+    MadeOf,
+    Role,
+    Sent,
+    Usage,
+    Way,
+)
 
 Record = dict[str, object]
 ANSWERS = 32
@@ -224,7 +238,19 @@ def answer_from(record: Mapping[str, object]) -> Answer:
         "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
     )
     names = ("key", "first", "last", "text", "analysis", "failed")
-    return Answer(way=way, **{name: str_in(record, name) for name in names})
+    about = record.get("history")
+    history = HistoryMark(str(about[0]), tuple(map(str, about[1:]))) if isinstance(about, list) and about else None
+    return Answer(way=way, history=history, **{name: str_in(record, name) for name in names})
+
+
+def answer_to(answer: Answer) -> Record:
+    """The fields of an answer's record; `answer_from` reads them."""
+    fields: Record = {name: getattr(answer, name) for name in ("key", "first", "last", "way", "text", "analysis")}
+    return {**fields, "failed": answer.failed, "history": history_to(answer.history)}
+
+
+def history_to(history: HistoryMark | None) -> list[str] | None:
+    return [history.lasting, *history.passing] if history is not None else None
 
 
 def _answer(state: State, record: Mapping[str, object]) -> State:
@@ -381,8 +407,8 @@ def edit_to(edit: Edit) -> Record:
     told: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.head}
     if edit.after:
         told["after"] = edit.after
-    if edit.from_all:
-        told["from_all"] = True
+    if edit.made_of != "covered":
+        told["made_of"] = edit.made_of
     return {**told, "put": put, "reason": edit.reason, "saved": edit.saved, "blobs": blobs}
 
 
@@ -405,9 +431,13 @@ def edit_from(record: object, table: ItemTable | None = None) -> Edit:
         reason=str_in(told, "reason"),
         saved=int_in(told, "saved"),
         blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(told, "blobs")),
-        from_all=told.get("from_all") is True,
+        made_of=_made_of(told.get("made_of")),
         binding=binding_from(told, table),
     )
+
+
+def _made_of(value: object) -> MadeOf:
+    return "lasting" if value == "lasting" else "all" if value == "all" else "covered"
 
 
 def _item_to(item: Item) -> Record:

@@ -20,6 +20,9 @@ from ebbtide.core.stub import Stub, Template
 from ebbtide.core.types import OURS, Blob, Edit, Item
 from ebbtide.core.view import View
 
+HISTORY = "history"
+"""The key of what was left out as a whole: no tool call, but many messages."""
+
 Form = Callable[[Item], tuple[str, str]]
 """How a result is written down: its text, and the file name's suffix."""
 
@@ -86,6 +89,8 @@ class Leaving:
         if self._shelf is None:
             return "", ()
         mark = digest(text)
+        # No call has its id: a plan that came to nothing may have left another text under the same words.
+        key = f"{HISTORY}-{mark[:8]}" if key == HISTORY else key
         name = self._shelf.named(key, mark, suffix=suffix)
         self._given[name.lower()] = mark
         return self._shelf.path(name), (Blob(name=name, text=text, mark=mark),)

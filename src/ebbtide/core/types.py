@@ -19,6 +19,10 @@ Kind = Literal["text", "call", "result", "thinking", "image", "document", "opaqu
 
 Trigger = Literal["auto", "manual", "overflow"]
 
+MadeOf = Literal["covered", "lasting", "all"]
+"""What an edit's text was made of: the items that it covers; the whole conversation but for reminders and notes that
+clients drop; or all of it, as by a model that read the live request."""
+
 Way = Literal["prefix", "transcript", "live"]
 """How the edge answers: the live request and one question more, which reads the prompt cache; the history quoted as
 data, for any model; or the files and notes as they are now, for which no model is needed."""
@@ -86,7 +90,9 @@ class Binding:
     hidden: tuple[str, ...] = ()
     """The items it hides, in order, without the movable ones."""
     movable: frozenset[str] = frozenset()
-    """Hidden parts that clients move or drop: reminders, and notes that were repeated since."""
+    """Hidden parts that clients move or drop: reminders, and notes of the operator that are repeated."""
+    notes: frozenset[str] = frozenset()
+    """What these notes say, as digests: one with the same words must still stand somewhere."""
     sources: tuple[str, ...] = ()
     """Other items that its text was made of: a result's call, or the rest of the conversation."""
     calls: Mapping[str, str] = field(default_factory=dict)
@@ -114,9 +120,9 @@ class Edit:
     """Tokens taken out less tokens put in, as estimated when it was made."""
     blobs: tuple[Blob, ...] = ()
     """What must be durable first. Not part of the edit's identity."""
-    from_all: bool = False
-    """Its text was made of the whole conversation and not only of what it covers, as by a model that read all of it,
-    or comes from outside, as a file that was read again. It holds only where the whole conversation is still there."""
+    made_of: MadeOf = "covered"
+    """It holds only where all of this is still there. What comes from outside, as a file that was read again, is
+    `lasting`: it must not show in another conversation."""
     binding: Binding | None = None
     """The items it was made of; None before it is bound, and then it holds nowhere. Not part of its identity."""
 
@@ -127,6 +133,15 @@ class Edit:
         # An original that is carried along is its id, in memory as in the log.
         parts += [item.id or f"{item.role}|{item.kind}|{item.call_id}||{item.text}" for item in self.put]
         return "x1-" + hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+class HistoryMark(NamedTuple):
+    """A conversation up to some place, to be known again where it goes on."""
+
+    lasting: str
+    """How many items there were besides reminders and notes, and the digest of their ids."""
+    passing: tuple[str, ...] = ()
+    """Ids of the reminders and notes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +178,8 @@ class Answer:
     """What the model thought aloud before it: kept by presets that keep it, and in the log."""
     failed: str = ""
     """Why it is of no use: `overflow`, `cut`, `empty`, `refused`, `time-out`, or other words."""
+    history: HistoryMark | None = None
+    """The conversation that was asked about. The answer is used only where it goes on; None in older logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
-from ebbtide.core.binding import Originals, bind, is_movable
+from ebbtide.core.binding import Originals, bind
 from ebbtide.core.company import company
 from ebbtide.core.picked import Picked
 from ebbtide.core.placing import Placed, lay_out, named_range, shown_by
@@ -127,14 +127,10 @@ class View:
             return edit
         first, end = span or (len(self.items), len(self.items))
         first, end = (end + 1, end + 1) if edit.after else (first, end + 1)
-        before = self.items[:first] if edit.after or edit.from_all else ()
-        behind = self.items[end:] if edit.from_all else ()
-        binding = bind(self.items[first:end], (*before, *behind), self._call_items, self._outdated)
+        before = self.items[:first] if edit.after or edit.made_of != "covered" else ()
+        behind = self.items[end:] if edit.made_of != "covered" else ()
+        binding = bind(self.items[first:end], (*before, *behind), self._call_items, edit)
         return replace(edit, head=edit.head or self.head, binding=binding)
-
-    def is_movable(self, item: Item) -> bool:
-        """Whether clients move or drop this part: no edit hangs on it, and none may show anything of it."""
-        return item.id in self._outdated or is_movable(item)
 
     @cached_property
     def _call_items(self) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from ebbtide.core.binding import mark_history
 from ebbtide.core.content import compact_instructions
 from ebbtide.core.engine import Folding, Pass, Plan, Situation
 from ebbtide.core.journal import State
@@ -79,7 +80,7 @@ class Asking:
 
     def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
         """What the passes may know. In the last round nobody is asked any more."""
-        way, known = state.recall or self.recall, folding_of(state, manual)
+        way, known = state.recall or self.recall, folding_of(state, manual, request.items)
         return replace(
             known,
             asks=known.asks and self.able and not self.waiting and not last,
@@ -131,14 +132,15 @@ class Asking:
         for ask in made.asks if made else ():
             if ask.way == "prefix" and count(ask.prompt) + ask.max_tokens > room:
                 # Nobody need be asked to know that it does not fit: the ladder goes on with less.
-                records.append(unasked(ask, "overflow", now))
+                records.append(unasked(ask, "overflow", now, request.items))
                 continue
-            question = question_for(ask, request, tree, self.model)
+            possible = question_for(ask, request, tree, self.model)
             self.tell("fold_asks", way=ask.way, first=ask.first, last=ask.last)
-            heard = (yield question) if question else Heard(failed="the request cannot be asked about")
+            heard = (yield possible) if possible else Heard(failed="the request cannot be asked about")
+            question = possible or Consult(ask, {}, mark_history(request.items))
             if not isinstance(heard, Heard):
                 heard = Heard(failed="nobody answers")
-            records.append(judged(ask, heard, view, request.wire, count, now))
+            records.append(judged(question, heard, view, request.wire, count, now))
             if failed := records[-1].get("failed"):
                 fields = {"way": ask.way, "reason": failed}
                 self.tell("fold_failed", **fields)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ebbtide.core.redact import redact
-from ebbtide.core.types import Ask
+from ebbtide.core.types import Ask, HistoryMark
 from ebbtide.wire.overflow import overflow_in
 
 Summarizer = Callable[[dict[str, Any]], object]
@@ -33,6 +33,8 @@ class Consult(NamedTuple):
     ask: Ask
     body: dict[str, Any]
     """The request for a model; empty where files are asked for."""
+    history: HistoryMark | None = None
+    """The conversation that is asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +92,10 @@ class Ahead:
     """Questions that are asked while the conversation goes on; answered or timed out, they are done."""
 
     def __init__(self, advisers: Advisers, questions: Sequence[Consult]) -> None:
-        self.heard: list[tuple[Ask, Heard]] = []
+        self.heard: list[tuple[Consult, Heard]] = []
 
         def ask() -> None:
-            self.heard.extend([(question.ask, advisers.ask(question)) for question in questions])
+            self.heard.extend([(question, advisers.ask(question)) for question in questions])
 
         self._worker = threading.Thread(target=ask, daemon=True, name="ebb-ahead")
         self._worker.start()

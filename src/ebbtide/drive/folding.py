@@ -5,13 +5,14 @@ What is written down is what was checked, so a plan made again from the log goes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ebbtide.core.binding import mark_history, usable_answers
 from ebbtide.core.engine import Folding
-from ebbtide.core.journal import State, ebb
-from ebbtide.core.types import USER, Ask
+from ebbtide.core.journal import State, ebb, history_to
+from ebbtide.core.types import USER, Ask, HistoryMark, Item
 from ebbtide.core.view import View
 from ebbtide.drive.consulting import Consult, Heard, told
 from ebbtide.store import Record
@@ -37,14 +38,14 @@ class Manual:
     last: str = ""
 
 
-def folding_of(state: State, manual: Manual | None) -> Folding:
-    """What the log and a person say about a fold.
+def folding_of(state: State, manual: Manual | None, items: Sequence[Item]) -> Folding:
+    """What the log and a person say about a fold of these items.
 
     The breaker keeps a broken model from being asked for ever; a person may try again.
     """
     asked = manual or Manual()
     return Folding(
-        answers=state.answers,
+        answers=usable_answers(state.answers, items),
         asks=manual is not None or state.failures < BREAKER,
         focus=asked.focus,
         summary=asked.summary,
@@ -92,8 +93,9 @@ def _brought(state: State) -> tuple[tuple[str, str], ...]:
 
 def question_for(ask: Ask, request: Request, tree: Mapping[str, Any], model: str) -> Consult | None:
     """The request to put to a model: valid, and the live one as far as it can be. None where there is none."""
+    history = mark_history(request.items)
     if ask.way == "live":
-        return Consult(ask, {})
+        return Consult(ask, {}, history)
     wire: Any = request.wire.name
     if ask.way == "transcript":
         body = transcript(
@@ -104,12 +106,13 @@ def question_for(ask: Ask, request: Request, tree: Mapping[str, Any], model: str
         if found is None:
             return None
         body = {**found, "model": model} if model else found
-    return Consult(ask, dict(harden(wire, body)[0]))
+    return Consult(ask, dict(harden(wire, body)[0]), history)
 
 
-def judged(ask: Ask, heard: Heard, view: View, wire: Wire, count: Callable[[str], int], now: float) -> Record:
+def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Callable[[str], int], now: float) -> Record:
     """An answer as a record: words that may be used, or why there are none."""
-    fields: dict[str, object] = {"key": ask.key, "by": ask.by, "way": ask.way, "first": ask.first, "last": ask.last}
+    ask = question.ask
+    fields = _about(ask, question.history)
     if heard.failed:
         return ebb("answer", at=now, **fields, failed=heard.failed)
     answer = told(heard.response)
@@ -127,11 +130,15 @@ def judged(ask: Ask, heard: Heard, view: View, wire: Wire, count: Callable[[str]
     )  # fmt: skip
 
 
-def unasked(ask: Ask, why: str, now: float) -> Record:
+def unasked(ask: Ask, why: str, now: float, items: Sequence[Item]) -> Record:
     """The answer to a question that was not put to anybody: it is nobody's failure."""
-    return ebb(
-        "answer", at=now, key=ask.key, by=ask.by, way=ask.way, first=ask.first, last=ask.last, failed=why, asked=False
-    )
+    return ebb("answer", at=now, **_about(ask, mark_history(items)), failed=why, asked=False)
+
+
+def _about(ask: Ask, history: HistoryMark | None) -> dict[str, object]:
+    """Which question a record answers, and about which conversation it was asked."""
+    named = {"key": ask.key, "by": ask.by, "way": ask.way, "first": ask.first, "last": ask.last}
+    return {**named, "history": history_to(history)}
 
 
 _STOPS = {"tool": "tool_use"}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from ebbtide.core.binding import is_movable
 from ebbtide.core.journal import State, ebb, edits_to
 from ebbtide.core.shelf import digest
 from ebbtide.core.types import QUOTED, Edit, Item, Kind, Role
@@ -62,9 +63,10 @@ class _Bounded(NamedTuple):
 
 def _holding(view: View) -> Callable[[Entry], bool]:
     """Whether an entry is an item of this view, says what one says, or is what one of its edits put aside."""
-    names = {item.id.rpartition("-")[0] for item in view.items}
+    lasting = [item for item in view.items if not is_movable(item)]
+    names = {item.id.rpartition("-")[0] for item in lasting}
     names |= {blob.name for edit in view.held for blob in edit.blobs}
-    texts = {digest(item.text) for item in view.items if item.text}
+    texts = {digest(item.text) for item in lasting if item.text}
     return lambda entry: entry.handle in names or (bool(entry.text) and digest(entry.text) in texts)
 
 
@@ -79,7 +81,7 @@ def insertion(
     put += [_item("result", one.result, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
     tokens = sum(item.tokens for item in put)
     return Edit(
-        by=BY, after=after, put=tuple(put), reason="recalled behind the client's back", saved=-tokens, from_all=True
+        by=BY, after=after, put=tuple(put), reason="recalled behind the client's back", saved=-tokens, made_of="lasting"
     )
 
 

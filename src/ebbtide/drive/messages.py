@@ -23,6 +23,8 @@ class Transcript:
     known: dict[str, str] = field(default_factory=dict)
     """From parent and item ids to the record's uuid."""
     path: Chain = field(default_factory=Chain)
+    _of: int = 0
+    """The number of the request that the path is of."""
 
     def absorb(self, records: Iterable[Mapping[str, object]]) -> None:
         """Learn what the log holds."""
@@ -42,7 +44,8 @@ class Transcript:
 
     def advance(self, request: Request, now: float) -> list[Record]:
         """Records for the messages of this request that the log does not have yet."""
-        same = min(request.body.same, len(self.path))
+        # A request may have been read and not recorded: what it shares with that one says nothing about this path.
+        same = min(request.body.same, len(self.path)) if request.number == self._of + 1 else 0
         last = self.path[same - 1] if same else None
         path, records = list[str](), list[Record]()
         for n in range(same, len(request.messages)):
@@ -50,7 +53,7 @@ class Transcript:
             ids = [item.id for item in request.items[request.firsts[n] : after]]
             last = self._add(request.wire, request.messages[n], ids, last, now, records)
             path.append(last)
-        self.path = self.path.grown(same, path)
+        self.path, self._of = self.path.grown(same, path), request.number
         return records
 
     def reply(self, reader: Reader, messages: Sequence[Any], now: float) -> Iterator[Record]:

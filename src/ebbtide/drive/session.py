@@ -18,7 +18,7 @@ from ebbtide.core.errors import BadRequest, Blocked, WontFit
 from ebbtide.core.gauge import Gauge
 from ebbtide.core.journal import State, Turn, ebb, fold
 from ebbtide.core.shelf import Shelf
-from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Trigger, Usage
+from ebbtide.core.types import FIVE_MINUTES, Edit, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.accounts import noted, plan_record, report_of, too_large, turn_made
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
@@ -422,13 +422,14 @@ class Session:
             return []
         return self.asking.ahead(self.policy.folds, self._last[1], self._projection.tree)
 
-    def answering(self, heard: Sequence[tuple[Ask, Heard]], *, now: float) -> Steps[None]:
+    def answering(self, heard: Sequence[tuple[Consult, Heard]], *, now: float) -> Steps[None]:
         """Answers that came in the background, into the log: the next plan finds them. Overtaken ones do no harm."""
         self.asking.waiting = False
         if self._last is None:
             return
         request, view = self._last[1].request, self._last[1].view
-        records = [judged(ask, one, view, request.wire, self.policy.estimator.text, now) for ask, one in heard]
+        count = self.policy.estimator.text
+        records = [judged(question, one, view, request.wire, count, now) for question, one in heard]
         yield from self._settle(records, now)
 
     def undoing(self, *, now: float, batch: str = "") -> Steps[tuple[Edit, ...]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from ebbtide.core.binding import is_movable
 from ebbtide.core.types import OURS, USER, Item
 from ebbtide.ledger.facts import (
     AGENTS,
@@ -137,7 +138,8 @@ class Book:
         if item.tier > USER:
             if _PLANNING.search(item.text[:2000]):
                 self.mode = "plan"
-            self._see(item.text, order)
+            if not is_movable(item):  # a fold may stand where the client dropped it: it must not show its names
+                self._see(item.text, order)
             return
         self.words.append(Said(id=item.id, order=order, text=item.text))
         self.stated += [Stated(order=order, text=line) for line in binding(item.text)]

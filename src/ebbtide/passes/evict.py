@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, describe
+from ebbtide.core.leaving import HISTORY, Leaving, describe
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import HARNESS, OURS, USER, Edit, Item
 from ebbtide.core.view import View
@@ -134,7 +134,7 @@ def _noted(leaving: Leaving, run: Sequence[Atom], stays: Stays, stub: Template) 
     span = view.cover(run[0][0], run[-1][1])
     assert span is not None, "an atom that may leave has originals under it"
     text = _transcript(view.items[view.index[span[0]] : view.index[span[1]] + 1])
-    path, blobs = leaving.keep("history", text)
+    path, blobs = leaving.keep(HISTORY, text)
     gone = sum(entry.tokens for entry in entries) - sum(entry.tokens for entry in survive)
     number = f"{len(run)} exchange" + "s" * (len(run) != 1)
     words = stub(describe(text, kind="history", about=number, tokens=gone, path=path))

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving
-from ebbtide.core.types import USER, Ask, Edit
+from ebbtide.core.types import USER, Ask, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.summary.fold import Run, Work, estimated, is_fold
 from ebbtide.summary.shape import Shape
@@ -195,7 +195,14 @@ def _latest(view: View, messages: int) -> int:
             end -= 1
         left -= 1
     unseen = next((n for n, entry in enumerate(view.entries) if entry.id in view.unseen), end)
+    while 0 < unseen < len(view.entries) and _is_inserted(view, view.entries[unseen]):
+        unseen -= 1  # it would leave with the item that it follows
     return min(end, unseen)
+
+
+def _is_inserted(view: View, entry: Item) -> bool:
+    owner = view.owner.get(entry.id)
+    return owner is not None and bool(owner.after)
 
 
 def _fitting(view: View, cuts: Sequence[int], turns: int, tokens: int) -> list[int]:

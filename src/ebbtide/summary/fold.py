@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ebbtide.core.binding import is_movable
 from ebbtide.core.engine import Situation
 from ebbtide.core.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
-from ebbtide.core.leaving import Leaving, original
+from ebbtide.core.leaving import HISTORY, Leaving, original
 from ebbtide.core.stub import render as stub_of
-from ebbtide.core.types import FOLDS, HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item
+from ebbtide.core.types import FOLDS, HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item, MadeOf
 from ebbtide.core.view import View
 from ebbtide.ledger import Ledger, ReadAhead, ledger_of, missing, must_survive, render
 from ebbtide.ledger.lines import one_line
@@ -116,8 +117,8 @@ class Work:
         """The fold, with the answers there are."""
         written = self._written()
         # The fold may stand where other reminders are. The log has them.
-        lasting = [item for item in self._unfolded if not self.view.is_movable(item)]
-        path, blobs = self.leaving.keep("history", transcript_of(lasting))
+        lasting = [item for item in self._unfolded if not is_movable(item)]
+        path, blobs = self.leaving.keep(HISTORY, transcript_of(lasting))
         front = self._front
         words, more = self._words()
         operator, listed = self._operator()
@@ -156,9 +157,14 @@ class Work:
             reason=f"old turns folded into {by}",
             saved=self.tokens - sum(item.tokens for item in put),
             blobs=(*blobs, *more, *listed),
-            # A summary may say what stands behind the run. Facts and the user's words are of the run alone.
-            from_all=bool(written.text or live or self.situation.folding.children),
+            made_of=self._made_of(written, live),
         )
+
+    def _made_of(self, summary: Answer, live: Sequence[Item]) -> MadeOf:
+        """A model may say what stands behind the run. Facts and the user's words are of the run alone."""
+        if summary.text:
+            return "all"
+        return "lasting" if live or self.situation.folding.children else "covered"
 
     def _fitted_in(self, put: tuple[Item, ...], fold: Fold) -> tuple[Item, ...]:
         """With what must stand between the fold and what follows it: the wire would have to mend it on every turn."""

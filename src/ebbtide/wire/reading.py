@@ -44,6 +44,8 @@ class Request(NamedTuple):
     passthrough: str
     """Why this body must go out untouched, or empty."""
     bound: bool
+    number: int
+    """Which of the reader's requests this is: `same` and `body.same` are about the one before."""
 
     @property
     def messages(self) -> list[Any]:
@@ -85,6 +87,7 @@ class Reader:
     """How often each content occurs in the last request."""
     _names: dict[str, str] = field(default_factory=dict)
     _around: _Around | None = None
+    _number: int = 0
 
     def read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, *, at: float | None = None) -> Request:
         last = self._last
@@ -95,6 +98,7 @@ class Reader:
         if last is not None and last.wire is not wire:
             last, body.same = None, 0
         self._wire = wire
+        self._number += 1
         self._last = None  # should this fail, the next one is read whole: what they share has grown already
         around = self._surroundings(wire, body.tree)
         items, firsts, same = self._items(wire, body, last, at)
@@ -111,6 +115,7 @@ class Reader:
             overhead=around.overhead,
             passthrough=wire.kept_by_server(body.tree),
             bound=wire.bound(body.tree),
+            number=self._number,
         )
         return self._last
 
