@@ -95,7 +95,7 @@ class Binding:
     """What these notes say, as digests: one with the same words must still stand somewhere."""
     sources: tuple[str, ...] = ()
     """Other items that its text was made of: a result's call, or the rest of the conversation."""
-    calls: Mapping[str, str] = field(default_factory=dict)
+    calls: Mapping[str, str] = field(default_factory=dict, compare=False)
     """From each tool result among these to its call: a client may clear the result's text."""
 
 
