@@ -10,7 +10,8 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ebbtide.core.journal import edit_from, edit_to
+from ebbtide.core.binding_records import ItemTable
+from ebbtide.core.journal import batch_from, edits_to
 from ebbtide.core.stub import parse
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import OURS, Item
@@ -199,7 +200,9 @@ def trust_never_rises(trial: Trial) -> None:
 
 def the_log_gives_the_same_body(trial: Trial) -> None:
     """An edit written down and read again does what it did."""
-    again = [edit_from(json.loads(json.dumps(edit_to(edit)))) for edit in trial.plan.edits]
+    record = json.loads(json.dumps({"id": "p1", **edits_to(trial.plan.edits, ItemTable())}))
+    again = batch_from(record, ItemTable())[0].edits
+    assert [edit.binding for edit in again] == [edit.binding for edit in trial.plan.edits]
     assert [edit.id for edit in again] == [edit.id for edit in trial.plan.edits]
     view = View.of(trial.request.items, again)
     assert digest(project(trial.request, view, None).tree) == digest(trial.tree)

@@ -199,7 +199,7 @@ def test_what_left_without_a_stand_in_cannot_be_told_from_its_equal() -> None:
     body = body_of("anthropic", next(asked), said, next(asked), said, next(asked))
     request = read("anthropic", body)
     first = next(item.id for item in request.items if item.kind == "thinking")
-    edits = (Edit(by="strip_thinking", first=first, last=first),)
+    edits = View.of(request.items).apply([Edit(by="strip_thinking", first=first, last=first)]).edits
     out = dict(project(request, View.of(request.items, edits), None).tree)
 
     assert digest(fed_back("anthropic", out, edits)) == digest(out)
