@@ -1,0 +1,80 @@
+"""Folders in which the user lets git run, asked once and kept in the user's own settings, never in the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from ebbtide.core.errors import BadConfig
+from ebbtide.showing import line
+
+_QUESTION = """\
+{folder}
+is a git repository that is new to ebb chat.
+
+Git runs programs that a repository's own settings name, and a copied or downloaded folder brings its
+settings along. If you trust this folder, ebb chat runs `git status` and `git log` in it when a session
+begins, so that the model knows what changed. If you do not, the model is told the branch and no more.
+Either way, commands of the model still ask you first.
+
+Trust this folder? [y/N] """
+_KEPT = "Remembered in {file}. To change it: ebb chat --trust, or --no-trust."
+
+
+def remembered_trust(file: Path, folder: str) -> bool | None:
+    """What the user said of this very folder; None where they were not asked yet."""
+    answer = _read(file).get(folder)
+    return answer if isinstance(answer, bool) else None
+
+
+def remember_trust(file: Path, folder: str, *, is_trusted: bool) -> None:
+    """Keep an answer. The file is replaced as a whole: a crash leaves the old one or the new one."""
+    answers = {**_read(file), folder: is_trusted}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=".ebb-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                json.dump({"folders": answers}, out, indent=1, sort_keys=True)
+            os.replace(beside, file)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+    except OSError as failed:
+        raise BadConfig(f"cannot remember whether you trust this folder: {file}: {failed.strerror}") from failed
+
+
+def ask_trust(file: Path, folder: str) -> bool:
+    """Ask at the terminal, and remember yes and no. Without an answer (Ctrl-D) it is no, and asked again next time."""
+    _drop_typed_ahead()
+    try:
+        answer = input(_QUESTION.format(folder=line(folder, 1_000))).strip().lower()
+    except EOFError:
+        print()
+        return False
+    is_trusted = answer in ("y", "yes")
+    remember_trust(file, folder, is_trusted=is_trusted)
+    print(_KEPT.format(file=file), end="\n\n")
+    return is_trusted
+
+
+def _drop_typed_ahead() -> None:
+    """What was typed before the question stood there is no answer to it."""
+    with suppress(ImportError, OSError):
+        import termios  # noqa: PLC0415  # Not on Windows.
+
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _read(file: Path) -> dict[str, object]:
+    """The answers by folder. A file that cannot be read says nothing, and one asks again."""
+    try:
+        folders = json.loads(file.read_bytes()).get("folders")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
+    return folders if isinstance(folders, dict) else {}
