@@ -146,8 +146,8 @@ class Access:
     config: Path
     """The directory of the user's own settings."""
     trust: Path
-    """Where `ebb chat` remembers which folders the user trusts. EBB_CONFIG does not move it: a repository's own file may
-    be named there."""
+    """Where `ebb chat` remembers which folders the user trusts. EBB_CONFIG does not move it: the file that it names may
+    come with a repository."""
 
 
 _SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")

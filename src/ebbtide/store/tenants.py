@@ -1,7 +1,7 @@
 """Whose sessions are whose, where several people use one proxy: by the credential that their requests carry.
 
-A tenant is named by a hash, which does not tell the credential. The proxy keeps each tenant's sessions under a project of
-its own; whoever wants to read them from elsewhere has to have the credential.
+A tenant is named by a hash, which does not tell the credential. The proxy keeps each tenant's sessions under a project
+of its own; whoever wants to read them from elsewhere has to have the credential.
 """
 
 from __future__ import annotations

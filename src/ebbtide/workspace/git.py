@@ -2,8 +2,8 @@
 
 `.git/config` can name programs: filters, monitors, pagers, external diffs. Some of them (`filter.NAME.clean`) cannot be
 switched off from outside, because NAME is anything. So in a folder that the user has not trusted git is not run at all;
-the branch is read from git's files. In a trusted one git runs as the user's own would, without monitor, hooks, pager and
-signature checks.
+the branch is read from git's files. In a trusted one git runs as the user's own would, without monitor, hooks, pager
+and signature checks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Commands that may be allowed by name: each with the options that neither start a program nor write where one says.
 
 What is not listed here is allowed word for word or not at all. An option counts as listed only in the very form below:
-abbreviations, other spellings and new options of later versions ask. Every argument, and the value of every option, must
-stay inside the workspace if taken for a path.
+abbreviations, other spellings and new options of later versions ask. Every argument, and the value of every option,
+must stay inside the workspace if taken for a path.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ def _form(
 
 
 _CHANGES = (
-    "--stat --shortstat --numstat --name-only --name-status --summary --patch --no-patch --color= --no-color --word-diff "
-    "--ignore-all-space --unified= --cached --staged --exit-code --quiet --no-ext-diff --no-textconv"
+    "--stat --shortstat --numstat --name-only --name-status --summary --patch --no-patch --color= --no-color "
+    "--word-diff --ignore-all-space --unified= --cached --staged --exit-code --quiet --no-ext-diff --no-textconv"
 )
 _COMMITS = (
     "--oneline --graph --all --decorate --no-decorate --no-merges --merges --first-parent --follow --reverse "
-    "--abbrev-commit --since= --until= --after= --before= --author= --grep= --max-count= --skip= --date= --branches --tags"
+    "--abbrev-commit --since= --until= --after= --before= --author= --grep= --max-count= --skip= --date= "
+    "--branches --tags"
 )
 _PYTEST = _form(
     "qvxsl",
@@ -118,8 +119,8 @@ _FORMS: Mapping[Command, _Form] = {
         "nilcovwxFSsuUNHIP",
         "ABCmegtT",
         "--files --hidden --no-ignore --line-number --no-heading --heading --ignore-case --files-with-matches --count "
-        "--word-regexp --fixed-strings --glob= --iglob= --type= --type-not= --sort= --max-count= --max-depth= --context= "
-        "--after-context= --before-context= --color= --no-messages --stats --json --multiline --",
+        "--word-regexp --fixed-strings --glob= --iglob= --type= --type-not= --sort= --max-count= --max-depth= "
+        "--context= --after-context= --before-context= --color= --no-messages --stats --json --multiline --",
     ),
     ("sed",): _form("n", options="--quiet --silent", first=r"\d{1,9}(?:,(?:\d{1,9}|\$|\+\d{1,9}))?p"),
     ("sha1sum",): _form("bt"),

@@ -1,7 +1,7 @@
 """What may be done without asking. Inside the workspace files are read and written; all else asks first.
 
-A decision looks at a need, the rules, the mode and where paths lead, and returns a ruling. Only a person adds a rule, and
-a rule covers what its question says and no more: a command by name only where `known_commands` lists it, any other
+A decision looks at a need, the rules, the mode and where paths lead, and returns a ruling. Only a person adds a rule,
+and a rule covers what its question says and no more: a command by name only where `known_commands` lists it, any other
 command line word for word; reading never covers writing.
 """
 

@@ -59,7 +59,7 @@ def _commands(node: bashlex.ast.node, line: str, places: list[Place]) -> Iterato
     if node.kind not in ("list", "pipeline"):
         raise _NotPlain
     for part in node.parts:
-        if part.kind == "operator" and part.op in _BETWEEN or part.kind == "pipe" and part.pipe == "|":
+        if (part.kind == "operator" and part.op in _BETWEEN) or (part.kind == "pipe" and part.pipe == "|"):
             places.append(part.pos)
         else:
             yield from _commands(part, line, places)

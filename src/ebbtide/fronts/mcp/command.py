@@ -56,7 +56,7 @@ def _projects(args: argparse.Namespace) -> frozenset[str]:
         return frozenset(map(project_of_tenant, tenants_of_credential(_credential(args.credential_env))))
     if args.project is not None and is_of_tenant(args.project):
         raise BadRequest(
-            f"{args.project} holds sessions of the proxy; name the variable with its key: --credential-env ANTHROPIC_API_KEY"
+            f"{args.project} holds sessions of the proxy. Say which variable has their key: --credential-env NAME"
         )
     if args.project is not None:
         return frozenset((args.project, os.path.realpath(args.project) if args.project else ""))
