@@ -287,7 +287,7 @@ def test_a_repository_is_asked_about_once_and_git_runs_only_after_a_yes(place):
         assert str(place) in terminal.whole()
         assert not trace.exists()
         terminal.press("n", "Enter")
-        terminal.shows("To change it: ebb chat --trust")
+        terminal.shows("Not trusted. Remembered in")
         terminal.shows(FOOTER)
         terminal.say("Hello.")
         terminal.shows("One.")

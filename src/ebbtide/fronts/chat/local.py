@@ -46,6 +46,7 @@ def served(window: int) -> Iterator[str]:
     """The address of a server with so many tokens of context, until the block ends."""
     if absent := missing():
         raise BadConfig(HOW.format(missing=absent))
+    # -P: without it the folder that we are started in comes first on the path of modules.
     command = [sys.executable, "-P", "-m", __name__, str(weights()), str(window)]
     with subprocess.Popen(  # noqa: S603  # Our own module, and a file that we looked for.
         command,

@@ -14,15 +14,19 @@ from ebbtide.showing import line
 
 _QUESTION = """\
 {folder}
-is a git repository that is new to ebb chat.
+is a git repository that ebb chat has not seen before.
 
-Git runs programs that a repository's own settings name, and a copied or downloaded folder brings its
-settings along. If you trust this folder, ebb chat runs `git status` and `git log` in it when a session
-begins, so that the model knows what changed. If you do not, the model is told the branch and no more.
-Either way, commands of the model still ask you first.
+Git runs programs that a repository's own settings name, and a folder that
+was copied or downloaded brings its settings along.
+
+  y  trust it: `git status` and `git log` run here when a session begins,
+     and the model knows what changed
+  n  do not: git is not run; the model is told the branch and no more
+
+Commands of the model ask you first either way.
 
 Trust this folder? [y/N] """
-_KEPT = "Remembered in {file}. To change it: ebb chat --trust, or --no-trust."
+_KEPT = "{answer}. Remembered in {file}; to change it: ebb chat --trust, or --no-trust."
 
 
 def remembered_trust(file: Path, folder: str) -> bool | None:
@@ -59,7 +63,7 @@ def ask_trust(file: Path, folder: str) -> bool:
         return False
     is_trusted = answer in ("y", "yes")
     remember_trust(file, folder, is_trusted=is_trusted)
-    print(_KEPT.format(file=file), end="\n\n")
+    print(_KEPT.format(answer="Trusted" if is_trusted else "Not trusted", file=file), end="\n\n")
     return is_trusted
 
 

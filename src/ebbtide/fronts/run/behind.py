@@ -55,6 +55,7 @@ class Proxy:
         self._watch.join(STOP)
 
     def _start(self, port: str) -> subprocess.Popen[bytes]:
+        # -P: without it the folder that we are started in comes first on the path of modules.
         command = [sys.executable, "-P", "-m", "ebbtide.fronts.run.leashed", "proxy", "--announce", "--port", port]
         # Nobody reads a pipe here, and the terminal is the program's.
         with tempfile.TemporaryFile() as said:
