@@ -124,24 +124,35 @@ def rows(table: dict[str, list[str]]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("granted", "later"), rows(ALLOWED))
 def test_always_covers_what_was_meant(root: Path, granted: str, later: str) -> None:
-    assert decide(need(later), Rules(root=root).grant(need(granted)), "build") == ("allow", "")
+    assert decide(need(later), Rules(root=root, is_trusted=True).grant(need(granted)), "build") == ("allow", "")
 
 
 @pytest.mark.parametrize(("granted", "later"), rows(ASKED))
 def test_always_covers_nothing_more(root: Path, granted: str, later: str) -> None:
-    assert decide(need(later), Rules(root=root).grant(need(granted)), "build")[0] == "ask"
+    assert decide(need(later), Rules(root=root, is_trusted=True).grant(need(granted)), "build")[0] == "ask"
 
 
 def test_nothing_is_allowed_by_a_grant_of_something_else(root: Path) -> None:
     lines = {later for _, later in [*rows(ALLOWED), *rows(ASKED)]}
-    rules = Rules(root=root).grant(need("whoami")).grant(need("echo hello"))
+    rules = Rules(root=root, is_trusted=True).grant(need("whoami")).grant(need("echo hello"))
 
     assert [line for line in lines if decide(need(line), rules, "build")[0] == "allow"] == []
 
 
+def test_in_a_folder_that_is_not_trusted_git_is_allowed_word_for_word(root: Path) -> None:
+    """`git log -3` runs nothing that `git log -p` does not run besides: what, the repository's settings say."""
+    rules = Rules(root=root).grant(need("git log -3")).grant(need("git status | head -5")).grant(need("head a.txt"))
+
+    for line in ("git log -3", "git status | head -5", "head -n 3 a.txt"):
+        assert decide(need(line), rules, "build")[0] == "allow"
+    for line in ("git log -p", "git log", "git status", "git log -3 | head"):
+        assert decide(need(line), rules, "build")[0] == "ask"
+    assert Question(need=need("git log"), reason="", rules=rules).remembered == "exactly this command line"
+
+
 def test_the_question_says_what_always_would_cover(root: Path) -> None:
     def told(line: str) -> str:
-        return Question(need=need(line), reason="", rules=Rules(root=root)).remembered
+        return Question(need=need(line), reason="", rules=Rules(root=root, is_trusted=True)).remembered
 
     assert told("git log -3") == "`git log` with common options, on paths inside the workspace"
     assert told("pytest | tail") == "`pytest`, `tail` with common options, on paths inside the workspace"
@@ -320,7 +331,7 @@ def test_an_option_that_writes_or_runs_is_listed_nowhere() -> None:
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_file_named_like_an_option_cannot_be_globbed_into_a_granted_command(root: Path) -> None:
     (root / "-Otouch owned").write_text("foo\n")
-    rules = Rules(root=root).grant(need("git grep foo"))
+    rules = Rules(root=root, is_trusted=True).grant(need("git grep foo"))
 
     assert decide(need("git grep foo *"), rules, "build")[0] == "ask"
     assert decide(need("git grep foo -O*"), rules, "build")[0] == "ask"

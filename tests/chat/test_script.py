@@ -59,6 +59,18 @@ def test_in_a_script_what_was_not_allowed_is_refused_and_said(place, capsys):
     assert "--allow bash" in capsys.readouterr().err
 
 
+def test_leave_to_write_files_is_not_leave_to_write_what_git_runs(place, capsys):
+    hook = {"path": ".git/hooks/post-checkout", "content": "x"}
+    with Upstream([[Use("write", hook)], "I may not.", [Use("write", hook)], "Done."]) as upstream:
+        assert chat(upstream, "-p", "Go.", "--allow", "write") == 0
+        assert "git runs what this file says" in (told := capsys.readouterr().err)
+        assert "--allow write,bash" in told
+        assert not (place / hook["path"]).exists()
+        assert chat(upstream, "-p", "Go.", "--allow", "write,bash") == 0
+
+    assert (place / hook["path"]).exists()
+
+
 @pytest.mark.parametrize("permission", [("--allow", "bash"), ("--yes",)])
 def test_what_was_allowed_beforehand_runs(place, capsys, permission):
     with Upstream([[Use("bash", {"command": "touch made"})], "Done."]) as upstream:

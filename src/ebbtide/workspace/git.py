@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ebbtide.workspace.at_once import Report, together, warn
+from ebbtide.workspace.programs import find_program
 
 STATUS_CAP = 2_000  # characters: a status that long is a generated tree, and is asked for in full if needed
 _OPTIONS = (
@@ -106,15 +106,9 @@ def _pointer(path: Path) -> str:
 # --- with git ----------------------------------------------------------------------------------------------------
 
 
-def _git_program() -> str:
-    """By its full path: `.` in PATH would make it the repository's own."""
-    program = shutil.which("git") or ""
-    return program if os.path.isabs(program) else ""
-
-
 def _ask_git(here: Path, root: Path, timeout: float, report: Report) -> Mapping[str, str]:
-    program = _git_program()
-    if not program or not _is_repository(root):
+    program = find_program("git")
+    if program is None or not _is_repository(root):
         return {}
     if bare := _bare_repository(here, root):
         report("git", f"{bare} is laid out as a bare repository, whose settings git would obey; git was not run")

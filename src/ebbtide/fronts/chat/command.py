@@ -146,6 +146,7 @@ def _setup(
     if allowed - known:
         raise BadConfig(f"--allow: no tool {', '.join(sorted(allowed - known))}; there are {', '.join(sorted(known))}")
     access = load_access()
+    is_trusted = remembered_trust(access.trust, place.project) is True
     return Setup(
         provider=made(door.name, door.model, door.url, access),
         settings=settings,
@@ -156,6 +157,7 @@ def _setup(
         rules=Rules(
             root=place.root,
             home=Path(os.path.realpath(access.home)),
+            is_trusted=is_trusted,
             guarded=(Path(os.path.realpath(access.trust.parent)),),
             everything=args.yes,
             tools=allowed,
@@ -163,7 +165,7 @@ def _setup(
         ask=ask,
         listen=listen,
         window=settings.window_for(door.model),
-        trusted=remembered_trust(access.trust, place.project) is True,
+        trusted=is_trusted,
         # A server of ours has another address each time.
         url="" if door.local else door.url,
         steps=args.steps,

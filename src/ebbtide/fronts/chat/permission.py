@@ -29,6 +29,8 @@ class Rules:
     root: Path
     home: Path | None = None
     """The user's home: leave to read a file in it is not leave to read all of it."""
+    is_trusted: bool = False
+    """Whether git's commands may be allowed by name: what git runs, the repository's settings say."""
     guarded: tuple[Path, ...] = ()
     """Folders of our own in which no tool may write unasked, even where they lie in the workspace."""
     everything: bool = False
@@ -59,8 +61,9 @@ class Rules:
 
     def names(self, command: str) -> frozenset[Command]:
         """The known commands that a line consists of; empty where one of them is not known."""
-        names = [known_name(words, self.root) for words in plain_commands(command)]
-        return frozenset(names) if all(names) else frozenset()
+        names = {known_name(words, self.root) for words in plain_commands(command)}
+        is_covered = all(name and (self.is_trusted or name[0] != "git") for name in names)
+        return frozenset(names) if is_covered else frozenset()
 
     def readable_place(self, path: Path) -> Path:
         """The folder of a file; the file alone where that folder holds all of a home or of a disk."""
