@@ -220,6 +220,16 @@ def test_trust_in_one_folder_is_none_in_another_or_in_a_copy_of_the_file(place, 
     assert ["Status:" in system for system in system_of(upstream)] == [True, False, False]
 
 
+def test_an_answer_that_cannot_be_remembered_counts_for_this_time(place, capsys):
+    git(place, "init", "-q", "-b", "trunk")
+    (place.parent / "config").write_text("in the way")
+    with Upstream(["One."]) as upstream:
+        assert chat(upstream, "--trust", "-p", "Hi.") == 0
+
+    assert "Status:" in system_of(upstream)[0]
+    assert "cannot be remembered" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "broken", [b"", b"[]", b"{", b'{"folders": []}', b'{"folders": {"x": "yes"}}', b"\xff", b"[" * 100_000]
 )

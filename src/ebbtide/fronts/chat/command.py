@@ -108,23 +108,29 @@ def _place(args: argparse.Namespace, settings: Settings) -> _Place:
 
 
 def _run(args: argparse.Namespace, settings: Settings, place: _Place, door: Door) -> int:
-    if args.trust is not None:
-        remember_trust(load_access().trust, place.project, is_trusted=args.trust)
     if args.print is not None:
-        chat = open_chat(_setup(args, settings, place, door, nobody, lambda _event: None), place.session)
+        is_trusted = _is_trusted(args, place, may_ask=False)
+        chat = open_chat(_setup(args, settings, place, door, is_trusted, nobody, lambda _event: None), place.session)
         return run_script(chat, _words(args.print), as_json=args.output == "json")
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise BadRequest("ebb chat needs a terminal; for scripts there is -p")
-    _ask_trust_once(place)
+    is_trusted = _is_trusted(args, place, may_ask=True)
     screen = Screen(Path(settings.store).expanduser() / "chat-history", partial(_with_model, door))
-    return screen.run(_setup(args, settings, place, door, screen.ask, screen.listen), place.session, args.words)
+    return screen.run(
+        _setup(args, settings, place, door, is_trusted, screen.ask, screen.listen), place.session, args.words
+    )
 
 
-def _ask_trust_once(place: _Place) -> None:
-    """Where there is no repository git has nothing to say, and nobody need be asked."""
+def _is_trusted(args: argparse.Namespace, place: _Place, *, may_ask: bool) -> bool:
+    """Whether git may run here. Where there is no repository it has nothing to say, and nobody need be asked."""
     file = load_access().trust
-    if project_root(place.root) is not None and remembered_trust(file, place.project) is None:
-        ask_trust(file, place.project)
+    if args.trust is not None:
+        remember_trust(file, place.project, is_trusted=args.trust)
+        return bool(args.trust)
+    answer = remembered_trust(file, place.project)
+    if answer is None and may_ask and project_root(place.root) is not None:
+        return ask_trust(file, place.project)
+    return answer is True
 
 
 def _with_model(door: Door, setup: Setup, model: str) -> Setup:
@@ -139,14 +145,19 @@ def _words(given: str) -> str:
 
 
 def _setup(
-    args: argparse.Namespace, settings: Settings, place: _Place, door: Door, ask: Ask, listen: Listener
+    args: argparse.Namespace,
+    settings: Settings,
+    place: _Place,
+    door: Door,
+    is_trusted: bool,
+    ask: Ask,
+    listen: Listener,
 ) -> Setup:
     allowed = frozenset(name for name in args.allow.split(",") if name)
     known = {tool.name for tool in TOOLS}
     if allowed - known:
         raise BadConfig(f"--allow: no tool {', '.join(sorted(allowed - known))}; there are {', '.join(sorted(known))}")
     access = load_access()
-    is_trusted = remembered_trust(access.trust, place.project) is True
     return Setup(
         provider=made(door.name, door.model, door.url, access),
         settings=settings,

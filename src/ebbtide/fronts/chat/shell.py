@@ -22,6 +22,8 @@ _LONGEST = 4_000  # characters: nobody reads a longer line before allowing it fo
 _PIECE = r"""[A-Za-z0-9_./:,=+@%-]|(?<=[A-Za-z0-9~^])[~^]|'[^']*'|"[^"$`\\!]*\""""
 _WORD = re.compile(rf"(?:{_PIECE})+")
 """No `$`, no glob, no brace, no backslash, and `~` only behind a letter, where it is git's and not a home directory."""
+_LINE = re.compile(rf"(?:{_PIECE}|[ \t\n;&|<>])*")
+"""What else need not be parsed: it would not be plain."""
 _QUIET = re.compile(r"[12]?>[ \t]*/dev/null|&>[ \t]*/dev/null|<[ \t]*/dev/null|2>&1|1?>&2")
 _BETWEEN = frozenset((";", "&&", "||", "\n"))
 
@@ -31,6 +33,8 @@ Command = tuple[str, ...]
 def plain_commands(line: str) -> tuple[Command, ...]:
     """The words of each command of a line, quotes removed; empty where the line holds anything else."""
     if len(line) > _LONGEST or not all(letter in "\t\n" or letter.isprintable() for letter in line):
+        return ()
+    if not _LINE.fullmatch(line):
         return ()
     try:
         commands, places = _read(line)

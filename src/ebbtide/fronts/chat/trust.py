@@ -9,7 +9,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.core.errors import BadConfig
 from ebbtide.showing import line
 
 _QUESTION = """\
@@ -35,8 +34,11 @@ def remembered_trust(file: Path, folder: str) -> bool | None:
     return answer if isinstance(answer, bool) else None
 
 
-def remember_trust(file: Path, folder: str, *, is_trusted: bool) -> None:
-    """Keep an answer. The file is replaced as a whole: a crash leaves the old one or the new one."""
+def remember_trust(file: Path, folder: str, *, is_trusted: bool) -> bool:
+    """Keep an answer, and say whether that worked. Where it did not, the answer counts for this time.
+
+    The file is replaced as a whole: a crash leaves the old one or the new one.
+    """
     answers = {**_read(file), folder: is_trusted}
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -50,7 +52,9 @@ def remember_trust(file: Path, folder: str, *, is_trusted: bool) -> None:
                 os.unlink(beside)
             raise
     except OSError as failed:
-        raise BadConfig(f"cannot remember whether you trust this folder: {file}: {failed.strerror}") from failed
+        print(f"ebb: your answer cannot be remembered: {line(str(file), 1_000)}: {failed.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def ask_trust(file: Path, folder: str) -> bool:
@@ -62,8 +66,8 @@ def ask_trust(file: Path, folder: str) -> bool:
         print()
         return False
     is_trusted = answer in ("y", "yes")
-    remember_trust(file, folder, is_trusted=is_trusted)
-    print(_KEPT.format(answer="Trusted" if is_trusted else "Not trusted", file=file), end="\n\n")
+    if remember_trust(file, folder, is_trusted=is_trusted):
+        print(_KEPT.format(answer="Trusted" if is_trusted else "Not trusted", file=line(str(file), 1_000)), end="\n\n")
     return is_trusted
 
 
