@@ -176,7 +176,7 @@ def test_a_bare_repository_cannot_be_written_piece_by_piece_unasked(tmp_path):
 
 def test_our_own_settings_ask_even_inside_the_workspace(tmp_path):
     home = Path(os.path.realpath(tmp_path))
-    rules = Rules(root=home, home=home, guarded=(home / ".config" / "ebbtide",))
+    rules = Rules(root=home, home=home, own_folders=(home / ".config" / "ebbtide",))
 
     assert decide(file(f"{home}/.config/ebbtide/trusted-folders.json", "write"), rules, "build")[0] == "ask"
     assert decide(file(f"{home}/.config/other", "write"), rules, "build")[0] == "allow"

@@ -44,12 +44,12 @@ def git_status(cwd: Path, *, trusted: bool = False, timeout: float = 5.0, report
     root = project_root(cwd)
     if root is None:
         return ""
-    lines = [f"{name}: {branch}" for name, branch in _branches(root).items() if branch]
+    lines = [f"{name}: {branch}" for name, branch in _read_branches(root).items() if branch]
     answers = _ask_git(cwd.resolve(), root, timeout, report) if trusted else {}
     if answers.get("User"):
         lines.append(f"User: {answers['User']}")
     if "Status" in answers:
-        lines.append(f"Status:\n{_shortened(answers['Status']) or '(clean)'}")
+        lines.append(f"Status:\n{_shorten(answers['Status']) or '(clean)'}")
     if answers.get("Recent commits"):
         lines.append(f"Recent commits:\n{answers['Recent commits']}")
     return "\n".join(["Git, as it was when the session began:", *lines]) if lines else ""
@@ -58,32 +58,32 @@ def git_status(cwd: Path, *, trusted: bool = False, timeout: float = 5.0, report
 # --- without git -------------------------------------------------------------------------------------------------
 
 
-def _branches(root: Path) -> Mapping[str, str]:
-    folder = _git_folder(root)
+def _read_branches(root: Path) -> Mapping[str, str]:
+    folder = _find_git_folder(root)
     if folder is None:
         return {}
     return {
-        "Branch": _named(_pointer(folder / "HEAD")),
-        "Default branch": _named(_pointer(_shared(folder) / "refs" / "remotes" / "origin" / "HEAD")),
+        "Branch": _branch_name(_read_pointer(folder / "HEAD")),
+        "Default branch": _branch_name(_read_pointer(_shared_folder(folder) / "refs" / "remotes" / "origin" / "HEAD")),
     }
 
 
-def _shared(folder: Path) -> Path:
+def _shared_folder(folder: Path) -> Path:
     """What a worktree has in common with its repository."""
-    common = _pointer(folder / "commondir").strip()
+    common = _read_pointer(folder / "commondir").strip()
     return folder / common if common else folder
 
 
-def _git_folder(root: Path) -> Path | None:
+def _find_git_folder(root: Path) -> Path | None:
     """Where git keeps its files; `.git` itself, or where a worktree's `.git` file leads."""
     at = root / ".git"
     if at.is_dir():
         return at
-    words = _pointer(at)
+    words = _read_pointer(at)
     return root / words.removeprefix("gitdir:").strip() if words.startswith("gitdir:") else None
 
 
-def _named(head: str) -> str:
+def _branch_name(head: str) -> str:
     """A branch, or the commit of a detached HEAD. Anything else in that file is not repeated."""
     if match := _BRANCH.fullmatch(head):
         return match["name"]
@@ -91,7 +91,7 @@ def _named(head: str) -> str:
     return f"none, at {match['hash'][:12]}" if match else ""
 
 
-def _pointer(path: Path) -> str:
+def _read_pointer(path: Path) -> str:
     """A short text file; empty where it is missing, long, a pipe or no text."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
@@ -110,7 +110,7 @@ def _ask_git(here: Path, root: Path, timeout: float, report: Report) -> Mapping[
     program = find_program("git")
     if program is None or not _is_repository(root):
         return {}
-    if bare := _bare_repository(here, root):
+    if bare := _find_bare_repository(here, root):
         report("git", f"{bare} is laid out as a bare repository, whose settings git would obey; git was not run")
         return {}
     work = {name: (lambda words=words: _run(program, here, words, timeout)) for name, words in _QUESTIONS.items()}
@@ -119,16 +119,20 @@ def _ask_git(here: Path, root: Path, timeout: float, report: Report) -> Mapping[
 
 def _is_repository(root: Path) -> bool:
     """Whether git stops here: where `.git` is incomplete it looks further up, in folders that nobody trusted."""
-    folder = _git_folder(root)
-    return folder is not None and bool(_named(_pointer(folder / "HEAD"))) and all(map(Path.is_dir, _stores(folder)))
+    folder = _find_git_folder(root)
+    return (
+        folder is not None
+        and bool(_branch_name(_read_pointer(folder / "HEAD")))
+        and all(map(Path.is_dir, _storage_folders(folder)))
+    )
 
 
-def _stores(folder: Path) -> tuple[Path, Path]:
-    shared = _shared(folder)
+def _storage_folders(folder: Path) -> tuple[Path, Path]:
+    shared = _shared_folder(folder)
     return shared / "objects", shared / "refs"
 
 
-def _bare_repository(here: Path, root: Path) -> str:
+def _find_bare_repository(here: Path, root: Path) -> str:
     """A folder from `here` up to `root` that git would take for a repository without a `.git` in it."""
     folders = [here, *here.parents]
     for folder in folders[: folders.index(root) + 1]:
@@ -149,7 +153,7 @@ def _run(program: str, cwd: Path, words: Sequence[str], timeout: float) -> str:
     return done.stdout.decode("utf-8", "replace").strip("\n") if done.returncode == 0 else ""
 
 
-def _shortened(status: str) -> str:
+def _shorten(status: str) -> str:
     if len(status) <= STATUS_CAP:
         return status
     whole = status[:STATUS_CAP].rpartition("\n")[0]

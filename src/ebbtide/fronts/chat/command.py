@@ -23,7 +23,7 @@ from ebbtide.fronts.chat.providers import MISSING
 from ebbtide.fronts.chat.script import nobody, run_script
 from ebbtide.fronts.chat.session import REPLY, Setup, chosen, new_session, open_chat, with_provider
 from ebbtide.fronts.chat.tools import TOOLS
-from ebbtide.fronts.chat.trust import ask_trust, remember_trust, remembered_trust
+from ebbtide.fronts.chat.trust import ask_trust, read_trust, remember_trust
 from ebbtide.policy import PRESETS
 from ebbtide.refusing import Parser
 from ebbtide.store import Store, open_store
@@ -127,7 +127,7 @@ def _is_trusted(args: argparse.Namespace, place: _Place, *, may_ask: bool) -> bo
     if args.trust is not None:
         remember_trust(file, place.project, is_trusted=args.trust)
         return bool(args.trust)
-    answer = remembered_trust(file, place.project)
+    answer = read_trust(file, place.project)
     if answer is None and may_ask and project_root(place.root) is not None:
         return ask_trust(file, place.project)
     return answer is True
@@ -169,14 +169,14 @@ def _setup(
             root=place.root,
             home=Path(os.path.realpath(access.home)),
             is_trusted=is_trusted,
-            guarded=(Path(os.path.realpath(access.trust.parent)),),
+            own_folders=(Path(os.path.realpath(access.trust.parent)),),
             everything=args.yes,
             tools=allowed,
         ),
         ask=ask,
         listen=listen,
         window=settings.window_for(door.model),
-        trusted=is_trusted,
+        is_trusted=is_trusted,
         # A server of ours has another address each time.
         url="" if door.local else door.url,
         steps=args.steps,

@@ -31,7 +31,7 @@ class Rules:
     """The user's home: leave to read a file in it is not leave to read all of it."""
     is_trusted: bool = False
     """Whether git's commands may be allowed by name: what git runs, the repository's settings say."""
-    guarded: tuple[Path, ...] = ()
+    own_folders: tuple[Path, ...] = ()
     """Folders of our own in which no tool may write unasked, even where they lie in the workspace."""
     everything: bool = False
     """`--yes`."""
@@ -158,7 +158,7 @@ def _decide_place(need: Need, rules: Rules) -> tuple[Ruling, str]:
     if need.kind == "write" and "bash" not in rules.tools:
         if decides_what_git_runs(path, rules.root):
             return "ask", "git runs what this file says"
-        if any(path.is_relative_to(folder) for folder in rules.guarded):
+        if any(path.is_relative_to(folder) for folder in rules.own_folders):
             return "ask", "ebb's own settings"
     if need.tool in rules.tools or path.is_relative_to(rules.root):
         return "allow", ""

@@ -56,7 +56,7 @@ class Setup:
     ask: Ask
     listen: Listener
     window: int
-    trusted: bool = False
+    is_trusted: bool = False
     """Whether git may run in this folder: see `trust`."""
     url: str = ""
     """Of the server, where it was named: the session remembers it."""
@@ -157,7 +157,7 @@ def chosen(store: Store, project: str, name: str) -> SessionInfo:
 
 def _around(setup: Setup) -> Surroundings:
     sources = Sources(cwd=setup.root, home=setup.access.home, config_dir=setup.access.config)
-    return look_around(sources, model=setup.provider.model, trusted=setup.trusted)
+    return look_around(sources, model=setup.provider.model, trusted=setup.is_trusted)
 
 
 def _begun(setup: Setup, around: Surroundings) -> Begun:

@@ -75,12 +75,12 @@ def _words(command: bashlex.ast.node, line: str, places: list[Place]) -> Iterato
         places.append(part.pos)
         if part.kind == "redirect" and _QUIET.fullmatch(text):
             continue
-        if part.kind != "word" or part.parts or not _WORD.fullmatch(text) or _unquoted(text) != part.word:
+        if part.kind != "word" or part.parts or not _WORD.fullmatch(text) or _unquote(text) != part.word:
             raise _NotPlain
         yield part.word
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return "".join(piece[1:-1] if piece[0] in "'\"" else piece for piece in re.findall(_PIECE, text))
 
 

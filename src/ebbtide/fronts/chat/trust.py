@@ -28,7 +28,7 @@ Trust this folder? [y/N] """
 _KEPT = "{answer}. Remembered in {file}; to change it: ebb chat --trust, or --no-trust."
 
 
-def remembered_trust(file: Path, folder: str) -> bool | None:
+def read_trust(file: Path, folder: str) -> bool | None:
     """What the user said of this very folder; None where they were not asked yet."""
     answer = _read(file).get(folder)
     return answer if isinstance(answer, bool) else None
