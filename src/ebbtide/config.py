@@ -145,6 +145,9 @@ class Access:
     home: Path
     config: Path
     """The directory of the user's own settings."""
+    trust: Path
+    """Where `ebb chat` remembers which folders the user trusts. EBB_CONFIG does not move it: the file that it names may
+    come with a repository."""
 
 
 _SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
@@ -162,6 +165,7 @@ def load_access(
         openai_url=environ.get("OPENAI_BASE_URL", ""),
         home=home,
         config=_user_file(environ, home, platform).parent,
+        trust=_usual_file(environ, home, platform).with_name("trusted-folders.json"),
     )
 
 
@@ -324,6 +328,10 @@ def _user_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
         if not os.path.isfile(named):
             raise BadConfig(f"EBB_CONFIG: there is no file {named}")
         return named
+    return _usual_file(environ, home, platform)
+
+
+def _usual_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
     if platform == "darwin":
         return _data_directory(environ, home, platform) / "config.toml"
     if platform == "win32":

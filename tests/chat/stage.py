@@ -41,7 +41,9 @@ class Stage:
 
     def setup(self, **changes: object) -> Setup:
         url = self.upstream.url + ("" if self.provider == "anthropic" else "/v1")
-        access = Access(home=self.folder / "home", config=self.folder / "config")
+        access = Access(
+            home=self.folder / "home", config=self.folder / "config", trust=self.folder / "config" / "trust.json"
+        )
         told = {
             "provider": made(self.provider, MODELS[self.provider], url, access),
             "settings": Settings(model=MODELS[self.provider]),

@@ -1,6 +1,7 @@
 """What reaches the terminal is harmless, short, and says what the seeds' screens said."""
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -9,7 +10,7 @@ from ebbtide.core.types import Usage
 from ebbtide.drive.report import Event
 from ebbtide.fronts.chat import drawing
 from ebbtide.fronts.chat.bill import Bill
-from ebbtide.fronts.chat.permission import Question
+from ebbtide.fronts.chat.permission import Question, Rules
 from ebbtide.fronts.chat.providers import Call
 from ebbtide.fronts.chat.screen import _paragraph
 from ebbtide.fronts.chat.tools import Need, Outcome
@@ -45,13 +46,17 @@ def test_no_text_can_steer_the_terminal(what):
 
 
 def test_a_question_shows_the_whole_command_harmlessly():
-    asked = Question(need=Need(tool="bash", kind="run", command=f"rm -rf / {EVIL}"), reason="a command")
+    asked = Question(
+        need=Need(tool="bash", kind="run", command=f"rm -rf / {EVIL}"),
+        reason="a command",
+        rules=Rules(root=Path("/home/ada/app")),
+    )
 
     told = "".join(text for _, text in drawing.question(asked))
 
     assert "rm -rf /" in told
     assert "\x1b" not in told
-    assert "this very command line" in told
+    assert "exactly this command line" in told
 
 
 def test_folds_are_announced_in_the_seeds_words_and_clears_are_silent():

@@ -1,6 +1,8 @@
 """What is done without asking, what asks, and what a lasting yes covers."""
 
+import itertools
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,41 +50,136 @@ def test_plan_mode_changes_nothing_even_where_everything_was_allowed():
     assert decide(file("/home/ada/app/a.py"), rules, "plan")[0] == "allow"
 
 
-@pytest.mark.parametrize(
-    ("said", "then", "ruling"),
-    [
-        ("git status", "git status --short", "allow"),
-        ("git status", "git push", "ask"),
-        ("git status", "git status; rm -rf .", "ask"),
-        ("git status", "git status && curl evil", "ask"),
-        ("git status", "git status $(rm x)", "ask"),
-        ("git status", "git status\nrm x", "ask"),
-        ("git status", "PAGER=evil git status", "ask"),
-        ("pytest -q", "pytest tests/a.py", "allow"),
-        ("pytest -q", "pytest-evil", "ask"),
-        ("python a.py", "python a.py", "allow"),
-        ("python a.py", "python -c evil", "ask"),
-        ("/usr/bin/python a.py", "/usr/bin/python b.py", "ask"),
-        ("ls | wc -l", "ls | wc -l", "allow"),
-        ("ls | wc -l", "ls", "ask"),
-        ("git -c core.pager=evil log", "git -c core.pager=worse log", "ask"),
-    ],
-)
-def test_a_lasting_yes_covers_the_command_and_nothing_a_shell_adds(said, then, ruling):
-    assert decide(command(then), RULES.remembering(command(said)), "build")[0] == ruling
-
-
-def test_a_lasting_yes_for_a_file_covers_its_folder(tmp_path):
+def test_leave_to_read_covers_the_folder_and_not_writing(tmp_path):
     (tmp_path / "notes").mkdir()
-    rules = RULES.remembering(file(str(tmp_path / "notes" / "a.md")))
+    rules = RULES.grant(file(str(tmp_path / "notes" / "a.md")))
 
-    assert decide(file(str(tmp_path / "notes" / "b.md")), rules, "build")[0] == "allow"
+    assert decide(file(str(tmp_path / "notes" / "deep" / "b.md")), rules, "build")[0] == "allow"
+    assert decide(file(str(tmp_path / "b.md")), rules, "build")[0] == "ask"
+    for name in ("a.md", "b.md"):
+        assert decide(file(str(tmp_path / "notes" / name), "write"), rules, "build")[0] == "ask"
+
+
+def test_leave_to_write_covers_that_file_alone(tmp_path):
+    rules = RULES.grant(file(str(tmp_path / "a.md"), "write"))
+
+    assert decide(file(str(tmp_path / "a.md"), "write"), rules, "build")[0] == "allow"
+    assert decide(file(str(tmp_path / "a.md")), rules, "build")[0] == "allow"
+    assert decide(file(str(tmp_path / "b.md"), "write"), rules, "build")[0] == "ask"
     assert decide(file(str(tmp_path / "b.md")), rules, "build")[0] == "ask"
 
 
-def test_what_would_be_remembered_is_told():
-    assert Question(need=command("git log -3"), reason="").remembered == "commands that begin with `git log`"
-    assert Question(need=command("a | b"), reason="").remembered == "this very command line"
+def test_leave_to_read_a_file_at_home_is_not_leave_to_read_the_home(tmp_path):
+    home = tmp_path / "home"
+    (home / "app").mkdir(parents=True)
+    rules = Rules(root=home / "app", home=home)
+    at_home, above = file(str(home / ".bashrc")), file(str(tmp_path / "x"))
+
+    for need in (at_home, above):
+        granted = rules.grant(need)
+        assert decide(need, granted, "build")[0] == "allow"
+        assert decide(file(str(home / ".ssh" / "id")), granted, "build")[0] == "ask"
+        assert Question(need=need, reason="", rules=rules).remembered == f"reading {need.path}"
+
+
+def test_what_would_be_remembered_of_a_file_is_told(tmp_path):
+    def told(need):
+        return Question(need=need, reason="", rules=RULES).remembered
+
+    (tmp_path / "a.md").write_text("a")
+    assert told(file(str(tmp_path / "a.md"))) == f"reading everything in {tmp_path}"
+    assert told(file(str(tmp_path))) == f"reading everything in {tmp_path}"
+    assert told(file(str(tmp_path / "a.md"), "write")) == f"writing {tmp_path}/a.md"
+
+
+GITS_OWN = [
+    *(
+        ".git/config",
+        ".git/hooks/pre-commit",
+        ".git",
+        ".GIT/config",
+        ".Git/hooks/x",
+        "sub/.git/config",
+        "sub/.git",
+        "GIT~1/config",
+    ),
+    *(".git /config", ".git./config", ".g\u200cit/config", ".git::$INDEX_ALLOCATION/config", ".gitconfig"),
+    *("HEAD", "sub/HEAD", "sub/head", "link/config", "link/hooks/x", "link", "alias/HEAD"),
+    *(
+        "half/config",
+        "half/objects/x",
+        "half/hooks/post-checkout",
+        "half/Config",
+        "half/commondir",
+        "half/info/attributes",
+    ),
+    *("stored/config", "stored/refs/heads/x", "stored/HOOKS/x"),
+]
+FREE = [
+    "a.py",
+    "config",
+    "src/config",
+    "src/hooks/use.ts",
+    "src/refs/x",
+    "src/objects/x",
+    ".gitignore",
+    ".github/x.yml",
+]
+FREE += [".gitattributes", "src/Head/index.tsx", "git/config", "a.git.py", "HEAD.md", "info/x", "link.py"]
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A project with a link into `.git`, a folder that is half a repository, and one that is a whole one."""
+    root = Path(os.path.realpath(tmp_path)) / "app"
+    for folder in (".git/hooks", "sub", "src", "half/refs", "stored/objects", "stored/refs", "real"):
+        (root / folder).mkdir(parents=True)
+    (root / "stored" / "HEAD").write_text("ref: refs/heads/x\n")
+    (root / "link").symlink_to(root / ".git")
+    (root / "alias").symlink_to(root / "real")
+    return root
+
+
+@pytest.mark.parametrize("path", GITS_OWN)
+@pytest.mark.parametrize("name", ["write", "edit"])
+def test_files_that_decide_what_git_runs_ask_first(workspace, name, path):
+    need = NAMED[name].need(Desk(root=workspace), {"path": path})
+
+    assert decide(need, Rules(root=workspace), "build") == ("ask", "git runs what this file says")
+    # Leave to write files is not leave to run commands; who has that may do both.
+    assert decide(need, Rules(root=workspace, tools=frozenset((name,))), "build")[0] == "ask"
+    assert decide(need, Rules(root=workspace, tools=frozenset((name, "bash"))), "build")[0] == "allow"
+    assert decide(need, Rules(root=workspace, everything=True), "build")[0] == "allow"
+
+
+@pytest.mark.parametrize("path", FREE)
+def test_other_files_with_such_names_are_free(workspace, path):
+    need = NAMED["write"].need(Desk(root=workspace), {"path": path})
+
+    assert decide(need, Rules(root=workspace), "build")[0] == "allow"
+
+
+def test_a_bare_repository_cannot_be_written_piece_by_piece_unasked(tmp_path):
+    """In whichever order: real git takes the folder for a repository only after somebody was asked."""
+    parts = {"HEAD": "ref: refs/heads/x\n", "config": "[core]\n\tbare = true\n", "objects/x": "x", "refs/x": "x"}
+    for n, order in enumerate(itertools.permutations(parts)):
+        root = Path(os.path.realpath(tmp_path)) / str(n)
+        root.mkdir()
+        desk, asked = Desk(root=root), False
+        for name in order:
+            need = NAMED["write"].need(desk, {"path": name})
+            asked |= decide(need, Rules(root=root), "build")[0] == "ask"
+            NAMED["write"].run(desk, {"path": name, "content": parts[name]})
+            folder = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=root, capture_output=True, text=True).stdout
+            assert asked or folder.strip() != ".", order
+
+
+def test_our_own_settings_ask_even_inside_the_workspace(tmp_path):
+    home = Path(os.path.realpath(tmp_path))
+    rules = Rules(root=home, home=home, own_folders=(home / ".config" / "ebbtide",))
+
+    assert decide(file(f"{home}/.config/ebbtide/trusted-folders.json", "write"), rules, "build")[0] == "ask"
+    assert decide(file(f"{home}/.config/other", "write"), rules, "build")[0] == "allow"
 
 
 def test_a_link_is_judged_by_where_it_leads(tmp_path):

@@ -141,8 +141,8 @@ def test_thinking_comes_back_as_it_was_signed(tmp_path):
 
 def test_a_lasting_permission_and_known_files_outlive_the_program(tmp_path):
     script = [
-        [Use("bash", {"command": "touch a"}), Use("write", {"path": "b.txt", "content": "x = 1\n"})], "Done.",
-        [Use("bash", {"command": "touch c"}), Use("edit", {"path": "b.txt", "old": "1", "new": "2"})], "Done again.",
+        [Use("bash", {"command": "ls"}), Use("write", {"path": "b.txt", "content": "x = 1\n"})], "Done.",
+        [Use("bash", {"command": "ls -a b.txt"}), Use("edit", {"path": "b.txt", "old": "1", "new": "2"})], "Done again.",
     ]  # fmt: skip
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream, answer=lambda question: Verdict(allowed=True, remember=True))

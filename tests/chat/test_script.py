@@ -3,12 +3,14 @@
 import io
 import json
 import os
+import stat
 
 import pytest
 
 from ebbtide.fronts.cli.main import main
 from upstream.script import Failure, Say, Use
 from upstream.server import Upstream
+from workspace.places import git
 
 
 @pytest.fixture
@@ -55,6 +57,18 @@ def test_in_a_script_what_was_not_allowed_is_refused_and_said(place, capsys):
 
     assert not (place / "made").exists()
     assert "--allow bash" in capsys.readouterr().err
+
+
+def test_leave_to_write_files_is_not_leave_to_write_what_git_runs(place, capsys):
+    hook = {"path": ".git/hooks/post-checkout", "content": "x"}
+    with Upstream([[Use("write", hook)], "I may not.", [Use("write", hook)], "Done."]) as upstream:
+        assert chat(upstream, "-p", "Go.", "--allow", "write") == 0
+        assert "git runs what this file says" in (told := capsys.readouterr().err)
+        assert "--allow write,bash" in told
+        assert not (place / hook["path"]).exists()
+        assert chat(upstream, "-p", "Go.", "--allow", "write,bash") == 0
+
+    assert (place / hook["path"]).exists()
 
 
 @pytest.mark.parametrize("permission", [("--allow", "bash"), ("--yes",)])
@@ -169,3 +183,64 @@ def test_unknown_tools_and_directories_are_bad_input(place, capsys):
         assert chat(upstream, "-p", "Hi.", "-C", "nowhere") == 2
         assert chat(upstream, "--output", "json") == 2
         assert chat(upstream, "-p", "Hi.", "--resume", "nothing") == 2
+
+
+def system_of(upstream: Upstream) -> list[str]:
+    return [str(one.parsed["system"]) for one in upstream.requests]
+
+
+def test_a_script_never_asks_whether_a_folder_is_trusted_and_leaves_git_out(place, capsys):
+    git(place, "init", "-q", "-b", "trunk")
+    with Upstream(["One.", "Two.", "Three.", "Four."]) as upstream:
+        for more in ([], ["--trust"], [], ["--no-trust"]):
+            assert chat(upstream, *more, "-p", "Hi.") == 0
+
+    assert ["Branch: trunk" in system for system in system_of(upstream)] == [True] * 4
+    assert ["Status:" in system for system in system_of(upstream)] == [False, True, True, False]
+    assert "Trust" not in capsys.readouterr().out
+    kept = place.parent / "config" / "ebbtide" / "trusted-folders.json"
+    assert json.loads(kept.read_text()) == {"folders": {str(place): False}}
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_trust_in_one_folder_is_none_in_another_or_in_a_copy_of_the_file(place, capsys, monkeypatch):
+    for folder in (place, place / "inner", place.parent / "beside"):
+        folder.mkdir(exist_ok=True)
+        git(folder, "init", "-q", "-b", "trunk")
+    (place.parent / "beside" / "ebbtide.toml").write_text("")
+    with Upstream(["One.", "Two.", "Three."]) as upstream:
+        assert chat(upstream, "--trust", "-p", "Hi.") == 0
+        assert chat(upstream, "-C", str(place / "inner"), "-p", "Hi.") == 0
+        # What a repository brings along is not the user's own.
+        claimed = json.dumps({"folders": {str(place.parent / "beside"): True}})
+        (place.parent / "beside" / "trusted-folders.json").write_text(claimed)
+        monkeypatch.setenv("EBB_CONFIG", str(place.parent / "beside" / "ebbtide.toml"))
+        assert chat(upstream, "-C", str(place.parent / "beside"), "-p", "Hi.") == 0
+
+    assert ["Status:" in system for system in system_of(upstream)] == [True, False, False]
+
+
+def test_an_answer_that_cannot_be_remembered_counts_for_this_time(place, capsys):
+    git(place, "init", "-q", "-b", "trunk")
+    (place.parent / "config").write_text("in the way")
+    with Upstream(["One."]) as upstream:
+        assert chat(upstream, "--trust", "-p", "Hi.") == 0
+
+    assert "Status:" in system_of(upstream)[0]
+    assert "cannot be remembered" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"[]", b"{", b'{"folders": []}', b'{"folders": {"x": "yes"}}', b"\xff", b"[" * 100_000]
+)
+def test_a_broken_list_of_folders_trusts_nothing_and_is_replaced(place, capsys, broken):
+    git(place, "init", "-q", "-b", "trunk")
+    kept = place.parent / "config" / "ebbtide" / "trusted-folders.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(broken)
+    with Upstream(["One.", "Two."]) as upstream:
+        assert chat(upstream, "-p", "Hi.") == 0
+        assert chat(upstream, "--trust", "-p", "Hi.") == 0
+
+    assert ["Status:" in system for system in system_of(upstream)] == [False, True]
+    assert json.loads(kept.read_text())["folders"][str(place)] is True

@@ -1,5 +1,6 @@
 """`ebb chat` as a person has it: in a terminal, key by key, screen by screen."""
 
+import os
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from ebbtide.fronts.chat.notebook import INTERRUPTED
 from local_model.serving import missing
 from upstream.script import Failure, Say, Use
 from upstream.server import Upstream
+from workspace.places import git
 
 pytestmark = [needs_tmux(), pytest.mark.timeout(900)]
 
@@ -128,23 +130,26 @@ UNTIL_TOLD = "until test -e told; do sleep 0.05; done"
 
 def test_questions_interruptions_queued_words_pastes_and_modes(place):
     script = [
-        [Use("bash", {"command": "touch first"})],
-        [Use("bash", {"command": "touch second"})],
+        [Use("bash", {"command": "ls -1"})],
+        [Use("bash", {"command": "ls gauges"})],
         [Use("bash", {"command": "sleep 600"})],
         "Then I stop.",
         [Use("bash", {"command": UNTIL_TOLD})],
         "Heard both.",
         "A large paste.",
     ]
+    (place / "gauges").mkdir()
+    (place / "gauges" / "brest.txt").touch()
     with Upstream(script) as upstream, Terminal(place.parent) as terminal:
         terminal.start(arguments(upstream, "--window", "40k"), place, environ(place))
         terminal.shows(FOOTER)
-        terminal.say("Make them.")
-        _answer(terminal, "touch first", "a")
-        # The first word was allowed for good; `sleep` was not.
+        terminal.say("Look at them.")
+        terminal.shows("always: `ls` with common options, on paths inside the workspace")
+        _answer(terminal, "ls -1", "a")
+        # `ls` was allowed for good; `sleep` was not.
+        terminal.shows("always: exactly this command line")
         _answer(terminal, "sleep 600", "y")
-        assert (place / "first").exists()
-        assert (place / "second").exists()
+        assert "brest.txt" in terminal.whole()
         terminal.shows("Esc to interrupt")
         # What only looks does not wait; what changes something does.
         terminal.say("/context")
@@ -257,3 +262,44 @@ def _answered(screen: str, question: str) -> bool:
     _, asked, below = screen.rpartition(f"> {question} One word.\n")
     said, prompt, _ = below.partition("\n>")
     return bool(asked and prompt and said.strip()) and FOOTER in below and BUSY not in below
+
+
+def trapped(place: Path) -> Path:
+    """A repository whose filter leaves a trace when git compares a file."""
+    trace, program = place.parent / "sprung", place.parent / "payload.sh"
+    program.write_text(f"#!/bin/sh\ntouch {trace}\ncat\n")
+    program.chmod(0o755)
+    git(place, "init", "-q", "-b", "trunk")
+    (place / "a.txt").write_text("a")
+    git(place, "add", ".")
+    git(place, "commit", "-q", "-m", "first")
+    git(place, "config", "filter.trap.clean", str(program))
+    (place / ".gitattributes").write_text("* filter=trap\n")
+    os.utime(place / "a.txt", (1, 1))
+    return trace
+
+
+def test_a_repository_is_asked_about_once_and_git_runs_only_after_a_yes(place):
+    trace = trapped(place)
+    with Upstream(["One.", "Two.", "Three."]) as upstream, Terminal(place.parent) as terminal:
+        terminal.start(arguments(upstream), place, environ(place))
+        terminal.shows("Trust this folder? [y/N]")
+        assert str(place) in terminal.whole()
+        assert not trace.exists()
+        terminal.press("n", "Enter")
+        terminal.shows("Not trusted. Remembered in")
+        terminal.shows(FOOTER)
+        terminal.say("Hello.")
+        terminal.shows("One.")
+        # Nobody asks again.
+        terminal.start(arguments(upstream, "Hello."), place, environ(place))
+        assert "Trust this folder?" not in terminal.shows("Two.")
+        assert not trace.exists()
+        # Another answer is given on the command line.
+        terminal.start(arguments(upstream, "--trust", "Hello."), place, environ(place))
+        assert "Trust this folder?" not in terminal.shows("Three.")
+    systems = [str(one.parsed["system"]) for one in upstream.requests]
+    assert ["Branch: trunk" in system for system in systems] == [True] * 3
+    assert ["Recent commits" in system for system in systems] == [False, False, True]
+    assert trace.exists()
+    assert not list(place.rglob("*trust*"))

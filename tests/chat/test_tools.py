@@ -193,6 +193,19 @@ def test_a_shell_command_sees_the_environment_it_was_given(desk):
     assert run(desk, "bash", command="echo $COLOUR $HOME").text == "red"
 
 
+def test_programs_in_the_folder_that_are_named_like_ours_are_not_run(desk, monkeypatch):
+    for name in ("bash", "rg", "grep"):
+        (desk.root / name).write_text("#!/bin/sh\ntouch sprung\n")
+        (desk.root / name).chmod(0o755)
+    monkeypatch.chdir(desk.root)
+    monkeypatch.setenv("PATH", os.pathsep.join((".", "", os.environ["PATH"])))
+    (desk.root / "a.txt").write_text("tide\n")
+
+    assert "tide" in run(desk, "grep", pattern="tide", path="a.txt").text
+    assert run(desk, "bash", command="echo hello").text == "hello"
+    assert not (desk.root / "sprung").exists()
+
+
 def test_the_limit_is_exact():
     assert limited(b"abc\n", 4) == "abc"
     assert limited(b"abc\n", 5).startswith("abc\n\n[Output truncated, 5 bytes")

@@ -31,12 +31,18 @@ def failed(wire: str, response: Body, error: Body) -> list[bytes]:
     return [_named(opening), _named({"type": "response.failed", "response": broken, "sequence_number": 1})]
 
 
+def as_json(value: Json) -> str:
+    """With letters as they are; half of a surrogate pair, which no UTF-8 has, as the escape that providers send."""
+    text = json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if any("\ud800" <= letter <= "\udfff" for letter in text) else text
+
+
 def _named(event: Body) -> bytes:
     return f"event: {event['type']}\n".encode() + _data(event)
 
 
 def _data(value: Json) -> bytes:
-    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
+    return b"data: " + as_json(value).encode() + b"\n\n"
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -69,7 +75,7 @@ def _deltas(block: Body) -> tuple[Body, list[Body]]:
         signed = {"type": "signature_delta", "signature": block["signature"]}
         return {**block, "thinking": "", "signature": ""}, [*deltas, signed]
     if kind == "tool_use":
-        pieces = _pieces(json.dumps(block["input"], ensure_ascii=False))
+        pieces = _pieces(as_json(block["input"]))
         return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     return block, []
 

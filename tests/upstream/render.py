@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 
 from upstream import signing
 from upstream.caching import Billed
+from upstream.events import as_json
 from upstream.finding import Body
 from upstream.grouping import item_id
 from upstream.prefix import CHARACTERS_PER_TOKEN, chain, message_unit, serial
@@ -100,7 +100,7 @@ def _chat(body: Body, parts: Sequence[Part], billed: Billed, number: int) -> Bod
 def _chat_call(part: Use, call_id: str) -> Body:
     if isinstance(part.input, str):
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.input}}
-    function = {"name": part.name, "arguments": json.dumps(part.input, ensure_ascii=False)}
+    function = {"name": part.name, "arguments": as_json(part.input)}
     return {"id": call_id, "type": "function", "function": function}
 
 
@@ -156,4 +156,4 @@ def item_of(part: Part, call_id: str) -> tuple[str, Body]:
     call = {"call_id": call_id, "name": part.name, "status": "completed"}
     if isinstance(part.input, str):
         return "ctc", {"type": "custom_tool_call", **call, "input": part.input}
-    return "fc", {"type": "function_call", **call, "arguments": json.dumps(part.input, ensure_ascii=False)}
+    return "fc", {"type": "function_call", **call, "arguments": as_json(part.input)}

@@ -86,7 +86,7 @@ def test_the_surroundings_are_looked_at_once_and_the_shared_part_stands_first(re
     (repository / "CLAUDE.md").write_bytes(b"\0")
     home, config = repository / "home", repository / "config"
     sources = Sources(cwd=repository, home=home, config_dir=config, extra_paths=["CLAUDE.md"])
-    seen = look_around(sources, model="m", today=datetime.date(2026, 1, 5))
+    seen = look_around(sources, model="m", trusted=True, today=datetime.date(2026, 1, 5))
     before = (seen.system("You help."), seen.instructions)
     (repository / "AGENTS.md").write_text("be long")
     (repository / "b.txt").write_text("b")

@@ -104,6 +104,8 @@ def _text(given: Mapping[str, object], key: str) -> str:
     value = given.get(key)
     if not isinstance(value, str) or not value.strip():
         raise _Refused(f"`{key}` must be a text")
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise _Refused(f"`{key}` holds a NUL or half of a surrogate pair, which is not text")
     return value
 
 

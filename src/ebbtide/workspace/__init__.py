@@ -9,6 +9,7 @@ from ebbtide.workspace.at_once import Report, gather_attachments
 from ebbtide.workspace.files import changed_files, file_times
 from ebbtide.workspace.git import git_status, project_root
 from ebbtide.workspace.instructions import Sources, instructions
+from ebbtide.workspace.programs import find_program
 from ebbtide.workspace.surroundings import Surroundings, facts, look_around
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "facts",
     "fetch_text",
     "file_times",
+    "find_program",
     "gather_attachments",
     "git_status",
     "instructions",

@@ -42,14 +42,20 @@ class Surroundings:
             conversation.inject("instructions", f"From {source}:\n\n{text.strip()}")
 
 
-def look_around(sources: Sources, *, model: str, today: datetime.date | None = None) -> Surroundings:
-    """Looks once, at everything. Keep the result for the session."""
+def look_around(
+    sources: Sources, *, model: str, trusted: bool = False, today: datetime.date | None = None
+) -> Surroundings:
+    """Looks once, at everything. Keep the result for the session.
+
+    `trusted`: the user lets git run here, and with it whatever the repository's settings name. Without it only the
+    branch is told, read from git's files.
+    """
     skipped: list[tuple[str, str]] = []
 
     def report(source: str, reason: str) -> None:
         skipped.append((source, reason))
 
-    git = git_status(sources.cwd, timeout=sources.timeout, report=report)
+    git = git_status(sources.cwd, trusted=trusted, timeout=sources.timeout, report=report)
     found = instructions(sources, report=report)
     environment = environment_block(model, facts(sources.cwd, today=today))
     return Surroundings(environment=environment, git=git, instructions=tuple(found), skipped=tuple(skipped))

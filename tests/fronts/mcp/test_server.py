@@ -10,15 +10,17 @@ from mcp import Client, StdioServerParameters
 from drive.sessions import body, context, loop, run
 from ebbtide.core.recall import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
 from ebbtide.drive import Context
+from ebbtide.fronts.mcp.server import Desk
+from ebbtide.fronts.proxy.identity import asked as asked_of
+from ebbtide.store import open_store
 
 PROGRAM = ["-m", "ebbtide.fronts.cli.main", "mcp"]
 
 
-def server(home, *args):
-    env = {**os.environ, "EBB_HOME": str(home), "HOME": str(home)}
-    return Client(
-        StdioServerParameters(command=sys.executable, args=[*PROGRAM, *args], env=env), read_timeout_seconds=240
-    )
+def server(home, *args, cwd=None, **environ):
+    env = {**os.environ, "EBB_HOME": str(home), "HOME": str(home), **environ}
+    parameters = StdioServerParameters(command=sys.executable, args=[*PROGRAM, *args], env=env, cwd=cwd or home)
+    return Client(parameters, read_timeout_seconds=240)
 
 
 async def asked(client, tool, **arguments):
@@ -27,13 +29,17 @@ async def asked(client, tool, **arguments):
     return content.text, bool(result.is_error)
 
 
-def talk(home, session, text):
-    Context(store=home, session=session).prepare(body([{"role": "user", "content": text}]))
+def talk(home, session, text, project=None):
+    """A session of the project that is `home` itself, unless another is named."""
+    project = os.path.realpath(home) if project is None else project
+    context = Context(store=home, session=session, project=project)
+    context.prepare(body([{"role": "user", "content": text}]))
+    return context
 
 
 async def test_a_client_lists_searches_and_reads_a_session(tmp_path):
     messages = loop(24)
-    run(context(store=tmp_path, session="nightly"), messages)
+    run(context(store=tmp_path, session="nightly"), messages)  # without a project: it has to be named
 
     async with server(tmp_path, "--session", "nightly") as client:
         tools = (await client.list_tools()).tools
@@ -66,13 +72,119 @@ async def test_without_a_name_the_newest_session_is_asked_at_each_call(tmp_path)
         talk(tmp_path, "one", "needle of the first")
         first, _ = await asked(client, SEARCH_TOOL, query="needle")
         talk(tmp_path, "two", "needle of the second")
-        os.utime(tmp_path / "projects" / "_" / "one.jsonl", (1, 1))
+        (first_log,) = tmp_path.rglob("one.jsonl")
+        os.utime(first_log, (1, 1))
         second, _ = await asked(client, SEARCH_TOOL, query="needle")
 
     assert failed
-    assert "there is no session yet" in nothing
+    assert "there is no session of this project yet" in nothing
     assert "first" in first
     assert "second" in second
+
+
+def told_by_the_proxy(home, key, secret, header="x-api-key"):
+    """A session as the proxy keeps it for whoever sends this key."""
+    value = f"Bearer {key}" if header == "authorization" else key
+    asked_by = asked_of("anthropic", "/v1/messages", {header: value}, body([{"role": "user", "content": secret}]))
+    return talk(home, asked_by.identity.session, secret, asked_by.identity.project)
+
+
+async def test_nothing_but_sessions_of_the_project_it_was_started_in_is_served(tmp_path):
+    """Newer sessions of a tenant of the proxy, of another project, and of none are not told."""
+    here, other = tmp_path / "here", tmp_path / "other"
+    for folder in (here / ".git", here / "src", other):
+        folder.mkdir(parents=True)
+    talk(tmp_path, "mine", "needle of my own", os.path.realpath(here))
+    told_by_the_proxy(tmp_path, "key-of-another", "needle of a tenant")
+    talk(tmp_path, "theirs", "needle of another project", os.path.realpath(other))
+    talk(tmp_path, "loose", "needle of no project", "")
+
+    async with server(tmp_path, cwd=here / "src") as client:
+        found, _ = await asked(client, SEARCH_TOOL, query="needle")
+    async with server(tmp_path, cwd=tmp_path) as client:
+        nothing, failed = await asked(client, SEARCH_TOOL, query="needle")
+
+    assert "needle of my own" in found
+    assert not [text for text in ("tenant", "another project", "no project") if text in found]
+    assert failed
+    assert "needle" not in nothing
+    assert "theirs" not in nothing
+
+
+async def test_a_name_opens_no_session_of_another_project_or_tenant(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    proxied = told_by_the_proxy(tmp_path, "key-of-another", "needle of a tenant")
+    talk(tmp_path, "theirs", "needle of another project", os.path.realpath(other))
+    talk(tmp_path, "loose", "needle of no project", "")
+    answers = {}
+    for name, more in (
+        ("theirs", []),
+        ("loose", []),
+        (proxied._log.session, []),
+        ("theirs", ["--project", str(other)]),
+    ):
+        async with server(tmp_path, "--session", name, *more) as client:
+            answers[name, *more] = await asked(client, SEARCH_TOOL, query="needle")
+
+    texts = [("needle of" in text, failed) for text, failed in answers.values()]
+    assert texts == [(False, True), (True, False), (False, True), (True, False)]
+
+
+@pytest.mark.parametrize("header", ["x-api-key", "authorization", "api-key", "x-goog-api-key"])
+async def test_sessions_of_the_proxy_are_read_with_the_key_of_their_tenant_alone(tmp_path, header):
+    told_by_the_proxy(tmp_path, "key-of-mine", "needle of mine", header)
+    told_by_the_proxy(tmp_path, "key-of-another", "needle of a tenant", header)
+
+    async with server(tmp_path, "--credential-env", "MY_KEY", MY_KEY="key-of-mine") as client:
+        found, _ = await asked(client, SEARCH_TOOL, query="needle")
+    async with server(tmp_path, "--credential-env", "MY_KEY", MY_KEY="key-of-nobody") as client:
+        nothing, failed = await asked(client, SEARCH_TOOL, query="needle")
+
+    assert "needle of mine" in found
+    assert "tenant" not in found
+    assert failed
+    assert "needle" not in nothing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--credential-env", "EBB_NO_SUCH_KEY"], "there is no variable EBB_NO_SUCH_KEY"),
+        (["--project", "proxy-0123456789ab"], "--credential-env"),
+        (["--project", ".", "--credential-env", "HOME"], "exclude each other"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_before_anything_is(tmp_path, arguments, why):
+    environ = {**os.environ, "EBB_HOME": str(tmp_path)}
+    told = subprocess.run([sys.executable, *PROGRAM, *arguments], env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL)  # fmt: skip
+
+    assert (told.returncode, told.stdout) == (2, "")
+    assert why in told.stderr
+
+
+async def test_a_model_reads_its_own_session_also_while_a_sub_agent_works(tmp_path):
+    parent = talk(tmp_path, "own", "needle of the parent")
+    child = parent.child("search")
+    child.prepare(body([{"role": "user", "content": "needle of the child"}]))
+    (log,) = tmp_path.rglob("own.jsonl")
+    os.utime(log, (1, 1))
+
+    async with server(tmp_path) as client:
+        found, _ = await asked(client, SEARCH_TOOL, query="needle")
+
+    assert "needle of the parent" in found
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "\ud800", "~nouser", "../../etc/passwd", "a" * 10_000])
+def test_odd_arguments_are_answered(tmp_path, odd):
+    talk(tmp_path, "s", "a needle")
+    desk = Desk(store=open_store(tmp_path), projects=frozenset((os.path.realpath(tmp_path),)))
+
+    for tool, key in ((SEARCH_TOOL, "query"), (READ_TOOL, "handle")):
+        text, failed = desk.answer(tool, {key: odd})
+        assert failed or "Nothing that this session recorded matches" in text
+        text.encode()
 
 
 def test_without_the_package_the_extra_is_named(tmp_path):

@@ -23,6 +23,7 @@ from ebbtide.fronts.chat.providers import MISSING
 from ebbtide.fronts.chat.script import nobody, run_script
 from ebbtide.fronts.chat.session import REPLY, Setup, chosen, new_session, open_chat, with_provider
 from ebbtide.fronts.chat.tools import TOOLS
+from ebbtide.fronts.chat.trust import ask_trust, read_trust, remember_trust
 from ebbtide.policy import PRESETS
 from ebbtide.refusing import Parser
 from ebbtide.store import Store, open_store
@@ -52,6 +53,7 @@ examples:
   ebb chat --continue
   ebb chat -p "list the TODOs in src" --output json
   ebb chat -p "run the tests and mend what fails" --allow bash
+  ebb chat --trust -p "what did I change today?"
 
 exit codes:
   0  done
@@ -107,12 +109,28 @@ def _place(args: argparse.Namespace, settings: Settings) -> _Place:
 
 def _run(args: argparse.Namespace, settings: Settings, place: _Place, door: Door) -> int:
     if args.print is not None:
-        chat = open_chat(_setup(args, settings, place, door, nobody, lambda _event: None), place.session)
+        is_trusted = _is_trusted(args, place, may_ask=False)
+        chat = open_chat(_setup(args, settings, place, door, is_trusted, nobody, lambda _event: None), place.session)
         return run_script(chat, _words(args.print), as_json=args.output == "json")
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise BadRequest("ebb chat needs a terminal; for scripts there is -p")
+    is_trusted = _is_trusted(args, place, may_ask=True)
     screen = Screen(Path(settings.store).expanduser() / "chat-history", partial(_with_model, door))
-    return screen.run(_setup(args, settings, place, door, screen.ask, screen.listen), place.session, args.words)
+    return screen.run(
+        _setup(args, settings, place, door, is_trusted, screen.ask, screen.listen), place.session, args.words
+    )
+
+
+def _is_trusted(args: argparse.Namespace, place: _Place, *, may_ask: bool) -> bool:
+    """Whether git may run here. Where there is no repository it has nothing to say, and nobody need be asked."""
+    file = load_access().trust
+    if args.trust is not None:
+        remember_trust(file, place.project, is_trusted=args.trust)
+        return bool(args.trust)
+    answer = read_trust(file, place.project)
+    if answer is None and may_ask and project_root(place.root) is not None:
+        return ask_trust(file, place.project)
+    return answer is True
 
 
 def _with_model(door: Door, setup: Setup, model: str) -> Setup:
@@ -127,7 +145,13 @@ def _words(given: str) -> str:
 
 
 def _setup(
-    args: argparse.Namespace, settings: Settings, place: _Place, door: Door, ask: Ask, listen: Listener
+    args: argparse.Namespace,
+    settings: Settings,
+    place: _Place,
+    door: Door,
+    is_trusted: bool,
+    ask: Ask,
+    listen: Listener,
 ) -> Setup:
     allowed = frozenset(name for name in args.allow.split(",") if name)
     known = {tool.name for tool in TOOLS}
@@ -141,10 +165,18 @@ def _setup(
         store=place.store,
         root=place.root,
         project=place.project,
-        rules=Rules(root=place.root, everything=args.yes, tools=allowed),
+        rules=Rules(
+            root=place.root,
+            home=Path(os.path.realpath(access.home)),
+            is_trusted=is_trusted,
+            own_folders=(Path(os.path.realpath(access.trust.parent)),),
+            everything=args.yes,
+            tools=allowed,
+        ),
         ask=ask,
         listen=listen,
         window=settings.window_for(door.model),
+        is_trusted=is_trusted,
         # A server of ours has another address each time.
         url="" if door.local else door.url,
         steps=args.steps,
@@ -194,3 +226,9 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
 def _add_permissions(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--allow", default="", metavar="TOOLS", help="tools that need not ask, as in bash,write")
     group.add_argument("--yes", action="store_true", help="allow everything")
+    group.add_argument(
+        "--trust",
+        action=argparse.BooleanOptionalAction,
+        help="whether git may run in this folder, to tell the model its status; git runs programs that a repository's "
+        "settings name. You are asked once, and the answer is remembered; -p never asks, and leaves git out",
+    )

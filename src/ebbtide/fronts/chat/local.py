@@ -46,7 +46,8 @@ def served(window: int) -> Iterator[str]:
     """The address of a server with so many tokens of context, until the block ends."""
     if absent := missing():
         raise BadConfig(HOW.format(missing=absent))
-    command = [sys.executable, "-m", __name__, str(weights()), str(window)]
+    # -P: without it the folder that we are started in comes first on the path of modules.
+    command = [sys.executable, "-P", "-m", __name__, str(weights()), str(window)]
     with subprocess.Popen(  # noqa: S603  # Our own module, and a file that we looked for.
         command,
         stdin=subprocess.PIPE,

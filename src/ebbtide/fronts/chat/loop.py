@@ -21,7 +21,7 @@ from ebbtide.fronts.chat.attachments import attach, news, reminders
 from ebbtide.fronts.chat.events import Answered, Calling, Event, Failed, Heard, Returned, Said, Sending, Stopped
 from ebbtide.fronts.chat.permission import Mode, Permits
 from ebbtide.fronts.chat.providers import Body, BrokenOff, Call, Finished, Interrupted, Provider, Reply, watched
-from ebbtide.fronts.chat.tools import RECALL_TOOLS, Desk, Need, Outcome, Refused, Tool, recalled
+from ebbtide.fronts.chat.tools import RECALL_TOOLS, Desk, Need, Outcome, Refused, Tool, recalled, refuse_odd_text
 
 STEPS = 250
 """Requests in one turn: who needs more goes in circles."""
@@ -128,6 +128,7 @@ class Agent:
         if call.given is None:
             return Outcome(text="The arguments are not a JSON object. Nothing was done.", failed=True)
         try:
+            refuse_odd_text(call.given)
             if call.name in RECALL_TOOLS:
                 return recalled(self.desk, call.name, call.given)
             if tool is None:
@@ -135,8 +136,12 @@ class Agent:
             if why := self._refusal(tool.need(self.desk, call.given)):
                 raise Refused(why)
             return tool.run(self.desk, call.given)
+        except Interrupted:
+            raise
         except (Refused, OSError, EbbtideError) as failed:
             return Outcome(text=str(failed), failed=True)
+        except Exception as failed:  # noqa: BLE001  # A call without a result would end the conversation.
+            return Outcome(text=f"{call.name} failed: {type(failed).__name__}: {failed}", failed=True)
 
     def _refusal(self, need: Need) -> str:
         why = self.permits.refusal(need)

@@ -1,18 +1,20 @@
 """What may be done without asking. Inside the workspace files are read and written; all else asks first.
 
-A decision is pure: a need, the rules and the mode in, a verdict out. Only a person adds a rule. A command that is
-remembered by its beginning matches no command line that a shell would take apart: what follows `;` was never seen.
+A decision looks at a need, the rules, the mode and where paths lead, and returns a ruling. Only a person adds a rule,
+and a rule covers what its question says and no more: a command by name only where `known_commands` lists it, any other
+command line word for word; reading never covers writing.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from ebbtide.fronts.chat.git_files import decides_what_git_runs
+from ebbtide.fronts.chat.known_commands import known_name
+from ebbtide.fronts.chat.shell import Command, plain_commands
 from ebbtide.fronts.chat.tools import Need
 
 Mode = Literal["build", "plan"]
@@ -20,40 +22,56 @@ Ruling = Literal["allow", "deny", "ask"]
 Ask = Callable[["Question"], "Verdict"]
 
 PLAN_REFUSAL = "plan mode is on: nothing is changed until the user leaves it"
-_SHELL = re.compile(r"[;&|<>`$(){}\[\]*?~!#\\\n\r]")
-"""With one of these a line is more than one plain command."""
-_SUBCOMMANDS = frozenset(
-    ("git", "npm", "pnpm", "yarn", "cargo", "go", "uv", "pip", "docker", "kubectl", "make", "gh", "poetry")
-)
-"""What they do is said by their second word."""
-_RUNS_ANYTHING = frozenset(
-    ("bash", "sh", "zsh", "python", "python3", "node", "perl", "ruby", "sudo", "env", "xargs", "find", "ssh", "eval")
-)
-"""Their arguments are programs: to allow one is to allow all, so only the very line is remembered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     root: Path
+    home: Path | None = None
+    """The user's home: leave to read a file in it is not leave to read all of it."""
+    is_trusted: bool = False
+    """Whether git's commands may be allowed by name: what git runs, the repository's settings say."""
+    own_folders: tuple[Path, ...] = ()
+    """Folders of our own in which no tool may write unasked, even where they lie in the workspace."""
     everything: bool = False
     """`--yes`."""
     tools: frozenset[str] = frozenset()
     """Tools that need not ask, by name."""
-    beginnings: tuple[tuple[str, ...], ...] = ()
-    """First words of commands that need not ask."""
+    commands: frozenset[Command] = frozenset()
+    """Names of known commands that need not ask."""
     lines: frozenset[str] = frozenset()
     """Whole command lines."""
-    folders: tuple[Path, ...] = ()
-    """Outside the workspace, with all below them."""
+    readable: frozenset[Path] = frozenset()
+    """Files, and folders with all below them, outside the workspace."""
+    writable: frozenset[Path] = frozenset()
+    """Files."""
 
-    def remembering(self, need: Need) -> Rules:
-        """These, and what would cover this need next time."""
+    def grant(self, need: Need) -> Rules:
+        """These rules, and what a lasting yes to this need covers."""
         if need.kind == "run":
-            words = _beginning(need.command)
-            if words:
-                return replace(self, beginnings=(*self.beginnings, words))
+            names = self.names(need.command)
+            if names:
+                return replace(self, commands=self.commands | names)
             return replace(self, lines=self.lines | {need.command})
-        return replace(self, folders=(*self.folders, _folder(need))) if need.path is not None else self
+        if need.path is None:
+            return self
+        if need.kind == "write":
+            return replace(self, writable=self.writable | {need.path})
+        return replace(self, readable=self.readable | {self.readable_place(need.path)})
+
+    def names(self, command: str) -> frozenset[Command]:
+        """The known commands that a line consists of; empty where one of them is not known."""
+        names = {known_name(words, self.root) for words in plain_commands(command)}
+        is_covered = all(name and (self.is_trusted or name[0] != "git") for name in names)
+        return frozenset(names) if is_covered else frozenset()
+
+    def readable_place(self, path: Path) -> Path:
+        """The folder of a file; the file alone where that folder holds all of a home or of a disk."""
+        folder = path if path.is_dir() else path.parent
+        holds_too_much = self.root.is_relative_to(folder) or (
+            self.home is not None and self.home.is_relative_to(folder)
+        )
+        return path if holds_too_much else folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +81,22 @@ class Question:
     need: Need
     reason: str
     """Why it is not simply done."""
+    rules: Rules
 
     @property
     def remembered(self) -> str:
         """What a lasting yes would cover, in words."""
-        if self.need.kind != "run":
-            return f"everything in {_folder(self.need)}"
-        words = _beginning(self.need.command)
-        return f"commands that begin with `{' '.join(words)}`" if words else "this very command line"
+        need = self.need
+        if need.kind == "run":
+            names = sorted(f"`{' '.join(name)}`" for name in self.rules.names(need.command))
+            if not names:
+                return "exactly this command line"
+            return f"{', '.join(names)} with common options, on paths inside the workspace"
+        assert need.path is not None, "a file's need names the file"
+        if need.kind == "write":
+            return f"writing {need.path}"
+        place = self.rules.readable_place(need.path)
+        return f"reading {place}" if place == need.path and not place.is_dir() else f"reading everything in {place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +124,12 @@ class Permits:
             return reason
         if ruling == "allow":
             return ""
-        verdict = self.ask(Question(need=need, reason=reason))
+        verdict = self.ask(Question(need=need, reason=reason, rules=self.rules))
         if not verdict.allowed:
             said = f' They say: "{verdict.words}".' if verdict.words else ""
             return f"The user did not permit this ({reason}).{said} Do not try to reach the same by other means."
         if verdict.remember:
-            self.rules = self.rules.remembering(need)
+            self.rules = self.rules.grant(need)
             self.remembered(need)
         return ""
 
@@ -116,53 +142,33 @@ def decide(need: Need, rules: Rules, mode: Mode) -> tuple[Ruling, str]:
     # While a plan is made every command is looked at: what was allowed for building may change things.
     if mode == "plan" and need.kind == "run":
         return "ask", "plan mode is on"
-    if rules.everything or need.tool in rules.tools:
+    if rules.everything:
         return "allow", ""
     if need.kind == "run":
-        return ("allow", "") if _known(need.command, rules) else ("ask", "a command")
-    return _placed(need, rules)
+        return ("allow", "") if "bash" in rules.tools or _is_granted(need.command, rules) else ("ask", "a command")
+    return _decide_place(need, rules)
 
 
-def _placed(need: Need, rules: Rules) -> tuple[Ruling, str]:
-    assert need.path is not None, "a file's need names the file"
-    if any(need.path.is_relative_to(folder) for folder in rules.folders):
+def _decide_place(need: Need, rules: Rules) -> tuple[Ruling, str]:
+    path = need.path
+    assert path is not None, "a file's need names the file"
+    if path in rules.writable:
         return "allow", ""
-    if not need.path.is_relative_to(rules.root):
-        return "ask", f"a {need.kind} outside the workspace"
-    # Git runs programs that its folder names: writing there is running a command.
-    if need.kind == "write" and ".git" in need.path.relative_to(rules.root).parts:
-        return "ask", "a write into git's own folder"
-    return "allow", ""
+    # Who may run commands may also write what runs them; who may only write files may not.
+    if need.kind == "write" and "bash" not in rules.tools:
+        if decides_what_git_runs(path, rules.root):
+            return "ask", "git runs what this file says"
+        if any(path.is_relative_to(folder) for folder in rules.own_folders):
+            return "ask", "ebb's own settings"
+    if need.tool in rules.tools or path.is_relative_to(rules.root):
+        return "allow", ""
+    if need.kind == "read" and any(path.is_relative_to(place) for place in rules.readable):
+        return "allow", ""
+    return "ask", f"a {need.kind} outside the workspace"
 
 
-def _known(command: str, rules: Rules) -> bool:
+def _is_granted(command: str, rules: Rules) -> bool:
     if command in rules.lines:
         return True
-    words = _plain(command)
-    return bool(words) and any(words[: len(begin)] == begin for begin in rules.beginnings)
-
-
-def _plain(command: str) -> tuple[str, ...]:
-    """The words of a single command; none where a shell would make more of it."""
-    if _SHELL.search(command):
-        return ()
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError:
-        return ()
-    # `A=b program` sets what the program obeys.
-    return () if words and "=" in words[0] else words
-
-
-def _beginning(command: str) -> tuple[str, ...]:
-    words = _plain(command)
-    if not words or Path(words[0]).name in _RUNS_ANYTHING:
-        return ()
-    if words[0] not in _SUBCOMMANDS:
-        return words[:1]
-    return words[:2] if len(words) > 1 and not words[1].startswith("-") else ()
-
-
-def _folder(need: Need) -> Path:
-    assert need.path is not None, "a file's need names the file"
-    return need.path if need.path.is_dir() else need.path.parent
+    names = rules.names(command) if rules.commands else frozenset()
+    return bool(names) and names <= rules.commands

@@ -18,8 +18,11 @@ _REFUSED = "nobody is there to ask. Allow it with --allow TOOL or --yes"
 
 def nobody(question: Question) -> Verdict:
     """In a script what was not allowed beforehand is refused."""
+    tool = question.need.tool
     what = question.need.command or str(question.need.path)
-    print(f"ebb: not permitted ({question.reason}): {_flat(what)}; --allow {question.need.tool}", file=sys.stderr)
+    # A file that decides what git runs needs leave for both.
+    wanted = f"{tool},bash" if tool in question.rules.tools else tool
+    print(f"ebb: not permitted ({question.reason}): {_flat(what)}; --allow {wanted}", file=sys.stderr)
     return Verdict(allowed=False, words=_REFUSED)
 
 

@@ -56,6 +56,8 @@ class Setup:
     ask: Ask
     listen: Listener
     window: int
+    is_trusted: bool = False
+    """Whether git may run in this folder: see `trust`."""
     url: str = ""
     """Of the server, where it was named: the session remembers it."""
     prompt: str = ""
@@ -155,7 +157,7 @@ def chosen(store: Store, project: str, name: str) -> SessionInfo:
 
 def _around(setup: Setup) -> Surroundings:
     sources = Sources(cwd=setup.root, home=setup.access.home, config_dir=setup.access.config)
-    return look_around(sources, model=setup.provider.model)
+    return look_around(sources, model=setup.provider.model, trusted=setup.is_trusted)
 
 
 def _begun(setup: Setup, around: Surroundings) -> Begun:
@@ -243,7 +245,7 @@ def _agent(
 ) -> Agent:
     rules = setup.rules
     for need in notebook.allowed:
-        rules = rules.remembering(need)
+        rules = rules.grant(need)
     permits = Permits(rules=rules, ask=setup.ask, remembered=scribe.allowed)
 
     def keep(call: Call, outcome: Outcome) -> None:

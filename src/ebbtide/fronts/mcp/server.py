@@ -6,7 +6,7 @@ The protocol is the `mcp` package's affair: it is imported when a server starts,
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,13 +28,13 @@ _ABOUT = (
 
 @dataclass(slots=True)
 class Desk:
-    """Answers calls from the session that was named, or from the newest one."""
+    """Answers calls from one session: the one that was named, or the newest of its projects."""
 
     store: Store
+    projects: frozenset[str]
+    """Those whose sessions may be read."""
     session: str = ""
     """Empty: the newest at each call, since a server may start before its session does."""
-    project: str | None = None
-    """None: any."""
     _recall: Recall | None = None
     _of: tuple[str, str] = ("", "")
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -59,11 +59,20 @@ class Desk:
         return self._recall
 
     def _chosen(self) -> SessionInfo:
-        sessions = [one for one in self.store.sessions() if self.project in (None, one.project)]
-        named = [one for one in sessions if self.session in ("", one.session)]
+        sessions = [one for one in self.store.sessions() if one.project in self.projects]
+        if self.session:
+            named = [one for one in sessions if one.session == self.session]
+        else:
+            named = [one for one in sessions if not _is_child(one, sessions)]
         if not named:
-            raise BadRequest(f"there is no session {self.session!r} yet" if self.session else "there is no session yet")
+            what = f"no session {self.session!r}" if self.session else "no session"
+            raise BadRequest(f"there is {what} of this project yet. Whoever starts ebb mcp says which: ebb mcp --help")
         return named[0]
+
+
+def _is_child(info: SessionInfo, sessions: Sequence[SessionInfo]) -> bool:
+    """A sub-agent's session, whose parent is the one to be served: it changes last while the sub-agent works."""
+    return any(one.project == info.project and info.session.startswith(f"{one.session}.") for one in sessions)
 
 
 def serve(desk: Desk) -> None:

@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from ebbtide.core.types import USER
+from ebbtide.store.tenants import project_of_tenant, tenant_of
 from ebbtide.wire import WIRES
 from ebbtide.wire.shape import Block, Wire
 
@@ -40,7 +41,6 @@ _ID_HEADERS = (
     "x-codex-thread-id",
     "thread-id",
 )
-_CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _LONGEST = 200
 """Characters of an id; a longer one is no id."""
 _BEGINNING = 400
@@ -63,7 +63,7 @@ class Identity(NamedTuple):
 
     @property
     def project(self) -> str:
-        return f"proxy-{self.tenant}"
+        return project_of_tenant(self.tenant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +109,7 @@ def asked(wire: str, path: str, headers: Mapping[str, str], body: Json) -> Asked
 
 
 def tenant(headers: Mapping[str, str]) -> str:
-    """A name for a credential that does not tell it: 48 bits of a hash of something that nobody can guess."""
-    return _hashed(*(f"{name}:{headers[name]}" for name in _CREDENTIALS if name in headers))[:12]
+    return tenant_of(headers)
 
 
 def talker(headers: Mapping[str, str]) -> str:

@@ -55,7 +55,8 @@ class Proxy:
         self._watch.join(STOP)
 
     def _start(self, port: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "ebbtide.fronts.run.leashed", "proxy", "--announce", "--port", port]
+        # -P: without it the folder that we are started in comes first on the path of modules.
+        command = [sys.executable, "-P", "-m", "ebbtide.fronts.run.leashed", "proxy", "--announce", "--port", port]
         # Nobody reads a pipe here, and the terminal is the program's.
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(  # noqa: S603 - our own program

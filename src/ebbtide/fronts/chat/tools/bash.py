@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, number, text, truth, words
 from ebbtide.fronts.chat.tools.processes import Process
+from ebbtide.workspace import find_program
 
 PATIENCE, LONGEST = 120, 600
 """Seconds: by default, and at most. What takes longer goes to the background."""
@@ -40,7 +41,10 @@ def told(output: str, code: int | None, why: str = "") -> Outcome:
 
 
 def _started(desk: Desk, command: str) -> Process:
-    return Process(["bash", "-c", command], desk.root, desk.environ)
+    shell = find_program("bash")
+    if shell is None:
+        raise Refused("bash is not installed")
+    return Process([shell, "-c", command], desk.root, desk.environ)
 
 
 def _behind(desk: Desk, command: str) -> Outcome:

@@ -80,11 +80,12 @@ class Desk:
 
     def place(self, given: Given, key: str = "path", default: str = "") -> Path:
         """Where a path of the model's really leads. The last part may not exist yet."""
-        told = text(given, key) if key in given or not default else default
-        if "\0" in told:
-            raise Refused(f"`{key}` is not a path")
-        # `~` is the person's home to a shell, and a directory's name to nobody.
-        return Path(os.path.realpath(self.root / Path(told).expanduser()))
+        named = text(given, key) if key in given or not default else default
+        try:
+            # `~` is the person's home to a shell, and a directory's name to nobody.
+            return Path(os.path.realpath(self.root / Path(named).expanduser()))
+        except RuntimeError:
+            raise Refused(f"`{key}`: there is no user whose home {named.partition('/')[0]!r} could be") from None
 
     def shown(self, path: Path) -> str:
         """Short where it lies in the workspace."""
@@ -114,6 +115,19 @@ def free(name: str) -> Callable[[Desk, Given], Need]:
 
 
 # --- arguments ---------------------------------------------------------------------------------------------------
+
+
+def refuse_odd_text(given: object, key: str = "") -> None:
+    """Refuse what neither a file system nor a program takes, at any depth: NUL, and halves of surrogate pairs."""
+    if isinstance(given, str) and ("\0" in given or any("\ud800" <= letter <= "\udfff" for letter in given)):
+        raise Refused(f"`{key}` holds a NUL or half of a surrogate pair, which is not text. Send it without")
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            refuse_odd_text(name, key or "the arguments")
+            refuse_odd_text(value, key or str(name))
+    elif isinstance(given, list):
+        for value in given:
+            refuse_odd_text(value, key)
 
 
 def text(given: Given, key: str) -> str:

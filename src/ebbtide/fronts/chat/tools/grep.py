@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, text, truth, words
 from ebbtide.fronts.chat.tools.processes import Process
+from ebbtide.workspace import find_program
 
 _PATIENCE = 30  # seconds: a search that takes longer is not narrow enough
 _NOTHING = 1  # what both programs exit with where nothing matches
@@ -34,12 +34,12 @@ def _run(desk: Desk, given: Given) -> Outcome:
 
 def command_for(pattern: str, path: str, files: str, *, ignore_case: bool) -> Sequence[str]:
     case = ["-i"] if ignore_case else []
-    if ripgrep := shutil.which("rg"):
+    if ripgrep := find_program("rg"):
         wanted = ["--glob", files] if files else []
         # The person's own settings could make it follow links or run programs.
         fixed = ["--no-config", "--line-number", "--no-heading", "--color=never", "--max-columns=400", "--sort=path"]
         return [ripgrep, *fixed, *case, *wanted, "-e", pattern, "--", path]
-    grep = shutil.which("grep")
+    grep = find_program("grep")
     if grep is None:
         raise Refused("neither rg nor grep is installed")
     wanted = [f"--include={files.removeprefix('**/')}"] if files else []

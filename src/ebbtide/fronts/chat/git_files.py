@@ -1,0 +1,44 @@
+"""Files that decide what git runs. To write one is to run a command, so it is asked about like one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_IGNORED = dict.fromkeys(
+    [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]  # HFS+ drops them from names
+)
+_OWN = frozenset((".git", "git~1", ".gitconfig"))
+"""`git~1` is the short name of `.git` on Windows."""
+_PARTS = frozenset(("head", "objects", "refs"))
+"""With these three a folder is a bare repository."""
+_SETTINGS = frozenset(("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees"))
+"""What git obeys in one."""
+
+
+def decides_what_git_runs(path: Path, root: Path) -> bool:
+    """Whether a file is git's own: inside a `.git`, or part of a folder that is, or would become, a bare repository.
+
+    Names are compared without case, as disks of macOS and Windows do. `path` is resolved; of a path inside `root` only
+    what is below it counts.
+    """
+    start = root if path.is_relative_to(root) else Path(path.anchor)
+    parts = path.relative_to(start).parts
+    names = [_plain(part) for part in parts]
+    if _OWN & set(names) or names[-1:] == ["head"]:
+        return True
+    return any(
+        name in _PARTS | _SETTINGS and _parts_in(start.joinpath(*parts[:n])) - {name} for n, name in enumerate(names)
+    )
+
+
+def _plain(name: str) -> str:
+    """A name as a disk that ignores case, trailing dots and invisible letters has it; NTFS also ignores `:stream`."""
+    return name.translate(_IGNORED).partition(":")[0].rstrip(". ").casefold()
+
+
+def _parts_in(folder: Path) -> set[str]:
+    """Which parts of a bare repository a folder holds."""
+    try:
+        return {_plain(one.name) for one in folder.iterdir()} & _PARTS
+    except OSError:
+        return set()
