@@ -179,8 +179,10 @@ class Recorded:
     def _refresh(self) -> None:
         reading = since(self.log, self._position)
         if reading is None:
-            for known in (self._items, self._ids, self._calls, self._numbers, self._messages, self._blobs, self._shelves):
+            for known in (self._items, self._ids, self._calls, self._numbers, self._messages):
                 known.clear()
+            self._blobs.clear()
+            self._shelves.clear()
             reading = self.log.read()
         for uuid, number, blocks in said(reading.records, self):
             self._numbers[uuid] = number

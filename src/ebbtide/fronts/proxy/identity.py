@@ -124,7 +124,7 @@ def talker(headers: Mapping[str, str]) -> str:
 
 
 def _readable(id: str) -> str:
-    """An id as it is where it is plain, so that people find it; else a hash. What counts is the exact id in the lane."""
+    """An id as it is where it is plain, so that people find it; else a hash. The exact id counts in the lane."""
     return id.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{7,47}", id) else f"id-{_hashed(id)}"
 
 

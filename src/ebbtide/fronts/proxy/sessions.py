@@ -216,13 +216,14 @@ class Sessions:
         return iter(list(self._slots.values()))
 
     def _telling_the_same(self, asked: Asked) -> Identity | None:
-        wanted = (asked.identity.client, asked.opening, asked.wire)
-        now = asked.identity[:2]
-        earlier = {known.tenant for identity, known in self._renewed.items() if identity[:2] == now}
+        """The newest conversation that begins with the same words of the same caller, under whichever of its tokens."""
+        tenant, client = asked.identity.tenant, asked.identity.client
+        renewed = self._renewed.items()
+        tenants = {tenant} | {one.tenant for new, one in renewed if (new.tenant, new.client) == (tenant, client)}
+        wanted = (client, asked.opening, asked.wire)
         for identity, slot in reversed(self._slots.items()):
-            if identity.tenant == now[0] or identity.tenant in earlier:
-                if (identity.client, slot.opening, slot.wire) == wanted:
-                    return identity
+            if identity.tenant in tenants and (identity.client, slot.opening, slot.wire) == wanted:
+                return identity
         return None
 
     def _forget(self) -> None:
