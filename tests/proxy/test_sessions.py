@@ -185,3 +185,33 @@ def test_a_model_with_another_window_goes_by_its_own(tmp_path):
             told = {one["model"]: one["window"] for one in get(running.port, "/ebb/sessions")[1]["sessions"]}
 
     assert told == {"claude-opus-5-5": 16_000, "claude-haiku-5": 200_000}
+
+
+def test_a_session_stays_one_when_the_model_changes(tmp_path):
+    """A model, one with a larger window, the first again: the same engine, the same edits, and each model's own window."""
+    with Upstream(looping("openai_chat"), window=60_000) as upstream:
+        user = tmp_path / "config.toml"
+        user.write_text('[windows]\n"gpt-5" = "16k"\n"gpt-4.1*" = "200k"\n')
+        settings = load_settings(
+            arguments={"store": str(tmp_path)}, environ={"EBB_CONFIG": str(user)}, cwd=tmp_path, home=tmp_path
+        )
+        options = Options(settings=settings, upstreams={"u": upstream.url}, idle_limit=30, acting_limit=30)
+        with Running(options) as running:
+            agent = Agent("openai_chat", running.port, upstream, lines=40, **ID)
+            walk(agent, running, 0, 20)
+            (slot,) = running.proxy.sessions
+            engine, edits, told = slot.context, slot.context.edits(), []
+            agent.lines = 1
+            for model in ("gpt-4.1-mini", "gpt-5"):
+                before = upstream.requests[-1].parsed["messages"]
+                for _ in range(2):
+                    status, raw = agent.post({**agent.request(), "model": model})
+                    assert status == 200, raw
+                    running.settle()
+                told.append((sessions(running)[slot.identity.session]["window"], slot.context.window))
+                assert upstream.requests[-1].parsed["messages"][: len(before)] == before
+            assert slot.context is engine
+            assert engine.edits()[: len(edits)] == edits
+
+    assert edits
+    assert told == [(200_000, 200_000), (16_000, 16_000)]
