@@ -137,6 +137,37 @@ def test_two_tenants_with_the_same_id_never_meet(tmp_path):
     assert all(("canary-a" in log) != ("canary-b" in log) for log in logs.values())
 
 
+@pytest.mark.parametrize("header", ["openai-project", "x-tenant-id", "x-openwebui-user-id", "x-session-id"])
+def test_tenants_behind_one_key_that_begin_alike_never_meet(header, tmp_path):
+    """A gateway has one key for all of them, and says in a header who it is."""
+    with (
+        Upstream(looping("anthropic"), window=60_000) as upstream,
+        proxied(upstream.url, store=tmp_path, window=WINDOW) as running,
+    ):
+        agents = {
+            who: Agent("anthropic", running.port, upstream, lines=40, x_api_key="one")
+            for who in ("Ann-of-accounts", "ann-of-accounts")
+        }
+        for who, agent in agents.items():
+            agent.headers[header] = who
+            agent.history += [
+                {"role": "assistant", "content": f"canary-{who}"},
+                {"role": "user", "content": "go"},
+            ]
+        for n in range(12):
+            for agent in agents.values():
+                agent.turn(n)
+                running.settle()
+        told = get(running.port, "/ebb/sessions")[1]["sessions"]
+
+    for exchange in upstream.requests:
+        mine = exchange.headers[header]
+        assert f"canary-{mine.swapcase()[0]}{mine[1:]}".encode() not in exchange.raw
+    assert [one["requests"] for one in told] == [12, 12]
+    assert all(one["edits"] for one in told)
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 2
+
+
 def test_a_rewind_sends_what_was_sent_then(worked):
     upstream, running, agent = worked
     history, agent.lines = agent.history, 40
