@@ -159,10 +159,8 @@ def test_replies_that_come_together_are_each_recorded_behind_their_own_request(w
     assert {word: len(told) for word, told in reports.items()} == {"north": 4, "south": 4}
 
 
-def gate_of(wrapped, wire: str) -> Gate:
-    if wire == "chat":
-        return wrapped._ebbtide_gate
-    return wrapped.middleware[-1].gate
+def gate_of(wrapped) -> Gate:
+    return getattr(wrapped, "_ebbtide_gate", None) or wrapped.middleware[-1].gate
 
 
 @WIRES
@@ -176,7 +174,7 @@ def test_a_branch_of_an_unnamed_conversation_opens_nothing_of_another(wire):
                 with ebbtide.session(name) if name else threading.Lock():
                     create(wrapped, wire, *branch(word))
             lane = next(
-                one for one in gate_of(wrapped, wire)._lanes._known.values() if one.session.startswith(name or "lane-")
+                one for one in gate_of(wrapped)._lanes._known.values() if one.session.startswith(name or "lane-")
             )
             told[name] = lane.context.recall_answer("ebb_recall", {"query": "zebra-9917"})
             told[f"{name} own"] = lane.context.recall_answer("ebb_recall", {"query": "south"})
@@ -199,7 +197,7 @@ def test_a_retry_sends_what_it_sent_though_another_call_came_between():
     """Through the gate, as the SDK's middleware does it: call, another call, the first one again."""
     with Upstream() as upstream:
         wrapped = ebbtide.wrap(client("anthropic", upstream), window=8_000)
-        gate = gate_of(wrapped, "anthropic")
+        gate = gate_of(wrapped)
 
         def enter(body: Body, again: bool = False) -> Passage:
             return gate.enter(Call(wire="anthropic", url="/v1/messages", body=body, headers={}, again=again))
