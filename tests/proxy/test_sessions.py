@@ -8,9 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from ebbtide.config import load_settings
+from ebbtide.fronts.proxy.identity import asked
 from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.sessions import Sessions
 from proxy.agent import Agent, looping
-from proxy.running import Running, get, proxied
+from proxy.running import Running, get, options, proxied
 from upstream.prefix import units
 from upstream.server import Upstream
 
@@ -52,6 +54,23 @@ def working(wire, store):
 def worked(tmp_path):
     with working("anthropic", tmp_path) as made:
         yield made
+
+
+def test_a_count_without_the_metadata_of_its_conversation_is_about_it(tmp_path):
+    """That endpoint takes none. Where an id that it has differs, it is about nothing that is known."""
+    known = Sessions(options("http://127.0.0.1:9", store=tmp_path))
+    headers = {"authorization": "Bearer one", "x-claude-code-session-id": "one-agent-0001"}
+    body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+    user = {"metadata": {"user_id": "user_1_account_2_session_3"}}
+    main = known.slot(asked("anthropic", "/v1/messages", headers, {**body, **user}))
+
+    def counted(**more):
+        return known.slot(asked("anthropic", "/v1/messages/count_tokens", {**headers, **more}, body))
+
+    assert counted() is main
+    assert counted(authorization="Bearer two") is not main
+    assert counted(**{"x-tenant-id": "another"}) is not main
+    assert len(list(known)) == 1
 
 
 def test_a_count_carries_the_edits_and_makes_none(worked):
@@ -226,8 +245,9 @@ def test_a_session_stays_one_when_the_model_changes(tmp_path):
         settings = load_settings(
             arguments={"store": str(tmp_path)}, environ={"EBB_CONFIG": str(user)}, cwd=tmp_path, home=tmp_path
         )
-        options = Options(settings=settings, upstreams={"u": upstream.url}, idle_limit=30, acting_limit=30)
-        with Running(options) as running:
+        with Running(
+            Options(settings=settings, upstreams={"u": upstream.url}, idle_limit=30, acting_limit=30)
+        ) as running:
             agent = Agent("openai_chat", running.port, upstream, lines=40, **ID)
             walk(agent, running, 0, 20)
             (slot,) = running.proxy.sessions

@@ -68,13 +68,17 @@ class Asked:
     wire: str
     identity: Identity
     opening: str
-    """Hash of the user's first words and of who sends them: shared by all lanes that tell the same story."""
+    """Hash of the user's first words: shared by all lanes that tell the same story."""
+    ids: frozenset[str]
+    """Hashes of all that tells who sends it, but for a bearer token."""
     model: str
     streams: bool
     reads_files: bool
     """Whether a tool can open the file that a stub names."""
     only_replayed: str
     """Why this request must make no edits, or empty."""
+    is_first: bool = False
+    """Whether there is only one message: it goes on with nothing."""
     is_renewable: bool = False
     """Whether it may go on with a session that began under another token: the client's own id cannot be guessed."""
 
@@ -98,16 +102,18 @@ def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> As
         client, agent = _readable(caller.conversation), _beginning(prompt)
     else:
         client, agent = f"by-content-{_hashed(words)[:12]}", lasting_prompt(prompt)
-    opening = _hashed(words, *caller.lasting)
-    lane = _hashed(wire, opening, agent, bool(tools))
+    opening, ids = _hashed(words), frozenset(map(_hashed, caller.lasting))
+    lane = _hashed(wire, opening, *sorted(ids), agent, bool(tools))
     return Asked(
         wire=wire,
         identity=Identity(_tenant(caller.credentials), client, lane[:12]),
         opening=opening,
+        ids=ids,
         model=str(body.get("model") or ""),
         streams=bool(body.get("stream")),
         reads_files=_reads_files(tools),
         only_replayed=next((why for end, why in _ONLY_REPLAYED if path.endswith(end)), _compaction(body, last, alone)),
+        is_first=alone,
         is_renewable=caller.has_bearer and has_uuid(caller.conversation),
     )
 

@@ -68,6 +68,7 @@ class Slot:
     identity: Identity
     wire: str
     opening: str
+    ids: frozenset[str]
     policy: Policy
     windows: Callable[[str], int]
     """From a model to its window."""
@@ -173,8 +174,9 @@ class Sessions:
 
     def may_continue(self, asked: Asked) -> bool:
         """Whether `continue_earlier` has to be asked before `slot`: a token that is new here may be a renewed one."""
-        known = asked.identity in self._slots or asked.identity in self._renewed
-        return asked.is_renewable and not known and self._store is not None
+        if not asked.is_renewable or asked.is_first or asked.only_replayed or self._store is None:
+            return False
+        return asked.identity not in self._slots and asked.identity not in self._renewed
 
     def continue_earlier(self, asked: Asked, tree: Mapping[str, object]) -> None:
         """Find the session that this request goes on with under a renewed token. Reads the disk.
@@ -200,8 +202,8 @@ class Sessions:
         if asked.only_replayed and identity not in self._slots:
             identity = self._telling_the_same(asked) or identity
         slot = self._slots.get(identity) or Slot(
-            identity=identity, wire=asked.wire, opening=asked.opening, policy=self._policy, windows=self._windows,
-            store=self._store, advice=self._advice,
+            identity=identity, wire=asked.wire, opening=asked.opening, ids=asked.ids, policy=self._policy,
+            windows=self._windows, store=self._store, advice=self._advice,
         )  # fmt: skip
         if asked.only_replayed:
             return slot  # no turn of any conversation: it begins none
@@ -216,13 +218,15 @@ class Sessions:
         return iter(list(self._slots.values()))
 
     def _telling_the_same(self, asked: Asked) -> Identity | None:
-        """The newest conversation that begins with the same words of the same caller, under whichever of its tokens."""
-        tenant, client = asked.identity.tenant, asked.identity.client
-        renewed = self._renewed.items()
-        tenants = {tenant} | {one.tenant for new, one in renewed if (new.tenant, new.client) == (tenant, client)}
-        wanted = (client, asked.opening, asked.wire)
+        """The newest conversation that begins with the same words of the same caller, under whichever of its tokens.
+
+        Such requests leave ids out, as a count has no `metadata`; what they have must be the same.
+        """
+        tenant = asked.identity.tenant
+        tenants = {tenant} | {one.tenant for new, one in self._renewed.items() if new.tenant == tenant}
         for identity, slot in reversed(self._slots.items()):
-            if identity.tenant in tenants and (identity.client, slot.opening, slot.wire) == wanted:
+            same = (slot.opening, slot.wire) == (asked.opening, asked.wire) and asked.ids <= slot.ids
+            if same and identity.tenant in tenants:
                 return identity
         return None
 
