@@ -6,29 +6,23 @@ of its own; whoever wants to read them from elsewhere has to have the credential
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from hashlib import blake2b
 
-CREDENTIAL_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-_PREFIX = "proxy-"
+PREFIX = "proxy-"
+"""What the project of every session of the proxy begins with."""
 
 
-def tenant_of(headers: Mapping[str, str]) -> str:
-    """A name for the credentials of a request: 48 bits of a hash of something that nobody can guess."""
-    parts = "\0".join(f"{name}:{headers[name]}" for name in CREDENTIAL_HEADERS if name in headers)
+def tenant_of(credentials: Iterable[tuple[str, str]]) -> str:
+    """A name for credentials, each with the header it came in: 48 bits of a hash of something that nobody can guess."""
+    parts = "\0".join(f"{name}:{value}" for name, value in credentials)
     return blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16, person=b"ebbtide-proxy").hexdigest()[:12]
 
 
-def tenants_of_credential(credential: str) -> frozenset[str]:
-    """The tenants that one credential may be, in whichever header a client sends it."""
-    ways = [{name: credential} for name in CREDENTIAL_HEADERS]
-    return frozenset(map(tenant_of, [*ways, {"authorization": f"Bearer {credential}"}]))
-
-
 def project_of_tenant(tenant: str) -> str:
-    return f"{_PREFIX}{tenant}"
+    return f"{PREFIX}{tenant}"
 
 
 def is_of_tenant(project: str) -> bool:
     """Whether a project is one that the proxy keeps for a tenant."""
-    return project.startswith(_PREFIX)
+    return project.startswith(PREFIX)

@@ -11,7 +11,7 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.drive import Context
 from ebbtide.drive.arguments import check
 from ebbtide.drive.consulting import Summarizer
-from ebbtide.fronts.sdk.by_middleware import AsyncMiddleware, Middleware
+from ebbtide.fronts.sdk.by_middleware import AsyncMiddleware, Middleware, in_the_middle
 from ebbtide.fronts.sdk.by_request import is_wrapped, through
 from ebbtide.fronts.sdk.gate import Ask, Gate, OnReport
 from ebbtide.fronts.sdk.lanes import Body, Call
@@ -63,8 +63,7 @@ def wrap(
         on_report=on_report,
     )
     if root == "anthropic" and hasattr(client, "with_middleware"):
-        kind = AsyncMiddleware if is_async else Middleware
-        return cast(T, client.with_middleware(kind(gate)))
+        return in_the_middle(client, gate, is_async=is_async)
     return through(client, gate, is_async=is_async)
 
 
