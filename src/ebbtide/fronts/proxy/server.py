@@ -84,7 +84,7 @@ class Proxy:
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=self.options.most_body)
-        app.router.add_route("*", "/{path:.*}", self.handle)
+        app.router.add_route("*", "/{path:.*}", self.handle, expect_handler=_expectation)
         app.on_response_prepare.append(forwarding.only_its_own)
         return app
 
@@ -252,6 +252,13 @@ def _told(path: str) -> str:
     """For the log: no query, and not what looks like a key."""
     words, _ = redact(path.partition("?")[0][:_PATH])
     return words
+
+
+async def _expectation(request: web.Request) -> None:
+    """`Expect` is between the client and us. One that asks for nothing we know is left out of what goes on."""
+    if request.headers.get("expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # nothing of the answer itself was sent yet
 
 
 def _ignored(_: bytes) -> None:
