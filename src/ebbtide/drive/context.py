@@ -213,6 +213,10 @@ class Context:
             raise WontFit(told, tokens=ready.report.tokens_after, limit=found.limit or 0) from error
         return self._session.overflowing(found, ready, now=self._clock())
 
+    def reset_window(self, model: str = "") -> None:
+        """Forget the window that refusals of this model's provider taught, or those of all models."""
+        self._note(ebb("limit", reset=True, model=model, at=self._clock()))
+
     def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
         """Where this was said, read or printed, best first: in this session, or in all of its project."""
         return self._recall.search(query, limit=limit, across=across)

@@ -23,7 +23,7 @@ from ebbtide.core.view import View
 from ebbtide.drive.accounts import noted, plan_record, report_of, too_large, turn_made
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
-from ebbtide.drive.deciding import Stages, situation_of, steps_of, window_told
+from ebbtide.drive.deciding import Stages, ceiling_after, largest_accepted, situation_of, steps_of
 from ebbtide.drive.effects import (
     Append,
     Effect,
@@ -86,6 +86,8 @@ class Session:
     _ours: StandIns = field(default_factory=StandIns)
     _failed: bool = False
     _last_budget: Budget | None = None
+    _ceiling: int | None = None
+    """What the request that is being folded anew has to fit, whatever the window is."""
     _last: tuple[Body, Decided] | None = None
     _stages: dict[Trigger, Stages] = field(default_factory=dict)
     _shelf: Shelf | None = None
@@ -219,7 +221,7 @@ class Session:
     def _budget(self, request: Request) -> Budget:
         """The same object while nothing that it follows from changes."""
         output, overhead = request.max_output or self.policy.output_reserved, sum(request.overhead)
-        window = min(self.window, self.state.limits.get(request.model, self.window))
+        window = min(self.window, self.state.limits.get(request.model, self.window), self._ceiling or self.window)
         last = self._last_budget
         if last is None or (last.window, last.max_output, last.overhead) != (window, output, overhead):
             levels = self.policy.levels(window, output, overhead)
@@ -389,10 +391,16 @@ class Session:
         """The provider refused the last request for its size: learn its window, fold, and write the request anew."""
         if self._last is None:
             raise BadRequest("overflow comes after prepare()")
-        told = window_told(found, ready.report.tokens_after, self._last_budget)
+        accepted = largest_accepted(self.state, ready.model)
+        ceiling = ceiling_after(found, ready.report.tokens_after, self._last_budget, accepted)
         counted = {"used": found.used or 0, "estimated": ready.estimated}
-        yield from self._settle([ebb("limit", model=ready.model, window=told, at=now, **counted)], now)
-        prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
+        counted["window" if ceiling.is_plausible else "claimed"] = ceiling.window
+        yield from self._settle([ebb("limit", model=ready.model, at=now, **counted)], now)
+        self._ceiling = ceiling.window
+        try:
+            prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
+        finally:
+            self._ceiling = None
         return prepared._replace(retried=True)
 
     def noting(self, record: Record, *, now: float) -> Steps[None]:
