@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.core.errors import BadRequest, WontFit
-from ebbtide.core.gauge import Readings, upper_bound
+from ebbtide.core.gauge import upper_bound
 from ebbtide.core.health import Health, health
 from ebbtide.core.journal import ebb
 from ebbtide.core.recall import HITS
@@ -20,6 +20,7 @@ from ebbtide.core.types import Edit
 from ebbtide.drive.answering import answer
 from ebbtide.drive.arguments import RecallBy, check, tokens
 from ebbtide.drive.asking import Asking, Compacted
+from ebbtide.drive.bounds import bounds_of
 from ebbtide.drive.compaction import Compaction, Hooks
 from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
 from ebbtide.drive.effects import Steps, adrive, drive
@@ -36,7 +37,6 @@ from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import overflow_in
-from ebbtide.wire.reading import Reader
 from ebbtide.wire.recall_tools import recall_tools
 from ebbtide.wire.shape import Wire
 
@@ -403,7 +403,7 @@ def fit(
     window, chosen, named = tokens("window", window), preset(policy, model=model), _wire(wire)
     ready = _fitted(request, window, chosen, model, named)
     # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
-    if chosen.estimator.margin > 1 or _promised(ready.body, window, named):
+    if chosen.estimator.margin > 1 or bounds_of(ready.body, named).upper <= window:
         return ready
     return _fitted(request, window, replace(chosen, estimator=DEFAULT), model, named)
 
@@ -413,21 +413,6 @@ def _fitted(request: Body, window: int, policy: Policy, model: str, wire: Wire |
     session = Session(policy=policy, window=window, log=log, model=model, kept=False, wire=wire, exact=upper_bound)
     prepared = drive(session.preparing(request, now=0.0, trigger="auto"), log)
     return Ready(prepared.body, prepared.report)
-
-
-def _promised(body: Body, window: int, wire: Wire | None) -> bool:
-    """Whether our own upper bound of this body fits."""
-    request = Reader(DEFAULT, wire=wire).read(body)
-    system, tools = request.overhead
-    readings = Readings(
-        estimator=DEFAULT,
-        model=request.model,
-        view=sum(item.tokens for item in request.items),
-        messages=len(request.messages),
-        system=system,
-        tools=tools,
-    )
-    return bool(request.passthrough) or upper_bound(readings) <= window
 
 
 def _opened(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:

@@ -17,7 +17,8 @@ from typing import TypeVar
 from ebbtide.core.errors import WontFit
 from ebbtide.core.journal import FOLDS
 from ebbtide.core.types import Usage
-from ebbtide.drive.context import Context, Ready
+from ebbtide.drive.bounds import bounds_of
+from ebbtide.drive.context import Context, Ready, fit
 from ebbtide.drive.inserting import Recalled
 from ebbtide.drive.replaying import Replayed, replay
 from ebbtide.drive.report import Event, Report
@@ -139,9 +140,50 @@ class Engine:
         again = self._sent(replace(outgoing, fallback=""), ready)
         if again.body == outgoing.body:
             return None
-        slot.tally.overflows += 1
-        self._meters.total.overflows += 1
+        self._overflowed(slot)
         return again
+
+    async def after_empty_stream(self, outgoing: Outgoing) -> Outgoing | None:
+        """The request once more, made smaller for this once; None where an empty stream does not mean its size.
+
+        llama.cpp's Python server answers 200, the headers of a stream and nothing where a request is over its window,
+        but so may others for other reasons. It is about size only where the request may be over the window that we
+        know, or where we know none. Nothing is recorded of it: the session goes on as if it had been answered.
+        """
+        if self._options.shadow:
+            return None
+        window, slot = self._known_window(outgoing), outgoing.slot
+
+        def smaller() -> bytes | None:
+            wire = WIRES[outgoing.asked.wire]
+            upper = bounds_of(outgoing.body, wire).upper
+            if window is not None and upper <= window:
+                return None
+            made = fit(outgoing.body, window=window or upper * 9 // 10, policy=slot.policy, wire=wire.name)
+            return bytes(made.body)
+
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._pool, smaller)
+            body = await asyncio.wait_for(asyncio.shield(future), _REFUSED * self._options.acting_limit)
+        except Exception as failed:  # noqa: BLE001 - the empty answer is still there to be told
+            self._complain(slot, f"empty stream: {_reason(failed)}", failed)
+            return None
+        if body is None or body == outgoing.body:
+            return None
+        self._meters.count("ebb_overflows_total")
+        self._overflowed(slot)
+        # Its usage is of another request than the one in the log, and must not be that one's.
+        return replace(outgoing, body=body, edited=True, ready=None, fallback="")
+
+    def _known_window(self, outgoing: Outgoing) -> int | None:
+        """As set, as the model's name tells, or as its provider said; None where it is only a guess."""
+        context, model = outgoing.slot.context, outgoing.asked.model
+        is_learned = context is not None and context.window < outgoing.slot.window
+        return context.window if context and is_learned else self._options.settings.known_window_for(model)
+
+    def _overflowed(self, slot: Slot) -> None:
+        for tally in (slot.tally, self._meters.total):
+            tally.overflows += 1
 
     async def recalled(self, outgoing: Outgoing, calls: Recalls) -> Outgoing | None:
         """Its model called our tools: answered, and written down. None where the client's own results come first.

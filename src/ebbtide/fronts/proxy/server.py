@@ -32,7 +32,7 @@ from ebbtide.fronts.proxy.meters import Handler, Meters
 from ebbtide.fronts.proxy.options import OWN, Options
 from ebbtide.fronts.proxy.otel import exporting
 from ebbtide.fronts.proxy.recalling import Begun, Recalling
-from ebbtide.fronts.proxy.refusals import held
+from ebbtide.fronts.proxy.refusals import Held, held
 from ebbtide.fronts.proxy.sessions import Advice, Line, Sessions
 from ebbtide.fronts.proxy.summarizing import Summarizing
 from ebbtide.fronts.proxy.upstreams import Target, target
@@ -180,7 +180,7 @@ class Proxy:
         """The upstream's answer; to a smaller request where it refused this one for its size."""
         async with self._sent(arrived, outgoing) as answer:
             begun = await held(answer) if outgoing.asked.only_replayed != "count" else None
-            again = await self.engine.refused(outgoing, begun.refused) if begun and begun.refused else None
+            again = await self._smaller(outgoing, begun) if begun else None
             if again is None:
                 self._answered(arrived, answer.status, outgoing)
                 yield Begun(outgoing, answer, begun.chunks if begun else [])
@@ -188,6 +188,11 @@ class Proxy:
         async with self._sent(arrived, again) as answer:
             self._answered(arrived, answer.status, again)
             yield Begun(again, answer, [])
+
+    async def _smaller(self, outgoing: Outgoing, begun: Held) -> Outgoing | None:
+        if begun.is_empty:
+            return await self.engine.after_empty_stream(outgoing)
+        return await self.engine.refused(outgoing, begun.refused) if begun.refused else None
 
     def _sent(self, arrived: Arrived, outgoing: Outgoing) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         told = {"edited": outgoing.edited, "armed": outgoing.armed}
