@@ -10,7 +10,16 @@ from proxy.raw import answer
 from proxy.running import WAIT, beside
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
-COOKIES = [b"a=\xff", b"a=\xed\xa0\x80; b", b";;;=", b'a="b; c', b"=" * 9000, b"caf\xe9=1", b"$Version=1", b"\xe2\x80\xae"]
+COOKIES = [
+    b"a=\xff",
+    b"a=\xed\xa0\x80; b",
+    b";;;=",
+    b'a="b; c',
+    b"=" * 9000,
+    b"caf\xe9=1",
+    b"$Version=1",
+    b"\xe2\x80\xae",
+]
 
 
 def send(port: int, *headers: bytes, path: bytes = b"/v1/chat/completions") -> bytes:
@@ -66,7 +75,9 @@ def test_an_odd_cookie_of_the_upstream_costs_nobody_the_answer(value, tmp_path):
     assert b"Set-Cookie: a=" in received
 
 
-@pytest.mark.parametrize("path", [b"/%00", b"/v1/%ff/chat/completions", b"/v1/chat/completions?%", b"//x", b"/..;/%2e%2e"])
+@pytest.mark.parametrize(
+    "path", [b"/%00", b"/v1/%ff/chat/completions", b"/v1/chat/completions?%", b"//x", b"/..;/%2e%2e"]
+)
 def test_an_odd_path_is_passed_on_as_it_stands(path, tmp_path):
     with beside(lambda n, seen: [answer(b"{}")], tmp_path) as (upstream, running):
         received = send(running.port, path=path)

@@ -97,7 +97,10 @@ def test_an_empty_stream_is_about_size_where_the_request_may_be_over_the_window_
     # `region` counts low: it sends 37,000 tokens by our upper bound and takes nothing out of them.
     terms = {"window": 36_000, "policy": "region"} if model == "gpt-5" else {}
     first = json.loads(asking(stream=True, model=model))
-    more = {**first, "messages": [*first["messages"], {"role": "assistant", "content": "yo"}, {"role": "user", "content": "on"}]}
+    more = {
+        **first,
+        "messages": [*first["messages"], {"role": "assistant", "content": "yo"}, {"role": "user", "content": "on"}],
+    }
     with beside(told_twice, tmp_path, **terms) as (upstream, running):
         status, _, got = exchange(running.port, "POST", "/v1/chat/completions", json.dumps(first).encode())
         running.settle()

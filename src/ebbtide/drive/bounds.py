@@ -1,4 +1,4 @@
-"""How large a request may turn out to be, whoever made it: for a promise that it fits, and for doubts whether it did."""
+"""How large a request may turn out to be: for a promise that it fits, and for doubts whether it did."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from ebbtide.drive.report import Listener, Prepared, Report
 from ebbtide.drive.restoring import Source, restore
 from ebbtide.drive.restoring import live as now_told
 from ebbtide.drive.session import Session
+from ebbtide.drive.undoing import redoing, undoing
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.windows import window_of
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
@@ -307,11 +308,11 @@ class Context:
 
     def undo(self, batch: str = "") -> tuple[Edit, ...]:
         """Leave the newest batch of edits out again, or the one named. Returns what came back; empty if nothing did."""
-        return drive(self._session.undoing(now=self._clock(), batch=batch), self._log)
+        return drive(undoing(self._session, now=self._clock(), batch=batch), self._log)
 
     def redo(self) -> tuple[Edit, ...]:
         """Bring back the batch that was undone last, exactly as it was. Returns its edits; empty if there was none."""
-        return drive(self._session.redoing(now=self._clock()), self._log)
+        return drive(redoing(self._session, now=self._clock()), self._log)
 
     def health(self) -> Health:
         """How the provider's cache has served the last requests, and why it broke."""

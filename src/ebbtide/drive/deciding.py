@@ -12,7 +12,7 @@ from ebbtide.core.cache import anchor, is_warm, warm_messages
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.engine import Budget, Folding, Pass, Situation
 from ebbtide.core.fields import int_in
-from ebbtide.core.gauge import Gauge, Readings
+from ebbtide.core.gauge import Gauge, Readings, upper_bound
 from ebbtide.core.journal import State
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import FIVE_MINUTES, Item, Trigger, Usage
@@ -71,6 +71,13 @@ def ceiling_after(found: Overflow, sent: int, budget: Budget | None, accepted: i
         # This provider holds the reply's reservation against the window, and our levels counted on a part of it.
         window = max(window - found.output, window // 8)
     return Ceiling(window, is_plausible)
+
+
+def may_exceed(situation: Situation) -> bool:
+    """Whether the request, with nothing new taken out, may be over the window by what we know of it."""
+    moment: Moment | None = getattr(situation, "_moment", None)
+    upper = upper_bound(moment.readings) if moment is not None else 0
+    return max(upper, situation.tokens) > situation.budget.window
 
 
 def largest_accepted(state: State, model: str) -> int:

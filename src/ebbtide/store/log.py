@@ -14,10 +14,22 @@ from contextlib import contextmanager, suppress
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store.catalog import enlist
-from ebbtide.store.contract import WAIT, BlobInfo, blob_bytes, blob_records, blob_sum, header, lost_record
+from ebbtide.store.contract import WAIT, BlobInfo, LogGone, blob_bytes, blob_records, blob_sum, header, lost_record
 from ebbtide.store.files import APPEND
 from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling, write_all, write_new
-from ebbtide.store.lines import TAIL, Position, Reading, Record, Take, encode, ends_whole, header_of, scan, skim
+from ebbtide.store.lines import (
+    TAIL,
+    Position,
+    Reading,
+    Record,
+    Take,
+    encode,
+    ends_whole,
+    header_of,
+    scan,
+    skim,
+    sum_at_end,
+)
 from ebbtide.store.lock import SessionLock
 from ebbtide.store.memo import Recollection, keep, recollect
 from ebbtide.store.names import blob_name, project_slug, session_stem
@@ -55,9 +67,12 @@ class DirectoryLog:
             if length == position.offset:
                 return Reading(position=position)
             if length < position.offset:
-                raise StoreError(f"{self._path} is shorter than it was: {length} bytes, {position.offset} were read")
+                raise self._gone(f"is shorter than it was: {length} bytes, {position.offset} were read")
             with self._tree.folder(*self._place) as folder:
-                return self._scan(folder, position)
+                reading = self._scan(folder, position)
+                if reading.damage and reading.damage[0].offset == position.offset and self._exchanged(folder, position):
+                    raise self._gone("was exchanged for another")
+                return reading
 
     def resume(self, take: Take, form: str = "") -> Reading:
         with telling(f"read {self._path}"):
@@ -190,6 +205,18 @@ class DirectoryLog:
             return self._files.stat(self._path).st_size
         except FileNotFoundError:
             return 0
+
+    def _exchanged(self, folder: int, position: Position) -> bool:
+        """Whether the bytes before a position are no longer those that it was taken after."""
+        start = max(0, position.offset - TAIL)
+        before = read_chunks(self._files, self._name, folder, offset=start, upto=position.offset)
+        return position.offset > 0 and sum_at_end(b"".join(before)) != position.sum
+
+    def _gone(self, why: str) -> LogGone:
+        """Nothing that is known of the old file may be believed of the new one."""
+        self._end, self._noted, self._firm, self._shelved = None, None, False, False
+        self._sums, self._unsaid = {}, {}
+        return LogGone(f"{self._path} {why}")
 
     def _scan(self, folder: int, start: Position) -> Reading:
         return self._known(scan(read_chunks(self._files, self._name, folder, offset=start.offset), start))

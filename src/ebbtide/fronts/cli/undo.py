@@ -59,7 +59,10 @@ def add(commands: Commands) -> None:
     back.add_argument("batch", nargs="?", default="", metavar="BATCH", help="as in p12; default: the newest")
     # Not `window`: that is the name of a setting.
     back.add_argument(
-        "--window", dest="learned_window", action="store_true", help="forget the window that refusals taught; edits stay"
+        "--window",
+        dest="learned_window",
+        action="store_true",
+        help="forget the window that refusals taught",
     )
 
 
