@@ -20,7 +20,16 @@ from ebbtide.core.journal import State, Turn, ebb, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import FIVE_MINUTES, Ask, Edit, Trigger, Usage
 from ebbtide.core.view import View
-from ebbtide.drive import accounts
+from ebbtide.drive.accounts import (
+    limit_record,
+    noted,
+    place_fields,
+    plan_record,
+    refusal_of,
+    report_of,
+    turn_made,
+    usage_record,
+)
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.deciding import Stages, ceiling_after, largest_accepted, may_exceed, situation_of, steps_of
@@ -132,9 +141,9 @@ class Session:
             unbroken = shared(self._projection.chain, projection.chain)
         tree, marks = self._marked(request, view, projection)
         out = request.body.emit(tree)
-        report = accounts.report_of(request, made, view, edits, situation, projection, unbroken, self.log)
+        report = report_of(request, made, view, edits, situation, projection, unbroken, self.log)
         notes = [*failures, *(["the log could not be locked: nothing new was planned"] if not may_edit else [])]
-        refusal = accounts.refusal_of(report, situation, self.policy, is_planned=made is not None, has_lock=may_edit)
+        refusal = refusal_of(report, situation, self.policy, is_planned=made is not None, has_lock=may_edit)
         if refusal is not None:
             raise refusal
         stood = (
@@ -155,7 +164,7 @@ class Session:
         self._tell(made, edits, notes, projection, trigger)
         if notes or marks:
             named = [f"{place.section}.{place.index}.{place.block}" for place in marks]
-            return ready._replace(report=accounts.noted(report, notes, named))
+            return ready._replace(report=noted(report, notes, named))
         return ready
 
     def _decide(
@@ -303,12 +312,12 @@ class Session:
             records.append(self._plan_record(made, edits, situation, request))
         if not self.state.recall and self.kept:
             records.append(ebb("recall", way=self.asking.recall, at=situation.now))
-        return records, accounts.turn_made(self.state, request, situation, out, self._transcript.path, stood, ready)
+        return records, turn_made(self.state, request, situation, out, self._transcript.path, stood, ready)
 
     def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request) -> Record:
         assert self._projection is not None, "what is planned was projected"
         warm = self._projection.entries_in(situation.warm)
-        return accounts.plan_record(made, edits, situation, self.state, self.policy, len(request.messages), warm)
+        return plan_record(made, edits, situation, self.state, self.policy, len(request.messages), warm)
 
     def _commit(
         self, records: list[Record], now: float, may_edit: bool, turn: Turn | None = None
@@ -360,7 +369,7 @@ class Session:
             return
         records: list[Record] = list(self._transcript.reply(self._reader, reply, now))
         if usage is not None and ready.turn:
-            records.append(accounts.usage_record(usage, ready, now))
+            records.append(usage_record(usage, ready, now))
         yield from self._settle(records, now, held)
         budget = self._last_budget
         if usage is not None and budget is not None and budget.levels.reached(usage.total, "auto"):
@@ -391,7 +400,7 @@ class Session:
             yield Release()
             return Compacted(made, (), failures)
         records = self._transcript.advance(request, now)
-        place = accounts.place_fields(self.state, self._transcript.path, request)
+        place = place_fields(self.state, self._transcript.path, request)
         records.append({**self._plan_record(made, edits, situation, request), **place})
         notes = yield from self._commit(records, now, may_edit)
         assert self._projection is not None, "what is decided was projected"
@@ -404,7 +413,7 @@ class Session:
             raise BadRequest("overflow comes after prepare()")
         accepted = largest_accepted(self.state, ready.model)
         ceiling = ceiling_after(found, ready.report.tokens_after, self._last_budget, accepted)
-        yield from self._settle([accounts.limit_record(found, ready, ceiling, now)], now)
+        yield from self._settle([limit_record(found, ready, ceiling, now)], now)
         self._ceiling = ceiling.window
         try:
             prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
