@@ -15,7 +15,7 @@ from ebbtide.core.gauge import upper_bound
 from ebbtide.core.health import Health, health
 from ebbtide.core.journal import ebb
 from ebbtide.core.recall import HITS
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens import DEFAULT, Calibration
 from ebbtide.core.types import Edit
 from ebbtide.drive.answering import answer
 from ebbtide.drive.arguments import RecallBy, check, tokens
@@ -137,6 +137,11 @@ class Context:
         """As given, or as the provider said when it refused a request."""
         model = self._last.model if self._last else ""
         return min(self._session.window, self._session.state.limits.get(model, self._session.window))
+
+    @property
+    def calibration(self) -> Calibration:
+        """What bills have taught about the tokens of each model, as this process knows it."""
+        return self._session.state.calibration
 
     def prepare(self, request: Body) -> Ready:
         """A valid request that fits, equal to the last one as far as nothing was newly taken out."""

@@ -149,6 +149,8 @@ class Proxy:
         loop = asyncio.get_running_loop()
         line = Line(arrived.target.url, request.raw_headers, known[0].streams, loop)
         outgoing = await self.engine.prepare(*known, line)
+        if outgoing.refusal is not None:
+            return self._not_sent(arrived, *outgoing.refusal)
         # Not edited: as it came, compressed if it was.
         return await self._exchange(arrived, outgoing if outgoing.edited else replace(outgoing, body=raw))
 
@@ -241,6 +243,20 @@ class Proxy:
         """By us. Nothing of the request is told: who was turned away chose every word of it."""
         self.meters.log.line("refused", status=code, said=reason)
         return _ours(code, reason)
+
+    def _not_sent(self, arrived: Arrived, code: int, reason: str) -> web.Response:
+        """A request that is known to be over the window, refused as its provider would refuse it."""
+        self.meters.count("ebb_refused_total", status=code)
+        self.meters.log.line("refused", status=code, said=reason)
+        is_late = code >= 500
+        if arrived.wire == "anthropic":
+            kind = "overloaded_error" if is_late else "invalid_request_error"
+            body: dict[str, object] = {"type": "error", "error": {"type": kind, "message": reason}}
+        else:
+            kind, word = ("server_error", None) if is_late else ("invalid_request_error", "context_length_exceeded")
+            body = {"error": {"message": reason, "type": kind, "param": None, "code": word}}
+        headers = {"x-ebb-proxy": "refused"} | ({"retry-after": "5"} if is_late else {})
+        return web.json_response(body, status=code, headers=headers)
 
     @property
     def client(self) -> aiohttp.ClientSession:
