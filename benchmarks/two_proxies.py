@@ -129,9 +129,7 @@ def run(
     return outcome
 
 
-def _talk(
-    talk: int, port: int, turns: int, lines: int, first: int, outcome: Outcome, guard: threading.Lock
-) -> None:
+def _talk(talk: int, port: int, turns: int, lines: int, first: int, outcome: Outcome, guard: threading.Lock) -> None:
     messages = history(talk, turns + first, lines)
     tool = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
     for n in range(turns):
@@ -174,7 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(asdict(outcome)))
     else:
         print(f"{outcome.sent} requests through two proxies in {outcome.seconds} s: {outcome.over} over the window of")
-        print(f"{WINDOW:,} tokens, {outcome.waited_for} sent again after a 503, {len(outcome.failed)} without an answer")
+        print(
+            f"{WINDOW:,} tokens, {outcome.waited_for} sent again after a 503, {len(outcome.failed)} without an answer"
+        )
         for one in outcome.failed[:10]:
             print(f"  {one}")
     return 1 if outcome.over or outcome.failed else 0

@@ -91,4 +91,3 @@ def test_a_wrapped_client_is_told_and_sends_nothing(tmp_path):
         assert wrapped.messages.create(**body(LONG[:1])).content
 
     assert len(upstream.requests) == 1
-
