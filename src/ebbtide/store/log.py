@@ -17,6 +17,7 @@ from ebbtide.store.catalog import enlist
 from ebbtide.store.contract import WAIT, BlobInfo, LogGone, blob_bytes, blob_records, blob_sum, header, lost_record
 from ebbtide.store.files import APPEND
 from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling, write_all, write_new
+from ebbtide.store.lease import Leases
 from ebbtide.store.lines import (
     TAIL,
     Position,
@@ -40,7 +41,7 @@ _HEADER_LIMIT = 1 << 16  # bytes: a header holds an id and a path
 
 
 class DirectoryLog:
-    def __init__(self, tree: Tree, session: str, project: str, now: float) -> None:
+    def __init__(self, tree: Tree, session: str, project: str, now: float, leases: Leases | None = None) -> None:
         self.session = session
         self.set_aside: tuple[str, ...] = ()
         self._tree, self._files, self._project, self._now = tree, tree.files, project, now
@@ -48,6 +49,8 @@ class DirectoryLog:
         self._name = f"{self._stem}.jsonl"
         self._path = os.path.join(tree.root, *self._place, self._name)
         self._lock = SessionLock(tree, self._place, f"{self._stem}.lock")
+        self._leases = leases
+        """None where it was never to be written, or has been taken."""
         self._end: Position | None = None
         """Where the last commit that we acknowledged or checked ended."""
         self._noted: Position | None = None
@@ -119,6 +122,10 @@ class DirectoryLog:
         except OSError:
             taken = False  # where nothing can be written, others cannot be kept from writing
         try:
+            if taken and self._leases is not None:
+                # Whoever works on a session in turns comes back to it: `gc` must not remove it in between.
+                self._leases.take((*self._place, self._stem), self)
+                self._leases = None
             yield taken
         finally:
             if taken:
