@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from drive.sessions import Clock, body, context, loop
-from ebbtide.store import DirectoryStore, LogGone, verify
+from ebbtide.store import DirectoryStore, LogGone, gc, verify
 from store.faults import Quick
 
 LONG = loop(40)
@@ -104,3 +105,18 @@ def test_a_reader_is_told_that_its_place_is_of_another_log(tmp_path):
     with pytest.raises(LogGone):
         log.since(place)
     assert len(log.read().records) == 40
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks of open files")
+def test_gc_beside_a_living_session_that_was_idle_for_weeks_takes_nothing_of_it(tmp_path):
+    ctx, now = opened(tmp_path), 4_000_000_000.0
+    walk(ctx, 1, 41)
+    edits = ctx.edits()
+
+    swept = gc(DirectoryStore(tmp_path), older_than=86_400.0, max_bytes=0, now=now)
+    walk(ctx, 41, 79)
+
+    assert (swept.sessions, swept.blobs, len(swept.in_use)) == ((), (), 1)
+    assert ctx.edits()[: len(edits)] == edits
+    kept = {path.name for path in tmp_path.rglob("tool-results/*")}
+    assert {blob.name for edit in ctx.edits() for blob in edit.blobs} <= kept
