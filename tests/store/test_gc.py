@@ -263,6 +263,15 @@ class TestOpenSessions:
 
         assert gc(store, older_than=30 * DAY, now=NOW).sessions
 
+    def test_many_who_open_one_store_take_one_descriptor(self, tmp_path):
+        before = len(os.listdir("/proc/self/fd"))
+        logs = [DirectoryStore(tmp_path, durable=False).open(f"s{n}", now=1.0) for n in range(50)]
+        for log in logs:
+            with log.locked():
+                pass
+
+        assert len(os.listdir("/proc/self/fd")) <= before + 1
+
     def test_where_it_cannot_be_marked_the_session_works_all_the_same(self, tmp_path):
         (tmp_path / "open-sessions").mkdir()
         log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)

@@ -24,10 +24,10 @@ _HAS_LOCKS = sys.platform == "linux" and struct.calcsize("P") == 8
 
 
 class Leases:
-    """Those of one store in one process."""
+    """Those of one store in one process; see `leases_of`."""
 
     def __init__(self, tree: Tree) -> None:
-        self._tree, self._guard, self._fd = tree, threading.RLock(), -1
+        self._tree, self._guard, self._fd, self._process = tree, threading.RLock(), -1, os.getpid()
         # Re-entrant: a holder may be found gone, and dropped, while another is taken.
         self._counts: dict[int, int] = {}
 
@@ -42,6 +42,10 @@ class Leases:
             self._tree.files.share_byte(self._fd, byte)
             self._counts[byte] = self._counts.get(byte, 0) + 1
             weakref.finalize(holder, self._drop, byte)
+
+    @property
+    def is_inherited(self) -> bool:
+        return os.getpid() != self._process
 
     def is_open(self, place: tuple[str, ...]) -> bool:
         """Whether a process has it, this one included."""
@@ -61,11 +65,28 @@ class Leases:
         weakref.finalize(self, _close, self._tree.files, self._fd)
 
     def _drop(self, byte: int) -> None:
+        if self.is_inherited:
+            return  # a forked child shares the mark, and must not take it from its parent
         with suppress(OSError), self._guard:
             self._counts[byte] -= 1
             if not self._counts[byte]:
                 del self._counts[byte]
                 self._tree.files.unshare_byte(self._fd, byte)
+
+
+_KNOWN: weakref.WeakValueDictionary[str, Leases] = weakref.WeakValueDictionary()
+_GUARD = threading.RLock()
+
+
+def leases_of(tree: Tree) -> Leases:
+    """The same for all who open this store in this process: it takes one descriptor, however many sessions."""
+    if type(tree.files) is not Files:
+        return Leases(tree)
+    with _GUARD:
+        found = _KNOWN.get(tree.root)
+        if found is None or found.is_inherited:
+            found = _KNOWN[tree.root] = Leases(tree)
+        return found
 
 
 def _byte(place: tuple[str, ...]) -> int:
