@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ebbtide.assembly import Conversation
-    from ebbtide.core.errors import BadConfig, BadEdit, BadRequest, Blocked, EbbtideError, StoreError, WontFit
+    from ebbtide.core.errors import BadConfig, BadEdit, BadRequest, Blocked, Busy, EbbtideError, StoreError, WontFit
     from ebbtide.core.types import Edit, Item, Usage
     from ebbtide.drive import Compaction, Context, Event, Hit, Hooks, Page, Ready, Report, fit
     from ebbtide.formats import Recording, load
@@ -25,6 +25,7 @@ __all__ = [
     "BadEdit",
     "BadRequest",
     "Blocked",
+    "Busy",
     "Compaction",
     "Context",
     "Conversation",
@@ -52,7 +53,7 @@ __all__ = [
 _HOMES = {
     "ebbtide.assembly": ("Conversation",),
     "ebbtide.core.errors": (
-        *("BadConfig", "BadEdit", "BadRequest", "Blocked", "EbbtideError", "StoreError", "WontFit"),
+        *("BadConfig", "BadEdit", "BadRequest", "Blocked", "Busy", "EbbtideError", "StoreError", "WontFit"),
     ),
     "ebbtide.core.types": ("Edit", "Item", "Usage"),
     "ebbtide.drive": ("Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"),

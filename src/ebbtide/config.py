@@ -25,7 +25,7 @@ from ebbtide.drive.report import Listener
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.adjust import with_levels, with_overflow, with_passes, with_ttl
 from ebbtide.policy.variables import CLAUDE_CODE, SAGE, obeying
-from ebbtide.policy.windows import window_of
+from ebbtide.policy.windows import FALLBACK, known_window
 
 _log = logging.getLogger("ebbtide")
 
@@ -68,11 +68,15 @@ class Settings:
 
     def window_for(self, model: str) -> int:
         """The window that was set, else that of the first pattern that matches, else what the model's name tells."""
+        return self.known_window_for(model) or FALLBACK
+
+    def known_window_for(self, model: str) -> int | None:
+        """The same; None where it would be a guess."""
         if self.window:
             return self.window
         named = self.windows.get(model)
         matching = (tokens for pattern, tokens in self.windows.items() if fnmatch.fnmatchcase(model, pattern))
-        return named or next(matching, None) or window_of(model)
+        return named or next(matching, None) or known_window(model)
 
     def context(
         self,

@@ -61,6 +61,12 @@ def rounded(amount: int) -> str:
 
 CELLS = 100
 
+
+def learned_told(window: int, on: str) -> str:
+    """Where a window comes from that nobody set."""
+    return f"window {rounded(window)}, learned from the provider's refusal on {on}"
+
+
 MESSAGES = ("user", "assistant", "tool calls", "tool results", "thinking", "images", "our stubs", "other")
 """The parts of a conversation, in the order they are shown."""
 
@@ -82,6 +88,8 @@ class Window:
     """What was billed beyond the estimate, where the recording has neither system prompt nor tools: they are it."""
     messages: tuple[tuple[str, int], ...]
     """Estimated tokens of each part that is there."""
+    learned: str = ""
+    """When a refusal of the provider taught this window; empty where it was set or follows from the model."""
 
     @property
     def conversation(self) -> int:
@@ -193,7 +201,8 @@ def drawn(window: Window, *, ascii_only: bool = False, width: int = 0) -> list[R
 def _legend(window: Window, used: str, buffer: str, free: str, dot: str) -> list[Row]:
     share = round(window.share(window.tokens) * 100)
     size = f"{rounded(window.tokens)}/{rounded(window.size)} tokens ({share}%)"
-    rows: list[Row] = [[(f"{line(window.model, 60)} {dot} {size}", "bold")], []]
+    rows: list[Row] = [[(f"{line(window.model, 60)} {dot} {size}", "bold")]]
+    rows.append([(learned_told(window.size, window.learned), "dim")] if window.learned else [])
     rows.append([("Estimated usage by category", "italic")])
 
     def entry(mark: str, colour: str, name: str, tokens: int, indent: str = "") -> None:

@@ -53,7 +53,6 @@ MANNERS = {
     "compressed": answer(gzip.compress(WORDS), "400 Bad Request", [*JSON, ("Content-Encoding", "gzip")]),
     "413 without words": answer(b"<html>413</html>", "413 Payload Too Large"),
     "in a 200": answer(STUDIO, headers=JSON),
-    "an empty stream": STREAM + END,
     "the first event of a stream": b"".join([STREAM, *chunks(b"data: " + WORDS + b"\n\n"), END]),
     "with 500": answer(WORDS, "500 Internal Server Error", JSON),
 }
@@ -86,6 +85,53 @@ def test_what_is_refused_again_comes_back_as_the_provider_said_it(manner, tmp_pa
     assert through[0] == direct[0]
     assert through[2] == direct[2]
     assert len(upstream.seen) == 3, "sent twice by the proxy, once directly"
+
+
+def told_twice(n, seen):
+    return [STREAMED if n else STREAM + END]
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "of-nobody"])
+def test_an_empty_stream_is_about_size_where_the_request_may_be_over_the_window_or_none_is_known(model, tmp_path):
+    """Sent once more, smaller; and the next request is as large as if nothing had been."""
+    # `region` counts low: it sends 37,000 tokens by our upper bound and takes nothing out of them.
+    terms = {"window": 36_000, "policy": "region"} if model == "gpt-5" else {}
+    first = json.loads(asking(stream=True, model=model))
+    more = {
+        **first,
+        "messages": [*first["messages"], {"role": "assistant", "content": "yo"}, {"role": "user", "content": "on"}],
+    }
+    with beside(told_twice, tmp_path, **terms) as (upstream, running):
+        status, _, got = exchange(running.port, "POST", "/v1/chat/completions", json.dumps(first).encode())
+        running.settle()
+        after = exchange(running.port, "POST", "/v1/chat/completions", json.dumps(more).encode())
+        running.settle()
+        summary = get(running.port, "/ebb/summary")[1]
+
+    sizes = [len(seen.body) for seen in upstream.seen]
+    assert (status, b"yo" in got, after[0]) == (200, True, 200)
+    assert len(sizes) == 3
+    assert sizes[1] < sizes[0] * 9 // 10
+    assert sizes[2] > sizes[0], "the session was cut for good"
+    assert (summary["overflows"], summary["edits"]) == (1, 0)
+    assert '"kind":"limit"' not in "".join(log.read_text() for log in tmp_path.rglob("*.jsonl"))
+
+
+def test_an_empty_stream_of_a_request_that_surely_fits_is_an_empty_stream(tmp_path):
+    with beside(told_twice, tmp_path, window=200_000) as (upstream, running):
+        status, _, got = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=True))
+        summary = get(running.port, "/ebb/summary")[1]
+
+    assert (status, got) == (200, b"")
+    assert [seen.body for seen in upstream.seen] == [asking(stream=True)]
+    assert (summary["overflows"], summary["edits"]) == (0, 0)
+
+
+def test_an_empty_stream_is_sent_again_once_and_no_more(tmp_path):
+    with beside(lambda n, seen: [STREAM + END], tmp_path) as (upstream, running):
+        status, _, got = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=True))
+
+    assert (status, got, len(upstream.seen)) == (200, b"", 2)
 
 
 OTHERS = {

@@ -31,7 +31,7 @@ class Faulty(Quick):
 
     def __init__(self, fault: str, when: int, *, sticky: bool = False, only: tuple[str, ...] = ()) -> None:
         self.fault, self.when, self.sticky, self.only = fault, when, sticky, only
-        self.calls, self.fired, self.dead = 0, False, False
+        self.calls, self.fired, self.dead, self.ended = 0, False, False, False
         self.held: set[int] = set()
 
     def due(self, name: str) -> bool:
@@ -47,6 +47,7 @@ class Faulty(Quick):
         for fd in list(self.held):
             os.close(fd)
         self.held.clear()
+        self.ended = True
 
 
 def _failing(name):
@@ -92,14 +93,16 @@ CALLS = [
     "rename",
     "unlink",
     "touch",
+    "share_byte",
+    "is_shared",
 ]
 for _name in CALLS:
     setattr(Faulty, _name, _failing(_name))
 
 
 def _close(self, fd):
-    if self.dead:
-        raise Killed
+    if self.dead or self.ended:
+        return  # what a dead process had open is closed by `end`
     self.held.discard(fd)
     os.close(fd)
 

@@ -1,6 +1,10 @@
 """Old sessions leave whole; what a live stub names stays."""
 
+import gc as garbage
 import os
+import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -111,7 +115,7 @@ def test_a_result_that_a_fork_names_outlives_its_session(store):
     age(store, "fork", 40)
     gc(store, older_than=30 * DAY, now=NOW)
     gc(store, older_than=30 * DAY, now=NOW)
-    assert files(store) == {"sessions-index.json"}
+    assert files(store) == {"sessions-index.json", "open-sessions"}
 
 
 def test_a_result_that_no_log_names_leaves_after_a_day(store):
@@ -198,3 +202,82 @@ def test_the_index_goes_with_the_sessions_it_quotes(tmp_path):
     assert index.exists()
     assert gc(store, older_than=1.0, now=4e9).sessions
     assert not index.exists()
+
+
+HOLDING = """
+import sys
+from ebbtide.store import DirectoryStore
+log = DirectoryStore(sys.argv[1], durable=False).open("old", project="/p", now=1.0)
+with log.locked() as taken:
+    assert taken
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def opened_elsewhere(root):
+    """A process that took a turn on the session and is idle since."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "open\n"
+        yield
+    finally:
+        process.stdin.close()
+        process.wait(120)
+        process.stdout.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks of open files")
+class TestOpenSessions:
+    def test_a_session_that_a_process_has_open_stays_however_old(self, store, tmp_path):
+        session(store, "old", days=40)
+        session(store, "older", days=50)
+        with opened_elsewhere(tmp_path):
+            age(store, "old", 40)
+            dry = gc(store, older_than=30 * DAY, now=NOW, dry_run=True)
+            sweep = gc(store, older_than=30 * DAY, max_bytes=0, now=NOW)
+
+            assert names(store) == ["old"]
+            assert "old.txt" in files(store)
+            assert [Path(path).name for path in sweep.in_use] == ["old.jsonl"]
+            assert dry.sessions == sweep.sessions
+            assert dry.in_use == sweep.in_use
+        gc(store, older_than=30 * DAY, now=NOW)
+        assert names(store) == []
+
+    def test_one_of_this_very_process_stays_until_it_is_let_go(self, store):
+        session(store, "old", days=40)
+        kept = [store.open("old", project="/p", now=1.0) for _ in range(2)]
+        for log in kept:
+            with log.locked():
+                pass
+        del log
+        for _ in range(2):
+            age(store, "old", 40)
+            assert gc(store, older_than=30 * DAY, now=NOW).sessions == ()
+            kept.pop()
+            garbage.collect()
+
+        assert gc(store, older_than=30 * DAY, now=NOW).sessions
+
+    def test_many_who_open_one_store_take_one_descriptor(self, tmp_path):
+        before = len(os.listdir("/proc/self/fd"))
+        logs = [DirectoryStore(tmp_path, durable=False).open(f"s{n}", now=1.0) for n in range(50)]
+        for log in logs:
+            with log.locked():
+                pass
+
+        assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+    def test_where_it_cannot_be_marked_the_session_works_all_the_same(self, tmp_path):
+        (tmp_path / "open-sessions").mkdir()
+        log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+
+        with log.locked() as taken:
+            log.commit([{"n": 1}], at=1.0)
+
+        assert taken
+        assert log.read().records == [{"n": 1}]

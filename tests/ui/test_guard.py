@@ -110,3 +110,35 @@ async def test_no_path_of_a_request_reaches_the_disk(root):
         for path in ("/../command.py", "/static/app.js", "/%2e%2e/command.py", "/app.js/../../command.py"):
             async with ask.http.get(ask.base + path) as answer:
                 assert answer.status == 404
+
+
+ODD = ["", "null", "[]", "{", '"x"', "5", '{"token":5}', '{"token":"\\ud800"}', "[" * 60_000]
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "no-such-charset", "utf-16"])
+async def test_an_odd_body_is_refused_with_a_sentence(root, charset):
+    headers = {"Content-Type": f"application/json; charset={charset}"}
+    async with page(library(root), allow_undo=True, log_in=False) as ask:
+        told = {
+            sent: await ask.status("POST", "/api/login", headers={**ask.origin, **headers}, data=sent) for sent in ODD
+        }
+        assert set(told.values()) <= {400, 403}, told
+        assert await ask.login() == 200
+        key = (await ask.get("sessions"))["sessions"][0]["key"]
+        undone = await ask.status("POST", f"/api/session/{key}/undo", headers={**ask.origin, **headers}, data="[")
+
+    assert undone == 400
+
+
+@pytest.mark.parametrize("value", ["\udcff", "\udced\udca0\udc80", ";;;=", '"', "x" * 5000])
+async def test_an_odd_cookie_is_one_that_is_not_ours(root, value):
+    async with page(library(root), log_in=False) as ask:
+        raw = f"GET /api/sessions HTTP/1.1\r\nHost: 127.0.0.1:{ask.guard.port}\r\nConnection: close\r\n"
+        raw += f"Cookie: {ask.guard.cookie_name}={value}\r\nExpect: {value}\r\n\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", ask.guard.port)
+        writer.write(raw.encode("utf-8", "surrogateescape"))
+        answered = await asyncio.wait_for(reader.read(), 120)
+        writer.close()
+
+    assert answered.startswith(b"HTTP/1.1 401 ")
+    assert b'{"error": "log in"}' in answered

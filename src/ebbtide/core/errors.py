@@ -4,7 +4,8 @@ EbbtideError
 ├── BadRequest     theirs: the body is not what it claims to be; `path` says where
 ├── BadConfig      theirs: a setting that does not exist, or a value it cannot take
 ├── WontFit        nobody's: valid, and still too large; says what the tokens are made of
-├── Blocked        nobody's: over the blocking level; compact or start anew
+│   ├── Blocked    nobody's: over the blocking level; compact or start anew
+│   └── Busy       another process's: it holds the session's log; try again
 ├── StoreError     the disk's
 └── BadEdit        ours: a pass proposed what the pairing rule forbids
 """
@@ -41,6 +42,10 @@ class WontFit(EbbtideError):
 
 class Blocked(WontFit):
     """Over the blocking level, where the policy refuses rather than sends."""
+
+
+class Busy(WontFit):
+    """Too large as it stands, and nothing could be taken out: the session's log could not be locked. Try again."""
 
 
 class StoreError(EbbtideError):

@@ -266,10 +266,14 @@ def _answer(state: State, record: Mapping[str, object]) -> State:
 
 
 def _limit(state: State, record: Mapping[str, object]) -> State:
-    """A provider said how large its window is, and perhaps how it counted what it refused."""
+    """A provider said how large its window is, and perhaps how it counted what it refused; or a person took it back."""
     model, estimated, used = str_in(record, "model"), int_in(record, "estimated"), int_in(record, "used")
+    if record.get("reset"):
+        return replace(state, limits={name: n for name, n in state.limits.items() if model and name != model})
     known = state.calibration.observe(model, estimated, used) if estimated > 0 and used > 0 else state.calibration
-    return replace(state, limits={**state.limits, model: int_in(record, "window")}, calibration=known)
+    window = int_in(record, "window")
+    # A window that was only claimed, and not believed, is written under another name.
+    return replace(state, limits={**state.limits, model: window} if window else state.limits, calibration=known)
 
 
 def _pin(state: State, record: Mapping[str, object]) -> State:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ebbtide.core.chain import Chain
+from ebbtide.core.chain import Chain, shared
 from ebbtide.core.content import forgotten_files
 from ebbtide.core.engine import Plan, Situation
+from ebbtide.core.errors import Blocked, Busy, WontFit
 from ebbtide.core.journal import State, Turn, ebb, edits_to, turn_of
 from ebbtide.core.moved import moved
 from ebbtide.core.shelf import digest
-from ebbtide.core.types import Edit, Sent
+from ebbtide.core.types import Edit, Sent, Usage
 from ebbtide.core.view import View
+from ebbtide.drive.deciding import Ceiling
 from ebbtide.drive.folding import journaled as folding_to
 from ebbtide.drive.projection import Projection
 from ebbtide.drive.report import Behind, Prepared, Report
 from ebbtide.policy import Policy
 from ebbtide.store import Reader, Record
+from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reading import Request
 
 
@@ -73,6 +76,25 @@ def plan_record(
     )
 
 
+def place_fields(state: State, path: Chain, request: Request) -> Record:
+    """Which conversation a plan is about that was made between two turns, as a turn says it."""
+    base = shared(state.messages, path)
+    return {"base": base, "add": list(path[base:]), "wire": request.wire.name, "model": request.model}
+
+
+def usage_record(usage: Usage, ready: Prepared, now: float) -> Record:
+    bill = {"cache_read": usage.cache_read, "cache_write": usage.cache_write, "output": usage.output}
+    told = {"turn": ready.turn, "model": ready.model, "estimated": ready.estimated, "at": now}
+    return ebb("usage", **told, input=usage.input, **bill)
+
+
+def limit_record(found: Overflow, ready: Prepared, ceiling: Ceiling, now: float) -> Record:
+    """A refusal for size. A window that is not plausible is a claim: it is told, and nobody goes by it."""
+    counted = {"used": found.used or 0, "estimated": ready.estimated}
+    counted["window" if ceiling.is_plausible else "claimed"] = ceiling.window
+    return ebb("limit", model=ready.model, at=now, **counted)
+
+
 def turn_made(
     state: State, request: Request, situation: Situation, out: Projection, messages: Chain,
     stood: tuple[Sequence[int], float], ready: Prepared,
@@ -122,6 +144,33 @@ def _notes(made: Plan) -> tuple[str, ...]:
 
 def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
     return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
+
+
+def refusal_of(
+    report: Report, situation: Situation, policy: Policy, *, is_planned: bool, has_lock: bool
+) -> WontFit | None:
+    """Why a request may not go out as it would; None where it may."""
+    budget, tokens = situation.budget, report.tokens_after
+    if not has_lock:
+        return None if tokens <= budget.window else Busy(_busy(report), tokens=tokens, limit=budget.window)
+    # The policy `error` refuses where others act, which is before the window ends.
+    strict = is_planned and policy.overflow == "error" and report.level in ("hard", "blocking")
+    limit = budget.levels.hard if strict else budget.window
+    if strict or tokens > limit:
+        return WontFit(too_large(report, limit), tokens=tokens, limit=limit, made_of=report.made_of)
+    if is_planned and policy.blocks and budget.levels.reached(tokens, "blocking"):
+        at = budget.levels.blocking
+        told = f"context limit reached: {tokens:,} of {at:,} tokens. Compact, or start a new session."
+        return Blocked(told, tokens=tokens, limit=at, made_of=report.made_of)
+    return None
+
+
+def _busy(report: Report) -> str:
+    return (
+        f"{report.tokens_after:,} tokens do not fit the window of {report.window:,}, and nothing could be taken out: "
+        "the session's log could not be locked. Another process is at work on it, or the disk refuses: try again. "
+        "`ebb doctor` names a lock that hangs."
+    )
 
 
 def too_large(report: Report, limit: int) -> str:

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.core.errors import BadRequest, WontFit
-from ebbtide.core.gauge import Readings, upper_bound
+from ebbtide.core.gauge import upper_bound
 from ebbtide.core.health import Health, health
 from ebbtide.core.journal import ebb
 from ebbtide.core.recall import HITS
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens import DEFAULT, Calibration
 from ebbtide.core.types import Edit
 from ebbtide.drive.answering import answer
 from ebbtide.drive.arguments import RecallBy, RecallScope, check, tokens
 from ebbtide.drive.asking import Asking, Compacted
+from ebbtide.drive.bounds import bounds_of
 from ebbtide.drive.compaction import Compaction, Hooks
 from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
 from ebbtide.drive.effects import Steps, adrive, drive
@@ -31,13 +32,13 @@ from ebbtide.drive.report import Listener, Prepared, Report
 from ebbtide.drive.restoring import Source, restore
 from ebbtide.drive.restoring import live as now_told
 from ebbtide.drive.session import Session
+from ebbtide.drive.undoing import redoing, undoing
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.windows import window_of
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import overflow_in
-from ebbtide.wire.reading import Reader
 from ebbtide.wire.recall_tools import recall_tools
 from ebbtide.wire.shape import Wire
 
@@ -143,6 +144,11 @@ class Context:
         """That of the model of the last request: as given, or as the provider said when it refused one."""
         return self._session.window_for(self._last.model if self._last else "")
 
+    @property
+    def calibration(self) -> Calibration:
+        """What bills have taught about the tokens of each model, as this process knows it."""
+        return self._session.state.calibration
+
     def prepare(self, request: Body) -> Ready:
         """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
         return self.prepare_soon(request, None)
@@ -218,6 +224,10 @@ class Context:
             told = f"the provider refused {ready.report.tokens_after:,} tokens after folding: {error}"
             raise WontFit(told, tokens=ready.report.tokens_after, limit=found.limit or 0) from error
         return self._session.overflowing(found, ready, now=self._clock())
+
+    def reset_window(self, model: str = "") -> None:
+        """Forget the window that refusals of this model's provider taught, or those of all models."""
+        self._note(ebb("limit", reset=True, model=model, at=self._clock()))
 
     def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
         """Where this was said, read or printed, best first: in this session, or in all of its project."""
@@ -315,11 +325,11 @@ class Context:
 
     def undo(self, batch: str = "") -> tuple[Edit, ...]:
         """Leave the newest batch of edits out again, or the one named. Returns what came back; empty if nothing did."""
-        return drive(self._session.undoing(now=self._clock(), batch=batch), self._log)
+        return drive(undoing(self._session, now=self._clock(), batch=batch), self._log)
 
     def redo(self) -> tuple[Edit, ...]:
         """Bring back the batch that was undone last, exactly as it was. Returns its edits; empty if there was none."""
-        return drive(self._session.redoing(now=self._clock()), self._log)
+        return drive(redoing(self._session, now=self._clock()), self._log)
 
     def health(self) -> Health:
         """How the provider's cache has served the last requests, and why it broke."""
@@ -418,7 +428,7 @@ def fit(
     window, chosen, named = tokens("window", window), preset(policy, model=model), _wire(wire)
     ready = _fitted(request, window, chosen, model, named)
     # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
-    if chosen.estimator.margin > 1 or _promised(ready.body, window, named):
+    if chosen.estimator.margin > 1 or bounds_of(ready.body, named).upper <= window:
         return ready
     return _fitted(request, window, replace(chosen, estimator=DEFAULT), model, named)
 
@@ -428,21 +438,6 @@ def _fitted(request: Body, window: int, policy: Policy, model: str, wire: Wire |
     session = Session(policy=policy, window=window, log=log, model=model, kept=False, wire=wire, exact=upper_bound)
     prepared = drive(session.preparing(request, now=0.0, trigger="auto"), log)
     return Ready(prepared.body, prepared.report)
-
-
-def _promised(body: Body, window: int, wire: Wire | None) -> bool:
-    """Whether our own upper bound of this body fits."""
-    request = Reader(DEFAULT, wire=wire).read(body)
-    system, tools = request.overhead
-    readings = Readings(
-        estimator=DEFAULT,
-        model=request.model,
-        view=sum(item.tokens for item in request.items),
-        messages=len(request.messages),
-        system=system,
-        tools=tools,
-    )
-    return bool(request.passthrough) or upper_bound(readings) <= window
 
 
 def _opened(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:

@@ -12,7 +12,7 @@ from ebbtide.core.cache import anchor, is_warm, warm_messages
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.engine import Budget, Folding, Pass, Situation
 from ebbtide.core.fields import int_in
-from ebbtide.core.gauge import Gauge, Readings
+from ebbtide.core.gauge import Gauge, Readings, upper_bound
 from ebbtide.core.journal import State
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import FIVE_MINUTES, Item, Trigger, Usage
@@ -45,13 +45,44 @@ def steps_of(policy: Policy, trigger: Trigger) -> Stages:
     )
 
 
-def window_told(found: Overflow, sent: int, budget: Budget | None) -> int:
-    """The window that a refusal speaks of. Where it gives no number, a tenth less than was sent is a beginning."""
-    told = found.limit if found.unit == "tokens" and found.limit else sent * 9 // 10
-    if found.output and budget is not None and budget.levels.blocking + found.output > told:
+LEAST_WINDOW = 1_024
+"""Tokens. No model that takes messages has a smaller window; a refusal that names less is not about one."""
+
+
+class Ceiling(NamedTuple):
+    """What a refused request has to fit."""
+
+    window: int
+    is_plausible: bool
+    """Whether later requests should go by it too."""
+
+
+def ceiling_after(found: Overflow, sent: int, budget: Budget | None, accepted: int) -> Ceiling:
+    """What a refusal for size means for the window; `accepted` is the largest prompt billed lately for this model.
+
+    Where the refusal names no number, or one that no window has, a tenth less than was sent is a beginning. A window
+    smaller than a prompt that was billed serves the refused request alone: whoever means it will say it again.
+    """
+    named = found.limit if found.unit == "tokens" else None
+    is_absurd = named is not None and named < LEAST_WINDOW
+    window = sent * 9 // 10 if named is None or is_absurd else named
+    is_plausible = not is_absurd and window >= max(LEAST_WINDOW, accepted)
+    if found.output and budget is not None and budget.levels.blocking + found.output > window:
         # This provider holds the reply's reservation against the window, and our levels counted on a part of it.
-        return max(told - found.output, told // 8)
-    return told
+        window = max(window - found.output, window // 8)
+    return Ceiling(window, is_plausible)
+
+
+def may_exceed(situation: Situation) -> bool:
+    """Whether the request, with nothing new taken out, may be over the window by what we know of it."""
+    moment: Moment | None = getattr(situation, "_moment", None)
+    upper = upper_bound(moment.readings) if moment is not None else 0
+    return max(upper, situation.tokens) > situation.budget.window
+
+
+def largest_accepted(state: State, model: str) -> int:
+    """Tokens of the largest prompt among the last few requests that this model's provider billed."""
+    return max((one.usage.prompt for one in state.sent if one.usage is not None and one.model == model), default=0)
 
 
 class Moment(NamedTuple):

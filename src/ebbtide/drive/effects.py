@@ -15,25 +15,32 @@ from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Blob
 from ebbtide.drive.consulting import Advisers, Consult, Heard
 from ebbtide.drive.report import Prepared
-from ebbtide.store import Log, Position, Reading, Record, Take
+from ebbtide.store import Log, LogGone, Position, Reading, Record, Take
 
 T = TypeVar("T")
-_PATIENCE = 0.5
+PATIENCE = 0.5
 """Seconds for the lock. Whoever plans holds it for a tenth of that; a request must not wait for one that hangs."""
 
 
 class Load(NamedTuple):
-    """Take the lock and read what others appended. The answer is `Loaded`, or None if nothing can be read."""
+    """Take the lock and read what others appended. The answer is `Loaded`, or None if nothing can be read; `Gone` where
+    the log is another than the one that `position` is of."""
 
     position: Position | None
     take: Take
     """At first all that a log holds goes here, and the reading has no records."""
+    patience: float = PATIENCE
+    """Seconds to wait for the lock. A request that cannot go out without a plan waits longer than others."""
 
 
 class Loaded(NamedTuple):
     reading: Reading
     locked: bool
     """False: somebody else works on it. What is recorded holds all the same; nothing may be added."""
+
+
+class Gone(NamedTuple):
+    """Somebody removed the log, cut it short or exchanged it: what was read of it holds no longer."""
 
 
 def holds_lock(outcome: Outcome) -> bool:
@@ -71,7 +78,7 @@ class Release(NamedTuple):
 
 
 Effect = Load | Save | Append | Remember | GoesOut | Release | Consult
-Outcome = Loaded | Position | Heard | str | None
+Outcome = Loaded | Gone | Position | Heard | str | None
 Steps = Generator[Effect, Outcome, T]
 
 
@@ -106,13 +113,15 @@ class Performer:
         if lock is not None:
             lock.__exit__(None, None, None)
 
-    def _load(self, effect: Load) -> Loaded | None:
+    def _load(self, effect: Load) -> Loaded | Gone | None:
         self.release()
         position = effect.position
         try:
-            lock = self._log.locked(_PATIENCE)
+            lock = self._log.locked(effect.patience)
             locked, self._lock = lock.__enter__(), lock
             reading = self._log.resume(effect.take, FORM) if position is None else self._log.since(position)
+        except LogGone:
+            return Gone()
         except StoreError:
             return None
         return Loaded(reading, locked)

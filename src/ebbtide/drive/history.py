@@ -14,6 +14,7 @@ from ebbtide.core.binding_records import upgrade_log
 from ebbtide.core.chain import shared
 from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.fields import float_in, int_in
 from ebbtide.core.journal import Batch, State, fold, usage_out
 from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import Edit, Item, Sent, Usage
@@ -171,6 +172,14 @@ class History:
         planned = {id for turn in self.turns[:number] for id in turn.planned}
         windows = [batch.record.get("window") for batch in self.state.batches if batch.id in planned]
         return windows[-1] if windows and isinstance(windows[-1], int) else None
+
+    def learned_window(self, model: str) -> tuple[int, float] | None:
+        """The window that a refusal taught, and when; None where nothing was learned, or it was taken back."""
+        window = self.state.limits.get(model)
+        for record in reversed(self.records) if window else ():
+            if record.get("kind") == "limit" and record.get("model") == model and record.get("window") == window:
+                return int_in(record, "window"), float_in(record, "at")
+        return None
 
     def now(self) -> tuple[Request, View]:
         """The conversation as the model would see it next."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.recall import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.shelf import digest
+from ebbtide.core.types import Item
 from ebbtide.drive.recorded import SHORT, Recorded, Scope, said, since
 from ebbtide.store import DirectoryStore, Position, Reader, Store
 from ebbtide.store.search import NAME, Index, Unusable
@@ -285,3 +286,13 @@ def _stored(log: Reader, name: str) -> Entry:
     except StoreError:
         text = ""  # damaged or gone: `verify` tells of it, a search need not end
     return Entry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
+
+
+def item_named(items: Sequence[Item], handle: str) -> str:
+    """The id of the item that a person means, by its id or the beginning of its hash. BadRequest for none."""
+    wanted = handle.strip().removeprefix("#")
+    found = [item.id for item in items if item.id == wanted or item.id.partition("-")[2].startswith(wanted)]
+    if len(found) != 1 or not wanted:
+        why = "is not in the last request" if not found else f"may be any of {len(found)} items"
+        raise BadRequest(f"{handle[:80]!r} {why}")
+    return found[0]

@@ -57,7 +57,8 @@ class Known:
         self.state = fold(self.state, self.old_log.upgrade(records))
         self.transcript.absorb(records)
 
-    def finish(self) -> None:
-        """All was taken: what waited for a record that did not come is taken as it is."""
+    def take_rest(self, records: list[Record]) -> None:
+        """The last records. What waited for one that did not come is taken as it is."""
+        self.take(records)
         if self.old_log is not None:
             self.state = fold(self.state, self.old_log.rest())

@@ -14,20 +14,31 @@ from typing import Any
 
 from ebbtide.core.chain import shared
 from ebbtide.core.engine import Budget, Plan, Situation, plan
-from ebbtide.core.errors import BadRequest, Blocked, WontFit
+from ebbtide.core.errors import BadRequest
 from ebbtide.core.gauge import Gauge
 from ebbtide.core.journal import State, Turn, ebb, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.types import FIVE_MINUTES, Edit, Trigger, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.accounts import noted, plan_record, report_of, too_large, turn_made
+from ebbtide.drive.accounts import (
+    limit_record,
+    noted,
+    place_fields,
+    plan_record,
+    refusal_of,
+    report_of,
+    turn_made,
+    usage_record,
+)
 from ebbtide.drive.asking import Asking, Compacted, Decided, folds
 from ebbtide.drive.consulting import Consult, Heard
-from ebbtide.drive.deciding import Stages, situation_of, steps_of, window_told
+from ebbtide.drive.deciding import Stages, ceiling_after, largest_accepted, may_exceed, situation_of, steps_of
 from ebbtide.drive.effects import (
+    PATIENCE,
     Append,
     Effect,
     GoesOut,
+    Gone,
     Load,
     Loaded,
     Outcome,
@@ -41,10 +52,11 @@ from ebbtide.drive.events import told_of
 from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
 from ebbtide.drive.projection import Projection, marked, project
+from ebbtide.drive.recalling import item_named
 from ebbtide.drive.report import Event, Listener, Prepared, Report
 from ebbtide.drive.resuming import Checkpoints, Known
 from ebbtide.policy import Policy
-from ebbtide.store import Log, Position, Reading, Record
+from ebbtide.store import WAIT, Log, Position, Reading, Record
 from ebbtide.wire import answered
 from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import Overflow
@@ -87,6 +99,8 @@ class Session:
     _ours: StandIns = field(default_factory=StandIns)
     _failed: bool = False
     _last_budget: Budget | None = None
+    _ceiling: int | None = None
+    """What the request that is being folded anew has to fit, whatever the window is."""
     _last: tuple[Body, Decided] | None = None
     _stages: dict[Trigger, Stages] = field(default_factory=dict)
     _shelf: Shelf | None = None
@@ -130,8 +144,9 @@ class Session:
         out = request.body.emit(tree)
         report = report_of(request, made, view, edits, situation, projection, unbroken, self.log)
         notes = [*failures, *(["the log could not be locked: nothing new was planned"] if not may_edit else [])]
-        if made is not None:
-            self._refuse(report, situation)
+        refusal = refusal_of(report, situation, self.policy, is_planned=made is not None, has_lock=may_edit)
+        if refusal is not None:
+            raise refusal
         stood = (
             request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), FIVE_MINUTES)
         )
@@ -158,10 +173,14 @@ class Session:
         manual: Manual | None = None,
     ) -> Generator[Effect, Outcome, Decided]:  # fmt: skip
         """Plan, and where the plan asks, ask with the lock given back and plan again with what is known then."""
-        told = False
+        told, patience = False, PATIENCE
         for left in range(_ROUNDS, -1, -1):
             known = Known(self.state, self._transcript, self._checkpoints)
-            loaded = yield Load(self._position, known.take)
+            loaded = yield Load(self._position, known.take, patience)
+            if isinstance(loaded, Gone):
+                known = self._begin_anew()
+                request = self._reread(body, now)
+                loaded = yield Load(None, known.take, patience)
             if isinstance(loaded, Loaded):
                 request = self._absorb(loaded.reading, known, body, request, now)
             view = self._folded(request)
@@ -173,6 +192,10 @@ class Session:
                 gauge=self.exact or self.policy.gauge, trigger=trigger, target=target, shelf=self._on_shelf(),
                 learn=learn, now=now,
             )  # fmt: skip
+            if not holds_lock(loaded) and patience < WAIT and may_exceed(situation):
+                # It cannot go out as it is: worth waiting for whoever has the lock.
+                patience = WAIT
+                continue
             made = self._plan(view, situation) if holds_lock(loaded) else None
             if made is not None and folds(made) and not told:
                 told = True
@@ -191,13 +214,21 @@ class Session:
             yield from self._settle(records, now)
         return decided
 
+    def _begin_anew(self) -> Known:
+        """The log is not the one that this session wrote. What rested on it is forgotten, stubs above all: the files
+        that they name may be gone too. The client's history has the originals, and they are planned again."""
+        self.state, self._position, self._unsaved = State(), None, []
+        self._transcript = Transcript(session=self.log.session, project=self.project)
+        self._checkpoints = Checkpoints()
+        self._event("store", reason="the log was removed or exchanged: the session begins anew")
+        return Known(self.state, self._transcript, self._checkpoints)
+
     def _absorb(self, loaded: Reading, known: Known, body: Any, request: Request, now: float) -> Request:
         """Take in what this process has not seen: at first all, later what others appended."""
         first, self._position = self._position is None, loaded.position
         if not first and not loaded.records:
             return request
-        known.take(loaded.records)
-        known.finish()
+        known.take_rest(loaded.records)
         before, self.state = self.state, known.state
         alike = self.state.edits is before.edits and self.state.stays == before.stays
         if self.state is before or (alike and not first):
@@ -227,6 +258,7 @@ class Session:
         """The same object while nothing that it follows from changes."""
         output, overhead = request.max_output or self.policy.output_reserved, sum(request.overhead)
         window, last = self.window_for(request.model), self._last_budget
+        window = min(window, self._ceiling or window)
         if last is None or (last.window, last.max_output, last.overhead) != (window, output, overhead):
             levels = self.policy.levels(window, output, overhead)
             last = Budget(window=window, max_output=output, levels=levels, overhead=overhead)
@@ -269,17 +301,6 @@ class Session:
             else:
                 kept.append(edit)
         return tuple(kept), tuple(dict.fromkeys(failures))
-
-    def _refuse(self, report: Report, situation: Situation) -> None:
-        # The policy `error` refuses where others act, which is before the window ends.
-        strict = self.policy.overflow == "error" and report.level in ("hard", "blocking")
-        limit = situation.budget.levels.hard if strict else situation.budget.window
-        if strict or report.tokens_after > limit:
-            raise WontFit(too_large(report, limit), tokens=report.tokens_after, limit=limit, made_of=report.made_of)
-        if self.policy.blocks and situation.budget.levels.reached(report.tokens_after, "blocking"):
-            at = situation.budget.levels.blocking
-            told = f"context limit reached: {report.tokens_after:,} of {at:,} tokens. Compact, or start a new session."
-            raise Blocked(told, tokens=report.tokens_after, limit=at, made_of=report.made_of)
 
     # --- going out -----------------------------------------------------------------------------------------------
 
@@ -347,12 +368,15 @@ class Session:
 
     def recording(self, reply: Sequence[Any], usage: Usage | None, ready: Prepared, *, now: float) -> Steps[None]:
         """The reply into the log, its usage onto the request it answers."""
+        held = yield from self._catch_up()
+        if not self._transcript.path:
+            # The log is gone, and the request with it: the next one brings this reply along.
+            yield Release()
+            return
         records: list[Record] = list(self._transcript.reply(self._reader, reply, ready.turn, ready.items, now))
         if usage is not None and ready.turn:
-            bill = {"cache_read": usage.cache_read, "cache_write": usage.cache_write, "output": usage.output}
-            told = {"turn": ready.turn, "model": ready.model, "estimated": ready.estimated, "at": now}
-            records.append(ebb("usage", **told, input=usage.input, **bill))
-        yield from self._settle(records, now)
+            records.append(usage_record(usage, ready, now))
+        yield from self._settle(records, now, held)
         budget = self._last_budget
         if usage is not None and budget is not None and budget.levels.reached(usage.total, "auto"):
             # R057, R235: known already, though it is the next request that acts.
@@ -382,9 +406,7 @@ class Session:
             yield Release()
             return Compacted(made, (), failures)
         records = self._transcript.advance(request, now)
-        path = self._transcript.path
-        base = shared(self.state.messages, path)
-        place = {"base": base, "add": list(path[base:]), "wire": request.wire.name, "model": request.model}
+        place = place_fields(self.state, self._transcript.path, request)
         records.append({**self._plan_record(made, edits, situation, request), **place})
         notes = yield from self._commit(records, now, may_edit)
         assert self._projection is not None, "what is decided was projected"
@@ -395,10 +417,14 @@ class Session:
         """The provider refused the last request for its size: learn its window, fold, and write the request anew."""
         if self._last is None:
             raise BadRequest("overflow comes after prepare()")
-        told = window_told(found, ready.report.tokens_after, self._last_budget)
-        counted = {"used": found.used or 0, "estimated": ready.estimated}
-        yield from self._settle([ebb("limit", model=ready.model, window=told, at=now, **counted)], now)
-        prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
+        accepted = largest_accepted(self.state, ready.model)
+        ceiling = ceiling_after(found, ready.report.tokens_after, self._last_budget, accepted)
+        yield from self._settle([limit_record(found, ready, ceiling, now)], now)
+        self._ceiling = ceiling.window
+        try:
+            prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
+        finally:
+            self._ceiling = None
         return prepared._replace(retried=True)
 
     def noting(self, record: Record, *, now: float) -> Steps[None]:
@@ -413,13 +439,7 @@ class Session:
 
     def item_of(self, handle: str) -> str:
         """The id of the item of the last request that a person means: by its id, or the beginning of its hash."""
-        items = self._last[1].view.items if self._last else ()
-        wanted = handle.strip().removeprefix("#")
-        found = [item.id for item in items if item.id == wanted or item.id.partition("-")[2].startswith(wanted)]
-        if len(found) != 1 or not wanted:
-            told = "is not in the last request" if not found else f"may be any of {len(found)} items"
-            raise BadRequest(f"{handle[:80]!r} {told}")
-        return found[0]
+        return item_named(self._last[1].view.items if self._last else (), handle)
 
     def questions_ahead(self) -> list[Consult]:
         """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
@@ -437,29 +457,6 @@ class Session:
         records = [judged(question, one, view, request.wire, count, now) for question, one in heard]
         yield from self._settle(records, now)
 
-    def undoing(self, *, now: float, batch: str = "") -> Steps[tuple[Edit, ...]]:
-        """Leave the newest batch of edits out, or the one named."""
-        held = yield from self._catch_up()
-        standing = [one for one in self.state.batches if one.id not in self.state.undone]
-        chosen = [one for one in standing if one.id == batch] if batch else standing[-1:]
-        if not chosen:
-            yield Release()
-            return ()
-        yield from self._settle([ebb("undo", batch=chosen[0].id, at=now)], now, held)
-        self._repin()
-        return chosen[0].edits
-
-    def redoing(self, *, now: float) -> Steps[tuple[Edit, ...]]:
-        """Bring back the batch that was undone last."""
-        held = yield from self._catch_up()
-        if not self.state.undone:
-            yield Release()
-            return ()
-        batch = next(one for one in self.state.batches if one.id == self.state.undone[-1])
-        yield from self._settle([ebb("redo", batch=batch.id, at=now)], now, held)
-        self._repin()
-        return batch.edits
-
     def catching_up(self) -> Steps[None]:
         """Take in what other processes did; nothing is written."""
         yield from self._catch_up()
@@ -473,12 +470,14 @@ class Session:
         """Take in what others did. Whether the lock is ours since then."""
         known, before = Known(self.state, self._transcript, self._checkpoints), self.state
         loaded = yield Load(self._position, known.take)
+        if isinstance(loaded, Gone):
+            known = self._begin_anew()
+            loaded = yield Load(None, known.take)
         held = holds_lock(loaded)
         self._checkpoints.sound &= held
         if isinstance(loaded, Loaded):
             self._position = loaded.reading.position
-            known.take(loaded.reading.records)
-            known.finish()
+            known.take_rest(loaded.reading.records)
             self.state = known.state
         if self.state is not before and (self.state.edits is not before.edits or self.state.stays != before.stays):
             if self._reader.last_wire is not None:

@@ -16,5 +16,10 @@ _WINDOWS = (
 FALLBACK = 200_000
 
 
+def known_window(model: str) -> int | None:
+    """None for a model whose name says nothing."""
+    return next((window for pattern, window in _WINDOWS if re.search(pattern, model.lower())), None)
+
+
 def window_of(model: str) -> int:
-    return next((window for pattern, window in _WINDOWS if re.search(pattern, model.lower())), FALLBACK)
+    return known_window(model) or FALLBACK

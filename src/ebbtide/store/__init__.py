@@ -10,7 +10,7 @@ import stat
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.store.collect import Sweep, gc
-from ebbtide.store.contract import BlobInfo, Log, Reader, SessionInfo, Store
+from ebbtide.store.contract import WAIT, BlobInfo, Log, LogGone, Reader, SessionInfo, Store
 from ebbtide.store.directory import DirectoryStore
 from ebbtide.store.files import Files
 from ebbtide.store.lines import Damage, Position, Reading, Record, Take
@@ -19,11 +19,13 @@ from ebbtide.store.records import message_record, record_uuid, summary_record, t
 from ebbtide.store.verify import Verification, verify
 
 __all__ = [
+    "WAIT",
     "BlobInfo",
     "Damage",
     "DirectoryStore",
     "Files",
     "Log",
+    "LogGone",
     "MemoryStore",
     "Position",
     "PrivateLog",

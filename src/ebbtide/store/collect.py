@@ -1,8 +1,8 @@
 """Old sessions leave as a whole; a result that any remaining log names stays, whichever session it belongs to.
 
 A fork's stubs name the files of the session it came from, so names are looked for in every log that mentions the
-session. Only sessions that we began are collected. Nothing younger than a day is touched, nor a session whose lock is
-held, and a clock that ran backwards makes nothing old.
+session. Only sessions that we began are collected. Nothing younger than a day is touched, nor a session that a process
+has open, idle or not, and a clock that ran backwards makes nothing old.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ebbtide.store.catalog import refresh
 from ebbtide.store.contract import Store
 from ebbtide.store.directory import DirectoryStore
 from ebbtide.store.folder import TEMPORARY, Tree, read_chunks, read_whole, telling
+from ebbtide.store.lease import Leases
 from ebbtide.store.lines import header_of
 from ebbtide.store.lock import SessionLock
 from ebbtide.store.log import PROJECTS, RESULTS, blobs_in
@@ -38,6 +39,8 @@ class Sweep:
     """Bytes."""
     left: int = 0
     """Bytes that the store then holds."""
+    in_use: tuple[str, ...] = ()
+    """Paths of logs that are old enough and stay: a process has them open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +88,9 @@ def gc(
         return Sweep()
     with telling(f"collect in {store.tree.root}"):
         found = [session for slug in store.projects() for session in _survey(store.tree, (PROJECTS, slug))]
-        doomed = _doomed(found, older_than, max_bytes, now)
+        doomed, in_use = _unused(store.tree, _doomed(found, older_than, max_bytes, now))
         spare = _spare(store.tree, found, doomed, now)
-        sweep = Sweep(left=sum(session.bytes for session in found))
+        sweep = Sweep(left=sum(session.bytes for session in found), in_use=in_use)
         for session in found:
             part = _sweep(store.tree, session, session in doomed, spare, now, dry_run)
             sweep = Sweep(
@@ -95,6 +98,7 @@ def gc(
                 blobs=sweep.blobs + part.blobs,
                 freed=sweep.freed + part.freed,
                 left=sweep.left - part.freed,
+                in_use=in_use,
             )
         for place in {session.place for session in found} if not dry_run else ():
             refresh(store.tree, place)
@@ -150,6 +154,14 @@ def _doomed(found: Sequence[_Session], older_than: float | None, max_bytes: int 
     return doomed
 
 
+def _unused(tree: Tree, doomed: Sequence[_Session]) -> tuple[list[_Session], tuple[str, ...]]:
+    """Those that no process has open, and the logs of the others."""
+    leases = Leases(tree)
+    used = [session for session in doomed if leases.is_open((*session.place, session.stem))]
+    logs = tuple(os.path.join(tree.root, *one.place, f"{one.stem}.jsonl") for one in used)
+    return [session for session in doomed if session not in used], logs
+
+
 def _spare(tree: Tree, found: Sequence[_Session], doomed: Sequence[_Session], now: float) -> set[tuple[str, ...]]:
     """Old results that a remaining log names, as place, stem and name."""
     asked = {s: [b.name for b in s.blobs if s in doomed or now - b.modified > GRACE] for s in found if s.blobs}
@@ -193,6 +205,8 @@ def _remove(tree: Tree, session: _Session, logs: Sequence[_File], blobs: Sequenc
         with tree.folder(*session.place) as folder:
             if logs and tree.files.stat(logs[0].name, at=folder).st_mtime != session.modified:
                 return False  # it came to life while we looked
+            if logs and Leases(tree).is_open((*session.place, session.stem)):
+                return False
             for file in logs:
                 tree.files.unlink(file.name, at=folder)
             tree.files.sync_folder(folder)

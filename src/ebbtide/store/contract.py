@@ -8,11 +8,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from ebbtide.core.errors import StoreError
 from ebbtide.store.lines import STORE, Position, Reading, Record, Take
 from ebbtide.store.records import timestamp
 
 WAIT = 10.0
 """Seconds to wait for the lock. A commit takes milliseconds; ten seconds means that a holder hangs."""
+
+
+class LogGone(StoreError):
+    """The log is not the one that was read: somebody removed it, cut it short or put another in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +59,10 @@ class Reader(Protocol):
         ...
 
     def since(self, position: Position) -> Reading:
-        """What was appended after `position`, by whomever. Costs one stat where nothing was."""
+        """What was appended after `position`, by whomever. Costs one stat where nothing was.
+
+        LogGone where the position is of another log: then all has to be read anew.
+        """
         ...
 
     def get(self, name: str) -> str:

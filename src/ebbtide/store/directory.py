@@ -10,15 +10,17 @@ from ebbtide.store.contract import SessionInfo
 from ebbtide.store.files import Files
 from ebbtide.store.folder import Tree, telling
 from ebbtide.store.fork import fork_log
+from ebbtide.store.lease import leases_of
 from ebbtide.store.log import PROJECTS, DirectoryLog
 
 
 class DirectoryStore:
     def __init__(self, root: str | os.PathLike[str], *, durable: bool = True, files: Files | None = None) -> None:
         self.tree = Tree(files=files or Files(), root=os.path.abspath(root), durable=durable)
+        self._leases = leases_of(self.tree)
 
     def open(self, session: str, *, project: str = "", now: float) -> DirectoryLog:
-        log = DirectoryLog(self.tree, session, project, now)
+        log = DirectoryLog(self.tree, session, project, now, self._leases)
         log.check()
         log.repair()
         return log

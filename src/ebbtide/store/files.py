@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
 import time
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -15,6 +16,10 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+_OFD_GETLK, _OFD_SETLK, _FLOCK = 36, 37, "hhqqi4x"
+"""Linux: `fcntl` commands, and `struct flock` on 64 bits."""
 
 
 class Files:
@@ -84,6 +89,22 @@ class Files:
         except BlockingIOError:
             return False
         return True
+
+    def share_byte(self, fd: int, offset: int) -> None:
+        """A mark on one byte that others see for as long as this descriptor is open."""
+        self._lock_byte(_OFD_SETLK, fd, fcntl.F_RDLCK, offset)
+
+    def unshare_byte(self, fd: int, offset: int) -> None:
+        self._lock_byte(_OFD_SETLK, fd, fcntl.F_UNLCK, offset)
+
+    def is_shared(self, fd: int, offset: int) -> bool:
+        """Whether another descriptor has marked it."""
+        return self._lock_byte(_OFD_GETLK, fd, fcntl.F_WRLCK, offset) != fcntl.F_UNLCK
+
+    def _lock_byte(self, command: int, fd: int, kind: int, offset: int) -> int:
+        told = fcntl.fcntl(fd, command, struct.pack(_FLOCK, kind, os.SEEK_SET, offset, 1, 0))
+        found: int = struct.unpack(_FLOCK, told)[0]
+        return found
 
     def ticks(self) -> float:
         return time.monotonic()

@@ -14,10 +14,23 @@ from contextlib import contextmanager, suppress
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store.catalog import enlist
-from ebbtide.store.contract import WAIT, BlobInfo, blob_bytes, blob_records, blob_sum, header, lost_record
+from ebbtide.store.contract import WAIT, BlobInfo, LogGone, blob_bytes, blob_records, blob_sum, header, lost_record
 from ebbtide.store.files import APPEND
 from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling, write_all, write_new
-from ebbtide.store.lines import TAIL, Position, Reading, Record, Take, encode, ends_whole, header_of, scan, skim
+from ebbtide.store.lease import Leases
+from ebbtide.store.lines import (
+    TAIL,
+    Position,
+    Reading,
+    Record,
+    Take,
+    encode,
+    ends_whole,
+    header_of,
+    scan,
+    skim,
+    sum_at_end,
+)
 from ebbtide.store.lock import SessionLock
 from ebbtide.store.memo import Recollection, keep, recollect
 from ebbtide.store.names import blob_name, project_slug, session_stem
@@ -28,7 +41,7 @@ _HEADER_LIMIT = 1 << 16  # bytes: a header holds an id and a path
 
 
 class DirectoryLog:
-    def __init__(self, tree: Tree, session: str, project: str, now: float) -> None:
+    def __init__(self, tree: Tree, session: str, project: str, now: float, leases: Leases | None = None) -> None:
         self.session = session
         self.set_aside: tuple[str, ...] = ()
         self._tree, self._files, self._project, self._now = tree, tree.files, project, now
@@ -36,6 +49,8 @@ class DirectoryLog:
         self._name = f"{self._stem}.jsonl"
         self._path = os.path.join(tree.root, *self._place, self._name)
         self._lock = SessionLock(tree, self._place, f"{self._stem}.lock")
+        self._leases = leases
+        """None where it was never to be written, or has been taken."""
         self._end: Position | None = None
         """Where the last commit that we acknowledged or checked ended."""
         self._noted: Position | None = None
@@ -55,9 +70,12 @@ class DirectoryLog:
             if length == position.offset:
                 return Reading(position=position)
             if length < position.offset:
-                raise StoreError(f"{self._path} is shorter than it was: {length} bytes, {position.offset} were read")
+                raise self._gone(f"is shorter than it was: {length} bytes, {position.offset} were read")
             with self._tree.folder(*self._place) as folder:
-                return self._scan(folder, position)
+                reading = self._scan(folder, position)
+                if reading.damage and reading.damage[0].offset == position.offset and self._exchanged(folder, position):
+                    raise self._gone("was exchanged for another")
+                return reading
 
     def resume(self, take: Take, form: str = "") -> Reading:
         with telling(f"read {self._path}"):
@@ -104,6 +122,10 @@ class DirectoryLog:
         except OSError:
             taken = False  # where nothing can be written, others cannot be kept from writing
         try:
+            if taken and self._leases is not None:
+                # Whoever works on a session in turns comes back to it: `gc` must not remove it in between.
+                self._leases.take((*self._place, self._stem), self)
+                self._leases = None
             yield taken
         finally:
             if taken:
@@ -190,6 +212,18 @@ class DirectoryLog:
             return self._files.stat(self._path).st_size
         except FileNotFoundError:
             return 0
+
+    def _exchanged(self, folder: int, position: Position) -> bool:
+        """Whether the bytes before a position are no longer those that it was taken after."""
+        start = max(0, position.offset - TAIL)
+        before = read_chunks(self._files, self._name, folder, offset=start, upto=position.offset)
+        return position.offset > 0 and sum_at_end(b"".join(before)) != position.sum
+
+    def _gone(self, why: str) -> LogGone:
+        """Nothing that is known of the old file may be believed of the new one."""
+        self._end, self._noted, self._firm, self._shelved = None, None, False, False
+        self._sums, self._unsaid = {}, {}
+        return LogGone(f"{self._path} {why}")
 
     def _scan(self, folder: int, start: Position) -> Reading:
         return self._known(scan(read_chunks(self._files, self._name, folder, offset=start.offset), start))

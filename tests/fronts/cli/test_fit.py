@@ -6,7 +6,6 @@ import os
 import pytest
 
 from ebbtide.core.stub import parse
-from ebbtide.store import open_store
 from ebbtide.wire.validity import violations
 from fronts.cli.terminal import PRESSED, recorded, request, run_program, written
 
@@ -54,10 +53,11 @@ def test_what_cannot_fit_is_exit_code_3_and_says_what_it_is_made_of(ebb, tmp_pat
 
 def test_where_nothing_can_be_kept_what_is_too_large_is_not_given_out(ebb, tmp_path):
     path = written(tmp_path / "r.json", request())
-    with open_store(tmp_path).open("busy", now=1.0).locked() as taken:
-        ran = ebb("fit", path, *PRESSED, "--session", "busy")
+    in_the_way = tmp_path / "projects" / "_" / "busy.lock"
+    in_the_way.mkdir(parents=True)
+    ran = ebb("fit", path, *PRESSED, "--session", "busy")
+    in_the_way.rmdir()
 
-    assert taken
     assert (ran.code, ran.out) == (1, b"")
     assert "nothing could leave" in ran.err
     assert ebb("fit", path, *PRESSED, "--session", "busy").code == 0

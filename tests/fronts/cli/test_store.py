@@ -1,5 +1,6 @@
 """`ebb sessions`, `undo`, `redo`, `verify`, `gc` and `export`: the store, looked after."""
 
+import gc
 import json
 import os
 import re
@@ -176,6 +177,7 @@ class TestCollect:
     @pytest.fixture
     def old(self, tmp_path):
         stored(tmp_path, "old")
+        gc.collect()  # a session that is still in memory is in use
         month_ago = time.time() - 40 * 86_400
         for path in tmp_path.rglob("*"):
             os.utime(path, (month_ago, month_ago))

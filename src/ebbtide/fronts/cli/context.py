@@ -15,6 +15,7 @@ from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.phrases import moment
 from ebbtide.fronts.cli.settings import INPUT, OUTPUT, Settled, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, given_or_own, wanted
 from ebbtide.fronts.cli.stored import records_of, session_or_file
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
         plain = args.ascii or not screen.can_draw("⛁⛶⛝")
         for row in drawn(window, ascii_only=plain, width=screen.console().width):
             screen.draw(screen.styled(*row))
+        if window.learned:
+            screen.say("ebb undo SESSION --window forgets the learned window")
     return 0
 
 
@@ -103,9 +106,12 @@ def _of_history(history: History, at: int | None, settings: Settled, own_window:
         raise BadRequest(f"{history.name} holds no request of ours; give the file itself")
     turn = history.turn(len(history.turns) if at is None else at)
     request, view = history.sent(turn.number)
+    learned = history.learned_window(turn.model)
     if own_window and (window := history.window(turn.number)):
         settings = replace(settings, window_for=lambda _: window)
-    return _window(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)
+    shown = _window(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)
+    is_learned = learned is not None and learned[0] == shown.size
+    return replace(shown, learned=moment(learned[1]) or "an unknown day") if learned and is_learned else shown
 
 
 def _window(
@@ -146,6 +152,7 @@ def _as_dict(window: Window) -> dict[str, object]:
     return {
         "model": window.model,
         "window": window.size,
+        "window_learned": window.learned,
         "tokens": window.tokens,
         "billed": window.billed,
         "share": round(window.share(window.tokens), 4),

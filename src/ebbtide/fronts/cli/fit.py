@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ebbtide.core.errors import BadRequest, StoreError
+from ebbtide.core.errors import BadRequest, Busy, StoreError
 from ebbtide.core.view import View
 from ebbtide.drive import Context, Ready, Report, fit
 from ebbtide.drive.history import history_of
@@ -79,9 +79,14 @@ def run(args: argparse.Namespace) -> int:
     settings = settled(args)
     source = given(wanted(args), args.max_bytes)
     request = source.data if source.recording is None else _last(source)
-    ready = _fitted(args, settings, request, source.model)
+    try:
+        ready = _fitted(args, settings, request, source.model)
+    except Busy as busy:
+        # Not the request's fault: the store's.
+        why = "; ".join([str(busy), *_refused_by(settings.store)])
+        raise StoreError(f"it does not fit, and nothing could leave: {why}") from busy
     if ready.report.tokens_after > ready.report.window:
-        # A library's caller reads the notes; who pipes this on would send it.
+        # Of what could not be kept a library's caller reads in the notes; who pipes this on would send it.
         why = "; ".join([*ready.report.notes, *_refused_by(settings.store)])
         raise StoreError(f"it does not fit, and nothing could leave: {why}")
     if args.explain:

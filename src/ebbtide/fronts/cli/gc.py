@@ -22,8 +22,9 @@ def add(commands: Commands) -> None:
         brief="remove old sessions from the store",
         about="""
             Removes sessions that were last changed before a given time, or the oldest until the store is small
-            enough; and, always, stored results that no log names any more. Only sessions that Ebbtide began are
-            removed, nothing younger than a day, and no session that is in use. Try it with --dry-run first.
+            enough; and, always, stored results that no log names any more. A session leaves as a whole or stays as
+            a whole: what its edits name stays with it. Only sessions that Ebbtide began are removed, nothing younger
+            than a day, and no session that a program has open, be it idle for weeks. Try it with --dry-run first.
         """,
         examples="""
             ebb gc --older-than 30d --dry-run
@@ -48,5 +49,7 @@ def run(args: argparse.Namespace) -> int:
         print(visible(path))
     verb = "would free" if args.dry_run else "freed"
     gone = f"{counted(len(swept.sessions), 'session')} and {counted(len(swept.blobs), 'result')}"
+    if swept.in_use:
+        screen.say(f"{counted(len(swept.in_use), 'old session')} not removed: a program has it open")
     screen.say(f"{gone} {verb} {amounts.sized(swept.freed)}; {amounts.sized(swept.left)} stay")
     return 0

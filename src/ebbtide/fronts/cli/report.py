@@ -87,6 +87,7 @@ def _write(path: Path, text: str) -> None:
 def show(one: Statement, *, calls: bool) -> None:
     facts = [", ".join(one.models), counted(one.calls, "call"), one.began, f"policy {one.policy}" if one.policy else ""]
     screen.draw(screen.styled((line(" · ".join([one.session, *(fact for fact in facts if fact)])), "bold")))
+    screen.tell(*([one.learned] if one.learned else []))
     if one.rows:
         screen.draw(_edits(one))
     if calls:
@@ -142,6 +143,7 @@ def _as_dict(one: Statement) -> dict[str, object]:
         "models": list(one.models),
         "policy": one.policy,
         "window": one.window,
+        "window_learned": one.learned,
         "savings": summed(one.accounts),
         "calls": list(_call_rows(one)),
         "edits": list(_edit_rows(one)),

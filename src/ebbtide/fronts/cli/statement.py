@@ -15,6 +15,7 @@ from ebbtide.core.types import Usage
 from ebbtide.drive.history import History, Step
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, even
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
+from ebbtide.showing import learned_told
 
 LARGEST = 12
 """Things that left which are named one by one."""
@@ -62,6 +63,8 @@ class Statement:
     models: tuple[str, ...]
     policy: str
     window: int
+    learned: str
+    """Which window a refusal of the provider taught, and when; empty where none did."""
     began: str
     ended: str
     accounts: Accounts
@@ -108,6 +111,7 @@ def statement(history: History, price: Price = None) -> Statement:
         models=tuple(masked(model) for model in dict.fromkeys(turn.model for turn in history.turns)),
         policy=str(plans[-1].get("policy")) if plans else "",
         window=window if isinstance(window, int) else 0,
+        learned=_learned(history),
         began=moment(min(times)) if times else "",
         ended=moment(max(times)) if times else "",
         accounts=accounts,
@@ -115,6 +119,12 @@ def statement(history: History, price: Price = None) -> Statement:
         largest=_largest(history, accounts),
         refusals=tuple(masked(one) for one in history.refusals),
     )
+
+
+def _learned(history: History) -> str:
+    """Of the model that was asked last."""
+    found = history.learned_window(history.turns[-1].model) if history.turns else None
+    return learned_told(found[0], moment(found[1]) or "an unknown day") if found else ""
 
 
 def bill_of(line: Line) -> Usage:

@@ -29,11 +29,15 @@ def add(commands: Commands) -> None:
             Leaves a batch of edits out again: the newest, or the one named. The next request carries the originals,
             and a single item that came back this way is not taken out again. The provider's cache is rewritten once
             from there on. 'ebb diff' shows the batches; 'ebb redo' reverses this.
+
+            With --window, what refusals of the provider taught about the window is forgotten instead: the next
+            request goes by the window that is set, or that follows from the model. 'ebb context' shows it.
         """,
         examples="""
             ebb undo last
             ebb undo nightly p12
             ebb undo nightly --json
+            ebb undo nightly --window
         """,
     )
     forth = command(
@@ -53,10 +57,19 @@ def add(commands: Commands) -> None:
         add_store(parser)
         add_json(parser)
     back.add_argument("batch", nargs="?", default="", metavar="BATCH", help="as in p12; default: the newest")
+    # Not `window`: that is the name of a setting.
+    back.add_argument(
+        "--window",
+        dest="learned_window",
+        action="store_true",
+        help="forget the window that refusals taught",
+    )
 
 
 def run_undo(args: argparse.Namespace) -> int:
     store, info, history = _opened(args)
+    if args.learned_window:
+        return _forget_window(args, store, info, history)
     standing = [batch.id for batch in history.state.batches if batch.id not in history.state.undone]
     if args.batch and args.batch not in standing:
         raise BadRequest(
@@ -69,6 +82,23 @@ def run_undo(args: argparse.Namespace) -> int:
     if batch not in _state(store, info).undone:
         raise StoreError(f"{info.session} could not be written to; is it in use?")
     return _told(args, history, batch, "undone: these come back with the next request")
+
+
+def _forget_window(args: argparse.Namespace, store: Store, info: SessionInfo, history: History) -> int:
+    if args.batch:
+        raise BadRequest("--window forgets a window, and takes no batch back: give one of the two")
+    learned = dict(history.state.limits)
+    if learned:
+        _context(store, info).reset_window()
+        if _state(store, info).limits:
+            raise StoreError(f"{info.session} could not be written to; is it in use?")
+    if args.json:
+        screen.show_json({"forgotten": learned})
+    for model, window in learned.items():
+        screen.say(f"{model or 'unknown model'}: {in_tokens(window)} forgotten; the next request goes by what is set")
+    if not learned:
+        screen.say(f"{info.session}: no refusal has taught a window")
+    return 0
 
 
 def run_redo(args: argparse.Namespace) -> int:

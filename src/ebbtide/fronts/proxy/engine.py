@@ -1,25 +1,29 @@
-"""The guarded call into the engine: whatever breaks or takes too long, the last good projection goes out.
+"""The guarded call into the engine: whatever breaks or takes too long, the last good projection goes out, if it fits.
 
 That is: recorded edits are replayed and nothing new is planned. The original bytes go out only where no edit was ever
 recorded, since after hours of edits they would not fit. A client never notices; it is counted, and told once.
 A call that ran out of time is left to end by itself: what it recorded holds for the next request.
+
+What may be over the window without a plan waits for one, and is refused where none comes: being late is no reason to
+send what the provider would refuse.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ebbtide.core.errors import WontFit
+from ebbtide.core.errors import Busy, WontFit
 from ebbtide.core.types import FOLDS, Usage
 from ebbtide.drive.context import Context, Ready
 from ebbtide.drive.inserting import Recalled
 from ebbtide.drive.replaying import Replayed, replay
 from ebbtide.drive.report import Event, Report
+from ebbtide.fronts.proxy.fitting import Fitting, Refusal, is_complete
 from ebbtide.fronts.proxy.identity import Asked
 from ebbtide.fronts.proxy.listening import Heard
 from ebbtide.fronts.proxy.meters import Meters, Turn
@@ -50,6 +54,11 @@ _WORKERS = 16
 class Late(Exception):
     """Ours took too long."""
 
+    def __init__(self, why: str, under_way: Callable[[], Awaitable[Any]] | None = None) -> None:
+        super().__init__(why)
+        self.under_way = under_way
+        """Waits for the very call that took too long; None where it was not begun."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
@@ -68,6 +77,8 @@ class Outgoing:
     """None where nothing was planned: its usage is nobody's anchor."""
     fallback: str = ""
     """Why nothing was planned that should have been."""
+    refusal: Refusal | None = None
+    """It does not go out at all."""
     began: float = field(default_factory=time.time)
 
     def turn(self, status: int, usage: Usage | None = None) -> Turn:
@@ -96,6 +107,7 @@ class Recalls:
 class Engine:
     def __init__(self, options: Options, sessions: Sessions, meters: Meters) -> None:
         self._options, self._sessions, self._meters = options, sessions, meters
+        self._fitting = Fitting(options)
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="ebb-engine")
         self._background: set[asyncio.Task[None]] = set()
 
@@ -111,7 +123,7 @@ class Engine:
         try:
             ready = await self._planned(outgoing, read, self._limit(slot, len(outgoing.plain)))
         except Exception as failed:  # noqa: BLE001 - the rule of this module
-            return await self._replayed(replace(outgoing, fallback=_reason(failed)), failed)
+            return await self._without_a_plan(outgoing, read, failed)
         finally:
             self._meters.observe("ebb_engine_seconds", time.perf_counter() - begun)
         return self._sent(outgoing, ready)
@@ -138,9 +150,35 @@ class Engine:
         again = self._sent(replace(outgoing, fallback=""), ready)
         if again.body == outgoing.body:
             return None
-        slot.tally.overflows += 1
-        self._meters.total.overflows += 1
+        self._overflowed(slot)
         return again
+
+    async def after_empty_stream(self, outgoing: Outgoing) -> Outgoing | None:
+        """The request once more, made smaller for this once; None where an empty stream does not mean its size.
+
+        llama.cpp's Python server answers 200, the headers of a stream and nothing where a request is over its window,
+        but so may others for other reasons. It is about size only where the request may be over the window that we
+        know, or where we know none. Nothing is recorded of it: the session goes on as if it had been answered.
+        """
+        if self._options.shadow:
+            return None
+        slot, asked, work = outgoing.slot, outgoing.asked, self._fitting.smaller
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._pool, work, slot, asked, outgoing.body)
+            body = await asyncio.wait_for(asyncio.shield(future), _REFUSED * self._options.acting_limit)
+        except Exception as failed:  # noqa: BLE001 - the empty answer is still there to be told
+            self._complain(slot, f"empty stream: {_reason(failed)}", failed)
+            return None
+        if body is None or body == outgoing.body:
+            return None
+        self._meters.count("ebb_overflows_total")
+        self._overflowed(slot)
+        # Its usage is of another request than the one in the log, and must not be that one's.
+        return replace(outgoing, body=body, edited=True, ready=None, fallback="")
+
+    def _overflowed(self, slot: Slot) -> None:
+        for tally in (slot.tally, self._meters.total):
+            tally.overflows += 1
 
     async def recalled(self, outgoing: Outgoing, calls: Recalls) -> Outgoing | None:
         """Its model called our tools: answered, and written down. None where the client's own results come first.
@@ -229,7 +267,7 @@ class Engine:
         )
         return asked.model, way
 
-    async def _planned(self, outgoing: Outgoing, read: Body, limit: float) -> Ready:
+    async def _planned(self, outgoing: Outgoing, read: Body, limit: float, *, is_patient: bool = False) -> Ready:
         """The request as soon as it is known; where it has no new edit its turn is written down behind its back.
 
         Not so where somebody asked for turns that survive a power cut.
@@ -254,7 +292,7 @@ class Engine:
             slot.newest = told[0]
             return told[0]
 
-        return await self._within(slot, limit, plan, known)
+        return await self._within(slot, limit, plan, known, is_patient=is_patient)
 
     def _limit(self, slot: Slot, size: int) -> float:
         grown = size - slot.bytes
@@ -263,13 +301,14 @@ class Engine:
         return self._options.idle_limit if calm else self._options.acting_limit
 
     async def _within(
-        self, slot: Slot, limit: float, work: Callable[[], T], known: asyncio.Future[T] | None = None
-    ) -> T:
+        self, slot: Slot, limit: float, work: Callable[[], T], known: asyncio.Future[T] | None = None, *,
+        is_patient: bool = False,
+    ) -> T:  # fmt: skip
         """Run in a thread with the conversation to itself. Whoever stops waiting leaves it locked until it ends.
 
-        `known` is what it comes to, perhaps before it ends.
+        `known` is what it comes to, perhaps before it ends. Who is patient waits for an earlier call, too.
         """
-        if slot.stuck:
+        if slot.stuck and not is_patient:
             raise Late("an earlier call has not come back")
         loop = asyncio.get_running_loop()
         until = [loop.time() + limit]
@@ -284,16 +323,21 @@ class Engine:
         future = loop.run_in_executor(self._pool, work)
         future.add_done_callback(lambda done: _ended(slot, done))
         awaited = {future} if known is None else {future, known}
+
+        async def outcome() -> T:
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            if future.done() or known is None:
+                return future.result()
+            self._later(_over(future))
+            return known.result()
+
         while not any(one.done() for one in awaited):
             left = until[0] - loop.time()
             if left <= 0:
                 slot.stuck = True
-                raise Late("out of time")
+                raise Late("out of time", outcome)
             await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        if future.done() or known is None:
-            return future.result()
-        self._later(_over(future))
-        return known.result()
+        return await outcome()
 
     def _sent(self, outgoing: Outgoing, ready: Ready) -> Outgoing:
         slot, report = outgoing.slot, ready.report
@@ -310,21 +354,56 @@ class Engine:
         for tally in (slot.tally, self._meters.total):
             tally.sent(before, after, time.time(), edits=len(report.edits), folds=folds, edited=edited)
 
-    async def _replayed(self, outgoing: Outgoing, failed: Exception | None = None) -> Outgoing:
-        slot = outgoing.slot
-        if failed is not None:
-            self._complain(slot, outgoing.fallback, failed)
-            slot.tally.fallbacks += 1
-            self._meters.total.fallbacks += 1
+    async def _without_a_plan(self, outgoing: Outgoing, read: Body, failed: Exception) -> Outgoing:
+        """Recorded edits alone, where that is sure to fit; else a plan after all, or a refusal."""
+        slot, asked, replayed = outgoing.slot, outgoing.asked, await self._replay_of(outgoing)
+        body = outgoing.plain if replayed is None else replayed.body
+        if not self._options.shadow and not is_complete(failed) and not await self._fitting.is_sure(slot, asked, body):
+            self._meters.count("ebb_waits_total", reason=_reason(failed))
+            try:
+                return self._sent(outgoing, await self._after_waiting(outgoing, read, failed))
+            except Exception as later:  # noqa: BLE001 - the rule of this module
+                failed = later
+        refusal = None if self._options.shadow else await self._fitting.refusal(slot, asked, body, failed)
+        if refusal is not None:
+            self._complain(slot, f"refused: {_reason(failed)}", failed)
+            return replace(outgoing, refusal=refusal)
+        outgoing = replace(outgoing, fallback=_reason(failed))
+        self._complain(slot, outgoing.fallback, failed)
+        for tally in (slot.tally, self._meters.total):
+            tally.fallbacks += 1
+        return self._as_replayed(outgoing, replayed)
+
+    async def _after_waiting(self, outgoing: Outgoing, read: Body, failed: Exception) -> Ready:
+        """The plan that did not come in time, or was not begun because others were at work on the session."""
+        if not isinstance(failed, Late | TimeoutError | Busy):
+            raise failed
+        async with asyncio.timeout(self._options.waiting_limit):
+            while True:
+                try:
+                    if isinstance(failed, Late) and failed.under_way is not None:
+                        ready: Ready = await failed.under_way()
+                        return ready
+                    return await self._planned(outgoing, read, self._options.waiting_limit, is_patient=True)
+                except Busy as still:
+                    failed = still
+
+    async def _replayed(self, outgoing: Outgoing) -> Outgoing:
+        return self._as_replayed(outgoing, await self._replay_of(outgoing))
+
+    async def _replay_of(self, outgoing: Outgoing) -> Replayed | None:
+        """What recorded edits alone make of it; None where it goes out as it came."""
         if self._options.shadow:
-            return self._as_it_came(outgoing)
+            return None
         loop = asyncio.get_running_loop()
         try:
             future = loop.run_in_executor(self._pool, _replay, outgoing)
-            made = await asyncio.wait_for(asyncio.shield(future), self._options.acting_limit)
+            return await asyncio.wait_for(asyncio.shield(future), self._options.acting_limit)
         except Exception as worse:  # noqa: BLE001 - the bytes that came are the last thing we have
-            self._complain(slot, f"replay: {_reason(worse)}", worse)
-            made = None
+            self._complain(outgoing.slot, f"replay: {_reason(worse)}", worse)
+            return None
+
+    def _as_replayed(self, outgoing: Outgoing, made: Replayed | None) -> Outgoing:
         if made is None:
             return self._as_it_came(outgoing)
         for tally in self._tallies(outgoing):
@@ -414,4 +493,6 @@ def _ended(slot: Slot, done: asyncio.Future[T]) -> None:
 def _reason(failed: Exception) -> str:
     if isinstance(failed, Late | TimeoutError):
         return "late"
+    if isinstance(failed, Busy):
+        return "busy"
     return "wont_fit" if isinstance(failed, WontFit) else type(failed).__name__

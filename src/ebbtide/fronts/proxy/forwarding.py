@@ -6,6 +6,7 @@ upstream's. No redirect is followed, no cookie kept, nothing decompressed, nothi
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
@@ -30,6 +31,8 @@ _ITS_OWN = ("Idempotency-Key", "X-Stainless-Retry-Count", "X-Client-Request-Id")
 """What names one request: a second one under the same name would get the first one's answer."""
 _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What the client library would add."""
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no header may hold; some upstreams send it all the same."""
 _FIELD = 64 << 10
 """Bytes of a header; tokens of some gateways have 10,000."""
 
@@ -71,7 +74,16 @@ def response_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDict[str]:
 
 
 def _decoded(raw: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    return [(name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape")) for name, value in raw]
+    return [(_text(name), _text(value)) for name, value in raw]
+
+
+def _text(raw: bytes) -> str:
+    """What can be written again: bytes that are no UTF-8 are Latin-1 (RFC 9110, 5.5), control characters are blanks."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    return _CONTROL.sub(" ", text)
 
 
 def _named_by_connection(given: list[tuple[str, str]]) -> frozenset[str]:

@@ -39,6 +39,8 @@ class Options:
     """Seconds for a turn that has nothing to take out: more is felt at the first token."""
     acting_limit: float = 2.0
     """Seconds for a turn that takes something out, or begins a session."""
+    waiting_limit: float = 60.0
+    """Seconds that a request which may be over the window waits for a plan. Then it is refused: it is not sent so."""
     summary_limit: float = 60.0
     """Seconds for a summary: a slow model takes one minute, and the most patient clients wait for ten."""
     most_body: int = 64 * MB

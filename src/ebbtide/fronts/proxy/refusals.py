@@ -37,6 +37,8 @@ class Held(NamedTuple):
     chunks: list[bytes]
     """Read already, and still owed to the client."""
     refused: Refused | None
+    is_empty: bool = False
+    """A stream that ended before it said anything."""
 
 
 async def held(answer: aiohttp.ClientResponse) -> Held:
@@ -80,8 +82,7 @@ async def _rest(answer: aiohttp.ClientResponse) -> list[bytes]:
 
 def _streamed(chunk: bytes, encoding: str) -> Held:
     if not chunk:
-        # llama.cpp's Python server: 200, the headers of a stream, and nothing. The reason is in its log alone.
-        return Held([], Refused(400, '{"error":{"code":"exceed_context_size_error","message":"an empty stream"}}'))
+        return Held([], None, is_empty=True)
     if encoding.strip().lower() not in ("", "identity") or b"error" not in chunk[:4096]:
         return Held([chunk], None)
     events = [*EventReader().feed(chunk[:_MOST])]

@@ -32,7 +32,7 @@ from ebbtide.fronts.proxy.meters import Handler, Meters
 from ebbtide.fronts.proxy.options import OWN, Options
 from ebbtide.fronts.proxy.otel import exporting
 from ebbtide.fronts.proxy.recalling import Begun, Recalling
-from ebbtide.fronts.proxy.refusals import held
+from ebbtide.fronts.proxy.refusals import Held, held
 from ebbtide.fronts.proxy.sessions import Advice, Line, Sessions
 from ebbtide.fronts.proxy.summarizing import Summarizing
 from ebbtide.fronts.proxy.upstreams import Target, target
@@ -84,7 +84,7 @@ class Proxy:
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=self.options.most_body)
-        app.router.add_route("*", "/{path:.*}", self.handle)
+        app.router.add_route("*", "/{path:.*}", self.handle, expect_handler=_expectation)
         app.on_response_prepare.append(forwarding.only_its_own)
         return app
 
@@ -149,6 +149,8 @@ class Proxy:
         loop = asyncio.get_running_loop()
         line = Line(arrived.target.url, request.raw_headers, known[0].streams, loop)
         outgoing = await self.engine.prepare(*known, line)
+        if outgoing.refusal is not None:
+            return self._not_sent(arrived, *outgoing.refusal)
         # Not edited: as it came, compressed if it was.
         return await self._exchange(arrived, outgoing if outgoing.edited else replace(outgoing, body=raw))
 
@@ -180,7 +182,7 @@ class Proxy:
         """The upstream's answer; to a smaller request where it refused this one for its size."""
         async with self._sent(arrived, outgoing) as answer:
             begun = await held(answer) if outgoing.asked.only_replayed != "count" else None
-            again = await self.engine.refused(outgoing, begun.refused) if begun and begun.refused else None
+            again = await self._smaller(outgoing, begun) if begun else None
             if again is None:
                 self._answered(arrived, answer.status, outgoing)
                 yield Begun(outgoing, answer, begun.chunks if begun else [])
@@ -188,6 +190,11 @@ class Proxy:
         async with self._sent(arrived, again) as answer:
             self._answered(arrived, answer.status, again)
             yield Begun(again, answer, [])
+
+    async def _smaller(self, outgoing: Outgoing, begun: Held) -> Outgoing | None:
+        if begun.is_empty:
+            return await self.engine.after_empty_stream(outgoing)
+        return await self.engine.refused(outgoing, begun.refused) if begun.refused else None
 
     def _sent(self, arrived: Arrived, outgoing: Outgoing) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         told = {"edited": outgoing.edited, "armed": outgoing.armed}
@@ -237,6 +244,20 @@ class Proxy:
         self.meters.log.line("refused", status=code, said=reason)
         return _ours(code, reason)
 
+    def _not_sent(self, arrived: Arrived, code: int, reason: str) -> web.Response:
+        """A request that is known to be over the window, refused as its provider would refuse it."""
+        self.meters.count("ebb_refused_total", status=code)
+        self.meters.log.line("refused", status=code, said=reason)
+        is_late = code >= 500
+        if arrived.wire == "anthropic":
+            kind = "overloaded_error" if is_late else "invalid_request_error"
+            body: dict[str, object] = {"type": "error", "error": {"type": kind, "message": reason}}
+        else:
+            kind, word = ("server_error", None) if is_late else ("invalid_request_error", "context_length_exceeded")
+            body = {"error": {"message": reason, "type": kind, "param": None, "code": word}}
+        headers = {"x-ebb-proxy": "refused"} | ({"retry-after": "5"} if is_late else {})
+        return web.json_response(body, status=code, headers=headers)
+
     @property
     def client(self) -> aiohttp.ClientSession:
         if self._client is None:
@@ -252,6 +273,13 @@ def _told(path: str) -> str:
     """For the log: no query, and not what looks like a key."""
     words, _ = redact(path.partition("?")[0][:_PATH])
     return words
+
+
+async def _expectation(request: web.Request) -> None:
+    """`Expect` is between the client and us. One that asks for nothing we know is left out of what goes on."""
+    if request.headers.get("expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # nothing of the answer itself was sent yet
 
 
 def _ignored(_: bytes) -> None:

@@ -70,7 +70,7 @@ def _told(slot: Slot) -> dict[str, object]:
         "project": slot.identity.project,
         "wire": slot.wire,
         "model": slot.model,
-        "window": slot.window,
+        "window": slot.context.window if slot.context else slot.window,
         "tokens_before": tally.last_before,
         "tokens_after": tally.last_after,
         "last_at": round(tally.last_at, 3),

@@ -16,7 +16,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from ebbtide.core.errors import BadRequest, Blocked, WontFit
+from ebbtide.core.errors import BadRequest, Blocked, Busy, WontFit
 from ebbtide.drive import Context, Ready, Report
 from ebbtide.fronts.sdk.lanes import Body, Call, Lane, Lanes
 from ebbtide.policy import Policy
@@ -154,7 +154,8 @@ class Gate:
     ) -> None:
         self._make, self._ask, self.on_report = make, ask, on_report
         # Where the policy wants to refuse, the caller wants to hear it.
-        self._refuses: tuple[type[Exception], ...] = (WontFit,) if policy.overflow == "error" else (Blocked,)
+        # So does whoever could send it again in a moment: as it came it is known to be too large.
+        self._refuses: tuple[type[Exception], ...] = (WontFit,) if policy.overflow == "error" else (Blocked, Busy)
         self._lanes = Lanes(self._open, session)
         self._told = False
 

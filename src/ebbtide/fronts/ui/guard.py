@@ -8,11 +8,14 @@ be ours if there is one, and everything but the bare page needs a cookie that is
 from __future__ import annotations
 
 import hmac
+import json
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
+
+from ebbtide.core.errors import BadRequest
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -89,17 +92,36 @@ class Guard:
         if not request.path.startswith("/api/") or request.path == LOGIN:
             return ""
         given = request.cookies.get(self.cookie_name, "")
-        return "" if hmac.compare_digest(given.encode(), self._cookie.encode()) else "log in"
+        return "" if _is_same(given, self._cookie) else "log in"
 
     async def login(self, request: web.Request) -> web.Response:
         """The token for a cookie that scripts cannot read."""
-        told = await request.json()
-        given = told.get("token") if isinstance(told, dict) else None
-        if not isinstance(given, str) or not hmac.compare_digest(given.encode(), self.token.encode()):
+        given = (await read_json(request)).get("token")
+        if not isinstance(given, str) or not _is_same(given, self.token):
             return web.json_response({"error": "wrong token"}, status=403)
         answer = web.json_response({"ok": True})
         answer.set_cookie(self.cookie_name, self._cookie, httponly=True, samesite="Strict", path="/")
         return answer
+
+
+def _is_same(given: str, secret: str) -> bool:
+    """Bytes that are no text come as surrogates, in a cookie as in JSON: they are wrong like any other wrong secret."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
+
+
+async def read_json(request: web.Request) -> dict[str, object]:
+    """A body that is a JSON object; BadRequest for any other. Which charset its header names does not matter."""
+    try:
+        value = json.loads(await request.read())
+    except (ValueError, RecursionError) as error:
+        raise BadRequest("the body must be a JSON object") from error
+    if not isinstance(value, dict):
+        raise BadRequest("the body must be a JSON object")
+    return value
+
+
+async def ignore_expectation(_: web.Request) -> None:
+    """Any `Expect` header: the answer comes without asking for the body first."""
 
 
 async def sign(_: web.Request, response: web.StreamResponse) -> None:

@@ -19,6 +19,7 @@ from ebbtide.core.redact import redact
 from ebbtide.drive import Context
 from ebbtide.drive.recalling import Hit
 from ebbtide.fronts.ui.comparing import compared
+from ebbtide.fronts.ui.guard import ignore_expectation, read_json
 from ebbtide.fronts.ui.library import Library, Opened, Setting, Unknown, matching
 from ebbtide.fronts.ui.money import Accounts, accounts_of
 from ebbtide.fronts.ui.told import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
@@ -65,7 +66,8 @@ class Desk:
             f"{one}/compare": self.compare,
         }
         posts = {f"{one}/undo": self._changing(Context.undo), f"{one}/redo": self._changing(_redone)}
-        return [web.get(path, do) for path, do in gets.items()] + [web.post(path, do) for path, do in posts.items()]
+        answers = [web.get(path, do, expect_handler=ignore_expectation) for path, do in gets.items()]
+        return answers + [web.post(path, do, expect_handler=ignore_expectation) for path, do in posts.items()]
 
     async def sessions(self, request: web.Request) -> web.Response:
         rows = await asyncio.to_thread(self.library.list)
@@ -122,8 +124,7 @@ class Desk:
         async def answer(request: web.Request) -> web.Response:
             if not self.allow_undo:
                 raise web.HTTPForbidden(text="read-only: start with --allow-undo")
-            body = await request.json()
-            batch = str(body.get("batch") or "") if isinstance(body, dict) else ""
+            batch = str((await read_json(request)).get("batch") or "")
             return told(await asyncio.to_thread(self._change, request.match_info["key"], batch, change))
 
         return answer

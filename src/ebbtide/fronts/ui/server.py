@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from aiohttp import web
 
-from ebbtide.fronts.ui.guard import LOGIN, Guard, sign
+from ebbtide.fronts.ui.guard import LOGIN, Guard, ignore_expectation, sign
 from ebbtide.fronts.ui.routes import Desk, failing
 
 HOST = "127.0.0.1"
@@ -21,7 +21,7 @@ _LARGEST = 64 * 1024
 def app_of(desk: Desk, guard: Guard) -> web.Application:
     app = web.Application(middlewares=[failing, guard.middleware], client_max_size=_LARGEST)
     app.on_response_prepare.append(sign)
-    app.add_routes([*desk.routes(), web.post(LOGIN, guard.login), *_pages()])
+    app.add_routes([*desk.routes(), web.post(LOGIN, guard.login, expect_handler=ignore_expectation), *_pages()])
     return app
 
 
@@ -38,7 +38,7 @@ def _page(path: str, name: str, data: bytes) -> web.RouteDef:
     async def page(_: web.Request) -> web.Response:
         return web.Response(body=data, content_type=kind, charset="utf-8")
 
-    return web.get(path, page)
+    return web.get(path, page, expect_handler=ignore_expectation)
 
 
 @asynccontextmanager
