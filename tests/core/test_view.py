@@ -86,6 +86,14 @@ def test_an_inserting_edit_stands_after_its_item():
     assert len(view.entries) == len(ITEMS) + 1
 
 
+def test_what_was_inserted_stays_behind_the_stub_of_its_item_and_leaves_with_a_fold():
+    hint = Edit(by="test", after=result(0).id, put=(note("hint", role="user", kind="text"),))
+
+    assert texts(shown(hint, rewrite(result(0))))[2:4] == ["[gone]", "hint"]
+    assert "hint" not in texts(shown(hint, summary(1, 4)))
+    assert "hint" not in texts(shown(hint, Edit(by="test", first=ITEMS[1].id, last=result(0).id)))
+
+
 def test_undo_is_leaving_an_edit_out_whatever_came_after():
     one, two = rewrite(result(0)), rewrite(result(2))
     fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("summary", role="user", kind="text"),))

@@ -64,10 +64,20 @@ def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
         if location is None:
             awaited.add(originals.missing(edit))
         # It leaves with the item it follows, and where a client has it already it is not made twice.
-        elif not used[location.first] and not any(one.kind == "call" and one.call_id in calls for one in edit.put):
+        elif _may_follow(location.first, used, placed) and not any(
+            one.kind == "call" and one.call_id in calls for one in edit.put
+        ):
             inserted.setdefault(location.first, []).append(edit)
         awaited.update(item.call_id for item in edit.put if item.call_id)
     return Layout(placed, inserted, frozenset(awaited - {""}))
+
+
+def _may_follow(place: int, used: bytearray, placed: Placed) -> bool:
+    """Whether the item at this place is still in sight, as it was or as the one item that stands for it."""
+    if not used[place]:
+        return True
+    location, edit = placed.get(place, (None, None))
+    return location is not None and edit is not None and location.first == location.last and len(edit.put) == 1
 
 
 def _size(edit: Edit) -> int:
@@ -97,9 +107,9 @@ def shown_by(items: Sequence[Item], layout: Layout) -> tuple[tuple[Item, ...], d
             location, edit = layout.placed[i]
             put(edit, location)
             entries.extend(items[place] for place in location.visible)
-            i = location.last + 1
-            continue
-        entries.append(items[i])
+            i = location.last
+        else:
+            entries.append(items[i])
         for edit in layout.inserted.get(i, ()):
             put(edit, None)
         i += 1
