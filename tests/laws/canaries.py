@@ -22,7 +22,12 @@ _MARK = re.compile(r"\b(?:reef|deep)[a-z][0-9]{5}\b")
 _TOPIC = re.compile(r"\btopic[a-z][0-9]{5}\b")
 MODELS = {"anthropic": "claude-opus-4-8", "openai_chat": "gpt-4.1", "openai_responses": "gpt-4.1"}
 SYSTEM = "You are a careful engineer. Read before you write, and say what you found. "
-WORDS = ("the queue waits for its lock", "a step returns what it took", "no test covers this branch", "see the log below")
+WORDS = (
+    "the queue waits for its lock",
+    "a step returns what it took",
+    "no test covers this branch",
+    "see the log below",
+)
 
 
 def marks(value: object) -> set[str]:

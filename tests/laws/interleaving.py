@@ -19,7 +19,20 @@ from ebbtide.drive.inserting import Recalled
 from ebbtide.policy import Policy
 from ebbtide.store import MemoryStore
 from ebbtide.wire.recall_tools import READ_TOOL, SEARCH_TOOL
-from laws.canaries import SYSTEM, Body, Line, Scribe, body_of, flat, marks, messages, next_reply, points, reply_of, topic_of
+from laws.canaries import (
+    SYSTEM,
+    Body,
+    Line,
+    Scribe,
+    body_of,
+    flat,
+    marks,
+    messages,
+    next_reply,
+    points,
+    reply_of,
+    topic_of,
+)
 from upstream.check import refusals
 
 WINDOW = 6_000
@@ -55,7 +68,9 @@ class Side:
 def summary(request: dict[str, Any]) -> str:
     """A summarizer that repeats every mark it was shown, as the worst of models would."""
     shown = sorted(marks(request))
-    return "<summary>\n## Done\n" + "\n".join(f"- it read {mark} of {topic_of(mark)}" for mark in shown) + "\n</summary>"
+    return (
+        "<summary>\n## Done\n" + "\n".join(f"- it read {mark} of {topic_of(mark)}" for mark in shown) + "\n</summary>"
+    )
 
 
 class Engine:
@@ -140,7 +155,9 @@ class Engine:
             return
         query = topic_of(chance.choice(sorted(marks(body))))
         reply = next_reply(side.lines, side.sent)
-        told = Recalled(f"call_recall_{chance.randrange(10**8):08}", SEARCH_TOOL, json.dumps({"query": query}), self.search(query))
+        told = Recalled(
+            f"call_recall_{chance.randrange(10**8):08}", SEARCH_TOOL, json.dumps({"query": query}), self.search(query)
+        )
         self.context.insert_recalled([told], messages(self.wire, reply))
 
 
