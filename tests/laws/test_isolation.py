@@ -46,7 +46,7 @@ def conversations(chance: random.Random, **sizes: int) -> tuple[Scribe, Side, Si
 @seeded(400, quick=4)
 @given(seed=SEEDS)
 def test_conversations_that_share_an_engine_never_meet(policy: str, wire: str, seed: int) -> None:
-    chance = random.Random(seed)
+    chance = random.Random(f"{policy} {wire} {seed}")
     scribe, *sides = conversations(chance)
     engine = Engine(wire, policy, has_summarizer=chance.random() < 0.5)
     written = [marks(str(side.lines)) for side in sides]
