@@ -38,7 +38,8 @@ def conversations(chance: random.Random, **sizes: int) -> tuple[Scribe, Side, Si
     scribe = Scribe(chance, **sizes)
     slots = [chance.choice(list(SLOTS)) for _ in range(chance.randint(5, 9))]
     first, second = scribe.pair(slots, is_shuffled=chance.random() < 0.3)
-    return scribe, Side("a", flat(first), chance.choice(PROMPTS)), Side("b", flat(second), chance.choice(PROMPTS))
+    prompts = chance.choice(((PROMPTS[0], PROMPTS[0]), (PROMPTS[1], PROMPTS[2]), (PROMPTS[3], PROMPTS[4])))
+    return scribe, Side("a", flat(first), prompts[0]), Side("b", flat(second), prompts[1])
 
 
 @pytest.mark.parametrize("wire", WIRES)

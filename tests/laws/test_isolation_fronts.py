@@ -108,12 +108,12 @@ def test_conversations_behind_one_proxy_never_meet(policy: str, seed: int) -> No
         options: dict[str, Any] = {"store": folder, "policy": policy, "window": WINDOW, "recall": "tool"}
         running = stack.enter_context(proxied(upstream.url, durable=False, **options))
         gateway = Gateway(wire, upstream, running)
-        for _ in range(chance.randint(10, 18)):
+        for _ in range(chance.randint(12, 18)):
             side = chance.choice(sides)
             if side.sent and chance.random() < 0.25:
                 operate(None, side, chance.choice(CHANGED), scribe)  # type: ignore[arg-type]
             else:
-                side.advance(chance.randint(1, 6))
+                side.advance(chance.randint(2, 6))
             query = topic_of(chance.choice(sorted(marks(str(side.now)))))
             gateway.send(side, *([[Use("ebb_recall", {"query": query})]] if chance.random() < 0.3 else []))
         gateway.watch.check(upstream.requests)
@@ -185,9 +185,9 @@ def test_conversations_on_one_wrapped_client_never_meet(policy: str, seed: int) 
     chance = random.Random(f"{policy} {seed}")
 
     def run(wrapped: Wrapped, sides: list[Side]) -> None:
-        for _ in range(chance.randint(10, 18)):
-            side = chance.choice(sides)
-            side.advance(chance.randint(1, 6))
+        for n in range(16):
+            side = sides[n % 2]
+            side.advance(chance.randint(2, 6))
             wrapped.send(side)
 
     share_client(chance.choice(list(WIRES)), policy, chance, run)
@@ -204,7 +204,7 @@ def test_two_threads_on_one_wrapped_client_never_meet(wire: str, seed: int) -> N
         def talk(side: Side) -> None:
             try:
                 for _ in range(8):
-                    side.advance(3)
+                    side.advance(4)
                     wrapped.send(side)
             except BaseException as error:
                 failed.append(error)
