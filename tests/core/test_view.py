@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebbtide.core.binding import CLEARED_TEXTS
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from talk import talk
-from work import work
 
 READ = ("call:read", "result:900")
 ITEMS = talk("user:fix it", *READ * 3, "say:done")
@@ -25,6 +25,21 @@ def rewrite(item, text="[gone]", head=""):
     return Edit(by="test", first=item.id, last=item.id, head=head, put=(put,))
 
 
+def shown(*edits, items=ITEMS):
+    """The view of these items with edits that were made in it."""
+    return View.of(items).apply(edits)
+
+
+def bound(*edits, items=ITEMS):
+    """Edits as they are recorded: bound to what they were made in."""
+    return shown(*edits, items=items).edits
+
+
+def summary(first, last):
+    put = (note("summary", role="user", kind="text"),)
+    return Edit(by="fold", first=ITEMS[first].id, last=ITEMS[last].id, put=put)
+
+
 def texts(view):
     return [entry.text if entry.tokens < 100 else "..." for entry in view.entries]
 
@@ -38,14 +53,14 @@ def test_a_view_without_edits_is_its_items():
 
 
 def test_an_edit_shows_what_it_put_instead_of_what_it_covers():
-    view = View.of(ITEMS, [rewrite(result(1))])
+    view = shown(rewrite(result(1)))
 
     assert texts(view) == ["fix it", "{}", "...", "{}", "[gone]", "{}", "...", "done"]
     assert view.tokens == View.of(ITEMS).tokens - 900 + 3
 
 
 def test_an_edit_with_nothing_put_drops():
-    view = View.of(ITEMS, [Edit(by="test", first=ITEMS[1].id, last=ITEMS[2].id)])
+    view = shown(Edit(by="test", first=ITEMS[1].id, last=ITEMS[2].id))
 
     assert view.entries == (ITEMS[0], *ITEMS[3:])
 
@@ -57,15 +72,15 @@ def test_an_edit_that_shows_is_counted_whether_or_not_anything_stands_in():
     hint = Edit(by="test", after=ITEMS[0].id, put=(note("hint", role="user", kind="text"),))
     elsewhere = Edit(by="test", first="nobody", last="nobody")
 
-    view = View.of(ITEMS[:7], [dropped, hidden, fold, hint, elsewhere])
+    view = View.of(ITEMS[:7], bound(dropped, hidden, fold, hint, elsewhere, items=ITEMS[:7]))
 
     assert (view.showing, view.extend(ITEMS[7:]).showing) == (3, 3)
-    assert View.of(ITEMS, [dropped]).edited
-    assert not View.of(ITEMS, [elsewhere]).edited
+    assert shown(dropped).edited
+    assert not shown(elsewhere).edited
 
 
 def test_an_inserting_edit_stands_after_its_item():
-    view = View.of(ITEMS, [Edit(by="test", after=ITEMS[0].id, put=(note("hint", role="user", kind="text"),))])
+    view = shown(Edit(by="test", after=ITEMS[0].id, put=(note("hint", role="user", kind="text"),)))
 
     assert texts(view)[:2] == ["fix it", "hint"]
     assert len(view.entries) == len(ITEMS) + 1
@@ -75,63 +90,148 @@ def test_undo_is_leaving_an_edit_out_whatever_came_after():
     one, two = rewrite(result(0)), rewrite(result(2))
     fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("summary", role="user", kind="text"),))
 
-    assert View.of(ITEMS, [one, fold, two]).entries == View.of(ITEMS, [fold, two]).entries
-    assert texts(View.of(ITEMS, [one, two])) == ["fix it", "{}", "[gone]", "{}", "...", "{}", "[gone]", "done"]
+    assert shown(one, fold, two).entries == shown(fold, two).entries
+    assert texts(shown(one, two)) == ["fix it", "{}", "[gone]", "{}", "...", "{}", "[gone]", "done"]
 
 
 def test_of_two_edits_of_the_same_item_the_newer_wins():
-    assert "[newer]" in texts(View.of(ITEMS, [rewrite(result(0)), rewrite(result(0), "[newer]")]))
+    assert "[newer]" in texts(shown(rewrite(result(0)), rewrite(result(0), "[newer]")))
 
 
 def test_a_fold_hides_the_edits_inside_it_in_whichever_order_they_came():
     fold = Edit(by="fold", first=ITEMS[0].id, last=ITEMS[4].id, put=(note("summary", role="user", kind="text"),))
 
     for edits in ([rewrite(result(0)), fold], [fold, rewrite(result(0))]):
-        assert texts(View.of(ITEMS, edits)) == ["summary", "{}", "...", "done"]
+        assert texts(shown(*edits)) == ["summary", "{}", "...", "done"]
 
 
 class TestWhichEditsHold:
     def test_a_rewound_branch_sends_what_it_sent_then(self):
         """The edit was made when `done` had been said; before that it had not been made."""
-        edit = rewrite(result(0), head=ITEMS[-1].id)
+        (edit,) = bound(rewrite(result(0)))
 
         assert View.of(ITEMS, [edit]).entries != ITEMS
         assert View.of(ITEMS[:5], [edit]).entries == ITEMS[:5]
 
     def test_a_fork_finds_its_own_edits(self):
-        edit = rewrite(result(0), head=ITEMS[3].id)
+        (edit,) = bound(rewrite(result(0)), items=ITEMS[:4])
         fork = talk("user:fix it", *READ * 2, "user:no, the other way")
 
         assert "[gone]" in texts(View.of(fork, [edit]))
 
-    def test_a_client_that_moves_a_reminder_loses_no_edit(self):
-        edit = rewrite(result(0), head=ITEMS[-1].id)
-        moved = (ITEMS[0], talk("reminder:be brief")[0], *ITEMS[1:])
+    def test_an_edit_that_was_never_bound_holds_nowhere(self):
+        assert View.of(ITEMS, [rewrite(result(0))]).entries == ITEMS
 
-        assert "[gone]" in texts(View.of(moved, [edit]))
+    @pytest.mark.parametrize("place", [1, 3])
+    def test_a_client_that_moves_a_reminder_loses_no_edit(self, place):
+        """It may come into what an edit hides, or go from there."""
+        reminder = talk("reminder:<system-reminder>Be brief.</system-reminder>")[0]
+        before = (*ITEMS[:place], reminder, *ITEMS[place:])
+        edits = bound(summary(1, 4), rewrite(result(2)), items=before)
 
-    def test_a_client_that_clears_one_result_itself_loses_only_that_edit(self):
-        edits = [rewrite(result(0)), rewrite(result(2))]
-        cleared = tuple(replace(i, id="e1-other-0", text="[x]", tokens=1) if i is result(0) else i for i in ITEMS)
+        assert texts(View.of(before, edits)).count("[gone]") == 1
+        assert texts(View.of(ITEMS, edits)) == ["fix it", "summary", "{}", "[gone]", "done"]
+        moved = (*ITEMS, reminder)
+        assert texts(View.of(moved, edits)) == ["fix it", "summary", "{}", "[gone]", "done", reminder.text]
 
-        assert texts(View.of(cleared, edits)) == ["fix it", "{}", "[x]", "{}", "...", "{}", "[gone]", "done"]
+    def test_a_reminder_that_a_fold_never_saw_stays_in_sight(self):
+        reminder = talk("reminder:<system-reminder>Be brief.</system-reminder>")[0]
+        with_reminder = (*ITEMS[:3], reminder, *ITEMS[3:])
 
-    def test_an_edit_whose_ends_changed_places_does_not_hold(self):
-        edit = Edit(by="test", first=ITEMS[1].id, last=ITEMS[4].id)
+        assert texts(View.of(with_reminder, bound(summary(1, 4)))) == [
+            "fix it", "summary", reminder.text, "{}", "...", "done",
+        ]  # fmt: skip
 
-        assert View.of((*ITEMS[3:5], *ITEMS[1:3]), [edit]).entries == (*ITEMS[3:5], *ITEMS[1:3])
+    def test_a_reminder_that_a_fold_carries_along_is_gone_where_the_client_dropped_it(self):
+        reminder = talk("reminder:<system-reminder>Be brief.</system-reminder>")[0]
+        before = (reminder, *ITEMS)
+        fold = replace(summary(0, 4), first=reminder.id, put=(reminder, *summary(0, 4).put))
+        edits = bound(fold, items=before)
+
+        assert texts(View.of(before, edits))[:2] == [reminder.text, "summary"]
+        assert texts(View.of(ITEMS, edits))[:2] == ["summary", "{}"]
+
+    @pytest.mark.parametrize("place", range(1, 5))
+    def test_a_fold_does_not_hold_where_something_in_it_changed(self, place):
+        edits = bound(summary(1, 4))
+        changed = tuple(replace(item, id="e1-other-0") if n == place else item for n, item in enumerate(ITEMS))
+
+        assert View.of(changed, edits).entries == changed
+
+    @pytest.mark.parametrize("place", range(1, 5))
+    def test_a_fold_does_not_hold_where_something_in_it_is_gone(self, place):
+        """So a fold of one conversation never stands in another that has a part of its messages."""
+        edits = bound(summary(1, 4))
+        rest = tuple(item for n, item in enumerate(ITEMS) if n != place)
+
+        assert View.of(rest, edits).entries == rest
+
+    @pytest.mark.parametrize("place", range(2, 5))
+    def test_a_fold_does_not_hold_where_something_came_between(self, place):
+        edits = bound(summary(1, 4))
+        more = (*ITEMS[:place], talk("user:another thing")[0], *ITEMS[place:])
+
+        assert View.of(more, edits).entries == more
+
+    def test_a_fold_does_not_hold_where_its_items_changed_places(self):
+        edits = bound(summary(1, 6))
+        swapped = (ITEMS[0], *ITEMS[1:3], *ITEMS[5:7], *ITEMS[3:5], ITEMS[7])
+
+        assert View.of(swapped, edits).entries == swapped
+
+    def test_a_text_that_was_made_of_all_does_not_hold_where_anything_is_gone(self):
+        facts, told = summary(1, 4), replace(summary(1, 4), from_all=True)
+        rest = (*ITEMS[:5], ITEMS[7])
+
+        assert "summary" in texts(View.of(rest, bound(facts)))
+        assert View.of(rest, bound(told)).entries == rest
+        assert "summary" in texts(View.of((*ITEMS, *talk("user:and on")), bound(told)))
+
+    def test_what_was_inserted_does_not_stand_in_another_conversation(self):
+        edits = bound(Edit(by="test", after=ITEMS[4].id, put=(note("recalled", role="user", kind="text"),)))
+        other = (ITEMS[0], *ITEMS[3:])
+
+        assert "recalled" in texts(View.of(ITEMS, edits))
+        assert View.of(other, edits).entries == other
+
+    def test_an_edit_of_a_result_hangs_on_its_call(self):
+        edits = bound(rewrite(result(0)))
+        asked = tuple(replace(item, id="e1-other-0", text="{1}") if n == 1 else item for n, item in enumerate(ITEMS))
+
+        assert View.of(asked, edits).entries == asked
+
+    @pytest.mark.parametrize("text", sorted(CLEARED_TEXTS))
+    def test_a_result_that_a_known_client_cleared_is_still_there(self, text):
+        cleared = tuple(replace(i, id="e1-other-0", text=text, tokens=1) if i is result(0) else i for i in ITEMS)
+
+        assert texts(View.of(cleared, bound(rewrite(result(0))))) == texts(shown(rewrite(result(0))))
+        assert texts(View.of(cleared, bound(summary(1, 4)))) == texts(shown(summary(1, 4)))
+        assert "summary" in texts(View.of(cleared, bound(replace(summary(3, 4), from_all=True))))
+
+    def test_a_pinned_result_that_the_client_cleared_stays_with_its_call(self):
+        pinned = replace(summary(1, 4), put=(*summary(1, 4).put, *ITEMS[1:3]))
+        text = "[Old tool result content cleared]"
+        cleared = tuple(replace(i, id="e1-other-0", text=text, tokens=1) if i is result(0) else i for i in ITEMS)
+
+        assert texts(View.of(cleared, bound(pinned)))[1:4] == ["summary", "{}", text]
+
+    def test_a_result_with_any_other_text_is_a_change(self):
+        edits = bound(rewrite(result(0)), rewrite(result(2)))
+        changed = tuple(replace(i, id="e1-other-0", text="[x]", tokens=1) if i is result(0) else i for i in ITEMS)
+
+        assert texts(View.of(changed, edits)) == ["fix it", "{}", "[x]", "{}", "...", "{}", "[gone]", "done"]
 
 
 class TestGrowing:
     def test_extending_gives_the_view_of_the_whole(self):
-        edits = [rewrite(result(0))]
+        edits = bound(rewrite(result(0)), items=ITEMS[:5])
         grown = View.of(ITEMS[:5], edits).extend(ITEMS[5:])
 
         assert grown == View.of(ITEMS, edits)
 
     def test_an_edit_that_waited_for_a_new_item_holds_once_it_comes(self):
-        edit = rewrite(result(0), head=ITEMS[-1].id)
-        grown = View.of(ITEMS[:5], [edit]).extend(ITEMS[5:])
+        edits = bound(rewrite(result(0)))
+        grown = View.of(ITEMS[:5], edits).extend(ITEMS[5:])
 
         assert "[gone]" in texts(grown)
 
@@ -237,9 +337,7 @@ class TestRefusals:
         assert "pinned" in view.refuses(Edit(by="t", first=items[4].id, last=items[4].id))
 
     def test_an_edit_contains_an_earlier_one_or_is_apart_from_it(self):
-        view = View.of(
-            ITEMS, [Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("s", role="user", kind="text"),))]
-        )
+        view = shown(summary(1, 4))
 
         assert "overlaps" in view.refuses(Edit(by="t", first=ITEMS[3].id, last=ITEMS[6].id))
         assert view.refuses(Edit(by="t", first=ITEMS[1].id, last=ITEMS[6].id)) == ""
@@ -263,7 +361,7 @@ def test_results_after_the_assistant_last_spoke_are_unseen():
 def test_the_cover_of_a_stand_in_is_all_it_stands_for():
     fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("s", role="user", kind="text"),))
 
-    assert View.of(ITEMS, [fold]).cover(1, 3) == (ITEMS[1].id, ITEMS[5].id)
+    assert shown(fold).cover(1, 3) == (ITEMS[1].id, ITEMS[5].id)
 
 
 def test_a_view_does_not_grow_from_items_that_were_never_its_own():
@@ -275,7 +373,7 @@ def test_a_view_does_not_grow_from_items_that_were_never_its_own():
 
 
 def test_a_grown_view_says_how_much_it_has_of_the_one_before():
-    view = View.of(ITEMS, [rewrite(result(0))])
+    view = shown(rewrite(result(0)))
     grown = view.extend(talk("user:more"))
     before, shared = grown.grew
 
@@ -304,6 +402,7 @@ EDITS = st.lists(st.one_of(RANGES, RANGES, RANGES, INSERTED, ABSENT), max_size=9
 @given(EDITS, st.integers(0, 9), st.integers(1, 20))
 def test_edits_that_come_one_after_the_other_show_what_all_of_them_at_once_show(edits, before, begun):
     """Also where the conversation has grown in between, and whatever hides whatever."""
+    edits = bound(*edits, items=ITEMS_OF_MANY)
     view = View.of(ITEMS_OF_MANY[:begun], edits[:before])
     view = view.extend(ITEMS_OF_MANY[begun:])
 
@@ -312,13 +411,3 @@ def test_edits_that_come_one_after_the_other_show_what_all_of_them_at_once_show(
 
     assert view == View.of(ITEMS_OF_MANY, edits)
     assert view.index == {item.id: n for n, item in enumerate(ITEMS_OF_MANY)}
-
-
-def test_one_edit_more_in_a_long_conversation_takes_the_steps_of_one_in_a_short_one():
-    def steps(exchanges):
-        items = talk("user:go", *(READ * exchanges), "say:done")
-        results = [item for item in items if item.kind == "result"]
-        view = View.of(items[:-3], map(rewrite, results[: exchanges // 2])).extend(items[-3:])
-        return work(lambda: view.apply([rewrite(results[-2])]))
-
-    assert steps(400) < 1.3 * steps(40)

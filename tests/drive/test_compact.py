@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide import Context
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.journal import FOLDS
+from ebbtide.core.types import FOLDS
 from ebbtide.drive.replan import replan
 from ebbtide.store import MemoryStore
 from policy.dialogue import Clock, body, said, step, user

@@ -136,8 +136,8 @@ def test_a_checkpoint_gives_back_the_very_state():
 
 
 def test_a_checkpoint_has_a_place_for_all_that_a_state_is_made_of():
-    """Edits follow from batches. A field that is added here belongs into `condensed` and `expanded` too."""
-    assert set(condensed(State())) >= {one.name for one in fields(State)} - {"edits"}
+    """Edits, and the items they were made of, follow from batches. A field that is added here belongs into `condensed` and `expanded` too."""
+    assert set(condensed(State())) >= {one.name for one in fields(State)} - {"edits", "items"}
 
 
 def large(tmp_path):

@@ -105,7 +105,7 @@ def test_what_the_model_has_not_seen_stays():
 
 def test_a_summary_is_never_folded_again():
     view = View.of(talk(*TURNS))
-    after = View.of(view.items, [replace(edit, head=view.head) for edit in edits(view)])
+    after = view.apply(edits(view))
     assert edits(after) == []
 
     grown = View.of(talk(*TURNS, *LARGE, "say:done three", "user:four"), after.edits)

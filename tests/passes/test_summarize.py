@@ -253,7 +253,7 @@ class TestWhat:
         assert edit.blobs[0].name in "".join(item.text for item in edit.put)
 
     def test_a_later_fold_covers_all_again_and_writes_down_only_what_is_new(self):
-        edit = replace(fold(self.view), head=self.view.head)
+        edit = self.view.bind(fold(self.view))
         recorded = replace(edit, blobs=tuple(replace(blob, text="") for blob in edit.blobs))
         more = View.of(talk("memory:Use tabs.", *TURNS[1:], "user:next", *READ, *LATER, "user:last"), [recorded])
         again = fold(more)
@@ -381,7 +381,7 @@ class TestAsking:
     def test_an_earlier_summary_is_handed_on_and_not_quoted_again(self):
         (ask,) = steps(self.view, folding=self.asks)
         edit = fold(self.view, folding=replace(self.asks, answers=answered(ask, "## Intent\nThe harbour first.")))
-        recorded = replace(edit, head=self.view.head, blobs=())
+        recorded = replace(self.view.bind(edit), blobs=())
         more = View.of(talk(*TURNS, "user:next", *READ, *TURNS, "user:last"), [recorded])
 
         (second,) = steps(more, folding=self.asks)

@@ -63,7 +63,7 @@ def rewrite(request, n, text):
     """A view in which the nth result has another text."""
     result = [item for item in request.items if item.kind == "result"][n]
     put = replace(result, id="", message=-1, text=text, raw=None, source="")
-    return View.of(request.items, [Edit(by="test", first=result.id, last=result.id, put=(put,))])
+    return View.of(request.items).apply([Edit(by="test", first=result.id, last=result.id, put=(put,))])
 
 
 @each_wire
@@ -123,7 +123,7 @@ def test_a_dropped_run_leaves_all_other_messages_as_they_were(wire):
     call = next(i for i in request.items if i.call_id == "t1" and i.kind == "call")
     last = next(i for i in reversed(request.items) if i.call_id == "t2" and i.kind == "result")
 
-    written = write(request, View.of(request.items, [Edit(by="test", first=call.id, last=last.id)]))
+    written = write(request, View.of(request.items).apply([Edit(by="test", first=call.id, last=last.id)]))
 
     assert "alpha" not in json.dumps(written)
     assert written[0] is request.messages[0]

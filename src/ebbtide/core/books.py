@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.fields import float_in, int_in, list_in, str_in, strings_in
-from ebbtide.core.journal import FOLDS, Record, usage_out
+from ebbtide.core.journal import Record, usage_out
 from ebbtide.core.marks import minimum
 from ebbtide.core.tokens import prior
-from ebbtide.core.types import FIVE_MINUTES, Usage
+from ebbtide.core.types import FIVE_MINUTES, FOLDS, Usage
 
 TRUST = 2_000
 """Estimated tokens of growth that weigh as much as what is known of the model beforehand."""

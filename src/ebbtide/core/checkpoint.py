@@ -9,13 +9,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from ebbtide.core.binding_records import ItemTable
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.fields import int_in, list_in, strings_in
 from ebbtide.core.journal import Batch, Record, State, answer_from, batch_from, sent_from, usage_out
 from ebbtide.core.tokens import Calibration
-from ebbtide.core.types import Answer, Edit, Sent, Usage
+from ebbtide.core.types import Answer, Binding, Edit, Sent, Usage
 
-_FIELDS = [name for kind in (State, Batch, Edit, Sent, Usage, Answer) for name in kind.__annotations__]
+_FIELDS = [name for kind in (State, Batch, Edit, Binding, Sent, Usage, Answer) for name in kind.__annotations__]
 FORM = "1-" + hashlib.blake2b(",".join(_FIELDS).encode(), digest_size=8).hexdigest()
 """Changes by itself with what a state is made of. Count up where a record comes to mean something else."""
 
@@ -48,7 +49,7 @@ def condensed(state: State) -> Record:
 
 def expanded(told: Mapping[str, object]) -> State:
     """The state that a record of this form was made from."""
-    batches = tuple(batch_from(one) for one in list_in(told, "batches") if isinstance(one, Mapping))
+    batches, items = _batches(list_in(told, "batches"))
     undone = tuple(strings_in(told, "undone"))
     answers = [answer_from(one) for one in list_in(told, "answers") if isinstance(one, Mapping)]
     folded = told.get("folded")
@@ -57,6 +58,7 @@ def expanded(told: Mapping[str, object]) -> State:
         batches=batches,
         undone=undone,
         edits=tuple(edit for batch in batches if batch.id not in undone for edit in batch.edits),
+        items=items,
         sent=_sent_from(list_in(told, "sent")),
         turns=int_in(told, "turns"),
         messages=Chain(strings_in(told, "messages")),
@@ -74,6 +76,16 @@ def expanded(told: Mapping[str, object]) -> State:
         recall=str(told.get("recall") or ""),
         counters={name: n for name, n in _dict(told, "counters") if isinstance(n, int)},
     )
+
+
+def _batches(records: Sequence[object]) -> tuple[tuple[Batch, ...], ItemTable]:
+    """In the order in which they were made: each goes on from the items that those before it were made of."""
+    batches, items = list[Batch](), ItemTable()
+    for record in records:
+        if isinstance(record, Mapping):
+            batch, items = batch_from(record, items)
+            batches.append(batch)
+    return tuple(batches), items
 
 
 def _sent_to(sent: Sequence[Sent]) -> list[Record]:

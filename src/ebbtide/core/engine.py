@@ -222,7 +222,7 @@ class _Draft:
             if isinstance(step, Ask):
                 self.asks.append(step)
                 continue
-            edit = replace(step, head=self.view.head)
+            edit = self.view.bind(step)
             why = self.view.refuses(edit) or ("" if arriving else _unseen(self.view, edit))
             if why:
                 self.refused.append((edit, why))
@@ -280,7 +280,7 @@ def plan(
             held_back=held_back, refused=refused,
         )  # fmt: skip
     planned = _uncovered(view, draft.edits)
-    edits = (*planned, *_unbound_thinking(view, planned, now))
+    edits = (*planned, *(view.bind(edit) for edit in _unbound_thinking(view, planned, now)))
     after = draft.view if edits == tuple(draft.edits) else view.apply(edits)
     return Plan(
         before=view,
@@ -398,10 +398,10 @@ def _unbound_thinking(view: View, edits: Sequence[Edit], situation: Situation) -
         i = view.index[entry.id]
         stays = i < first or i in covered or (place >= view.loop and not situation.bound)
         if not stays:
-            gone.append(drop(entry, by="thinking", reason="bound to what an edit changed", head=view.head))
+            gone.append(drop(entry, by="thinking", reason="bound to what an edit changed"))
     return gone
 
 
-def drop(item: Item, *, by: str, reason: str, head: str = "") -> Edit:
+def drop(item: Item, *, by: str, reason: str) -> Edit:
     """An edit that leaves one item out."""
-    return Edit(by=by, first=item.id, last=item.id, head=head, reason=reason, saved=max(1, item.tokens))
+    return Edit(by=by, first=item.id, last=item.id, reason=reason, saved=max(1, item.tokens))

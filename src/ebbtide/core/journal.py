@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ebbtide.core.binding_records import ItemTable, binding_from, bindings_to, table_after
 from ebbtide.core.chain import Chain, shared
 from ebbtide.core.fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.shelf import digest
 from ebbtide.core.tokens import Calibration
-from ebbtide.core.types import FIVE_MINUTES, Answer, Blob, Edit, Item, Kind, Role, Sent, Usage, Way
+from ebbtide.core.types import FIVE_MINUTES, FOLDS, Answer, Blob, Edit, Item, Kind, Role, Sent, Usage, Way
 
 Record = dict[str, object]
-FOLDS = frozenset(("summarize", "fold_regions"))
-"""Passes whose edits are folds: one stands for a run of turns."""
 ANSWERS = 32
 """Answers that are remembered: the ladder of one fold asks for fewer."""
 KEEP = 8
@@ -50,6 +49,8 @@ class State:
     """Ids of batches, in the order they were undone."""
     edits: tuple[Edit, ...] = ()
     """Of all batches that are not undone, oldest first."""
+    items: ItemTable = field(default_factory=ItemTable)
+    """The items that edits were made of."""
     sent: tuple[Sent, ...] = ()
     """The last few requests."""
     turns: int = 0
@@ -178,7 +179,7 @@ class _Run:
 
 
 def _plan(state: State, record: Mapping[str, object]) -> State:
-    batch = batch_from(record)
+    batch, items = batch_from(record, state.items)
     edits = batch.edits
     taken = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
     saved = sum(edit.saved for edit in edits)
@@ -187,6 +188,7 @@ def _plan(state: State, record: Mapping[str, object]) -> State:
         state,
         batches=(*state.batches, batch),
         edits=(*state.edits, *edits),
+        items=items,
         taken={**state.taken, **taken} if taken else state.taken,
         folded=folded,
         stalled=stalled,
@@ -196,15 +198,18 @@ def _plan(state: State, record: Mapping[str, object]) -> State:
 
 def _insert(state: State, record: Mapping[str, object]) -> State:
     """What was put in between two plans: no pass made it, and no plan can be asked to make it again."""
-    batch = batch_from(record)
-    return replace(state, batches=(*state.batches, batch), edits=(*state.edits, *batch.edits))
+    batch, items = batch_from(record, state.items)
+    return replace(state, batches=(*state.batches, batch), edits=(*state.edits, *batch.edits), items=items)
 
 
-def batch_from(record: Mapping[str, object]) -> Batch:
-    edits = tuple(edit_from(one) for one in list_in(record, "edits"))
-    return Batch(
+def batch_from(record: Mapping[str, object], items: ItemTable) -> tuple[Batch, ItemTable]:
+    """The batch of a record, and the table of items after it."""
+    table = table_after(items, record)
+    edits = tuple(edit_from(one, table) for one in list_in(record, "edits"))
+    batch = Batch(
         id=str_in(record, "id"), edits=edits, at=float_in(record, "at"), turn=int_in(record, "turn"), record=record
     )
+    return batch, table or items
 
 
 def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit]) -> tuple[int | None, int]:
@@ -376,10 +381,19 @@ def edit_to(edit: Edit) -> Record:
     told: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.head}
     if edit.after:
         told["after"] = edit.after
+    if edit.from_all:
+        told["from_all"] = True
     return {**told, "put": put, "reason": edit.reason, "saved": edit.saved, "blobs": blobs}
 
 
-def edit_from(record: object) -> Edit:
+def edits_to(edits: Sequence[Edit], items: ItemTable) -> Record:
+    """The fields of a record that say what edits do and what they were made of."""
+    about, bindings = bindings_to(items, edits)
+    return {"edits": [{**edit_to(edit), **binding} for edit, binding in zip(edits, bindings, strict=True)], **about}
+
+
+def edit_from(record: object, table: ItemTable | None = None) -> Edit:
+    """The edit of a record. Without the table that it was written on it is not bound, and holds nowhere."""
     told = record if isinstance(record, Mapping) else {}
     return Edit(
         by=str_in(told, "by"),
@@ -391,6 +405,8 @@ def edit_from(record: object) -> Edit:
         reason=str_in(told, "reason"),
         saved=int_in(told, "saved"),
         blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(told, "blobs")),
+        from_all=told.get("from_all") is True,
+        binding=binding_from(told, table),
     )
 
 

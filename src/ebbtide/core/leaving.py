@@ -58,7 +58,8 @@ def newest(view: View, turns: int) -> int:
 def original(view: View, entry: Item) -> Item:
     """The item under a stand-in for one item; the entry itself where it is none."""
     owner = view.owner.get(entry.id)
-    return view.items[view.index[owner.first]] if owner and entry.id not in view.index else entry
+    span = view.span(owner) if owner is not None and entry.id not in view.index else None
+    return view.items[span[0]] if span is not None else entry
 
 
 @dataclass(kw_only=True)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
+from ebbtide.core.binding import Location, Originals
 from ebbtide.core.types import OURS, Edit, Item
 
 
-def span_of(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
-    """Where the edit lies, or None if it does not hold. An insertion lies at the item it follows."""
-    if edit.head and edit.head not in index:
-        return None
+def named_range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
+    """The places that a new edit names, or None where they are not there. An insertion lies at the item it follows."""
     first = index.get(edit.after or edit.first)
     last = index.get(edit.after or edit.last)
     if first is None or last is None or first > last:
@@ -22,66 +22,102 @@ def span_of(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
     return first, last
 
 
-Placed = dict[int, tuple[int, Edit]]
-"""From the first covered place to the last one and the edit."""
+Placed = dict[int, tuple[Location, Edit]]
+"""From the first covered place to where the edit lies, and the edit."""
 
 
-def place(
-    items: Sequence[Item], edits: Sequence[Edit], index: Mapping[str, int]
-) -> tuple[Placed, dict[int, list[Edit]], list[Edit]]:
-    """Edits that cover something, by its first place; insertions, by the place they follow; and what does not hold."""
-    ranges = [(edit, span_of(edit, index)) for edit in edits]
-    dormant = [edit for edit, span in ranges if span is None]
-    covering = [(span, n, edit) for n, (edit, span) in enumerate(ranges) if span is not None and not edit.after]
-    # Longest first, and of equals the newest: what is placed is never displaced.
-    covering.sort(key=lambda one: (one[0][0] - one[0][1], -one[1]))
+class Layout(NamedTuple):
+    """Where edits lie."""
+
+    placed: Placed
+    """Those that cover something and that no larger one hides."""
+    inserted: dict[int, list[Edit]]
+    """Insertions, by the place they follow."""
+    awaited: frozenset[str]
+    """Ids of items without which an edit does not hold: where one comes, edits are laid out anew."""
+
+
+def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
+    """Find where each edit lies. What is placed is never displaced: the longest first, and of equals the newest."""
+    covering = [(n, edit) for n, edit in enumerate(edits) if not edit.after]
+    sizes = {n: _size(edit) for n, edit in covering}
+    covering.sort(key=lambda one: (-sizes[one[0]], -one[0]))
     placed: Placed = {}
-    used = bytearray(len(items))
-    for (lo, hi), _, edit in covering:
-        if not any(used[lo : hi + 1]):
-            used[lo : hi + 1] = b"\1" * (hi + 1 - lo)
-            placed[lo] = (hi, edit)
+    awaited: set[str] = set()
+    used = bytearray(len(originals.items))
+    for _, edit in covering:
+        if _is_hidden(edit, originals.index, used):
+            continue
+        location = originals.locate(edit)
+        if location is None:
+            awaited.add(originals.missing(edit))
+            continue
+        first, end = location.first, location.last + 1
+        if not any(used[first:end]):
+            used[first:end] = b"\1" * (end - first)
+            placed[first] = (location, edit)
     inserted: dict[int, list[Edit]] = {}
-    inserting = [(edit, span) for edit, span in ranges if span is not None and edit.after]
-    calls = {item.call_id for item in items if item.kind == "call"} if inserting else set[str]()
-    for edit, span in inserting:
+    inserting = [edit for edit in edits if edit.after]
+    calls = {item.call_id for item in originals.items if item.kind == "call"} if inserting else set[str]()
+    for edit in inserting:
+        location = originals.locate(edit)
+        if location is None:
+            awaited.add(originals.missing(edit))
         # It leaves with the item it follows, and where a client has it already it is not made twice.
-        if not used[span[0]] and not any(one.kind == "call" and one.call_id in calls for one in edit.put):
-            inserted.setdefault(span[0], []).append(edit)
-    return placed, inserted, dormant
+        elif not used[location.first] and not any(one.kind == "call" and one.call_id in calls for one in edit.put):
+            inserted.setdefault(location.first, []).append(edit)
+        awaited.update(item.call_id for item in edit.put if item.call_id)
+    return Layout(placed, inserted, frozenset(awaited - {""}))
 
 
-def shown_by(
-    items: Sequence[Item], placed: Placed, inserted: Mapping[int, list[Edit]], shown: Mapping[int, Sequence[Item]]
-) -> tuple[tuple[Item, ...], dict[str, Edit]]:
-    """The entries of a view, and which edit put each there. `shown` has what edits showed before, by identity."""
+def _size(edit: Edit) -> int:
+    return len(edit.binding.hidden) + len(edit.binding.movable) if edit.binding else 0
+
+
+def _is_hidden(edit: Edit, index: Mapping[str, int], used: bytearray) -> bool:
+    """Whether a larger edit already covers all of this one. Then nobody needs to know whether it holds."""
+    hidden = edit.binding.hidden if edit.binding else ()
+    places = [index.get(id) for id in (*hidden[:1], *hidden[-1:])]
+    return bool(places) and all(place is not None and used[place] for place in places)
+
+
+def shown_by(items: Sequence[Item], layout: Layout) -> tuple[tuple[Item, ...], dict[str, Edit]]:
+    """The entries of a view, and which edit put each there."""
     entries: list[Item] = []
     owner: dict[str, Edit] = {}
 
-    def put(edit: Edit, covered: Sequence[Item]) -> None:
-        stands = shown.get(id(edit)) or stand_ins(edit, covered)
+    def put(edit: Edit, location: Location | None) -> None:
+        stands = replacements(edit, items, location)
         owner.update((entry.id, edit) for entry in stands)
         entries.extend(stands)
 
     i = 0
     while i < len(items):
-        if i in placed:
-            hi, edit = placed[i]
-            put(edit, items[i : hi + 1])
-            i = hi + 1
+        if i in layout.placed:
+            location, edit = layout.placed[i]
+            put(edit, location)
+            entries.extend(items[place] for place in location.visible)
+            i = location.last + 1
             continue
         entries.append(items[i])
-        for edit in inserted.get(i, ()):
-            put(edit, ())
+        for edit in layout.inserted.get(i, ()):
+            put(edit, None)
         i += 1
     return tuple(entries), owner
 
 
-def stand_ins(edit: Edit, covered: Sequence[Item]) -> list[Item]:
-    """What an edit shows for what it covers."""
+def replacements(edit: Edit, items: Sequence[Item], location: Location | None) -> list[Item]:
+    """What an edit shows for what it covers. A reminder that it carried along and that the client dropped is gone."""
+    covered = items[location.first : location.last + 1] if location else ()
     carried = {item.id for item in edit.put if item.id}
     kept = {one.id: one for one in covered if one.id in carried} if carried else {}
-    return [_homed(edit, k, item, covered, kept.get(item.id)) for k, item in enumerate(edit.put)]
+    if location and carried:
+        kept |= {id: items[place] for id, place in location.cleared.items() if id in carried}
+    return [
+        _homed(edit, k, item, covered, kept.get(item.id))
+        for k, item in enumerate(edit.put)
+        if not item.id or item.id in kept
+    ]
 
 
 def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item | None) -> Item:

@@ -29,6 +29,9 @@ SYSTEM, USER, HARNESS, QUOTED = 0, 1, 2, 3
 FIVE_MINUTES, HOUR = 300.0, 3600.0
 """Seconds that providers keep a prefix: as a rule, and where it is asked for."""
 
+FOLDS = frozenset(("summarize", "fold_regions"))
+"""Passes whose edits are folds: one stands for a run of turns."""
+
 OURS = "ebbtide"
 """`Item.source` of what we authored: a stand-in, also when a client feeds it back as history."""
 
@@ -77,11 +80,25 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """The items that an edit was made of, by id. It holds only in a conversation that still has them."""
+
+    hidden: tuple[str, ...] = ()
+    """The items it hides, in order, without the movable ones."""
+    movable: frozenset[str] = frozenset()
+    """Hidden parts that clients move or drop: reminders, and notes that were repeated since."""
+    sources: tuple[str, ...] = ()
+    """Other items that its text was made of: a result's call, or the rest of the conversation."""
+    calls: Mapping[str, str] = field(default_factory=dict)
+    """From each tool result among these to its call: a client may clear the result's text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """A splice: the originals from `first` to `last`, and what stands in their place.
 
     `put` empty drops them, one item rewrites, several fold or restore. With `after` set it covers nothing and inserts.
-    It names originals only, so undo is order-free.
+    It names originals only, so undo is order-free. It holds where `binding` finds all that it was made of.
     """
 
     by: str
@@ -97,6 +114,11 @@ class Edit:
     """Tokens taken out less tokens put in, as estimated when it was made."""
     blobs: tuple[Blob, ...] = ()
     """What must be durable first. Not part of the edit's identity."""
+    from_all: bool = False
+    """Its text was made of the whole conversation and not only of what it covers, as by a model that read all of it,
+    or comes from outside, as a file that was read again. It holds only where the whole conversation is still there."""
+    binding: Binding | None = None
+    """The items it was made of; None before it is bound, and then it holds nowhere. Not part of its identity."""
 
     @property
     def id(self) -> str:

@@ -1,28 +1,27 @@
 """A view is items and the edits that hold, folded. The tool-pairing rule lives here and nowhere else.
 
-Items are originals and never change. An edit covers a run of originals; the view shows its `put` instead. Which edits
-hold is decided by presence alone: `first` and `last` in that order, and `head` somewhere. So a rewound branch sends
-what it sent then, a fork finds its own edits, and a client that moves or clears parts of its own history loses nothing.
+Items are originals and never change. An edit covers a run of originals; the view shows its `put` instead. An edit holds
+where all items are that it was made of, and nothing else stands between those that it hides (`core.binding`). So a
+rewound branch sends what it sent then, a fork finds its own edits, and an edit never reaches another conversation.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
+from ebbtide.core.binding import Originals, bind
 from ebbtide.core.company import company
 from ebbtide.core.picked import Picked
-from ebbtide.core.placing import Placed, place, shown_by, span_of, stand_ins
+from ebbtide.core.placing import Placed, lay_out, named_range, shown_by
 from ebbtide.core.types import OURS, USER, Edit, Item
 
 _NUMBERS = re.compile(r"[0-9]+")
-_FEW = 16
-"""Edits that are put in one by one. Each copies the entries: from some twenty on, folding all anew is cheaper."""
 STANDING = 8
 """Notes of the operator, the newest, that no edit takes: a mode, a plan and some reminders may hold at once."""
 
@@ -43,9 +42,9 @@ class View:
     showing: int = 0
     """How many edits show, by what stands in or by what is left out: no larger one hides them."""
     dormant: frozenset[str] = frozenset()
-    """Ids that edits not holding now wait for, and of calls that are put in: where they come, all is folded anew."""
+    """Ids that would reactivate an edit, or repeat an inserted call. If one appears, the view is built anew."""
     placed: Placed = field(default_factory=dict, repr=False, compare=False)
-    """From the first place that an edit covers to the last one and the edit: those that no larger one hides."""
+    """From the first place that an edit covers to where it lies, and the edit: those that no larger one hides."""
     indexed: tuple[Mapping[str, int], int] = field(default=({}, 0), repr=False, compare=False)
     """The index of a view that this one grew from, and how many items it is of."""
     grew: tuple[tuple[Item, ...], int] = field(default=((), 0), repr=False, compare=False)
@@ -55,33 +54,28 @@ class View:
 
     @staticmethod
     def of(items: Iterable[Item], edits: Iterable[Edit] = ()) -> View:
-        """Fold edits over items. Where ranges meet: the containing one wins, then the newer."""
+        """Items with recorded edits. Where ranges meet: the containing one wins, then the newer."""
         items, edits = tuple(items), tuple(edits)
-        return View._of(items, edits, {item.id: i for i, item in enumerate(items)} if edits else {}, {})
+        return View._of(items, edits, {item.id: i for i, item in enumerate(items)} if edits else {})
 
     @staticmethod
-    def _of(
-        items: tuple[Item, ...], edits: tuple[Edit, ...], index: Mapping[str, int], shown: Mapping[int, Sequence[Item]]
-    ) -> View:
+    def _of(items: tuple[Item, ...], edits: tuple[Edit, ...], index: Mapping[str, int]) -> View:
         if not edits:
             return View(items=items, entries=items, tokens=_sum(items))
-        placed, inserted, dormant = place(items, edits, index)
-        entries, owner = shown_by(items, placed, inserted, shown)
-        made = View(
+        layout = lay_out(Originals(items, index), edits)
+        entries, owner = shown_by(items, layout)
+        view = View(
             items=items,
             edits=edits,
             entries=entries,
             tokens=_sum(entries),
             owner=owner,
-            showing=len(placed) + sum(map(len, inserted.values())),
-            placed=placed,
-            dormant=frozenset(
-                [id for edit in dormant for id in (edit.first, edit.last, edit.after, edit.head) if id]
-                + [item.call_id for edit in edits if edit.after for item in edit.put if item.call_id]
-            ),
+            showing=len(layout.placed) + sum(map(len, layout.inserted.values())),
+            placed=layout.placed,
+            dormant=layout.awaited,
         )
-        made.__dict__["index"] = index
-        return made
+        view.__dict__["index"] = index
+        return view
 
     def extend(self, items: Sequence[Item]) -> View:
         """The same conversation, grown. Costs what is new, unless an edit was waiting for one of the new items."""
@@ -119,82 +113,37 @@ class View:
         return not dormant or not any(item.id in dormant or item.call_id in dormant for item in new[len(tail) :])
 
     def apply(self, edits: Iterable[Edit]) -> View:
-        """The view with more edits recorded."""
-        edits, made = tuple(edits), self
-        if len(edits) > _FEW:
-            return self._anew(edits)
-        for edit in edits:
-            if (grown := made._with(edit)) is None:
-                return self._anew(edits)
-            made = grown
-        return made
+        """The view with more edits: recorded ones, and ones that are made here, which are bound to it."""
+        bound = (edit if edit.binding is not None else self.bind(edit) for edit in edits)
+        return View._of(self.items, (*self.edits, *bound), self.index)
 
-    def _with(self, edit: Edit) -> View | None:
-        """The same with one edit more, without a look at the others; None where all has to be folded anew.
+    def bind(self, edit: Edit) -> Edit:
+        """An edit that is made here: it records the items that it hides, and those that its text was made of.
 
-        What is placed is apart and in order. An edit within one of these does not show, and one that holds all it meets
-        shows in their stead: whatever they hid overlaps it too, and is shorter.
+        What is inserted is made of all before it. It may follow a reply that is not in the view yet.
         """
-        span = None if edit.after else span_of(edit, self.index)
-        if span is None:
-            return None
-        lo, hi = span
-        starts = self._starts
-        before = bisect_left(starts, lo) - 1
-        within = starts[before + 1 : bisect_right(starts, hi)]
-        met = [(start, self.placed[start][0]) for start in (*starts[max(0, before) : before + 1], *within)]
-        if any(start <= lo and hi <= end and (start, end) != span for start, end in met):
-            return self._changed(edits=(*self.edits, edit))
-        if any(start < lo <= end or start <= hi < end for start, end in met):
-            return None
-        return self._shows(edit, lo, hi, within)
-
-    def _shows(self, edit: Edit, lo: int, hi: int, within: Sequence[int]) -> View | None:
-        """`within` are the places of those that it hides. What was put in between is left to who folds all."""
-        first, last = (bisect_left(self.entries, 2 * at, key=self._begins) for at in (lo, hi + 1))
-        gone, owner = self.entries[first:last], dict(self.owner)
-        if any(one is not None and one.after for one in [owner.pop(entry.id, None) for entry in gone]):
-            return None
-        put = tuple(stand_ins(edit, self.items[lo : hi + 1]))
-        owner.update((entry.id, edit) for entry in put)
-        placed = dict(self.placed)
-        for start in within:
-            del placed[start]
-        return self._changed(
-            edits=(*self.edits, edit),
-            entries=self.entries[:first] + put + self.entries[last:],
-            tokens=self.tokens - _sum(gone) + _sum(put),
-            owner=owner,
-            showing=self.showing - len(within) + 1,
-            placed={**placed, lo: (hi, edit)},
-        )
-
-    def _changed(self, **fields: object) -> View:
-        """Of the same items: the index stays."""
-        same = ("items", "entries", "tokens", "owner", "showing", "dormant", "placed", "indexed", "index")
-        made = View.__new__(View)
-        made.__dict__.update({name: self.__dict__[name] for name in same}, grew=((), 0), memo={})
-        made.__dict__.update(fields)
-        return made
+        span = named_range(edit, self.index)
+        if span is None and not edit.after:
+            return edit
+        first, end = span or (len(self.items), len(self.items))
+        first, end = (end + 1, end + 1) if edit.after else (first, end + 1)
+        before = self.items[:first] if edit.after or edit.from_all else ()
+        behind = self.items[end:] if edit.from_all else ()
+        binding = bind(self.items[first:end], (*before, *behind), self._call_items, self._outdated)
+        return replace(edit, head=edit.head or self.head, binding=binding)
 
     @cached_property
-    def _starts(self) -> list[int]:
-        return sorted(self.placed)
+    def _call_items(self) -> Mapping[str, str]:
+        """From a call's id to the id of its item, over the originals."""
+        return {item.call_id: item.id for item in self.items if item.kind == "call"}
 
-    def _begins(self, entry: Item) -> int:
-        """Twice the place of the first original under an entry, and one more for what was put behind one."""
-        edit = self.owner.get(entry.id)
-        if edit is None:
-            return 2 * self.index[entry.id]
-        return 2 * self.index[edit.after] + 1 if edit.after else 2 * self.index[edit.first]
+    def span(self, edit: Edit) -> tuple[int, int] | None:
+        """The places that an edit covers which shows here; None for one that does not, and for an insertion."""
+        return self._spans.get(id(edit))
 
-    def _anew(self, edits: tuple[Edit, ...]) -> View:
-        # The same edit over the same items shows the same: what stood here already is not made again.
-        shown: dict[int, list[Item]] = {}
-        for entry in self.entries if self.owner else ():
-            if (owner := self.owner.get(entry.id)) is not None:
-                shown.setdefault(id(owner), []).append(entry)
-        return View._of(self.items, (*self.edits, *edits), self.index, shown)
+    @cached_property
+    def _spans(self) -> Mapping[int, tuple[int, int]]:
+        return {id(edit): (location.first, location.last) for location, edit in self.placed.values()}
 
     @property
     def edited(self) -> bool:
@@ -208,8 +157,8 @@ class View:
     @cached_property
     def held(self) -> tuple[Edit, ...]:
         """Edits that hold on this branch, oldest first, whether or not a larger one hides them."""
-        index = self.index
-        return tuple(edit for edit in self.edits if span_of(edit, index) is not None)
+        originals = Originals(self.items, self.index)
+        return tuple(edit for edit in self.edits if originals.locate(edit) is not None)
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -312,11 +261,11 @@ class View:
         if edit is None:
             at = self.index.get(entry.id)
             return None if at is None else (at, at)
-        return None if edit.after else span_of(edit, self.index)
+        return self.span(edit)
 
     def refuses(self, edit: Edit) -> str:
         """Why this edit may not be made here; empty if it may. Every pass goes through this."""
-        span = span_of(edit, self.index)
+        span = named_range(edit, self.index)
         if span is None:
             return "names items that are not there"
         covered = () if edit.after else self.items[span[0] : span[1] + 1]
@@ -405,9 +354,9 @@ class View:
 
     @cached_property
     def _standing(self) -> list[tuple[int, int]]:
-        """The ranges of the edits shown."""
+        """The ranges of the edits shown by something that stands in."""
         edits = {id(edit): edit for edit in self.owner.values() if not edit.after}
-        return sorted(span for edit in edits.values() if (span := span_of(edit, self.index)) is not None)
+        return sorted(span for edit in edits.values() if (span := self.span(edit)) is not None)
 
 
 def _sum(items: Iterable[Item]) -> int:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from ebbtide.core.chain import Chain
 from ebbtide.core.content import forgotten_files
 from ebbtide.core.engine import Plan, Situation
-from ebbtide.core.journal import State, Turn, ebb, edit_to, turn_of
+from ebbtide.core.journal import State, Turn, ebb, edits_to, turn_of
 from ebbtide.core.moved import moved
+from ebbtide.core.shelf import digest
 from ebbtide.core.types import Edit, Sent
 from ebbtide.core.view import View
 from ebbtide.drive.folding import journaled as folding_to
@@ -48,7 +49,7 @@ def plan_record(
 ) -> Record:
     """A plan as it is journaled: what it went by, and what came of it. `warm` leading entries were in the cache."""
     after = made.after if len(edits) == len(made.edits) else made.before.apply(edits)
-    told = [edit_to(edit) for edit in edits]
+    written = edits_to(edits, state.items)
     turn = state.turns + 1
     # A person may fold several times between two requests.
     before = sum(1 for batch in state.batches if batch.turn == turn)
@@ -64,8 +65,8 @@ def plan_record(
         tokens_before=made.tokens_before,
         tokens_after=made.tokens_after,
         view=after.tokens,
-        edits=told,
-        blobs=[pair for edit in told for pair in _blob_pairs(edit)],
+        **written,
+        blobs=[[blob.name, blob.mark or digest(blob.text)] for edit in edits for blob in edit.blobs],
         planned=[edit.id for edit in made.edits],
         moved=moved(made.before, after, edits, warm, each=policy.estimator.safety),
         messages=messages,
@@ -85,11 +86,6 @@ def turn_made(
         wire=request.wire.name, estimated=ready.estimated, edited=bool(ready.report.edits), overhead=request.overhead,
         max_output=request.max_output,
     )  # fmt: skip
-
-
-def _blob_pairs(edit: Record) -> list[object]:
-    blobs = edit["blobs"]
-    return blobs if isinstance(blobs, list) else []
 
 
 def report_of(

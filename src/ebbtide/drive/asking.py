@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from ebbtide.core.content import compact_instructions
 from ebbtide.core.engine import Folding, Pass, Plan, Situation
-from ebbtide.core.journal import FOLDS, State
+from ebbtide.core.journal import State
 from ebbtide.core.recall import RECALL_TOOLS
-from ebbtide.core.types import HARNESS, USER, Ask, Edit, Item
+from ebbtide.core.types import FOLDS, HARNESS, USER, Ask, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.drive.compaction import Hooks
 from ebbtide.drive.consulting import Consult, Heard

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ebbtide.core.journal import FOLDS
-from ebbtide.core.types import QUOTED, Edit
+from ebbtide.core.types import FOLDS, QUOTED, Edit
 from ebbtide.summary.frame import unfold
 
 

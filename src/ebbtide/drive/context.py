@@ -250,10 +250,12 @@ class Context:
         session = self._session
         if session._last is None:
             raise BadRequest("insert_recalled() comes after prepare()")
+        self._catch_up()  # the record goes on from what the log holds now
         request = session._last[1].request
         taken = {item.call_id for item in request.items}
         at = anchor(session._reader, request, shown)
-        edit = insertion(recalled, said, at, taken, session.policy.estimator.block)
+        view = session._last[1].view
+        edit = view.bind(insertion(recalled, said, at, taken, session.policy.estimator.block))
         session._ours.learn(request.wire, (edit,))
         self._note(insert_record(edit, session.state, self._clock()))
         return edit

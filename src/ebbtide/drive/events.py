@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ebbtide.core.engine import Plan
-from ebbtide.core.journal import FOLDS
-from ebbtide.core.types import Edit, Item, Trigger
+from ebbtide.core.types import FOLDS, Edit, Item, Trigger
 from ebbtide.drive.report import Event
 from ebbtide.wire.validity import Repair
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 
+from ebbtide.core.binding_records import upgrade_log
 from ebbtide.core.chain import shared
 from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
@@ -212,7 +213,7 @@ class History:
 
 def history_of(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
     """Fold the records; messages are read where somebody looks at them."""
-    return History(session=session, name=name or session, stored=stored).grown(records)
+    return History(session=session, name=name or session, stored=stored).grown(upgrade_log(records))
 
 
 class Walk:
@@ -233,7 +234,8 @@ class Walk:
             if self._force != before:
                 self._view = View.of(request.items, history.in_force(turn))
             else:
-                made = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
+                recorded = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
+                made = [edit for edit in recorded if edit.binding is not None]  # others hold nowhere
                 grown = self._view.regrow(request.same, request.items)
                 self._view = grown.apply(made) if made else grown
             self._turns, self._batches = turn.number, self._batches + len(batches)

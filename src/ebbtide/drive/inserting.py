@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from ebbtide.core.journal import State, ebb, edit_to
+from ebbtide.core.journal import State, ebb, edits_to
 from ebbtide.core.shelf import digest
 from ebbtide.core.types import QUOTED, Edit, Item, Kind, Role
 from ebbtide.core.view import View
@@ -78,7 +78,9 @@ def insertion(
         put.append(replace(_item("call", one.arguments, count, one.name, id), raw=_renamed(one.raw, id)))
     put += [_item("result", one.result, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
     tokens = sum(item.tokens for item in put)
-    return Edit(by=BY, after=after, put=tuple(put), reason="recalled behind the client's back", saved=-tokens)
+    return Edit(
+        by=BY, after=after, put=tuple(put), reason="recalled behind the client's back", saved=-tokens, from_all=True
+    )
 
 
 def _named(one: Recalled, after: str, taken: Collection[str]) -> str:
@@ -109,4 +111,4 @@ def anchor(reader: Reader, request: Request, shown: Sequence[Any]) -> str:
 def insert_record(edit: Edit, state: State, now: float) -> Record:
     turn = state.turns
     before = sum(1 for batch in state.batches if batch.id.startswith(f"i{turn}."))
-    return ebb("insert", id=f"i{turn}.{before}", at=now, turn=turn, edits=[edit_to(edit)])
+    return ebb("insert", id=f"i{turn}.{before}", at=now, turn=turn, **edits_to([edit], state.items))

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ebbtide.core.binding_records import upgrade_log
 from ebbtide.core.break_even import Prices
 from ebbtide.core.counted import counted
 from ebbtide.core.engine import Budget, Situation, plan
-from ebbtide.core.journal import State, edit_to, fold
+from ebbtide.core.journal import State, batch_from, edit_to, fold
 from ebbtide.core.shelf import Shelf
 from ebbtide.core.view import View
 from ebbtide.drive.deciding import steps_of
@@ -50,6 +51,7 @@ def plans_in(records: Sequence[Record]) -> int:
 def replanned(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
     """Every recorded plan made again, one after the other; None where it came out as it was."""
     state, known = State(), _Known()
+    records = upgrade_log(records)
     messages: dict[str, Any] = {}
     turns = deque(n for n, record in enumerate(records) if record.get("kind") == "turn")
     for n, record in enumerate(records):
@@ -132,9 +134,15 @@ def _compare(
     again = plan(view, budget=situation.budget, situation=situation, **steps_of(policy, situation.trigger))
     if [edit.id for edit in again.edits] != _listed(record, "planned"):
         return "other edits were planned"
-    recorded = {str(one["id"]): json.dumps(one, sort_keys=True) for one in _listed(record, "edits")}
-    same = {edit.id: json.dumps(edit_to(edit), sort_keys=True) for edit in again.edits}
-    return "" if all(same.get(id) == told for id, told in recorded.items()) else "an edit came out otherwise"
+    remade = {edit.id: edit for edit in again.edits}
+    for told in _listed(record, "edits"):
+        said = {name: value for name, value in told.items() if name != "of"}
+        edit = remade.get(str(told["id"]))
+        if edit is None or json.dumps(said, sort_keys=True) != json.dumps(edit_to(edit), sort_keys=True):
+            return "an edit came out otherwise"
+    batch, _ = batch_from(record, state.items)
+    bound = all(edit.binding in (None, remade[edit.id].binding) for edit in batch.edits)
+    return "" if bound else "an edit is bound to other items"
 
 
 def _situation(record: Record, state: State, policy: Policy, window: int) -> Situation:

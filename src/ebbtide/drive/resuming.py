@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ebbtide.core.binding_records import OldLog
 from ebbtide.core.checkpoint import condensed, expanded
 from ebbtide.core.journal import State, fold
 from ebbtide.drive.messages import Transcript
@@ -43,6 +44,7 @@ class Known:
     state: State
     transcript: Transcript
     checkpoints: Checkpoints
+    old_log: OldLog | None = None
 
     def take(self, records: list[Record]) -> None:
         if not records:
@@ -51,5 +53,11 @@ class Known:
             self.state, records = expanded(records[0]), records[1:]
             self.transcript.recollect(records[0])
             self.checkpoints.read(records[0])
-        self.state = fold(self.state, records)
+        self.old_log = self.old_log or OldLog()
+        self.state = fold(self.state, self.old_log.upgrade(records))
         self.transcript.absorb(records)
+
+    def finish(self) -> None:
+        """All was taken: what waited for a record that did not come is taken as it is."""
+        if self.old_log is not None:
+            self.state = fold(self.state, self.old_log.rest())

@@ -196,6 +196,7 @@ class Session:
         if not first and not loaded.records:
             return request
         known.take(loaded.records)
+        known.finish()
         before, self.state = self.state, known.state
         alike = self.state.edits is before.edits and self.state.stays == before.stays
         if self.state is before or (alike and not first):
@@ -471,6 +472,7 @@ class Session:
         if isinstance(loaded, Loaded):
             self._position = loaded.reading.position
             known.take(loaded.reading.records)
+            known.finish()
             self.state = known.state
         if self.state is not before and (self.state.edits is not before.edits or self.state.stays != before.stays):
             if self._reader.last_wire is not None:

@@ -13,10 +13,9 @@ from functools import cached_property
 
 from ebbtide.core.engine import Situation
 from ebbtide.core.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
-from ebbtide.core.journal import FOLDS
 from ebbtide.core.leaving import Leaving, original
 from ebbtide.core.stub import render as stub_of
-from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item
+from ebbtide.core.types import FOLDS, HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.ledger import Ledger, ReadAhead, ledger_of, missing, must_survive, render
 from ebbtide.ledger.lines import one_line
@@ -155,6 +154,8 @@ class Work:
             reason=f"old turns folded into {by}",
             saved=self.tokens - sum(item.tokens for item in put),
             blobs=(*blobs, *more, *listed),
+            # A summary may say what stands behind the run. Facts and the user's words are of the run alone.
+            from_all=bool(written.text or live or self.situation.folding.children),
         )
 
     def _fitted_in(self, put: tuple[Item, ...], fold: Fold) -> tuple[Item, ...]:
@@ -280,7 +281,8 @@ class Work:
         index, view = self.view.index, self.view
         folds = {id(edit): edit for edit in view.owner.values() if edit.by in FOLDS}
         kept = [edit for edit in folds.values() if not any(blob.text for blob in edit.blobs)]
-        done = {n for edit in kept for n in range(index[edit.first], index[edit.last] + 1)}
+        spans = [span for edit in kept if (span := view.span(edit)) is not None]
+        done = {n for first, last in spans for n in range(first, last + 1)}
         return [item for item in self._covered if index[item.id] not in done]
 
     @property

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ebbtide.core.errors import WontFit
-from ebbtide.core.journal import FOLDS
-from ebbtide.core.types import Usage
+from ebbtide.core.types import FOLDS, Usage
 from ebbtide.drive.context import Context, Ready
 from ebbtide.drive.inserting import Recalled
 from ebbtide.drive.replaying import Replayed, replay

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from ebbtide.core.binding_records import upgrade_log
 from ebbtide.core.journal import State, fold
 from ebbtide.core.types import Edit
 from ebbtide.drive import Context
@@ -127,7 +128,7 @@ class Slot:
 
     def _look(self, store: Store) -> None:
         reading = store.peek(self.identity.session, project=self.identity.project).read()
-        state = fold(State(), reading.records)
+        state = fold(State(), upgrade_log(reading.records))
         self.edits, self.way = state.edits, state.recall
 
     def _summary(self, request: dict[str, object]) -> object:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from ebbtide.core.cache import Warmth, warmth
 from ebbtide.core.health import Break, health
-from ebbtide.core.journal import FOLDS
-from ebbtide.core.types import OURS, Item, Usage
+from ebbtide.core.types import FOLDS, OURS, Item, Usage
 from ebbtide.core.view import View
 from ebbtide.drive.history import History, Turn, Walk
 from ebbtide.wire.shape import grouped, is_original
