@@ -145,14 +145,15 @@ def test_an_id_that_a_server_counts_anew_each_time_is_replaced():
 
 def test_recall_sees_what_the_request_holds_and_no_other_branch():
     """Two conversations that begin alike share a session: one must not read the other's."""
-    ctx: Context = context(store=MemoryStore())
+    store = MemoryStore()
+    ctx: Context = context(store=store, scope="conversation")
     theirs = [{"role": "assistant", "content": "ok"}, {"role": "user", "content": "The vault code is zebra-9917."}]
     ctx.prepare(body("anthropic", *theirs))
     handle = ctx.recall("zebra-9917")[0].handle
-    assert "zebra-9917" in ctx.recall_here("ebb_recall", {"query": "zebra-9917"})
+    assert "zebra-9917" in ctx.recall_answer("ebb_recall", {"query": "zebra-9917"})
 
     ctx.prepare(body("anthropic", {"role": "assistant", "content": "ok"}, {"role": "user", "content": "Hello again."}))
 
-    assert "zebra-9917 " not in ctx.recall_here("ebb_recall", {"query": "vault code"})
-    assert "vault" not in ctx.recall_here("ebb_read", {"handle": handle})
-    assert "Hello again" in ctx.recall_here("ebb_recall", {"query": "hello again"})
+    assert "zebra-9917 " not in ctx.recall_answer("ebb_recall", {"query": "vault code"})
+    assert "vault" not in ctx.recall_answer("ebb_read", {"handle": handle})
+    assert "Hello again" in ctx.recall_answer("ebb_recall", {"query": "hello again"})

@@ -72,7 +72,9 @@ def test_side_requests_under_the_same_id_are_told_apart():
         ({"x-affinity": "the-session-1"}, {}),
         ({"session_id": "the-session-1"}, {}),
         ({"conversation_id": "the-session-1"}, {}),
-        ({}, {"prompt_cache_key": "the-session-1"}),
+        ({"x-litellm-session-id": "the-session-1"}, {}),
+        ({}, {"session_id": "the-session-1"}),
+        ({}, {"metadata": {"threadId": "the-session-1"}}),
         ({}, {"metadata": {"user_id": "user_ab_account__session_the-session-1"}}),
         ({}, {"metadata": {"user_id": '{"session_id":"the-session-1"}'}}),
     ],
@@ -92,6 +94,189 @@ def test_without_an_id_the_users_first_words_tell():
 
     assert of(chat("a")) == of([*chat("a"), {"role": "assistant", "content": "x"}, {"role": "user", "content": "b"}])
     assert of(chat("a")) != of(chat("b"))
+
+
+UUID = "0f1e2d3c-4b5a-4678-9abc-def012345678"
+HEADERS = (
+    *("x-claude-code-session-id", "x-claude-code-agent-id", "session_id", "session-id", "conversation_id", "thread-id"),
+    *(
+        "x-codex-thread-id",
+        "x-session-id",
+        "x-session-affinity",
+        "x-affinity",
+        "x-opencode-session",
+        "x-opencode-project",
+    ),
+    *("x-task-id", "x-kilocode-taskid", "x-grok-conv-id", "helicone-session-id", "x-litellm-session-id", "x-chat-id"),
+    *("openai-organization", "openai-project", "anthropic-organization-id", "anthropic-workspace-id"),
+    *("chatgpt-account-id", "x-goog-user-project", "x-openwebui-user-email", "x-acme-tenant-id", "x-forwarded-user"),
+)
+FIELDS = ("user", "safety_identifier", "prompt_cache_key", "session_id")
+CREDENTIALS = (
+    *("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "apikey", "x-auth-token"),
+    *(
+        "ocp-apim-subscription-key",
+        "cf-aig-authorization",
+        "helicone-auth",
+        "x-portkey-api-key",
+        "x-portkey-virtual-key",
+    ),
+)
+CHANGING = {
+    "x-request-id": "r", "request-id": "r", "x-client-request-id": "r", "traceparent": "00-a-b-01", "x-trace-id": "t",
+    "x-amzn-trace-id": "Root=1", "x-b3-traceid": "b", "cf-ray": "c", "idempotency-key": "i", "x-correlation-id": "c",
+    "x-stainless-retry-count": "1", "x-stainless-timeout": "600", "x-interaction-id": "n", "x-opencode-request": "m",
+    "x-amz-date": "20261116T1200Z", "date": "Mon", "user-agent": "a", "sec-fetch-user": "?1", "x-litellm-call-id": "c",
+    "vscode-sessionid": "v", "content-length": "12",
+}  # fmt: skip
+
+
+def plain(words="hi", **more):
+    return {"model": "m", "messages": [{"role": "user", "content": words}], **more}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_every_id_in_a_header_counts_by_its_exact_case(name):
+    one, two = session(plain(), {name: "Acme-0001"}), session(plain(), {name: "acme-0001"})
+
+    assert len({one, two, session(plain()), session(plain(), {name: "Acme-0001-b"})}) == 4
+    assert session(plain(), {name: "Acme-0001"}) == one
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_id_in_a_body_counts_by_its_exact_case(name):
+    one, two = (session(plain(**{name: value})) for value in ("Acme-0001", "acme-0001"))
+
+    assert len({one, two, session(plain())}) == 3
+
+
+@pytest.mark.parametrize("other", [{"openai-project": "p2"}, {"x-session-id": "s-2"}, {"x-api-key": "k2"}])
+def test_where_one_of_several_ids_differs_it_is_another_session(other):
+    first = {"openai-project": "p1", "x-session-id": "s-1", "x-api-key": "k1", "session_id": UUID}
+
+    assert session(plain(), {**first, **other})[:] != session(plain(), first)[:]
+    assert session(plain(user="u1"), first) != session(plain(user="u2"), first)
+
+
+def test_the_whole_of_a_metadata_user_id_counts():
+    def of(device, account):
+        user = {"device_id": device, "account_uuid": account, "session_id": SESSION}
+        return session(claude([prompt()], metadata={"user_id": json.dumps(user)}))
+
+    assert len({of("d1", "a1"), of("d1", "a2"), of("d2", "a1")}) == 3
+    assert of("d1", "a1").client == of("d2", "a1").client == SESSION
+
+
+@pytest.mark.parametrize("name", ["x-session-id", "x-acme-tenant-id"])
+def test_a_long_id_counts_to_its_last_letter(name):
+    one, two = (session(plain(), {name: "x" * 5_000 + end}) for end in "ab")
+
+    assert len({one, two, session(plain())}) == 3
+    assert len(one.session) < 64
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_changes_with_each_request_is_no_identity(name):
+    assert (
+        session(plain(), {name: CHANGING[name]}) == session(plain(), {name: CHANGING[name] + "2"}) == session(plain())
+    )
+
+
+@pytest.mark.parametrize("name", CREDENTIALS)
+def test_every_credential_tells_tenants_apart(name):
+    one, two = (session(plain(), {name: value}) for value in ("Key-1", "key-1"))
+
+    assert len({one.project, two.project, session(plain()).project}) == 3
+    assert "key-1" not in one.project + one.session
+
+
+@pytest.mark.parametrize("name", ["key", "api_key", "api-key", "access_token", "subscription-key"])
+def test_a_key_in_the_address_is_a_credential(name):
+    one, two, none = (
+        session(plain(), path=f"/v1/messages{query}") for query in (f"?{name}=a&beta=true", f"?{name}=b", "?beta=true")
+    )
+
+    assert len({one.project, two.project, none.project}) == 3
+    assert none == session(plain())
+
+
+def test_of_a_signature_only_the_key_id_counts():
+    def signed(key, day, signature):
+        scope = f"Credential={key}/{day}/us-east-1/bedrock/aws4_request"
+        return tenant({"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature={signature}"})
+
+    assert signed("AKIA1", "20261116", "ab12") == signed("AKIA1", "20261117", "cd34")
+    assert signed("AKIA1", "20261116", "ab12") != signed("AKIA2", "20261116", "ab12")
+
+
+@pytest.mark.parametrize(
+    ("credential", "body", "renewable"),
+    [
+        ({"authorization": "Bearer t"}, claude([prompt()]), True),
+        ({"authorization": "Bearer t"}, plain(prompt_cache_key=UUID), True),
+        ({"authorization": "Bearer t", "session_id": UUID}, plain(), True),
+        ({"authorization": "Bearer t", "x-session-id": "nightly-1"}, plain(), False),
+        ({"authorization": "Bearer t", "openai-organization": UUID}, plain(user=UUID), False),
+        ({"authorization": "Bearer t"}, plain(), False),
+        ({"x-api-key": "k"}, claude([prompt()]), False),
+    ],
+)
+def test_a_token_may_be_renewed_where_the_conversations_own_id_cannot_be_guessed(credential, body, renewable):
+    assert asked("anthropic", "/v1/messages", credential, body).is_renewable is renewable
+
+
+def test_beside_a_bearer_token_every_other_credential_has_to_stay():
+    body = claude([prompt()])
+    one = session(body, {"authorization": "Bearer a", "x-api-key": "k1"})
+
+    assert session(body, {"authorization": "Bearer b", "x-api-key": "k1"}).session == one.session
+    assert session(body, {"authorization": "Bearer b", "x-api-key": "k2"}).session != one.session
+    assert session(body, {"authorization": "Bearer b"}).session != one.session
+
+
+PROMPT = (
+    "You are the clerk of account {account}. It is {now}. Turn {turn}; {left} tokens are left.\n" + "Be kind. " * 300
+)
+
+
+def clerk(account="4711-0001", now="Monday, 2026-11-16 04:30:12 UTC", turn=3, left="81,204", end=""):
+    return plain(system=PROMPT.format(account=account, now=now, turn=turn, left=left) + end)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"now": "Monday, 2026-11-16 04:30:12 UTC"}, {"now": "Tuesday, 2026-11-17 11:59:59 UTC"}),
+        ({"now": "Tue, 17 Nov 2026 11:59 PM"}, {"now": "Wed, 18 Nov 2026 12:01 AM"}),
+        ({"now": "November 3rd, 2026"}, {"now": "December 24th, 2027"}),
+        ({"now": "2026-11-16T12:00:00.123Z"}, {"now": "2026-11-16T12:00:07.456Z"}),
+        ({"now": "11/17/2026 9 am"}, {"now": "11/18/2026 10 pm"}),
+        ({"turn": 3, "left": "81,204"}, {"turn": 41, "left": "7,001"}),
+    ],
+)
+def test_a_clock_or_a_counter_in_a_prompt_begins_no_new_session(first, then):
+    assert session(clerk(**then)) == session(clerk(**first))
+
+
+def test_unnamed_prompts_that_differ_in_other_digits_or_late_are_two_sessions():
+    """Two users' account numbers are no date."""
+    assert session(clerk()) != session(clerk(account="4711-0002"))
+    assert session(clerk()) != session(clerk(end=" The customer is A. Smith."))
+
+
+def test_unnamed_first_messages_count_to_the_last_letter():
+    def of(*texts):
+        return session(plain([{"type": "text", "text": text} for text in texts]))
+
+    assert len({of("mend issue 12"), of("mend issue 13"), of("mend issue 12", "in a.py"), of("mend Issue 12")}) == 4
+
+
+def test_under_a_conversations_own_id_the_end_of_a_prompt_may_change():
+    """Clients put what changes there: the state of a repository, servers that come and go."""
+    long = "You are an agent that mends code. " * 40
+
+    one, two = (session(plain(system=long + end), {"session_id": UUID}) for end in ("On branch main.", "On branch x."))
+    assert one == two
 
 
 def test_two_credentials_are_two_tenants_and_the_name_tells_neither():

@@ -11,7 +11,7 @@ def call(text: str) -> Call:
 
 def test_the_conversations_used_last_stay_at_hand_and_the_oldest_is_let_go():
     opened: list[str] = []
-    lanes = Lanes(lambda session, one: opened.append(session) or Lane(session=session, call=one))
+    lanes = Lanes(lambda session, one, named: opened.append(session) or Lane(session=session, is_named=named, call=one))
     first = lanes.of(call("first"))
     for n in range(MOST_LANES - 1):
         lanes.of(call(str(n)))

@@ -10,6 +10,7 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.drive.compaction import Hooks
 
 RecallBy = Literal["path", "tool", "off"]
+RecallScope = Literal["session", "conversation"]
 
 
 def tokens(name: str, given: object) -> int:
@@ -57,6 +58,10 @@ _EXPECTED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "recall": (
         f"one of {', '.join(map(repr, get_args(RecallBy)))}",
         lambda value: isinstance(value, str) and value in get_args(RecallBy),
+    ),
+    "scope": (
+        f"one of {', '.join(map(repr, get_args(RecallScope)))}",
+        lambda value: isinstance(value, str) and value in get_args(RecallScope),
     ),
     "hooks": ("ebbtide.Hooks, or None", lambda value: value is None or isinstance(value, Hooks)),
     "on_event": ("a function that is given an event, or None", _callable),

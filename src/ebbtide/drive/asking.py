@@ -69,6 +69,8 @@ class Asking:
     """How the model gets at what left; a session keeps the way of its first request."""
     waiting: bool = False
     """Whether somebody is being asked in the background."""
+    about: Decided | None = None
+    """What was asked about in the background: answers are held against it, whatever was prepared meanwhile."""
     telling: bool = False
     """Whether the policy keeps lines of what it clears: then these are looked for ahead too."""
     hooks: Hooks = field(default_factory=Hooks)
@@ -155,6 +157,7 @@ class Asking:
         forced = replace(situation, trigger="overflow", folding=replace(situation.folding, asks=True))
         asks = [step for one in propose for step in one(view, forced) if isinstance(step, Ask)]
         found = [question_for(ask, request, tree, self.model) for ask in asks]
+        self.about = decided
         return [question for question in found if question is not None]
 
     def after(self, made: Plan, edits: Sequence[Edit]) -> None:

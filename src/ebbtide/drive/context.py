@@ -18,14 +18,15 @@ from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
 from ebbtide.drive.answering import answer
-from ebbtide.drive.arguments import RecallBy, check, tokens
+from ebbtide.drive.arguments import RecallBy, RecallScope, check, tokens
 from ebbtide.drive.asking import Asking, Compacted
 from ebbtide.drive.compaction import Compaction, Hooks
 from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
 from ebbtide.drive.effects import Steps, adrive, drive
 from ebbtide.drive.folding import Manual
-from ebbtide.drive.inserting import Recalled, Within, anchor, insert_record, insertion
-from ebbtide.drive.recalling import Hit, Page, Recall
+from ebbtide.drive.inserting import Recalled, anchor, insert_record, insertion
+from ebbtide.drive.recalling import Bounded, Hit, Page, Recall
+from ebbtide.drive.recorded import Scope
 from ebbtide.drive.report import Listener, Prepared, Report
 from ebbtide.drive.restoring import Source, restore
 from ebbtide.drive.restoring import live as now_told
@@ -67,6 +68,10 @@ class Ready:
 class Context:
     """One agent's conversation, kept inside its window.
 
+    `window` may be a number for all models, or a function from a model's name to its window; without it, the names of
+    models tell. `scope` says what `recall` and `read` open: all that the session recorded, or, where several
+    conversations may share a session as branches of it, what the last request's own conversation did.
+
     The clock is read here and nowhere below; give `clock` to replay or to test.
     """
 
@@ -74,7 +79,7 @@ class Context:
         self,
         *,
         model: str = "",
-        window: int | None = None,
+        window: int | Callable[[str], int] | None = None,
         policy: str | Policy = "default",
         store: str | os.PathLike[str] | Store | None = None,
         session: str = "default",
@@ -89,19 +94,20 @@ class Context:
         workspace: str | os.PathLike[str] | None = None,
         live: Mapping[str, Source] | None = None,
         recall: RecallBy = "path",
+        scope: RecallScope = "session",
         hooks: Hooks | None = None,
         on_event: Listener | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         check(model=model, store=store, session=session, project=project, summarizer=summarizer)
-        check(workspace=workspace, live=live, recall=recall, hooks=hooks, on_event=on_event, clock=clock)
+        check(workspace=workspace, live=live, recall=recall, scope=scope, hooks=hooks, on_event=on_event, clock=clock)
         self._clock = clock
         self._background = background and summarizer is not None
         self._store, self._project = _opened(store, durable), project
         self._log = _log(self._store, session, project=project, now=clock())
         self._session = Session(
             policy=preset(policy, model=model),
-            window=tokens("window", window or window_of(model)),
+            window=_windows(window, model),
             log=self._log,
             model=model,
             project=project,
@@ -119,6 +125,7 @@ class Context:
         sources = _sources(workspace, live or {}, self._session.policy.estimator.text)
         self._advisers = Advisers(summarizer=summarizer, live=sources, timeout=summarizer_timeout)
         self._recall = Recall(log=self._log, store=self._store, project=project)
+        self._scope = scope
         self._parent: Context | None = None
         self._ahead: Ahead | None = None
         self._last: Prepared | None = None
@@ -133,9 +140,8 @@ class Context:
 
     @property
     def window(self) -> int:
-        """As given, or as the provider said when it refused a request."""
-        model = self._last.model if self._last else ""
-        return min(self._session.window, self._session.state.limits.get(model, self._session.window))
+        """That of the model of the last request: as given, or as the provider said when it refused one."""
+        return self._session.window_for(self._last.model if self._last else "")
 
     def prepare(self, request: Body) -> Ready:
         """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
@@ -215,11 +221,11 @@ class Context:
 
     def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
         """Where this was said, read or printed, best first: in this session, or in all of its project."""
-        return self._recall.search(query, limit=limit, across=across)
+        return self._recall.search(query, limit=limit, across=across, scope=self._bounds())
 
     def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
         """The exact text behind a handle that this session recorded, a page at a time."""
-        return self._recall.read(handle, start, end)
+        return self._recall.read(handle, start, end, scope=self._bounds())
 
     def recall_tools(self, wire: str = "") -> list[dict[str, Any]]:
         """The tools with which the model finds and reads what left, for `tools` of every request from the first on.
@@ -233,14 +239,18 @@ class Context:
 
     def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
         """What to return to the model that called one of them: bounded, with its source, quoted as data."""
-        return answer(self._recall, name, arguments)
+        scope = self._bounds()
+        return answer(self._recall if scope is None else Bounded(recall=self._recall, scope=scope), name, arguments)
 
-    def recall_here(self, name: str, arguments: Mapping[str, object] | str) -> str:
-        """The same, out of what the last request's own history holds: other branches of the session are not told."""
+    def _bounds(self) -> Scope | None:
+        """What may be recalled; None for all that the session recorded."""
+        if self._scope == "session":
+            return None
         view = self._session._view
         if view is None:
-            raise BadRequest("recall_here() comes after prepare()")
-        return Within(recall=self._recall, view=view).answer(name, arguments)
+            raise BadRequest("recall comes after prepare(): there is no conversation yet")
+        blobs = frozenset(blob.name for edit in view.held for blob in edit.blobs)
+        return Scope(messages=self._session._transcript.path, blobs=blobs)
 
     def insert_recalled(self, recalled: Sequence[Recalled], shown: Sequence[Any] = (), said: str = "") -> Edit:
         """Calls of the recall tools and their answers, for every request from now on: the client has neither.
@@ -369,6 +379,13 @@ class Context:
         said = wire.reply(told) if reply else []
         steps = self._session.recording(said, wire.usage(told), prepared, now=self._clock())
         drive(steps, self._log)
+
+
+def _windows(window: int | Callable[[str], int] | None, model: str) -> int | Callable[[str], int]:
+    """The window of each model: the one that was given, or what the name of the model that is asked tells."""
+    if window is None:
+        return lambda asked: window_of(asked or model)
+    return (lambda asked: tokens("window", window(asked))) if callable(window) else tokens("window", window)
 
 
 def _sources(

@@ -124,8 +124,9 @@ class Moment(NamedTuple):
 
     @property
     def prices(self) -> Prices:
-        sent = self.state.sent
-        return prices_for(self.request.model, sent[-1].ttl if sent else FIVE_MINUTES)
+        model = self.request.model
+        ttl = next((one.ttl for one in reversed(self.state.sent) if one.model == model), FIVE_MINUTES)
+        return prices_for(model, ttl)
 
     @property
     def count(self) -> Callable[[str], int]:

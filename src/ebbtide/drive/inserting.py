@@ -1,24 +1,18 @@
 """Recall behind a client's back: a call and its answer stand in every later request, and the client has neither.
 
-They follow the last thing that the client did see, as one insertion: together they stay, leave, and are undone. What is
-recalled for a request is what that request's own history holds, whatever else the session recorded.
+They follow the last thing that the client did see, as one insertion: together they stay, leave, and are undone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ebbtide.core.journal import State, ebb, edits_to
-from ebbtide.core.shelf import digest
 from ebbtide.core.types import QUOTED, Edit, Item, Kind, Role
-from ebbtide.core.view import View
-from ebbtide.drive.answering import answer
-from ebbtide.drive.recalling import Hit, Page, Recall
 from ebbtide.store import Record
-from ebbtide.store.search_tables import Entry
 from ebbtide.wire.reading import Reader, Request
 
 BY = "recall"
@@ -36,36 +30,6 @@ class Recalled(NamedTuple):
     result: str
     raw: Mapping[str, Any] | None = None
     """The call as the provider wrote it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Within:
-    """One request's view, as the bound of what its model may recall."""
-
-    recall: Recall
-    view: View
-
-    def answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
-        return answer(_Bounded(self.recall, _holding(self.view)), name, arguments)
-
-
-class _Bounded(NamedTuple):
-    recall: Recall
-    within: Callable[[Entry], bool]
-
-    def search(self, query: str) -> tuple[Hit, ...]:
-        return self.recall.search(query, within=self.within)
-
-    def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
-        return self.recall.read(handle, start, end, within=self.within)
-
-
-def _holding(view: View) -> Callable[[Entry], bool]:
-    """Whether an entry is an item of this view, says what one says, or is what one of its edits put aside."""
-    names = {item.id.rpartition("-")[0] for item in view.items}
-    names |= {blob.name for edit in view.held for blob in edit.blobs}
-    texts = {digest(item.text) for item in view.items if item.text}
-    return lambda entry: entry.handle in names or (bool(entry.text) and digest(entry.text) in texts)
 
 
 def insertion(

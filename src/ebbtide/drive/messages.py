@@ -4,14 +4,18 @@ clients move cache marks every turn."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ebbtide.core.chain import Chain
+from ebbtide.core.types import Item
 from ebbtide.store import Record, message_record
 from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
+
+_WAITING = 256
+"""Requests of one session that may be under way at once and have their replies recorded."""
 
 
 @dataclass(slots=True)
@@ -23,6 +27,8 @@ class Transcript:
     known: dict[str, str] = field(default_factory=dict)
     """From parent and item ids to the record's uuid."""
     path: Chain = field(default_factory=Chain)
+    ends: dict[int, str] = field(default_factory=dict)
+    """From a turn to the uuid of its last message: replies may come in another order than requests went out."""
 
     def absorb(self, records: Iterable[Mapping[str, object]]) -> None:
         """Learn what the log holds."""
@@ -40,8 +46,8 @@ class Transcript:
         if isinstance(uuids, dict):
             self.known |= uuids
 
-    def advance(self, request: Request, now: float) -> list[Record]:
-        """Records for the messages of this request that the log does not have yet."""
+    def advance(self, request: Request, now: float, turn: int = 0) -> list[Record]:
+        """Records for the messages of this request that the log does not have yet. `turn` is 0 for no turn."""
         same = min(request.body.same, len(self.path))
         last = self.path[same - 1] if same else None
         path, records = list[str](), list[Record]()
@@ -51,17 +57,25 @@ class Transcript:
             last = self._add(request.wire, request.messages[n], ids, last, now, records)
             path.append(last)
         self.path = self.path.grown(same, path)
+        if turn and self.path:
+            self.ends[turn] = self.path[-1]
+            self.ends.pop(turn - _WAITING, None)
         return records
 
-    def reply(self, reader: Reader, messages: Sequence[Any], now: float) -> Iterator[Record]:
-        """Records for what came back, under the ids it will have when the client sends it as history."""
-        wire = reader.last_wire
-        if wire is None:
-            return
-        last, records = self.path[-1] if self.path else None, list[Record]()
+    def reply(
+        self, reader: Reader, messages: Sequence[Any], turn: int, items: Sequence[Item], now: float
+    ) -> list[Record]:
+        """Records for what came back for a turn, under the ids it will have when the client sends it as history.
+
+        None for a turn that is too long ago: the next request carries its reply.
+        """
+        wire, records = reader.last_wire, list[Record]()
+        last = self.ends.get(turn) if turn else self.path[-1] if self.path else None
+        if wire is None or (turn and last is None):
+            return records
         for message in messages:
-            last = self._add(wire, message, reader.ids(wire, message), last, now, records)
-        yield from records
+            last = self._add(wire, message, reader.ids(wire, message, items), last, now, records)
+        return records
 
     def _add(
         self, wire: Wire, message: Any, ids: list[str], parent: str | None, now: float, records: list[Record]

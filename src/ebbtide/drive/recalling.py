@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.recall import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.shelf import digest
-from ebbtide.drive.recorded import SHORT, Recorded, said, since
+from ebbtide.drive.recorded import SHORT, Recorded, Scope, said, since
 from ebbtide.store import DirectoryStore, Position, Reader, Store
 from ebbtide.store.search import NAME, Index, Unusable
 from ebbtide.store.search_excerpt import excerpt
@@ -98,9 +98,9 @@ class Recall:
         self._index = Index(at, self.meaning)
 
     def search(
-        self, query: str, *, limit: int = HITS, across: bool = False, within: Callable[[Entry], bool] | None = None
+        self, query: str, *, limit: int = HITS, across: bool = False, scope: Scope | None = None
     ) -> tuple[Hit, ...]:
-        """The best places first, in this session or in all of its project; `within` tells which of them count."""
+        """The best places first, in this session or in all of its project; with a `scope`, in that alone."""
         if not 1 <= limit <= MOST_HITS:
             raise BadRequest(f"limit must be from 1 to {MOST_HITS}, not {limit}")
         if not isinstance(query, str):
@@ -108,7 +108,11 @@ class Recall:
         wanted = read_query(query)
         if not wanted.terms:
             raise BadRequest("a query must have a letter or a digit")
+        if across and scope is not None:
+            raise BadRequest("this session tells conversations apart by how they begin: only this one can be searched")
         logs = self._logs(across)
+        own = self._own(scope) if scope is not None else {}
+        handles = None if scope is None else {*own, *scope.blobs}
 
         def look(index: Index) -> list[Hit]:
             if across and index.sessions(self.project) - set(logs):
@@ -116,31 +120,28 @@ class Recall:
             for log in logs.values():
                 _catch_up(index, self.project, log)
             session = "" if across else self.log.session
-            most = limit if within is None else MOST_HITS
-            found = index.search(wanted, project=self.project, session=session, limit=most)
-            chosen = [one for one in found if within is None or within(one.entry)]
-            return [self._hit(index, logs[one.session], one, wanted) for one in chosen[:limit]]
+            found = index.search(wanted, project=self.project, session=session, limit=limit, handles=handles)
+            if scope is not None:
+                found = [_told_by(own, scope, one) for one in found]
+            return [self._hit(index, logs[one.session], one, wanted) for one in found]
 
         return tuple(self._trying(look))
 
     def read(
         self, handle: str, start: int = 0, end: int | None = None, *, session: str = "",
-        within: Callable[[Entry], bool] | None = None,
+        scope: Scope | None = None,
     ) -> Page:  # fmt: skip
         """The exact text from `start` to `end`, in characters; a page of it where no end is given.
 
-        `session` is for a hit of another session of the project. Without it only what this one recorded is read.
+        `session` is for a hit of another session of the project. Without it only what this one recorded is read; with
+        a `scope`, what that part of it holds.
         """
         if start < 0 or (end is not None and end < start):
             raise BadRequest(f"there is no text from {start} to {end}")
         name = session or self.log.session
         with self._lock:
-            if name not in self._recorded:
-                self._recorded[name] = Recorded(self._logs(across=bool(session)).get(name) or self._missing(name))
             # The ledger writes a handle as `#1a2b3c4d`.
-            entry = self._recorded[name].get(handle.strip().removeprefix("#"))
-        if within is not None and not within(entry):
-            raise BadRequest(f"{handle[:80]!r} is not a handle of this conversation")
+            entry = self._record_of(name).get(handle.strip().removeprefix("#"), scope)
         total = len(entry.text)
         until = min(total, start + PAGE if end is None else end)
         return Page(
@@ -161,6 +162,16 @@ class Recall:
     def close(self) -> None:
         self._index.close()
         self._spare = None
+
+    def _record_of(self, name: str) -> Recorded:
+        if name not in self._recorded:
+            log = self._logs(across=name != self.log.session).get(name) or self._missing(name)
+            self._recorded[name] = Recorded(log)
+        return self._recorded[name]
+
+    def _own(self, scope: Scope) -> dict[str, Entry]:
+        with self._lock:
+            return self._record_of(self.log.session).within(scope)
 
     def _missing(self, name: str) -> Reader:
         raise BadRequest(f"{name[:80]!r} is no session of this project")
@@ -216,6 +227,27 @@ class Recall:
             if index.sharing(self.project, session, f"{SCHEME}-{digits[:length]}") == [mark]:
                 return digits[:length]
         return digits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """A session's way back for one of the conversations that share it."""
+
+    recall: Recall
+    scope: Scope
+
+    def search(self, query: str) -> tuple[Hit, ...]:
+        return self.recall.search(query, scope=self.scope)
+
+    def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
+        return self.recall.read(handle, start, end, scope=self.scope)
+
+
+def _told_by(own: Mapping[str, Entry], scope: Scope, found: Found) -> Found:
+    """What a hit is of, and where it stands, as its own conversation has it: the index knows the newest of all."""
+    entry = own.get(found.entry.handle)
+    blob = found.entry.blob if found.entry.blob in scope.blobs else ""
+    return replace(found, entry=replace(entry, blob=blob)) if entry is not None else found
 
 
 def _catch_up(index: Index, project: str, log: Reader) -> None:

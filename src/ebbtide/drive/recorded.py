@@ -1,5 +1,7 @@
 """What a session recorded, under the ids the engine uses. A handle means something only here.
 
+Where several conversations may share a session, as branches of one log, a `Scope` says what one of them may open.
+
 An item's handle is the beginning of its content hash; a stored result's is its name, or the path that our own stub
 gave. Whatever else looks like a handle, in a tool's output or elsewhere, is refused: nothing is opened by its name.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -20,7 +22,7 @@ from ebbtide.core.types import Item
 from ebbtide.store import Position, Reader, Reading, Record
 from ebbtide.store.search_tables import Entry
 from ebbtide.wire import WIRES
-from ebbtide.wire.shape import SCHEME, Block, fingerprint
+from ebbtide.wire.shape import SCHEME, Block, Wire, fingerprint
 
 SHORT = 8
 """Hexadecimal digits of a short handle: in a session of 10,000 items two share them once in 80 sessions."""
@@ -35,6 +37,16 @@ class Earlier(Protocol):
 
     def call(self, call_id: str) -> Entry | None: ...
     def number(self, uuid: str) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """One conversation's part of its session's record: the messages of its newest request, and what left it."""
+
+    messages: Sequence[str]
+    """Uuids of message records, in the order of the request."""
+    blobs: Collection[str]
+    """Names of stored results that the edits which hold in it put aside."""
 
 
 def said(records: Sequence[Record], earlier: Earlier) -> Iterator[tuple[str, int, list[tuple[Entry, Any]]]]:
@@ -91,6 +103,13 @@ def _entry(mark: str, block: Block, number: int, call: Entry | None) -> Entry:
     )
 
 
+def _answering(entry: Entry, call: Entry | None) -> Entry:
+    """A result, told by the call that it answers."""
+    if call is None:
+        return replace(entry, name="", path="", about="")
+    return replace(entry, name=call.name, path=call.path, about=call.text[:_ABOUT])
+
+
 @dataclass(slots=True)
 class Recorded:
     """All that one session recorded, read once and then only what is new."""
@@ -103,6 +122,8 @@ class Recorded:
     _calls: dict[str, Entry] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _blobs: set[str] = field(default_factory=set)
+    _messages: dict[str, list[Entry]] = field(default_factory=dict)
+    """The entries of each message, by its uuid."""
     _shelves: set[str] = field(default_factory=set)
     """Directories that stubs of this session name: a fork's are those of the session it came from."""
 
@@ -112,25 +133,41 @@ class Recorded:
     def number(self, uuid: str) -> int | None:
         return self._numbers.get(uuid)
 
-    def get(self, handle: str) -> Entry:
-        """The whole text that a handle means. BadRequest where this session did not record it."""
+    def within(self, scope: Scope) -> dict[str, Entry]:
+        """The items of one conversation, by the content part of their ids; its calls alone say what results are of."""
+        self._refresh()
+        return self._within(scope)
+
+    def _within(self, scope: Scope) -> dict[str, Entry]:
+        items, calls = dict[str, Entry](), dict[str, Entry]()
+        for uuid in scope.messages:
+            for entry in self._messages.get(uuid, ()):
+                if entry.kind == "call":
+                    calls[entry.call_id] = entry
+                items[entry.handle] = _answering(entry, calls.get(entry.call_id)) if entry.kind == "result" else entry
+        return items
+
+    def get(self, handle: str, scope: Scope | None = None) -> Entry:
+        """The whole text that a handle means. BadRequest where this session, or the scope, does not have it."""
         self._refresh()
         given = handle.strip()
         name = self._blob(given)
-        if name:
+        if name and (scope is None or name in scope.blobs):
             text = self.log.get(name)
             return Entry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
         match = _HANDLE.fullmatch(given)
-        found = [mark for mark in self._items if match and mark.startswith(f"{SCHEME}-{match['hash']}")]
+        items = self._items if scope is None else self._within(scope)
+        found = [mark for mark in items if match and mark.startswith(f"{SCHEME}-{match['hash']}")]
         nth = match and match["nth"]
         if nth is not None and len(found) == 1 and f"{found[0]}-{nth}" not in self._ids:
             found = []
         if not found:
-            raise BadRequest(f"{_shown(given)} is not a handle that this session recorded")
+            whose = "session" if scope is None else "conversation"
+            raise BadRequest(f"{_shown(given)} is not a handle that this {whose} recorded")
         if len(found) > 1:
             told = ", ".join(mark.partition("-")[2] for mark in found[:_NAMED])
             raise BadRequest(f"{_shown(given)} may mean {len(found)} items: {told}. Give more digits")
-        return self._items[found[0]]
+        return items[found[0]]
 
     def _blob(self, given: str) -> str:
         """The name of a stored result of ours; empty for anything else, whatever stands on the disk."""
@@ -142,15 +179,17 @@ class Recorded:
     def _refresh(self) -> None:
         reading = since(self.log, self._position)
         if reading is None:
-            for known in (self._items, self._ids, self._calls, self._numbers, self._blobs, self._shelves):
+            for known in (self._items, self._ids, self._calls, self._numbers, self._messages):
                 known.clear()
+            self._blobs.clear()
+            self._shelves.clear()
             reading = self.log.read()
         for uuid, number, blocks in said(reading.records, self):
             self._numbers[uuid] = number
-            for entry, raw in blocks:
-                self._items[entry.handle] = entry if entry.text else replace(entry, text=_whole(raw))
-                if entry.kind == "call":
-                    self._calls[entry.call_id] = entry
+            whole = [entry if entry.text else replace(entry, text=_whole(raw)) for entry, raw in blocks]
+            self._messages[uuid] = whole
+            self._items |= {entry.handle: entry for entry in whole}
+            self._calls |= {entry.call_id: entry for entry, _ in blocks if entry.kind == "call"}
         self._ids |= {str(one) for record in reading.records for one in _list(record.get("ebbids"))}
         self._learn_shelf(reading)
         self._position = reading.position
@@ -165,6 +204,41 @@ class Recorded:
             with_path = self.log.path(name)
             if with_path:
                 self._shelves.add(os.path.dirname(with_path))
+
+
+def carries(records: Sequence[Record], body: Mapping[str, Any], wire: Wire) -> bool:
+    """Whether a request has the beginning of a recorded conversation: the first answer of the model, word for word.
+
+    What clients move or drop in what they send is not compared: reminders, thinking, cache marks.
+    """
+    first = _first_answers(records)
+    messages = body.get(wire.key)
+    try:
+        sent = [wire.blocks(message, wire.key) for message in messages] if isinstance(messages, list) else []
+    except BadRequest:
+        return False
+    told = _answer(block for blocks in sent for block in blocks)
+    return any(answer <= told for answer in first)
+
+
+def _first_answers(records: Sequence[Record]) -> list[frozenset[str]]:
+    """What the model said first; several where it was asked again."""
+    first, later = list[frozenset[str]](), set[object]()
+    for record in records:
+        if record.get("type") not in _MESSAGES:
+            continue
+        answer = _answer(block for _, block in _blocks(record)) if record["type"] == "assistant" else frozenset()
+        follows = record.get("parentUuid") in later
+        if answer and not follows:
+            first.append(answer)
+        if answer or follows:
+            later.add(record.get("uuid"))
+    return first
+
+
+def _answer(blocks: Iterable[Block]) -> frozenset[str]:
+    said = (block for block in blocks if block.role == "assistant" and block.kind in ("text", "call"))
+    return frozenset(fingerprint(block.role, block.kind, block.canonical) for block in said)
 
 
 def since(log: Reader, position: Position) -> Reading | None:

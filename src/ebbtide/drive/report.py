@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ebbtide.core.engine import Situation
 from ebbtide.core.savings import Savings, savings
-from ebbtide.core.types import Composition, Edit
+from ebbtide.core.types import Composition, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.store import Reader
 
@@ -199,3 +199,5 @@ class Prepared(NamedTuple):
     """Tokens as the estimator counts them, no ratio applied: what the usage will be held against."""
     retried: bool = False
     """Written anew after the provider refused it for its size."""
+    items: tuple[Item, ...] = ()
+    """As they came: its reply is told by what stands before it, whatever else went out meanwhile."""

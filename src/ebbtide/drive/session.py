@@ -7,7 +7,7 @@ content is durable; where that fails, its edit is not made.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -63,7 +63,8 @@ class Session:
     """The memory of one conversation. Its log is the truth; all here can be rebuilt from it."""
 
     policy: Policy
-    window: int
+    window: int | Callable[[str], int]
+    """Of every model, or of each by its name."""
     log: Log
     model: str = ""
     project: str = ""
@@ -110,8 +111,8 @@ class Session:
         """Read, replay, plan, persist, commit, write. Yields effects; the edge performs them."""
         request = self._reader.read(body, at=now)
         if request.passthrough:
-            report = Report(window=self.window, notes=(f"passed through: {request.passthrough}",))
-            return Prepared(body=request.body.emit(request.body.tree), report=report, turn=0, model=request.model)
+            report = Report(window=self.window_for(request.model), notes=(f"passed through: {request.passthrough}",))
+            return Prepared(request.body.emit(request.body.tree), report, 0, request.model, items=request.items)
         decided = yield from self._decide(body, request, now=now, trigger=trigger, target=target)
         request, view, situation, made, may_edit = decided
         self._last = (body, decided)
@@ -136,7 +137,7 @@ class Session:
         )
         estimated = self._estimate(request, projection)
         turn = self.state.turns + 1 if may_edit else 0
-        ready = Prepared(body=out, report=report, turn=turn, model=request.model, estimated=estimated)
+        ready = Prepared(out, report, turn, request.model, estimated, items=request.items)
         if not edits:
             yield GoesOut(ready)
         records, went = self._records(request, situation, projection, made, edits, stood, ready)
@@ -217,11 +218,15 @@ class Session:
 
     # --- deciding ------------------------------------------------------------------------------------------------
 
+    def window_for(self, model: str) -> int:
+        """As given, or as its provider said when it refused a request."""
+        window = self.window(model) if callable(self.window) else self.window
+        return min(window, self.state.limits.get(model, window))
+
     def _budget(self, request: Request) -> Budget:
         """The same object while nothing that it follows from changes."""
         output, overhead = request.max_output or self.policy.output_reserved, sum(request.overhead)
-        window = min(self.window, self.state.limits.get(request.model, self.window))
-        last = self._last_budget
+        window, last = self.window_for(request.model), self._last_budget
         if last is None or (last.window, last.max_output, last.overhead) != (window, output, overhead):
             levels = self.policy.levels(window, output, overhead)
             last = Budget(window=window, max_output=output, levels=levels, overhead=overhead)
@@ -287,7 +292,7 @@ class Session:
         self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
         stood: tuple[Sequence[int], float], ready: Prepared,
     ) -> tuple[list[Record], Turn]:  # fmt: skip
-        records = self._transcript.advance(request, situation.now)
+        records = self._transcript.advance(request, situation.now, ready.turn)
         if made and edits:
             records.append(self._plan_record(made, edits, situation, request))
         if not self.state.recall and self.kept:
@@ -342,7 +347,7 @@ class Session:
 
     def recording(self, reply: Sequence[Any], usage: Usage | None, ready: Prepared, *, now: float) -> Steps[None]:
         """The reply into the log, its usage onto the request it answers."""
-        records: list[Record] = list(self._transcript.reply(self._reader, reply, now))
+        records: list[Record] = list(self._transcript.reply(self._reader, reply, ready.turn, ready.items, now))
         if usage is not None and ready.turn:
             bill = {"cache_read": usage.cache_read, "cache_write": usage.cache_write, "output": usage.output}
             told = {"turn": ready.turn, "model": ready.model, "estimated": ready.estimated, "at": now}
@@ -425,9 +430,9 @@ class Session:
     def answering(self, heard: Sequence[tuple[Ask, Heard]], *, now: float) -> Steps[None]:
         """Answers that came in the background, into the log: the next plan finds them. Overtaken ones do no harm."""
         self.asking.waiting = False
-        if self._last is None:
+        if self.asking.about is None:
             return
-        request, view = self._last[1].request, self._last[1].view
+        request, view = self.asking.about.request, self.asking.about.view
         records = [judged(ask, one, view, request.wire, self.policy.estimator.text, now) for ask, one in heard]
         yield from self._settle(records, now)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -26,6 +26,7 @@ from ebbtide.store.search_tables import (
     insert,
     made,
     make_tables,
+    narrowed,
     scope_of,
     session_at,
 )
@@ -73,12 +74,16 @@ class Index:
                 raise
             db.execute("COMMIT")
 
-    def search(self, query: Query, *, project: str, session: str = "", limit: int) -> list[Found]:
-        """The best first. Without `session`, over all sessions of the project."""
+    def search(
+        self, query: Query, *, project: str, session: str = "", limit: int, handles: Container[str] | None = None
+    ) -> list[Found]:
+        """The best first. Without `session`, over all sessions of the project; with `handles`, among these alone."""
         if not query.terms:
             return []
         with self._using() as db:
             scope = scope_of(db, project, session)
+            if scope is not None and handles is not None:
+                scope = narrowed(db, scope, handles)
             return search(db, query, scope, limit, self.meaning) if scope else []
 
     def sharing(self, project: str, session: str, start: str) -> list[str]:

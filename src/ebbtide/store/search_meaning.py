@@ -39,6 +39,7 @@ def nearest(db: sqlite3.Connection, meaning: Meaning, query: str, scope: Scope) 
         "v.model = ? WHERE s.id = ? OR s.project = ? ORDER BY e.id DESC LIMIT ?",
         (meaning.model, scope.session, scope.project, _LOOKED_AT),
     ).fetchall()
+    rows = [row for row in rows if scope.has(row[0])]
     known: dict[int, bytes] = {id: data for id, data in rows if data is not None}
     known |= _made(db, meaning, [id for id, data in rows if data is None])
     if not known:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Container, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ebbtide.store.search_meaning import Meaning, nearest
@@ -88,7 +89,7 @@ def _all_of(db: sqlite3.Connection, wanted: _Wanted, columns: str) -> Places:
     if len(wanted.terms) > _STRICT_TERMS:
         return []
     phrases = " AND ".join(map(_phrase, wanted.terms))
-    found = _matching(db, f"scope : {wanted.scope.word} AND {columns} : ({phrases})")
+    found = _matching(db, wanted.scope, f"{columns} : ({phrases})")
     return [*found[:_CANDIDATES], *_literally(db, wanted.text, found[_CANDIDATES:_LOOKED_AT])]
 
 
@@ -111,13 +112,14 @@ def _as_parts(db: sqlite3.Connection, wanted: _Wanted) -> Places:
         return []
     grams = list(dict.fromkeys(gram for part in parts for gram in grams_of(part)))
     grams = grams[:: 1 + len(grams) // _GRAMS]
+    scope = wanted.scope
     rows = db.execute(
         "SELECT e.id FROM grams JOIN entry e ON e.id = grams.rowid JOIN session s ON s.id = e.session "
-        "WHERE grams MATCH ? AND (s.id = ? OR s.project = ?) ORDER BY e.id DESC LIMIT ?",
-        (" AND ".join(map(_quoted, grams)), wanted.scope.session, wanted.scope.project, _LOOKED_AT),
+        "WHERE grams MATCH ? AND (s.id = ? OR s.project = ?) ORDER BY e.id DESC",
+        (" AND ".join(map(_quoted, grams)), scope.session, scope.project),
     )
     found: Places = []
-    for id in [id for (id,) in rows.fetchall() if id not in wanted.seen]:
+    for id in islice((id for (id,) in rows if scope.has(id) and id not in wanted.seen), _LOOKED_AT):
         text = _candidate(db, id, 0.0, 0, ()).text.lower()
         if all(part in text for part in parts):
             # No measure of how much it is about the query: the shorter the text, the more.
@@ -129,16 +131,16 @@ def _as_parts(db: sqlite3.Connection, wanted: _Wanted) -> Places:
 
 def _any_of(db: sqlite3.Connection, wanted: _Wanted) -> Places:
     phrases = " OR ".join(map(_phrase, wanted.terms))
-    return _matching(db, f"scope : {wanted.scope.word} AND {{head about body}} : ({phrases})")[:_CANDIDATES]
+    return _matching(db, wanted.scope, f"{{head about body}} : ({phrases})")[:_CANDIDATES]
 
 
-def _matching(db: sqlite3.Connection, wanted: str) -> Places:
+def _matching(db: sqlite3.Connection, scope: Scope, wanted: str) -> Places:
     rows = db.execute(
         # What a text is about counts half as much again as what stands in it; what was asked for, half as much.
         "SELECT rowid, -bm25(words, 0.0, 1.5, 0.5, 1.0) AS score FROM words WHERE words MATCH ? ORDER BY score DESC",
-        (wanted,),
+        (f"scope : {scope.word} AND {wanted}",),
     )
-    return [(int(id), float(score)) for id, score in rows.fetchall()]
+    return [(int(id), float(score)) for id, score in rows.fetchall() if scope.has(id)]
 
 
 def _rarest(db: sqlite3.Connection, query: Query) -> tuple[Term, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 
 from ebbtide.store.lines import Position
 from ebbtide.store.search_words import Term, words_of
@@ -87,6 +87,11 @@ class Scope:
     """That all its entries have."""
     session: int = 0
     project: int = 0
+    only: frozenset[int] | None = None
+    """Ids of the entries that count; None where all of them do."""
+
+    def has(self, id: int) -> bool:
+        return self.only is None or id in self.only
 
 
 class Known:
@@ -159,6 +164,12 @@ def scope_of(db: sqlite3.Connection, project: str, session: str) -> Scope | None
         return Scope(word=f"s{id}", session=id) if id else None
     row = db.execute("SELECT id FROM project WHERE path = ?", (project,)).fetchone()
     return Scope(word=f"p{row[0]}", project=int(row[0])) if row else None
+
+
+def narrowed(db: sqlite3.Connection, scope: Scope, handles: Container[str]) -> Scope:
+    """The entries of one session that have these handles."""
+    rows = db.execute("SELECT id, handle FROM entry WHERE session = ?", (scope.session,))
+    return replace(scope, only=frozenset(int(id) for id, handle in rows if handle in handles))
 
 
 def insert(db: sqlite3.Connection, session: int, scope: str, batch: Batch) -> None:

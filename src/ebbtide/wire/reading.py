@@ -122,13 +122,15 @@ class Reader:
         """Read the next request whole: what is pinned or ours has changed."""
         self._last = None
 
-    def ids(self, wire: Wire, message: Any) -> list[str]:
-        """The ids a message would get if it came next, without reading it in."""
+    def ids(self, wire: Wire, message: Any, after: Sequence[Item] | None = None) -> list[str]:
+        """The ids a message would get if it came next, or after these items, without reading it in."""
         seen: dict[str, int] = {}
         found = []
+        newest = after is None or (self._last is not None and after is self._last.items)
+        before = self._seen if newest or after is None else self._counts(after)
         for block in wire.blocks(message, wire.key):
             mark = fingerprint(block.role, block.kind, block.canonical)
-            occurrence = seen.get(mark) or self._seen.get(mark, 0)
+            occurrence = seen.get(mark) or before.get(mark, 0)
             found.append(f"{mark}-{occurrence}")
             seen[mark] = occurrence + 1
         return found
@@ -165,17 +167,22 @@ class Reader:
 
     def _recount(self, kept: Sequence[Item]) -> None:
         """A stand-in went, and what it stood for is no longer counted."""
-        self._seen = {}
-        for item in kept:
-            mark, _, number = item.id.rpartition("-")
-            self._seen[mark] = int(number) + 1
-            self._count_left(mark, int(number))
+        self._seen = self._counts(kept)
 
-    def _count_left(self, mark: str, occurrence: int) -> None:
+    def _counts(self, items: Sequence[Item]) -> dict[str, int]:
+        """How often each content occurs in these, and in what stand-ins of ours among them stand for."""
+        seen: dict[str, int] = {}
+        for item in items:
+            mark, _, number = item.id.rpartition("-")
+            seen[mark] = int(number) + 1
+            self._count_left(mark, int(number), seen)
+        return seen
+
+    def _count_left(self, mark: str, occurrence: int, seen: dict[str, int]) -> None:
         """What left for a stand-in of ours was there: the next of its equals is the next."""
         stands = self.ours.get(mark, ())
         for gone, times in stands[occurrence].items() if occurrence < len(stands) else ():
-            self._seen[gone] = max(times, self._seen.get(gone, 0))
+            seen[gone] = max(times, seen.get(gone, 0))
 
     def _item(self, block: Block, message: int, at: float | None, tokens: int) -> Item:
         kind, call_id, name, tier, source = block.kind, block.call_id, block.name, block.tier, block.source
@@ -189,7 +196,7 @@ class Reader:
         if mark in self.ours:
             # A note of ours comes back on the user's side, and is not the user's words for it.
             tier, source = max(tier, HARNESS), OURS
-            self._count_left(mark, occurrence)
+            self._count_left(mark, occurrence, self._seen)
         id = f"{mark}-{occurrence}"
         made = _Draft(
             id, message, block.role, kind, block.text, tokens, name if call_id else "", call_id, tier, source,

@@ -101,7 +101,7 @@ class Engine:
 
     async def prepare(self, asked: Asked, plain: bytes, read: Body, line: Line) -> Outgoing:
         """What goes out for this request. Raises nothing of ours."""
-        slot = self._sessions.slot(asked)
+        slot = await self._slot(asked, read)
         if slot.advice is not None and not asked.only_replayed:
             slot.line = line
         outgoing = await self._armed(Outgoing(asked=asked, slot=slot, plain=plain, body=plain), read)
@@ -188,6 +188,17 @@ class Engine:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
+    async def _slot(self, asked: Asked, read: Body) -> Slot:
+        """The conversation of a request; a new one where it could not be found out whether it is an earlier one."""
+        if self._sessions.may_continue(asked):
+            loop = asyncio.get_running_loop()
+            found = loop.run_in_executor(self._pool, self._sessions.continue_earlier, asked, read.tree)
+            try:
+                await asyncio.wait_for(asyncio.shield(found), self._options.acting_limit)
+            except Exception as failed:  # noqa: BLE001 - the rule of this module
+                self._complain(self._sessions.slot(asked), f"renewed token: {_reason(failed)}", failed)
+        return self._sessions.slot(asked)
+
     async def _armed(self, outgoing: Outgoing, read: Body) -> Outgoing:
         """With the recall tools, if they are this session's way; as it came where it is not, or we cannot tell."""
         slot, asked = outgoing.slot, outgoing.asked
@@ -211,12 +222,12 @@ class Engine:
         plain = read.emit(tree)
         return replace(outgoing, plain=plain, body=plain, edited=True, armed=True)
 
-    def _terms(self, outgoing: Outgoing) -> tuple[str, int, Way]:
+    def _terms(self, outgoing: Outgoing) -> tuple[str, Way]:
         asked = outgoing.asked
         way: Way = (
             "tool" if outgoing.armed else "path" if self._options.recall == "path" and asked.reads_files else "off"
         )
-        return asked.model, self._options.settings.window_for(asked.model), way
+        return asked.model, way
 
     async def _planned(self, outgoing: Outgoing, read: Body, limit: float) -> Ready:
         """The request as soon as it is known; where it has no new edit its turn is written down behind its back.
@@ -367,7 +378,7 @@ class Engine:
 
 
 def _told(context: Context, call: Call, refused: str) -> Recalled:
-    result = refused or context.recall_here(call.name, call.arguments)
+    result = refused or context.recall_answer(call.name, call.arguments)
     return Recalled(call.id, call.name, call.arguments, result, call.raw)
 
 

@@ -1,16 +1,17 @@
-"""Which conversation a request belongs to. Told by the client's own id where it sends one, else by how it begins.
+"""Which conversation a request belongs to. All that tells one caller from another counts, together and exactly.
 
-A client's id is shared by its side requests: titles, sub-agents, a memory keeper that reads the same history under
-other instructions. They are told apart by a *lane*: the user's first words, how the system prompt begins, and whether
-there are tools. None of these changes while a conversation lasts, and all of them are in every request, so that another
-process and another day find the same lane. Tenants are told apart by their credential: its hash is part of the place
-where a session is kept.
+Every id in its headers and its body, every credential, and how it begins: the user's first words to the letter, the
+system prompt, and whether there are tools. Where one of them differs, it is another session. None of them changes while
+a conversation lasts, and all of them are in every request, so that another process and another day find the same
+session. A client's own id is shared by its side requests (titles, sub-agents, a memory keeper), which differ in the
+rest; under such an id only the beginning of the system prompt counts, since clients change what follows it.
+
+The credential's hash is part of the place where a session is kept.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from typing import NamedTuple
 
 from ebbtide.core.types import USER
 from ebbtide.wire import WIRES
+from ebbtide.wire.beginning import lasting_prompt
+from ebbtide.wire.caller import caller_of, credentials_of, has_uuid
 from ebbtide.wire.shape import Block, Wire
 
 _ROUTES = (
@@ -29,22 +32,8 @@ _ROUTES = (
 )
 _ONLY_REPLAYED = (("/count_tokens", "count"), ("/responses/compact", "compaction"))
 """Paths that ask about a conversation and are no turn of it."""
-_ID_HEADERS = (
-    "x-claude-code-session-id",
-    "x-session-id",
-    "x-session-affinity",
-    "x-affinity",
-    "session_id",  # Codex
-    "session-id",
-    "conversation_id",
-    "x-codex-thread-id",
-    "thread-id",
-)
-_CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-_LONGEST = 200
-"""Characters of an id; a longer one is no id."""
 _BEGINNING = 400
-"""Letters of a system prompt that tell one agent from another; dates and numbers in it do not count."""
+"""Letters of a system prompt that tell one agent of a client from another; dates and numbers in it do not count."""
 _READERS = re.compile(r"read|view|cat|bash|shell|exec|open|command|terminal", re.IGNORECASE)
 """In the name of a tool that can open a file."""
 
@@ -53,9 +42,11 @@ Json = Mapping[str, object]
 
 class Identity(NamedTuple):
     tenant: str
+    """A hash of the credentials."""
     client: str
-    """The client's own id, or one made from how the conversation begins."""
+    """The client's own id where it sends one, else one made from the user's first words: for people to read."""
     lane: str
+    """A hash of all else that counts, the exact ids among it."""
 
     @property
     def session(self) -> str:
@@ -63,7 +54,11 @@ class Identity(NamedTuple):
 
     @property
     def project(self) -> str:
-        return f"proxy-{self.tenant}"
+        return f"{PROJECT}{self.tenant}"
+
+
+PROJECT = "proxy-"
+"""What the project of every session of the proxy begins with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +68,15 @@ class Asked:
     wire: str
     identity: Identity
     opening: str
-    """Hash of the user's first words: shared by all lanes that tell the same story."""
+    """Hash of the user's first words and of who sends them: shared by all lanes that tell the same story."""
     model: str
     streams: bool
     reads_files: bool
     """Whether a tool can open the file that a stub names."""
     only_replayed: str
     """Why this request must make no edits, or empty."""
+    is_renewable: bool = False
+    """Whether it may go on with a session that began under another token: the client's own id cannot be guessed."""
 
 
 def wire_of(method: str, path: str) -> str:
@@ -89,66 +86,46 @@ def wire_of(method: str, path: str) -> str:
     return next((wire for pattern, wire in _ROUTES if pattern.search(path)), "")
 
 
-def asked(wire: str, path: str, headers: Mapping[str, str], body: Json) -> Asked:
+def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> Asked:
+    """What a request asks, and for whom. `address` is its path, perhaps with a query."""
+    path, _, query = address.partition("?")
     first, last, alone = _ends(wire, body)
-    opening = _hashed(_opening(first))
+    words = _opening(first)
     system, tools = WIRES[wire].surroundings(body)
-    lane = _hashed(wire, opening, _beginning(system, first), bool(tools))
-    given = _client_id(headers, body)
-    # What is the same in two requests of one agent, and differs between two agents.
-    client = _tidy(given) if given else f"by-content-{opening[:12]}"
+    caller = caller_of(headers, body, query)
+    prompt = _prompts(system, first)
+    if caller.conversation:
+        client, agent = _readable(caller.conversation), _beginning(prompt)
+    else:
+        client, agent = f"by-content-{_hashed(words)[:12]}", lasting_prompt(prompt)
+    opening = _hashed(words, *caller.lasting)
+    lane = _hashed(wire, opening, agent, bool(tools))
     return Asked(
         wire=wire,
-        identity=Identity(tenant(headers), client, lane[:8]),
+        identity=Identity(tenant(headers, query), client, lane[:12]),
         opening=opening,
         model=str(body.get("model") or ""),
         streams=bool(body.get("stream")),
         reads_files=_reads_files(tools),
         only_replayed=next((why for end, why in _ONLY_REPLAYED if path.endswith(end)), _compaction(body, last, alone)),
+        is_renewable=caller.has_bearer and has_uuid(caller.conversation),
     )
 
 
-def tenant(headers: Mapping[str, str]) -> str:
-    """A name for a credential that does not tell it: 48 bits of a hash of something that nobody can guess."""
-    return _hashed(*(f"{name}:{headers[name]}" for name in _CREDENTIALS if name in headers))[:12]
+def tenant(headers: Mapping[str, str], query: str = "") -> str:
+    """A name for the credentials that does not tell them: 48 bits of a hash of something that nobody can guess."""
+    return _hashed(*(f"{name}:{value}" for name, value in credentials_of(headers, query)))[:12]
 
 
 def talker(headers: Mapping[str, str]) -> str:
     """Who sent this, by headers alone: its next request probably begins as this one."""
-    return "\0".join((tenant(headers), *(headers.get(name, "") for name in _ID_HEADERS)))
+    caller = caller_of(headers, {})
+    return _hashed(*caller.credentials, *caller.ids)
 
 
-def _client_id(headers: Mapping[str, str], body: Json) -> str:
-    for name in _ID_HEADERS:
-        if _is_id(headers.get(name)):
-            return headers[name]
-    metadata = body.get("metadata")
-    user = metadata.get("user_id") if isinstance(metadata, dict) else None
-    told = _session_in(user) if isinstance(user, str) else ""
-    key = body.get("prompt_cache_key")
-    return told or (key if isinstance(key, str) and _is_id(key) else "")
-
-
-def _session_in(user: str) -> str:
-    """Claude Code's `metadata.user_id`: JSON with `session_id`, formerly `..._session_UUID`."""
-    if user.startswith("{"):
-        try:
-            told = json.loads(user)
-        except (ValueError, RecursionError):
-            return ""
-        session = told.get("session_id") if isinstance(told, dict) else None
-        return session if isinstance(session, str) and _is_id(session) else ""
-    _, found, session = user.rpartition("_session_")
-    return session if found and _is_id(session) else ""
-
-
-def _is_id(value: str | None) -> bool:
-    return bool(value) and value is not None and len(value) <= _LONGEST and value.isprintable()
-
-
-def _tidy(given: str) -> str:
-    """An id as it is where it is plain, so that people find it; else a hash. The store checks names once more."""
-    return given.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{7,47}", given) else f"id-{_hashed(given)}"
+def _readable(id: str) -> str:
+    """An id as it is where it is plain, so that people find it; else a hash. The exact id counts in the lane."""
+    return id.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{7,47}", id) else f"id-{_hashed(id)}"
 
 
 _FIRST = 12
@@ -176,20 +153,25 @@ def _blocks(wire: Wire, message: object) -> list[Block]:
 
 
 def _opening(first: Sequence[Block]) -> str:
-    """The user's first words. What a harness adds around them changes with the day."""
+    """The user's first words, all of them. What a harness adds around them changes with the day."""
     texts = [block for block in first if block.kind == "text" and block.role == "user"]
     typed = [block.text for block in texts if block.tier == USER]
-    return typed[0] if typed else texts[0].text if texts else first[0].canonical if first else ""
+    return "\n".join(typed) if typed else texts[0].text if texts else first[0].canonical if first else ""
 
 
-def _beginning(system: object, first: Sequence[Block]) -> str:
-    """Letters at the beginning of the instructions, wherever a wire has them."""
+def _prompts(system: object, first: Sequence[Block]) -> list[str]:
+    """The texts of the instructions, wherever a wire has them."""
     parts = system if isinstance(system, list) else [system]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     # Further on they come and go with the conversation.
     texts += [block.text for block in itertools.takewhile(lambda one: one.role == "system", first)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _beginning(prompt: Sequence[str]) -> str:
+    """Letters at the beginning of the instructions."""
     # Claude Code's first block is a header with a version and a checksum in it.
-    words = [text for text in texts if isinstance(text, str) and not text.startswith("x-anthropic-")]
+    words = [text for text in prompt if not text.startswith("x-anthropic-")]
     return re.sub(r"[^A-Za-z\u00c0-\uffff]+", "", " ".join(words)[: 4 * _BEGINNING])[:_BEGINNING]
 
 

@@ -162,7 +162,7 @@ class Proxy:
         def read() -> tuple[Asked, bytes, Body]:
             plain = inflated(raw, encoding, self.options.most_body)
             body = self.sessions.read(talker(arrived.headers), plain)
-            return asked(arrived.wire, arrived.path.partition("?")[0], arrived.headers, body.tree), plain, body
+            return asked(arrived.wire, arrived.path, arrived.headers, body.tree), plain, body
 
         try:
             return await asyncio.to_thread(read) if len(raw) > _OFF_THE_LOOP else read()

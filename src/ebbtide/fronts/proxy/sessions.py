@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -17,12 +17,14 @@ from ebbtide.core.types import Edit
 from ebbtide.drive import Context
 from ebbtide.drive.consulting import TIMEOUT
 from ebbtide.drive.context import Ready
+from ebbtide.drive.recorded import carries
 from ebbtide.drive.report import Event
-from ebbtide.fronts.proxy.identity import Asked, Identity
+from ebbtide.fronts.proxy.identity import PROJECT, Asked, Identity
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.policy import Policy
 from ebbtide.store import Store, open_store
+from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body, read_body
 
 Heard = Callable[[Event], None]
@@ -52,6 +54,10 @@ class Advice:
 
 _BYTES = 64 << 20
 """Of the newest requests of all conversations in memory. An engine holds some five times its request."""
+_CANDIDATES = 4
+"""Sessions whose history is compared with that of a request under a new token, the newest first."""
+_RENEWED = 4096
+"""Renewed tokens that are remembered. One that was forgotten is looked up again."""
 _BODIES = 64
 """Requests of which the text is kept to read the next one by what is new in it."""
 
@@ -64,12 +70,15 @@ class Slot:
     wire: str
     opening: str
     policy: Policy
+    windows: Callable[[str], int]
+    """From a model to its window."""
     store: Store | None
     """None in shadow: nothing is kept, and nothing outlives the conversation in memory."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the engine works on it, and by nobody who waits for the network."""
     context: Context | None = None
     window: int = 0
+    """Of the model that was asked last."""
     model: str = ""
     edits: tuple[Edit, ...] | None = None
     """As last recorded; None before anybody looked."""
@@ -92,26 +101,26 @@ class Slot:
     """Who listens to the engine during the call under way."""
     tally: Tally = field(default_factory=Tally)
 
-    def opened(self, model: str, window: int, way: Way) -> Context:
-        """Its engine; a new one where the model's window is another. Reads the disk."""
-        if self.context is None or self.window != window:
+    def opened(self, model: str, way: Way) -> Context:
+        """Its engine, the same whichever model is asked: windows are the model's. Reads the disk."""
+        if self.context is None:
             self.context = Context(
                 model=model,
-                window=window,
+                window=self.windows,
                 policy=self.policy,
                 store=self.store,
                 session=self.identity.session,
                 project=self.identity.project,
                 wire=self.wire,
                 recall=way,
+                scope="conversation",
                 summarizer=self._summary if self.advice else None,
                 summarizer_model=self.advice.model if self.advice else "",
                 summarizer_timeout=self.advice.limit if self.advice else TIMEOUT,
                 background=True,
                 on_event=self._told,
             )
-            self.window = window
-        self.model = model
+        self.model, self.window = model, self.windows(model)
         return self.context
 
     def recorded(self) -> tuple[Edit, ...]:
@@ -144,11 +153,13 @@ class Sessions:
     def __init__(self, options: Options, store: Store | None = None, advice: Advice | None = None) -> None:
         settings, self._advice = options.settings, advice
         self._most = options.most_sessions
-        self._policy = settings.policy()
+        self._policy, self._windows = settings.policy(), settings.window_for
         # What a turn records can be read from the client's next request again: it need not survive a power cut.
         self.durable = settings.durable and "durable" in settings.origins
         self._store = store or (None if options.shadow else open_store(settings.store or None, durable=self.durable))
         self._slots: OrderedDict[Identity, Slot] = OrderedDict()
+        self._renewed: OrderedDict[Identity, Identity] = OrderedDict()
+        """From who sends a request under a renewed token to the session that it goes on with."""
         self._bodies: OrderedDict[str, Body] = OrderedDict()
         self.begun = 0
 
@@ -161,14 +172,37 @@ class Sessions:
             self._bodies.popitem(last=False)
         return body
 
+    def may_continue(self, asked: Asked) -> bool:
+        """Whether `continue_earlier` has to be asked before `slot`: a token that is new here may be a renewed one."""
+        known = asked.identity in self._slots or asked.identity in self._renewed
+        return asked.is_renewable and not known and self._store is not None
+
+    def continue_earlier(self, asked: Asked, tree: Mapping[str, object]) -> None:
+        """Find the session that this request goes on with under a renewed token. Reads the disk.
+
+        It must have the same name, which is made of everything but the token, and its history must be in the request.
+        """
+        assert self._store is not None, "asked only where there is one"
+        identity, store = asked.identity, self._store
+        named = [info for info in store.sessions() if info.session == identity.session]
+        if any(info.project == identity.project for info in named):
+            return
+        for info in [one for one in named if one.project.startswith(PROJECT)][:_CANDIDATES]:
+            records = store.peek(info.session, project=info.project).read().records
+            if carries(records, tree, WIRES[asked.wire]):
+                self._renewed[identity] = identity._replace(tenant=info.project.removeprefix(PROJECT))
+                break
+        while len(self._renewed) > _RENEWED:
+            self._renewed.popitem(last=False)
+
     def slot(self, asked: Asked) -> Slot:
         """The conversation of a request. A client's own compaction is about the newest lane that tells its story."""
-        identity = asked.identity
+        identity = self._renewed.get(asked.identity, asked.identity)
         if asked.only_replayed and identity not in self._slots:
             identity = self._telling_the_same(asked) or identity
         slot = self._slots.get(identity) or Slot(
-            identity=identity, wire=asked.wire, opening=asked.opening, policy=self._policy, store=self._store,
-            advice=self._advice,
+            identity=identity, wire=asked.wire, opening=asked.opening, policy=self._policy, windows=self._windows,
+            store=self._store, advice=self._advice,
         )  # fmt: skip
         if asked.only_replayed:
             return slot  # no turn of any conversation: it begins none
@@ -183,9 +217,13 @@ class Sessions:
         return iter(list(self._slots.values()))
 
     def _telling_the_same(self, asked: Asked) -> Identity | None:
-        wanted = (asked.identity.tenant, asked.identity.client, asked.opening, asked.wire)
+        """The newest conversation that begins with the same words of the same caller, under whichever of its tokens."""
+        tenant, client = asked.identity.tenant, asked.identity.client
+        renewed = self._renewed.items()
+        tenants = {tenant} | {one.tenant for new, one in renewed if (new.tenant, new.client) == (tenant, client)}
+        wanted = (client, asked.opening, asked.wire)
         for identity, slot in reversed(self._slots.items()):
-            if (identity.tenant, identity.client, slot.opening, slot.wire) == wanted:
+            if identity.tenant in tenants and (identity.client, slot.opening, slot.wire) == wanted:
                 return identity
         return None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from ebbtide.fronts.sdk.gate import Gate, Passage, wire_of
 from ebbtide.fronts.sdk.lanes import Body, Call
+from ebbtide.fronts.sdk.owner import owner_of
 from ebbtide.fronts.sdk.returned import ataken, carry, taken
 
 
@@ -52,12 +54,44 @@ class Refusal(Exception):
         self.status_code, self.body = status_code, body
 
 
+T = TypeVar("T")
+
+
+def through(client: T, gate: Gate, *, is_async: bool) -> T:
+    """A copy of the client whose calls pass the gate, and whose copies do too."""
+    ours: Middleware | AsyncMiddleware = AsyncMiddleware(gate) if is_async else Middleware(gate)
+    make = cast(Callable[..., T], client.with_middleware)  # type: ignore[attr-defined]
+    return _owned(make(ours), ours)
+
+
+def _owned(client: T, ours: Middleware | AsyncMiddleware) -> T:
+    """The middleware of a client reads its credential. A copy may have another, so it gets a middleware of its own."""
+    known = weakref.ref(client)
+    ours.client = known
+    copy = cast(Callable[..., T], type(client).copy)  # type: ignore[attr-defined]
+
+    def copied(**options: object) -> T:
+        made = type(ours)(ours.gate)
+        given = options.get("middleware")
+        row = given if isinstance(given, list | tuple) else getattr(known(), "middleware", ())
+        options["middleware"] = [made if one is ours else one for one in row]
+        return _owned(copy(known(), **options), made)
+
+    client.copy = client.with_options = copied  # type: ignore[attr-defined]
+    return client
+
+
+def _nobody() -> object:
+    return None
+
+
 class Middleware:
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
+        self.client: Callable[[], object] = _nobody
 
     def __call__(self, request: Request, call_next: Callable[[Request], Response]) -> Response:
-        call = _call(request)
+        call = _call(self.client(), request)
         passage = self.gate.enter(call) if call else None
         if passage is None:
             return call_next(request)
@@ -78,9 +112,10 @@ class Middleware:
 class AsyncMiddleware:
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
+        self.client: Callable[[], object] = _nobody
 
     async def __call__(self, request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        call = _call(request)
+        call = _call(self.client(), request)
         passage = await self.gate.aenter(call) if call else None
         if passage is None:
             return await call_next(request)
@@ -99,16 +134,18 @@ class AsyncMiddleware:
         return response
 
 
-def _call(request: Request) -> Call | None:
+def _call(client: object, request: Request) -> Call | None:
     wire = wire_of(request.method, request.url, request.json)
     if not wire:
         return None
+    body = cast(Body, request.json)
     betas = {name: value for name, value in request.headers.items() if name.lower() == "anthropic-beta"}
     return Call(
         wire=wire,
         url=request.url,
-        body=cast(Body, request.json),
+        body=body,
         headers={name: value for name, value in betas.items() if isinstance(value, str)},
+        owner=owner_of(client, request.headers, body),
         again=request.retries_taken > 0,
     )
 

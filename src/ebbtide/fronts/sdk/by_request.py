@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar, cast
 
 from ebbtide.fronts.sdk.gate import Gate, Passage, wire_of
 from ebbtide.fronts.sdk.lanes import Body, Call
+from ebbtide.fronts.sdk.owner import owner_of
 from ebbtide.fronts.sdk.returned import ataken, taken
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ def is_wrapped(client: object) -> bool:
 def _kind(kind: type) -> type:
     def request(self: object, cast_to: object, options: Options, *more: object, **how: object) -> object:
         send = cast(Callable[..., object], kind.request)  # type: ignore[attr-defined]
-        return _sent(getattr(self, _GATE), options, lambda filled: send(self, cast_to, filled, *more, **how))
+        return _sent(self, options, lambda filled: send(self, cast_to, filled, *more, **how))
 
     return _derived(kind, request)
 
@@ -60,7 +61,7 @@ def _kind(kind: type) -> type:
 def _async_kind(kind: type) -> type:
     async def request(self: object, cast_to: object, options: Options, *more: object, **how: object) -> object:
         send = cast(Callable[..., Awaitable[object]], kind.request)  # type: ignore[attr-defined]
-        return await _asent(getattr(self, _GATE), options, lambda filled: send(self, cast_to, filled, *more, **how))
+        return await _asent(self, options, lambda filled: send(self, cast_to, filled, *more, **how))
 
     return _derived(kind, request)
 
@@ -75,8 +76,9 @@ def _derived(kind: type, request: Callable[..., object]) -> type:
     return type(kind.__name__, (kind,), {**members, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__})
 
 
-def _sent(gate: Gate, options: Options, send: Send) -> object:
-    call = _call(options)
+def _sent(client: object, options: Options, send: Send) -> object:
+    gate: Gate = getattr(client, _GATE)
+    call = _call(client, options)
     passage = gate.enter(call) if call else None
     if call is None or passage is None:
         return send(options)
@@ -90,8 +92,9 @@ def _sent(gate: Gate, options: Options, send: Send) -> object:
     return told
 
 
-async def _asent(gate: Gate, options: Options, send: ASend) -> object:
-    call = _call(options)
+async def _asent(client: object, options: Options, send: ASend) -> object:
+    gate: Gate = getattr(client, _GATE)
+    call = _call(client, options)
     passage = await gate.aenter(call) if call else None
     if call is None or passage is None:
         return await send(options)
@@ -105,7 +108,7 @@ async def _asent(gate: Gate, options: Options, send: ASend) -> object:
     return told
 
 
-def _call(options: Options) -> Call | None:
+def _call(client: object, options: Options) -> Call | None:
     wire = wire_of(options.method, options.url, options.json_data)
     if not wire:
         return None
@@ -114,7 +117,7 @@ def _call(options: Options) -> Call | None:
         body = {**body, **options.extra_json}  # `extra_body`, which the SDK lays over it as well
     given = options.headers if isinstance(options.headers, Mapping) else {}
     kept = {name: value for name, value in given.items() if name.lower().endswith("-beta") and isinstance(value, str)}
-    return Call(wire=wire, url=options.url, body=body, headers=kept)
+    return Call(wire=wire, url=options.url, body=body, headers=kept, owner=owner_of(client, given, body))
 
 
 def _filled(options: Options, call: Call, passage: Passage) -> Options:

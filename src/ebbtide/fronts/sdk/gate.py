@@ -80,7 +80,7 @@ class Passage:
             return False
         try:
             with self.lane.lock:
-                if self.lane.ready is not self.ready:
+                if self.lane.newest is not self.ready:
                     # Another call of this conversation came in between, and a context speaks of its last one.
                     self.lane.context.prepare(self.call.body)
                 self._fold(self.lane.context.overflowed(error))
@@ -93,7 +93,7 @@ class Passage:
             return False
         try:
             async with _held(self.lane):
-                if self.lane.ready is not self.ready:
+                if self.lane.newest is not self.ready:
                     await self.lane.context.aprepare(self.call.body)
                 self._fold(await self.lane.context.aoverflowed(error))
         except Exception as failed:  # noqa: BLE001
@@ -101,10 +101,11 @@ class Passage:
         return True
 
     def _fold(self, ready: Ready) -> None:
-        self.ready = self.lane.ready = ready
+        self.ready = self.lane.newest = ready
 
     def accepted(self) -> None:
         """The provider took the request: whoever wants to know is told what went out."""
+        self.lane.forget(self.call)
         tell = self.gate.on_report
         if tell is None:
             return
@@ -164,7 +165,8 @@ class Gate:
         try:
             lane = self._lanes.of(call)
             with lane.lock:
-                ready = self._known(lane, call) or lane.context.prepare(call.body)
+                lane.call = call  # a question about a fold goes the way of the call that folds
+                ready = lane.known(call) or lane.context.prepare(call.body)
                 return self._passage(lane, call, ready)
         except self._refuses:
             raise
@@ -178,7 +180,8 @@ class Gate:
         try:
             lane = self._lanes.of(call)
             async with _held(lane):
-                ready = self._known(lane, call) or await lane.context.aprepare(call.body)
+                lane.call = call
+                ready = lane.known(call) or await lane.context.aprepare(call.body)
                 return self._passage(lane, call, ready)
         except self._refuses:
             raise
@@ -198,20 +201,18 @@ class Gate:
         self.broke(failed)
         return False
 
-    def _open(self, session: str, call: Call) -> Lane:
-        lane = Lane(session=session, call=call)
+    def _open(self, session: str, call: Call, is_named: bool) -> Lane:
+        lane = Lane(session=session, is_named=is_named, call=call)
         options: dict[str, object] = {"session": session, "wire": call.wire, "model": str(call.body.get("model") or "")}
+        options["scope"] = "session" if is_named else "conversation"
         if self._ask is not None:
             options["summarizer"] = _asking(self._ask, lane)
         lane.context = self._make(**options)
         return lane
 
-    def _known(self, lane: Lane, call: Call) -> Ready | None:
-        """What was made of the same call before the SDK tried it again."""
-        return lane.ready if call.again and lane.call.body is call.body else None
-
     def _passage(self, lane: Lane, call: Call, ready: Ready) -> Passage:
-        lane.call, lane.ready = call, ready
+        if lane.known(call) is None:
+            lane.expect(call, ready)
         return Passage(gate=self, lane=lane, call=call, ready=ready)
 
 

@@ -1,13 +1,13 @@
-"""Which conversation a call belongs to. One conversation, one lane, one `Context`; two never share one by accident.
+"""Which conversation a call belongs to. One conversation, one lane, one `Context`.
 
-Whoever says `with session("id"):` decides. Else the conversation's beginning does: the system prompt, digits left out
-since many prompts carry the date or a counter, and the first user message to the letter. Two conversations that begin
-alike share a lane, as branches of one: edits hold by content, so neither sees what only the other had.
+Whoever says `with session("id"):` decides. Else all that tells one conversation from another does, together: the
+client's credential, every id in the request, the system prompt without dates, times and counters, and the first user
+message to the letter. Two conversations that are alike in all of these share a lane, as branches of one: an edit holds
+only where what it covers is there, each call has its own reply, and each branch recalls only what is its own.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -16,17 +16,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from ebbtide.drive import Context, Ready
+from ebbtide.wire.beginning import lasting_prompt
 from ebbtide.wire.shape import canonical_json, digest
 
 Body = Mapping[str, object]
 
 _NAMED: ContextVar[str] = ContextVar("ebbtide_session", default="")
 
+MOST_WAITING = 16
+"""Calls of one lane that a retry finds as they went out; one that was pushed out is prepared anew."""
 MOST_LANES = 256
 """Conversations kept at hand. Each holds its history in memory; one that returns after so many others is read from the
 store, or, without a store, is planned anew."""
-
-_DIGITS = re.compile(r"\d+")
 
 
 @contextmanager
@@ -45,14 +46,14 @@ def _beginning(body: Body) -> tuple[str, str]:
     """System prompt and first user message, as far as they tell conversations apart."""
     given = body.get("messages", body.get("input"))
     messages = given if isinstance(given, list | tuple) else [{"role": "user", "content": given}]
-    system = [body.get("system") or body.get("instructions") or ""]
+    system = [_words(body.get("system") or body.get("instructions") or "")]
     for message in messages:
         told = message if isinstance(message, Mapping) else {}
         if told.get("role") in ("system", "developer"):
-            system.append(told.get("content"))
+            system.append(_words(told.get("content")))
         if told.get("role") == "user":
-            return _DIGITS.sub("", canonical_json(system)), _words(told.get("content"))
-    return _DIGITS.sub("", canonical_json(system)), canonical_json(list(messages[:1]))
+            return lasting_prompt(system), _words(told.get("content"))
+    return lasting_prompt(system), canonical_json(list(messages[:1]))
 
 
 def _words(content: object) -> str:
@@ -72,6 +73,8 @@ class Call:
     body: Body
     headers: Mapping[str, str]
     """Those that the provider's features hang on, as betas; a question about this conversation needs them too."""
+    owner: str = ""
+    """A hash of whose call it is."""
     again: bool = False
     """The SDK tries the same request once more."""
 
@@ -81,30 +84,51 @@ class Lane:
     """One conversation. Whoever prepares or records holds `lock`: a `Context` is for one at a time."""
 
     session: str
+    is_named: bool
+    """By the caller. If not, several conversations may share it."""
     call: Call
-    """The newest."""
+    """The one that is being prepared, or was last."""
     context: Context = field(init=False)
-    ready: Ready | None = None
-    """What was made of the newest call."""
+    newest: Ready | None = None
+    """What the context prepared last: only that can be folded anew."""
+    waiting: dict[int, tuple[Body, Ready]] = field(default_factory=dict)
+    """Bodies that the provider has not taken yet, and what was made of each: the SDK may try one again."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def known(self, call: Call) -> Ready | None:
+        """What was made of the same call before the SDK tried it again."""
+        body, ready = self.waiting.get(id(call.body), (None, None))
+        return ready if call.again and body is call.body else None
+
+    def expect(self, call: Call, ready: Ready) -> None:
+        """It goes out, and may be tried again."""
+        self.newest = ready
+        self.waiting[id(call.body)] = call.body, ready
+        for oldest in list(self.waiting)[:-MOST_WAITING]:
+            self.waiting.pop(oldest, None)
+
+    def forget(self, call: Call) -> None:
+        """The provider took it."""
+        self.waiting.pop(id(call.body), None)
 
 
 class Lanes:
     """The lanes of one client and of all its copies. `make` opens one; `only` names the session of all calls."""
 
-    def __init__(self, make: Callable[[str, Call], Lane], only: str = "") -> None:
+    def __init__(self, make: Callable[[str, Call, bool], Lane], only: str = "") -> None:
         self._make, self._only = make, only
         self._known: OrderedDict[tuple[str, str], Lane] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, call: Call) -> Lane:
         """Kept apart by wire too: one name for two clients is two conversations."""
-        name = _NAMED.get() or self._only or f"lane-{digest([call.wire, *_beginning(call.body)])}"
+        given = _NAMED.get() or self._only
+        name = given or f"lane-{digest([call.wire, call.owner, *_beginning(call.body)])}"
         key = (name, call.wire)
         with self._lock:
             lane = self._known.get(key)
             if lane is None:
-                lane = self._known[key] = self._make(name, call)
+                lane = self._known[key] = self._make(name, call, bool(given))
             self._known.move_to_end(key)
             while len(self._known) > MOST_LANES:
                 self._known.popitem(last=False)

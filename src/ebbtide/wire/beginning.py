@@ -1,0 +1,52 @@
+"""How a conversation begins, for when no id tells which one it is: the system prompt and the user's first message.
+
+The user's first message counts to the letter. A system prompt counts in its full length, but for what changes while a
+conversation lasts: dates, times, counters, and the header that Claude Code puts before its own. All other digits count:
+two users' prompts may differ in an account number alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_COUNT = r"\d[\d,._]{0,15}"
+_VOLATILE = re.compile(
+    "|".join(
+        (
+            r"^x-anthropic-.*",  # a version and a checksum
+            r"(?<!\d)\d{8}T\d{4,6}Z?",
+            r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)",
+            r"(?<!\d)\d{1,2}[-/.]\d{1,2}[-/.]\d{4}(?!\d)",
+            r"(?<!\d)\d{4}\s?年\s?\d{1,2}\s?月\s?\d{1,2}\s?日",
+            rf"(?<!\d)\d{{1,2}}(?:st|nd|rd|th)?\s{{1,3}}(?:of\s)?{_MONTH},?(?:\s{{1,3}}\d{{4}}(?!\d))?",
+            rf"\b{_MONTH}\s{{1,3}}\d{{1,2}}(?:st|nd|rd|th)?(?!\d),?(?:\s{{1,3}}\d{{4}}(?!\d))?",
+            r"\b(?:mon|tue|tues|wed|wednes|thu|thur|thurs|fri|sat|satur|sun)(?:day)?\b",
+            r"(?<!\d)\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:\s?[ap]\.?m\b\.?)?(?:\s?(?:utc|gmt|z\b|[+-]\d{2}:?\d{2}))?",
+            r"(?<!\d)\d{1,2}\s?[ap]\.?m\b\.?",
+            r"\b(?:timestamp|epoch|unix time)\W{1,4}\d{10,19}(?:\.\d{1,9})?",
+            rf"\b(?:turn|step|round|iteration|attempt)s?\W{{1,3}}{_COUNT}",
+            rf"(?<![\w.,]){_COUNT}\s?(?:%|percent\b|(?:tokens?|turns?|steps?|rounds?|iterations?|messages|requests|"
+            r"calls|seconds?|minutes?|hours?)\b)",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+
+_HINT = re.compile(r"\d|day\b|^x-anthropic-", re.IGNORECASE)
+"""In a line that may have such a part: most have none."""
+
+
+def lasting_prompt(texts: Iterable[str]) -> str:
+    """A system prompt without what changes while a conversation lasts."""
+    return "\n".join(map(_lasting, texts))
+
+
+@lru_cache(maxsize=64)
+def _lasting(text: str) -> str:
+    """Most prompts come again with the next request."""
+    lines = text.split("\n")
+    return "\n".join([_VOLATILE.sub("", line) if _HINT.search(line) else line for line in lines])

@@ -1,0 +1,130 @@
+"""Who sends a request: every credential and every id in its headers, its query and its body, each by its exact value.
+
+Names are matched, not only listed: a gateway's own `x-acme-tenant-id` counts like the headers of known clients. What
+changes from one request of a conversation to the next (request, trace, turn and message ids) is not identity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+_SUBJECT = r"user|tenant|account|customer|org|organi[sz]ation|workspace|project|team"
+_TALK = r"session|thread|conversation|conv|chat"
+_ID = re.compile(
+    rf"(?:^|[-_.])(?:(?:{_SUBJECT}|{_TALK})(?:[-_]?(?:id|uuid|name|email|slug))?|(?:agent|device|machine|installation)[-_]?id)\Z"
+)
+_CONVERSATION = re.compile(rf"(?:^|[-_.])(?:{_TALK})(?:[-_]?(?:id|uuid))?\Z")
+_TALK_HEADERS = ("x-session-affinity", "x-affinity", "x-task-id", "x-kilocode-taskid")
+_OTHER_FIELDS = ("prompt_cache_key", "safety_identifier")
+_NO_IDS = ("vscode-sessionid", "vscode-session-id", "sec-fetch-user")
+"""Of a run of an editor, and of a browser: they say nothing about a conversation."""
+_CREDENTIAL = re.compile(
+    r"(?:^|[-_])(?:api[-_]?key|auth|authorization|(?:auth|access|api)[-_]token|subscription[-_]key|virtual[-_]key)\Z"
+)
+_QUERY_CREDENTIALS = frozenset(("key", "code", "token", "access_token", "subscription-key", "x-amz-credential"))
+_UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE)
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_LONGEST_NAME = 100
+"""Characters of a header or field that can name an id."""
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class Caller(NamedTuple):
+    """Who sends a request, as far as it tells. All pairs are names and values, in the order of the names."""
+
+    ids: Pairs
+    """Of the conversation, the user, the organisation and so on."""
+    conversation: str
+    """The id that the client gave this conversation; empty where it gave none."""
+    credentials: Pairs
+    """Of a signature only the id of the key, since the rest changes with each request."""
+
+    @property
+    def has_bearer(self) -> bool:
+        """Whether its credential is a bearer token, which a client may renew in the middle of a conversation."""
+        return any(_is_bearer(pair) for pair in self.credentials)
+
+    @property
+    def lasting(self) -> Pairs:
+        """What stays when a bearer token is renewed: all ids, all other credentials, and that there was a token."""
+        kept = [(name, "bearer") if _is_bearer((name, value)) else (name, value) for name, value in self.credentials]
+        return (*self.ids, *kept)
+
+
+def caller_of(headers: Mapping[str, str], body: Mapping[str, object], query: str = "") -> Caller:
+    """`headers` have names in lower case. `query` is that of the address, without its question mark."""
+    ids = {(name, value) for name, value in headers.items() if value and _is_id(name)}
+    fields = [(name, value) for name, value in body.items() if name in _OTHER_FIELDS or _is_id(name)]
+    metadata = body.get("metadata")
+    if isinstance(metadata, Mapping):
+        fields += [(f"metadata.{name}", value) for name, value in metadata.items() if _is_id(str(name))]
+    ids |= {(f"body.{name}", str(value)) for name, value in fields if isinstance(value, str | int) and value}
+    pairs = tuple(sorted(ids))
+    return Caller(pairs, _conversation(pairs), credentials_of(headers, query))
+
+
+def credentials_of(headers: Mapping[str, str], query: str = "") -> Pairs:
+    """Every credential, in headers and in the query."""
+    found = {(name, _key(value)) for name, value in headers.items() if _CREDENTIAL.search(name[-_LONGEST_NAME:])}
+    asked = parse_qsl(query, keep_blank_values=True, max_num_fields=1000) if "=" in query else []
+    for name, value in asked:
+        if name.lower() in _QUERY_CREDENTIALS or _CREDENTIAL.search(name.lower()[-_LONGEST_NAME:]):
+            found.add((f"?{name.lower()}", value.partition("/")[0] if name.lower() == "x-amz-credential" else value))
+    return tuple(sorted(found))
+
+
+def has_uuid(id: str) -> bool:
+    """Whether nobody could guess this id."""
+    return bool(_UUID.search(id))
+
+
+def _is_id(name: str) -> bool:
+    plain = _HUMP.sub("-", name[-_LONGEST_NAME:]).lower()
+    return plain in _TALK_HEADERS or (bool(_ID.search(plain)) and plain not in _NO_IDS)
+
+
+def _conversation(ids: Pairs) -> str:
+    """The client's own name for this conversation: a header's before a field's, and one nobody can guess first."""
+    found = [value for name, value in ids if not name.startswith("body.") and _names_talk(name)]
+    for name, value in ids:
+        if name == "body.metadata.user_id":
+            found += [session] if (session := _session_in(value)) else []
+        elif name.startswith("body.") and _names_talk(name.removeprefix("body.").removeprefix("metadata.")):
+            found.append(value)
+        elif name == "body.prompt_cache_key" and has_uuid(value):
+            # Without one it may name a prompt that many conversations share.
+            found.append(value)
+    return next(filter(has_uuid, found), found[0] if found else "")
+
+
+def _names_talk(name: str) -> bool:
+    plain = _HUMP.sub("-", name).lower()
+    return plain in _TALK_HEADERS or bool(_CONVERSATION.search(plain))
+
+
+_SESSION_FIELD = re.compile(r'"session_id"\s{0,9}:\s{0,9}"([^"\\]{1,400})"')
+
+
+def _session_in(user: str) -> str:
+    """Claude Code's `metadata.user_id`: JSON with `session_id`, formerly `..._session_UUID`."""
+    if user.startswith("{"):
+        match = _SESSION_FIELD.search(user)
+        return match[1] if match else ""
+    _, found, session = user.rpartition("_session_")
+    return session if found else ""
+
+
+def _is_bearer(credential: tuple[str, str]) -> bool:
+    name, value = credential
+    return name == "authorization" and value[:7].lower() == "bearer "
+
+
+def _key(credential: str) -> str:
+    """A credential; of an AWS signature the id of its key."""
+    if not credential.startswith("AWS4-"):
+        return credential
+    return f"AWS4 {credential.partition('Credential=')[2].partition('/')[0]}"
