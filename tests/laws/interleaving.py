@@ -16,6 +16,7 @@ from drive.sessions import Clock
 from ebbtide import WontFit
 from ebbtide.drive import Context, Ready
 from ebbtide.drive.inserting import Recalled
+from ebbtide.drive.recalling import Recall
 from ebbtide.policy import Policy
 from ebbtide.store import MemoryStore
 from ebbtide.wire.recall_tools import READ_TOOL, SEARCH_TOOL
@@ -86,6 +87,7 @@ class Engine:
             store=self.store,
             wire=wire,
             clock=self.clock,
+            scope="conversation",
             summarizer=summary if has_summarizer else None,
         )
         self.context = self.open(window)
@@ -130,10 +132,10 @@ class Engine:
             assert not foreign, f"{side.label} reads {handle} and finds {sorted(foreign)[:6]}"
 
     def search(self, query: str) -> str:
-        return self.context.recall_here(SEARCH_TOOL, {"query": query})
+        return self.context.recall_answer(SEARCH_TOOL, {"query": query})
 
     def read(self, handle: str) -> str:
-        return self.context.recall_here(READ_TOOL, {"handle": handle})
+        return self.context.recall_answer(READ_TOOL, {"handle": handle})
 
     def reads(self, mark: str) -> bool:
         """Whether the whole text behind a hit has the mark: a snippet is only a part of it."""
@@ -142,7 +144,8 @@ class Engine:
 
     def handles(self, wanted: Sequence[str]) -> list[str]:
         """What the owner of the store knows of these texts, and every file that an edit wrote."""
-        hits = [hit.handle for mark in wanted if mark.startswith("reef") for hit in self.context.recall(topic_of(mark))]
+        owner = Recall(log=self.store.peek("default"), store=self.store)
+        hits = [hit.handle for mark in wanted if mark.startswith("reef") for hit in owner.search(topic_of(mark))]
         files = [blob.name for edit in self.context.edits() for blob in edit.blobs]
         return list(dict.fromkeys([*hits, *files]))
 
