@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
-from ebbtide.core.binding import Originals, bind
+from ebbtide.core.binding import Originals, bind, is_movable
 from ebbtide.core.company import company
 from ebbtide.core.picked import Picked
 from ebbtide.core.placing import Placed, lay_out, named_range, shown_by
@@ -131,6 +131,10 @@ class View:
         behind = self.items[end:] if edit.from_all else ()
         binding = bind(self.items[first:end], (*before, *behind), self._call_items, self._outdated)
         return replace(edit, head=edit.head or self.head, binding=binding)
+
+    def is_movable(self, item: Item) -> bool:
+        """Whether clients move or drop this part: no edit hangs on it, and none may show anything of it."""
+        return item.id in self._outdated or is_movable(item)
 
     @cached_property
     def _call_items(self) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from ebbtide.core.counted import counted
 from ebbtide.core.engine import Budget, Situation, plan
 from ebbtide.core.journal import State, batch_from, edit_to, fold
 from ebbtide.core.shelf import Shelf
+from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.drive.deciding import steps_of
 from ebbtide.drive.folding import folding_from
@@ -141,8 +142,12 @@ def _compare(
         if edit is None or json.dumps(said, sort_keys=True) != json.dumps(edit_to(edit), sort_keys=True):
             return "an edit came out otherwise"
     batch, _ = batch_from(record, state.items)
-    bound = all(edit.binding in (None, remade[edit.id].binding) for edit in batch.edits)
-    return "" if bound else "an edit is bound to other items"
+    same = all(edit.binding is None or _hidden(edit) == _hidden(remade[edit.id]) for edit in batch.edits)
+    return "" if same else "an edit hides other items"
+
+
+def _hidden(edit: Edit) -> frozenset[str]:
+    return edit.binding.movable.union(edit.binding.hidden) if edit.binding else frozenset()
 
 
 def _situation(record: Record, state: State, policy: Policy, window: int) -> Situation:

@@ -115,7 +115,9 @@ class Work:
     def edit(self) -> Edit:
         """The fold, with the answers there are."""
         written = self._written()
-        path, blobs = self.leaving.keep("history", transcript_of(self._unfolded))
+        # The fold may stand where other reminders are. The log has them.
+        lasting = [item for item in self._unfolded if not self.view.is_movable(item)]
+        path, blobs = self.leaving.keep("history", transcript_of(lasting))
         front = self._front
         words, more = self._words()
         operator, listed = self._operator()
