@@ -87,7 +87,7 @@ class Settings:
         """A context with these settings."""
         return Context(
             model=self.model,
-            window=self.window_for(self.model),
+            window=lambda model: self.window_for(model or self.model),
             policy=self.policy(),
             store=self.store or None,
             session=session,

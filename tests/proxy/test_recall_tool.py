@@ -328,3 +328,41 @@ def test_shadow_adds_nothing(tmp_path):
 
     assert b"ebb_recall" not in upstream.requests[0].raw
     assert KEYS["openai_chat"] in upstream.requests[0].parsed
+
+
+def test_branches_of_an_unnamed_session_recall_their_own_and_only_that(tmp_path):
+    """Two conversations that begin alike share a log. The words of one are everywhere in it, and stay unknown to the
+    other, which finds its own among them; a handle of one opens nothing for the other."""
+    many = [
+        message
+        for n in range(60)
+        for message in (
+            {"role": "assistant", "content": f"zebra note {n}"},
+            {"role": "user", "content": f"zebra code 99{n:02}, go on"},
+        )
+    ]
+    mine = f"my zebra is 4711. {'Nothing else is said of it here. ' * 200}"
+    script = iter(["Ok.", "Noted.", [Use("ebb_recall", {"query": "zebra"})], "Mine."])
+    with (
+        Upstream(lambda _: next(script)) as upstream,
+        proxied(upstream.url, store=tmp_path, recall="tool") as running,
+    ):
+        first, other = (client("anthropic", running, upstream) for _ in range(2))
+        for agent in (first, other):
+            del agent.headers["x-session-id"]
+        other.history += [{"role": "assistant", "content": "ok"}, {"role": "user", "content": mine}]
+        other.take(other.ask(stream=False))
+        other.history += [{"role": "user", "content": "And now?"}]
+        first.history += many
+        first.ask(stream=False)
+        other.ask(stream=False)
+        running.settle()
+        (log,) = tmp_path.rglob("*.jsonl")
+        item = next(one for one in map(json.loads, log.read_text().splitlines()) if "9931" in json.dumps(one))
+        script = iter([[Use("ebb_read", {"handle": item["ebbids"][0]})], "Nothing."])
+        other.ask(stream=False)
+
+    found, opened = (json.dumps(upstream.requests[n].parsed["messages"]) for n in (3, 5))
+    assert found.count("my zebra is 4711") == 2, "the message, and what was recalled"
+    assert "is not a handle" in opened
+    assert [n for n, one in enumerate(upstream.requests) if b"zebra code" in one.raw] == [1]

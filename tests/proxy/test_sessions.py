@@ -137,6 +137,37 @@ def test_two_tenants_with_the_same_id_never_meet(tmp_path):
     assert all(("canary-a" in log) != ("canary-b" in log) for log in logs.values())
 
 
+@pytest.mark.parametrize("header", ["openai-project", "x-tenant-id", "x-openwebui-user-id", "x-session-id"])
+def test_tenants_behind_one_key_that_begin_alike_never_meet(header, tmp_path):
+    """A gateway has one key for all of them, and says in a header who it is."""
+    with (
+        Upstream(looping("anthropic"), window=60_000) as upstream,
+        proxied(upstream.url, store=tmp_path, window=WINDOW) as running,
+    ):
+        agents = {
+            who: Agent("anthropic", running.port, upstream, lines=40, x_api_key="one")
+            for who in ("Ann-of-accounts", "ann-of-accounts")
+        }
+        for who, agent in agents.items():
+            agent.headers[header] = who
+            agent.history += [
+                {"role": "assistant", "content": f"canary-{who}"},
+                {"role": "user", "content": "go"},
+            ]
+        for n in range(12):
+            for agent in agents.values():
+                agent.turn(n)
+                running.settle()
+        told = get(running.port, "/ebb/sessions")[1]["sessions"]
+
+    for exchange in upstream.requests:
+        mine = exchange.headers[header]
+        assert f"canary-{mine.swapcase()[0]}{mine[1:]}".encode() not in exchange.raw
+    assert [one["requests"] for one in told] == [12, 12]
+    assert all(one["edits"] for one in told)
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 2
+
+
 def test_a_rewind_sends_what_was_sent_then(worked):
     upstream, running, agent = worked
     history, agent.lines = agent.history, 40
@@ -185,3 +216,33 @@ def test_a_model_with_another_window_goes_by_its_own(tmp_path):
             told = {one["model"]: one["window"] for one in get(running.port, "/ebb/sessions")[1]["sessions"]}
 
     assert told == {"claude-opus-5-5": 16_000, "claude-haiku-5": 200_000}
+
+
+def test_a_session_stays_one_when_the_model_changes(tmp_path):
+    """A model, one with a larger window, the first again: the same engine, the same edits, and each model's own window."""
+    with Upstream(looping("openai_chat"), window=60_000) as upstream:
+        user = tmp_path / "config.toml"
+        user.write_text('[windows]\n"gpt-5" = "16k"\n"gpt-4.1*" = "200k"\n')
+        settings = load_settings(
+            arguments={"store": str(tmp_path)}, environ={"EBB_CONFIG": str(user)}, cwd=tmp_path, home=tmp_path
+        )
+        options = Options(settings=settings, upstreams={"u": upstream.url}, idle_limit=30, acting_limit=30)
+        with Running(options) as running:
+            agent = Agent("openai_chat", running.port, upstream, lines=40, **ID)
+            walk(agent, running, 0, 20)
+            (slot,) = running.proxy.sessions
+            engine, edits, told = slot.context, slot.context.edits(), []
+            agent.lines = 1
+            for model in ("gpt-4.1-mini", "gpt-5"):
+                before = upstream.requests[-1].parsed["messages"]
+                for _ in range(2):
+                    status, raw = agent.post({**agent.request(), "model": model})
+                    assert status == 200, raw
+                    running.settle()
+                told.append((sessions(running)[slot.identity.session]["window"], slot.context.window))
+                assert upstream.requests[-1].parsed["messages"][: len(before)] == before
+            assert slot.context is engine
+            assert engine.edits()[: len(edits)] == edits
+
+    assert edits
+    assert told == [(200_000, 200_000), (16_000, 16_000)]

@@ -36,6 +36,8 @@ _VOLATILE = re.compile(
 )
 
 
+_SHORT = 2_000
+"""Characters of a line that is remembered."""
 _HINT = re.compile(r"\d|day\b|^x-anthropic-", re.IGNORECASE)
 """In a line that may have such a part: most have none."""
 
@@ -47,6 +49,12 @@ def lasting_prompt(texts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=64)
 def _lasting(text: str) -> str:
-    """Most prompts come again with the next request."""
-    lines = text.split("\n")
-    return "\n".join([_VOLATILE.sub("", line) if _HINT.search(line) else line for line in lines])
+    """Most prompts come again with the next request, and of one with a clock in it all lines but one."""
+    return "\n".join([_known_line(line) if len(line) <= _SHORT else _line(line) for line in text.split("\n")])
+
+
+def _line(line: str) -> str:
+    return _VOLATILE.sub("", line) if _HINT.search(line) else line
+
+
+_known_line = lru_cache(maxsize=4096)(_line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
@@ -69,12 +70,17 @@ def caller_of(headers: Mapping[str, str], body: Mapping[str, object], query: str
 
 def credentials_of(headers: Mapping[str, str], query: str = "") -> Pairs:
     """Every credential, in headers and in the query."""
-    found = {(name, _key(value)) for name, value in headers.items() if _CREDENTIAL.search(name[-_LONGEST_NAME:])}
+    found = {(name, _key(value)) for name, value in headers.items() if _is_credential(name)}
     asked = parse_qsl(query, keep_blank_values=True, max_num_fields=1000) if "=" in query else []
     for name, value in asked:
-        if name.lower() in _QUERY_CREDENTIALS or _CREDENTIAL.search(name.lower()[-_LONGEST_NAME:]):
+        if name.lower() in _QUERY_CREDENTIALS or _is_credential(name.lower()):
             found.add((f"?{name.lower()}", value.partition("/")[0] if name.lower() == "x-amz-credential" else value))
     return tuple(sorted(found))
+
+
+@lru_cache(maxsize=1024)
+def _is_credential(name: str) -> bool:
+    return bool(_CREDENTIAL.search(name[-_LONGEST_NAME:]))
 
 
 def has_uuid(id: str) -> bool:
@@ -82,6 +88,7 @@ def has_uuid(id: str) -> bool:
     return bool(_UUID.search(id))
 
 
+@lru_cache(maxsize=1024)
 def _is_id(name: str) -> bool:
     plain = _HUMP.sub("-", name[-_LONGEST_NAME:]).lower()
     return plain in _TALK_HEADERS or (bool(_ID.search(plain)) and plain not in _NO_IDS)
@@ -101,6 +108,7 @@ def _conversation(ids: Pairs) -> str:
     return next(filter(has_uuid, found), found[0] if found else "")
 
 
+@lru_cache(maxsize=1024)
 def _names_talk(name: str) -> bool:
     plain = _HUMP.sub("-", name).lower()
     return plain in _TALK_HEADERS or bool(_CONVERSATION.search(plain))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ebbtide.core.types import USER
 from ebbtide.wire import WIRES
 from ebbtide.wire.beginning import lasting_prompt
-from ebbtide.wire.caller import caller_of, credentials_of, has_uuid
+from ebbtide.wire.caller import Pairs, caller_of, credentials_of, has_uuid
 from ebbtide.wire.shape import Block, Wire
 
 _ROUTES = (
@@ -102,7 +102,7 @@ def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> As
     lane = _hashed(wire, opening, agent, bool(tools))
     return Asked(
         wire=wire,
-        identity=Identity(tenant(headers, query), client, lane[:12]),
+        identity=Identity(_tenant(caller.credentials), client, lane[:12]),
         opening=opening,
         model=str(body.get("model") or ""),
         streams=bool(body.get("stream")),
@@ -114,7 +114,11 @@ def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> As
 
 def tenant(headers: Mapping[str, str], query: str = "") -> str:
     """A name for the credentials that does not tell them: 48 bits of a hash of something that nobody can guess."""
-    return _hashed(*(f"{name}:{value}" for name, value in credentials_of(headers, query)))[:12]
+    return _tenant(credentials_of(headers, query))
+
+
+def _tenant(credentials: Pairs) -> str:
+    return _hashed(*(f"{name}:{value}" for name, value in credentials))[:12]
 
 
 def talker(headers: Mapping[str, str]) -> str:

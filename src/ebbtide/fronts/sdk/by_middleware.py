@@ -57,7 +57,7 @@ class Refusal(Exception):
 T = TypeVar("T")
 
 
-def through(client: T, gate: Gate, *, is_async: bool) -> T:
+def in_the_middle(client: T, gate: Gate, *, is_async: bool) -> T:
     """A copy of the client whose calls pass the gate, and whose copies do too."""
     ours: Middleware | AsyncMiddleware = AsyncMiddleware(gate) if is_async else Middleware(gate)
     make = cast(Callable[..., T], client.with_middleware)  # type: ignore[attr-defined]

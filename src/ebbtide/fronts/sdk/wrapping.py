@@ -11,8 +11,8 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.drive import Context
 from ebbtide.drive.arguments import check
 from ebbtide.drive.consulting import Summarizer
-from ebbtide.fronts.sdk import by_middleware, by_request
-from ebbtide.fronts.sdk.by_middleware import AsyncMiddleware, Middleware
+from ebbtide.fronts.sdk.by_middleware import AsyncMiddleware, Middleware, in_the_middle
+from ebbtide.fronts.sdk.by_request import is_wrapped, through
 from ebbtide.fronts.sdk.gate import Ask, Gate, OnReport
 from ebbtide.fronts.sdk.lanes import Body, Call
 from ebbtide.policy import Policy, preset
@@ -63,8 +63,8 @@ def wrap(
         on_report=on_report,
     )
     if root == "anthropic" and hasattr(client, "with_middleware"):
-        return by_middleware.through(client, gate, is_async=is_async)
-    return by_request.through(client, gate, is_async=is_async)
+        return in_the_middle(client, gate, is_async=is_async)
+    return through(client, gate, is_async=is_async)
 
 
 def _root(client: object) -> str:
@@ -75,7 +75,7 @@ def _root(client: object) -> str:
         raise TypeError(f"wrap() takes {_KNOWN}, not {type(client).__name__}")
     middleware = getattr(client, "_middleware", None) or ()
     ours = (Middleware, AsyncMiddleware)
-    if by_request.is_wrapped(client) or any(isinstance(one, ours) for one in middleware):
+    if is_wrapped(client) or any(isinstance(one, ours) for one in middleware):
         raise BadConfig("this client is wrapped already: wrap the one it was made from")
     return found
 
