@@ -1,4 +1,4 @@
-"""Does one tenant's text ever reach another? `python benchmarks/isolation.py [--calls 10000] [--only NAME,...] [--json]`.
+"""Does a tenant's text ever reach another? `python benchmarks/isolation.py [--calls 10000] [--only NAME,...] [--json]`.
 
 Two tenants behind one gateway, with one credential and unnamed conversations that begin alike: the same generated calls
 go through Ebbtide's proxy, one wrapped client and one `Context`, through nothing at all, and through peers' own
@@ -11,6 +11,7 @@ and `deepagents`, HEADROOM_PYTHON one with `headroom-ai[proxy]`. `--install` mak
 either they are skipped and named.
 """
 
+# ruff: noqa: ARG002 - all subjects are asked alike
 from __future__ import annotations
 
 import argparse
@@ -27,22 +28,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-# The provider, the texts and the proxy in a thread are the tests' own. Of this folder only the calls: its `proxy` is not
-# the tests'.
+# The provider, the texts and the proxy in a thread are the tests' own. Of this folder only the calls: its `proxy` is
+# another.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from isolation_calls import SAMPLED, WINDOW, WIRE, Body, Call, Clock, Row, calls
 
 sys.path.remove(str(Path(__file__).resolve().parent))
 
+import ebbtide
+from ebbtide.drive import Context
+from ebbtide.store import DirectoryStore
 from laws.canaries import marks, topic_of
 from proxy.running import post, proxied
 from upstream.script import Part, Say, Use
 from upstream.server import Upstream
-
-import ebbtide
-from ebbtide.drive import Context
-from ebbtide.store import DirectoryStore
 
 HERE = Path(__file__).parent
 LANGCHAIN = ("langchain==1.4.7", "langchain-anthropic==1.7.7", "deepagents==0.7.32")
@@ -229,7 +229,10 @@ class Middleware(Subject):
 
 class Clearing(Middleware):
     name = "clearing"
-    setup = "ContextEditingMiddleware, ClearToolUsesEdit(trigger=80 % of the window, keep=3); a thread named for each conversation"
+    setup = (
+        "ContextEditingMiddleware, ClearToolUsesEdit(trigger=80 % of the window, keep=3); a thread named for each "
+        "conversation"
+    )
 
 
 class Summarizing(Middleware):
