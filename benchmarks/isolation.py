@@ -44,12 +44,13 @@ from proxy.running import post, proxied
 from upstream.script import Part, Say, Use
 from upstream.server import Upstream
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 LANGCHAIN = ("langchain==1.4.7", "langchain-anthropic==1.7.7", "deepagents==0.7.32")
 HEADROOM = ("headroom-ai[proxy]==0.42.0",)
 OURS = re.compile(r"\b(?:history[\w-]*|call_[\w-]+)\.txt\b|#[0-9a-f]{8}\b")
 KEY = "one-key-of-the-gateway"
 WAIT = 120.0
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HEADROOM_TELEMETRY": "off"}
 Kept = tuple[str, ...]
 
 
@@ -199,12 +200,21 @@ class Shared(Subject):
 class Middleware(Subject):
     """LangChain's or deepagents', in a process of its own: see `isolation_peers.py`."""
 
-    name = ""
+    command: tuple[str, ...] = ()
 
     def __init__(self, stack: ExitStack, python: str) -> None:
         super().__init__(stack)
-        command = [python, str(HERE / "isolation_peers.py"), self.name, str(WINDOW)]
-        self.worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        script, *names = self.command
+        home = stack.enter_context(tempfile.TemporaryDirectory())
+        self.worker = subprocess.Popen(
+            [python, str(HERE / script), *names, str(WINDOW)],
+            env={**os.environ, "HOME": home, **OFFLINE},
+            cwd=home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         stack.callback(self._stop)
 
     def _stop(self) -> None:
@@ -228,7 +238,7 @@ class Middleware(Subject):
 
 
 class Clearing(Middleware):
-    name = "clearing"
+    command = ("isolation_peers.py", "clearing")
     setup = (
         "ContextEditingMiddleware, ClearToolUsesEdit(trigger=80 % of the window, keep=3); a thread named for each "
         "conversation"
@@ -236,7 +246,7 @@ class Clearing(Middleware):
 
 
 class Summarizing(Middleware):
-    name = "summarizing"
+    command = ("isolation_peers.py", "summarizing")
     setup = (
         "SummarizationMiddleware(trigger=('fraction', 0.8), keep=('fraction', 0.3), trim_tokens_to_summarize=None); a "
         "thread named for each conversation; the summary is 150 words of what its summariser was shown"
@@ -244,7 +254,7 @@ class Summarizing(Middleware):
 
 
 class Deep(Middleware):
-    name = "deep"
+    command = ("isolation_peers.py", "deep")
     setup = (
         "create_summarization_middleware with its defaults, one FilesystemBackend for all threads; a thread named for "
         "each conversation; the same summary; history is read again by the path that the request names"
@@ -258,12 +268,21 @@ class Deep(Middleware):
         return str(self.ask(read=handle)["text"])
 
 
-class Headroom(Gateway):
+class HeadroomLibrary(Deep):
+    command = ("isolation_headroom.py",)
     setup = (
-        "`headroom proxy` with its defaults but without telemetry, and without a downloaded compression model; what it "
-        "compressed is read again by hash from its own /v1/retrieve. It has no notion of a window"
+        "headroom's `compress()` with its defaults and without a downloaded compression model, one process for all; it "
+        "has no notion of a window, nor of a conversation; what it took out is read again by hash"
     )
     handles = re.compile(r"(?:hash=|ccr:)([0-9a-f]{12,64})")
+
+
+class Headroom(Gateway):
+    setup = (
+        "`headroom proxy` with its defaults, without telemetry and a downloaded compression model; it has no notion of "
+        "a window; it skips compression where a history is not the one that it answered, as here"
+    )
+    handles = HeadroomLibrary.handles
 
     def __init__(self, stack: ExitStack, python: str) -> None:
         self.command = str(Path(python).parent / "headroom")
@@ -272,11 +291,14 @@ class Headroom(Gateway):
     def start(self) -> int:
         home = self.stack.enter_context(tempfile.TemporaryDirectory())
         port = _free_port()
-        quiet = {"HOME": home, "HF_HUB_OFFLINE": "1", "HEADROOM_TELEMETRY": "off"}
         command = [self.command, "proxy", "--port", str(port), "--anthropic-api-url", self.upstream.url]
         command += ["--no-telemetry", "--no-rate-limit"]
         worker = subprocess.Popen(
-            command, env={**os.environ, **quiet}, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            env={**os.environ, "HOME": home, **OFFLINE},
+            cwd=home,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         self.stack.callback(lambda: (worker.terminate(), worker.wait(WAIT)))
         end = time.monotonic() + WAIT
@@ -375,9 +397,8 @@ def subjects(langchain: str, headroom: str) -> dict[str, Callable[[ExitStack], S
         found[name] = (
             (lambda stack, kind=kind: kind(stack, langchain)) if langchain else absent.format("LANGCHAIN_PYTHON")
         )
-    found["headroom proxy"] = (
-        (lambda stack: Headroom(stack, headroom)) if headroom else absent.format("HEADROOM_PYTHON")
-    )
+    for name, made in (("headroom compress", HeadroomLibrary), ("headroom proxy", Headroom)):
+        found[name] = (lambda stack, kind=made: kind(stack, headroom)) if headroom else absent.format("HEADROOM_PYTHON")
     return found
 
 
