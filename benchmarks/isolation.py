@@ -444,7 +444,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0, help="the most that one subject may take")
     parser.add_argument("--install", action="store_true", help="make environments for the peers in a temporary folder")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--show", type=Path, help="nothing is run: the table of this result")
     given = parser.parse_args()
+    if given.show:
+        print(table(json.loads(given.show.read_text())["result"]["rows"]))
+        return
     only = tuple(one for one in given.only.split(",") if one)
     with tempfile.TemporaryDirectory() as folder:
         pythons = (os.environ.get("LANGCHAIN_PYTHON", ""), os.environ.get("HEADROOM_PYTHON", ""))

@@ -24,7 +24,7 @@ from ebbtide.drive.recalling import Recall
 from ebbtide.policy import PRESETS
 from ebbtide.store import open_store
 from ebbtide.wire import WIRES
-from laws.canaries import Body, body_of, marks, next_reply, topic_of
+from laws.canaries import SYSTEM, Body, body_of, marks, next_reply, topic_of
 from laws.interleaving import CHANGES, WINDOW, Side, operate
 from laws.test_isolation import SEEDS, conversations, seeded
 from proxy.agent import PATHS
@@ -106,7 +106,7 @@ class Gateway:
 
 
 @pytest.mark.parametrize("policy", PRESETS)
-@seeded(60, quick=2)
+@seeded(60, quick=1)
 @given(seed=SEEDS)
 def test_conversations_behind_one_proxy_never_meet(policy: str, seed: int) -> None:
     chance = random.Random(f"{policy} {seed}")
@@ -189,7 +189,7 @@ def share_client(wire: str, policy: str, chance: random.Random, run: Callable[[W
 
 
 @pytest.mark.parametrize("policy", PRESETS)
-@seeded(60, quick=2)
+@seeded(60, quick=1)
 @given(seed=SEEDS)
 def test_conversations_on_one_wrapped_client_never_meet(policy: str, seed: int) -> None:
     chance = random.Random(f"{policy} {seed}")
@@ -204,7 +204,7 @@ def test_conversations_on_one_wrapped_client_never_meet(policy: str, seed: int) 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@seeded(60, quick=2)
+@seeded(60, quick=3)
 @given(seed=SEEDS)
 def test_two_threads_on_one_wrapped_client_never_meet(wire: str, seed: int) -> None:
     chance = random.Random(f"{wire} {seed}")
@@ -213,8 +213,9 @@ def test_two_threads_on_one_wrapped_client_never_meet(wire: str, seed: int) -> N
     def run(wrapped: Wrapped, sides: list[Side]) -> None:
         def talk(side: Side) -> None:
             try:
+                side.system = SYSTEM
                 for _ in range(8):
-                    side.advance(4)
+                    side.advance(5)
                     wrapped.send(side)
             except BaseException as error:
                 failed.append(error)
