@@ -372,7 +372,10 @@ def sample(subject: Subject, row: Row, call: Call, out: Body, theirs: Body) -> N
     hidden = sorted(mark for mark in marks(call.body) - marks(out) if mark.startswith("reef"))
     for mark in hidden[:: max(1, len(hidden) // 2)][:2]:
         row.sought += 1
-        row.recalled += mark in subject.seek(call, mark, out)
+        is_found = mark in subject.seek(call, mark, out)
+        row.recalled += is_found
+        if not is_found:
+            row.note(f"call {call.number} of {call.thread} does not find {mark}")
     if subject.handles is None or row.handles is None:
         return
     own = set(subject.handles.findall(json.dumps(out)))
