@@ -44,7 +44,7 @@ def conversations(chance: random.Random, **sizes: int) -> tuple[Scribe, Side, Si
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("policy", PRESETS)
-@seeded(400, quick=4)
+@seeded(400, quick=2)
 @given(seed=SEEDS)
 def test_conversations_that_share_an_engine_never_meet(policy: str, wire: str, seed: int) -> None:
     chance = random.Random(f"{policy} {wire} {seed}")
