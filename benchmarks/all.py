@@ -22,7 +22,8 @@ RESULTS = HERE / "results"
 SPEED = ("install_size", "import_time", "per_turn", "acting", "memory", "store", "store_bytes", "proxy")
 KEPT = ("tokens", "retention", "folds", "recall")
 """What is counted, kept and found again of recorded sessions. A busy machine changes only how long a query takes."""
-SCRIPTS = (*SPEED, *KEPT)
+TRUST = ("isolation",)
+SCRIPTS = (*SPEED, *KEPT, *TRUST)
 OPTIONS = {"retention": ["--fold", "context"]}
 """Beside `--json`: as users get it."""
 

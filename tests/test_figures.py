@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 README, BENCHMARKS = "README.md", "benchmarks/README.md"
-DEFAULT, TOKENS, FOLDS = (f"docs/explanation/{name}.md" for name in ("default", "tokens", "folds"))
+DEFAULT, TOKENS, FOLDS, LAWS = (f"docs/explanation/{name}.md" for name in ("default", "tokens", "folds", "laws"))
 
 
 @lru_cache
@@ -174,8 +174,16 @@ def of_speed():
         yield BENCHMARKS, f"| {name} |", values
 
 
+def of_isolation():
+    columns = ("calls", "leaks", "stale", "crossed", "invalid", "over", "refused", "sought", "lost", "recalled")
+    for name, row in result("isolation")["rows"].items():
+        handles = [] if row["handles"] is None else [row["opened"], row["handles"]]
+        for page in (BENCHMARKS, LAWS):
+            yield page, f"| {name} |", [*(row[column] for column in columns), *handles]
+
+
 def claims() -> Iterator[tuple[str, str, list[float]]]:
-    for some in (of_tokens, of_replay, of_what_is_kept, of_size, of_speed):
+    for some in (of_tokens, of_replay, of_what_is_kept, of_size, of_speed, of_isolation):
         yield from some()
 
 
