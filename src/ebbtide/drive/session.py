@@ -89,6 +89,7 @@ class Session:
     _last: tuple[Body, Decided] | None = None
     _stages: dict[Trigger, Stages] = field(default_factory=dict)
     _shelf: Shelf | None = None
+    _lost_names: dict[str, str] = field(default_factory=dict)
     _written_at: str = ""
     """Where the whole conversation can be read; empty where there is no file."""
 
@@ -129,7 +130,7 @@ class Session:
         out = request.body.emit(tree)
         report = report_of(request, made, view, edits, situation, projection, unbroken, self.log)
         notes = [*failures, *(["the log could not be locked: nothing new was planned"] if not may_edit else [])]
-        if made is not None:
+        if made is not None or not may_edit:
             self._refuse(report, situation)
         stood = (
             request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), FIVE_MINUTES)
@@ -162,6 +163,7 @@ class Session:
             known = Known(self.state, self._transcript, self._checkpoints)
             loaded = yield Load(self._position, known.take)
             if isinstance(loaded, Loaded):
+                self._avoid_lost_names(loaded.reading)
                 request = self._absorb(loaded.reading, known, body, request, now)
             view = self._folded(request)
             last, self._projection = self._projection, None
@@ -229,9 +231,15 @@ class Session:
 
     def _on_shelf(self) -> Shelf | None:
         """The same object while nothing was put there."""
-        if self._shelf is not None and self._shelf.taken is not self.state.taken:
-            self._shelf = replace(self._shelf, taken=self.state.taken)
+        taken = {**self._lost_names, **self.state.taken} if self._lost_names else self.state.taken
+        if self._shelf is not None and self._shelf.taken is not taken:
+            self._shelf = replace(self._shelf, taken=taken)
         return self._shelf
+
+    def _avoid_lost_names(self, reading: Reading) -> None:
+        """Where lines of the log are damaged, results may be stored whose plan is gone: their names stay taken."""
+        if reading.damage:
+            self._lost_names |= dict.fromkeys((name.lower() for name in reading.blobs), "")
 
     def _estimate(self, request: Request, out: Projection) -> int:
         tokens = out.tokens_in(len(out.tokens)) + sum(request.overhead)
@@ -469,6 +477,7 @@ class Session:
         held = holds_lock(loaded)
         self._checkpoints.sound &= held
         if isinstance(loaded, Loaded):
+            self._avoid_lost_names(loaded.reading)
             self._position = loaded.reading.position
             known.take(loaded.reading.records)
             self.state = known.state
