@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fault_sessions import (
+from benchmarks.faults.sessions import (
     BEGAN,
     PAUSE,
     SESSION,

@@ -20,20 +20,19 @@ from pathlib import Path
 from typing import Any
 
 # The generator, the provider's rules and the failing file systems are the tests' own.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from drive.walking import reply
-from upstream import signing
-from upstream.check import refusals
-from upstream.talks import grow
-
 from ebbtide import Context, load
 from ebbtide.core.errors import EbbtideError, WontFit
 from ebbtide.drive import Ready
 from ebbtide.store import DirectoryStore, Files, verify
 from ebbtide.store.log import DirectoryLog
+from upstream import signing
+from upstream.check import refusals
+from upstream.talks import grow
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 BEGAN = 1_750_000_000.0
 """When every story begins, in seconds: the campaign reads no clock."""
 PAUSE = 10.0
@@ -135,7 +134,7 @@ def generated(wire: str, window: int, seed: int) -> Story:
 
 
 def recorded(data: Path, most: int) -> list[Story]:
-    """Recorded sessions, in an order that has nothing to do with what is in them, cut where a request gets too large."""
+    """Recorded sessions, in an order that has nothing to do with their content, up to where a request is too large."""
     if not (data / "MANIFEST.csv").exists():
         return []
     with (data / "MANIFEST.csv").open() as manifest:
@@ -171,9 +170,7 @@ def _recorded(path: Path) -> Story | None:
     for window in (16_000, 32_000, 64_000):
         start = len(requests) - STEPS - 2
         name = f"{path.parent.name}/{path.name}"
-        story = Story(
-            name=name, wire=wire, window=window, requests=requests, responses=responses, start=start
-        )
+        story = Story(name=name, wire=wire, window=window, requests=requests, responses=responses, start=start)
         if _acts(story, anywhere=True):
             return story
     return None
