@@ -42,22 +42,22 @@ class Size:
 
 FULL = {
     "kill": Size(2_000),
-    "eio": Size(0, 3),
+    "eio": Size(0, 2),
     "enospc": Size(0, 3),
     "eintr": Size(0, 1),
     "short": Size(0, 4),
-    "torn": Size(800),
-    "flips": Size(1_600),
-    "writers": Size(48),
-    "clocks": Size(400),
-    "gc": Size(200),
+    "torn": Size(400),
+    "flips": Size(800),
+    "writers": Size(32),
+    "clocks": Size(200),
+    "gc": Size(120),
 }
 QUICK = {name: Size(3, 1) for name in FULL} | {"writers": Size(1, 1)}
 STREAMS, POSITIONS = 30, 200
 RECORDED_SESSIONS, RECORDED_POINTS = 20, 4
 TURNS, LATE_TURNS = 28, 12
 _SKIPPED = "skipped: the recorded sessions are not beside the project"
-PIECES = 8
+PIECES = 4
 """Parts that the points of a story are split into, so that all processes have work to the end."""
 
 

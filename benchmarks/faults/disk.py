@@ -187,6 +187,7 @@ def kill(place: Place, points: int, rng: random.Random) -> Tally:
             tally.count("hung" if ended == "hung" else "unusable", where, f"the process {ended}")
         tally.points += 1
         at = max(Acknowledged.read(place.seen).step, place.story.start)
+        at += number % 3 == 2  # the client tries again, or has gone on meanwhile
         go_on(tally, place, min(at, len(place.story.requests) - 2), where)
         check_kept(tally, place, where)
         check_sound(tally, place, where)
