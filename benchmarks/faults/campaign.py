@@ -41,7 +41,7 @@ class Size:
 
 
 FULL = {
-    "kill": Size(2_000),
+    "kill": Size(2_160),
     "eio": Size(0, 2),
     "enospc": Size(0, 3),
     "eintr": Size(0, 1),
@@ -87,8 +87,8 @@ def try_recorded_streams(stories: Sequence[Story], seed: int) -> Tally:
     return streams.recorded_faults(stories, 2, seed, _silent)
 
 
-def try_proxies(turns: int, seed: int) -> Tally:
-    return proxies.two_proxies(turns, seed, _silent)
+def try_proxies(turns: int, load: int, seed: int) -> Tally:
+    return proxies.two_proxies(turns, seed, _silent, load=load)
 
 
 def try_late(turns: int, seed: int) -> Tally:
@@ -107,7 +107,8 @@ def tasks(name: str, *, quick: bool, seed: int, stories: Sequence[Story]) -> lis
             partial(try_streams, 1 if quick else 3, positions, seed + n) for n in range(0, count, 1 if quick else 3)
         ]
     if name == "two-proxies":
-        return [partial(try_proxies, 2 if quick else TURNS, seed + n) for n in range(1 if quick else 6)]
+        turns, load = (2, 0) if quick else (TURNS, 2 * (os.cpu_count() or 1))
+        return [partial(try_proxies, turns, load, seed + n) for n in range(1 if quick else 6)]
     if name == "late":
         return [partial(try_late, 2 if quick else LATE_TURNS, n) for n in ((1,) if quick else range(9))]
     if name.startswith(RECORDED):

@@ -185,7 +185,7 @@ def kill(place: Place, points: int, rng: random.Random) -> Tally:
             ended = max(ended, in_child(lambda again=again: _live(place, again, resumed=True)))
         if ended in ("hung", "failed"):
             tally.count("hung" if ended == "hung" else "unusable", where, f"the process {ended}")
-        tally.points += 1
+        tally.points += ended == "killed"
         at = max(Acknowledged.read(place.seen).step, place.story.start)
         at += number % 3 == 2  # the client tries again, or has gone on meanwhile
         go_on(tally, place, min(at, len(place.story.requests) - 2), where)

@@ -61,7 +61,8 @@ def _load(processes: int) -> Iterator[None]:
             one.wait()
 
 
-def two_proxies(turns: int, seed: int, tell: Callable[[int], None]) -> Tally:
+def two_proxies(turns: int, seed: int, tell: Callable[[int], None], *, load: int) -> Tally:
+    """`load`: processes that take what they can get of the machine meanwhile."""
     tally, store = Tally(), Path(tempfile.mkdtemp(prefix="ebb-faults-"))
     wire, at_once = WIRES[seed % len(WIRES)], seed % 2 == 1
     guard = threading.Lock()
@@ -70,7 +71,7 @@ def two_proxies(turns: int, seed: int, tell: Callable[[int], None]) -> Tally:
             Upstream(looping(wire), issuer=signing.trusting if at_once else signing.refusals) as upstream,
             _proxy(upstream.url, store) as one,
             _proxy(upstream.url, store) as other,
-            _load(2 * (os.cpu_count() or 1)),
+            _load(load),
             ThreadPoolExecutor(3 * AGENTS) as pool,
         ):
             agents = [

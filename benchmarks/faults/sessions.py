@@ -378,8 +378,9 @@ def check_sound(tally: Tally, place: Place, where: str) -> None:
 
 def go_on(tally: Tally, place: Place, at: int, where: str, opened: Opened | None = None) -> None:
     """The session is usable: the request that was under way goes out, and the one after it."""
-    ctx = opened or place.context()
+    ctx = opened
     try:
+        ctx = ctx or place.context()
         for step in range(at, min(at + 2, len(place.story.requests))):
             check_ready(tally, place, step, place.step(ctx, step), f"{where}, afterwards")
         ids = [edit.id for edit in ctx.context.edits()]
@@ -388,7 +389,7 @@ def go_on(tally: Tally, place: Place, at: int, where: str, opened: Opened | None
     except (EbbtideError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         tally.count("unusable", where, f"{type(error).__name__}: {error}")
     finally:
-        if opened is None:
+        if opened is None and ctx is not None:
             ctx.store.close()
 
 
