@@ -179,13 +179,14 @@ def kill(place: Place, points: int, rng: random.Random) -> Tally:
         place.restore()
         files = Failing(fault, when) if fault != "moment" else None
         after = rng.uniform(0, usual) if files is None else None
-        ended = in_child(lambda files=files: _live(place, files), kill_after=after)
+        ends = [in_child(lambda files=files: _live(place, files), kill_after=after)]
         if number % 10 == 9:
             again = Failing("kill", rng.randrange(1, 120))
-            ended = max(ended, in_child(lambda again=again: _live(place, again, resumed=True)))
-        if ended in ("hung", "failed"):
-            tally.count("hung" if ended == "hung" else "unusable", where, f"the process {ended}")
-        tally.points += ended == "killed"
+            ends.append(in_child(lambda again=again: _live(place, again, resumed=True)))
+        for ended in ends:
+            if ended in ("hung", "failed"):
+                tally.count("hung" if ended == "hung" else "unusable", where, f"the process {ended}")
+        tally.points += ends.count("killed")
         at = max(Acknowledged.read(place.seen).step, place.story.start)
         at += number % 3 == 2  # the client tries again, or has gone on meanwhile
         go_on(tally, place, min(at, len(place.story.requests) - 2), where)
@@ -196,8 +197,6 @@ def kill(place: Place, points: int, rng: random.Random) -> Tally:
 
 
 def _live(place: Place, files: Files | None, *, resumed: bool = False) -> None:
-    if files is None:
-        place.seen.parent.mkdir(exist_ok=True)
     begin = max(Acknowledged.read(place.seen).step, place.story.start) if resumed else place.story.start
     with place.context(files) as ctx:
         for at in range(begin, place.story.start + STEPS):
