@@ -24,7 +24,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.all import machine
-from benchmarks.faults import disk, proxies, streams
+from benchmarks.faults import disk, others, proxies, streams
 from benchmarks.faults.sessions import DATA, GENERATED, Place, Story, Tally, generated, recorded
 from benchmarks.faults.table import RECORDED, RESULTS, as_dict, merged, write_page
 
@@ -69,7 +69,7 @@ def try_story(name: str, story: Story, points: int, seed: int) -> Tally:
     try:
         place = Place(where, story)
         disk.check_unfaulted(place)
-        return disk.CLASSES[name](place, points, random.Random(seed))
+        return others.CLASSES[name](place, points, random.Random(seed))
     finally:
         shutil.rmtree(where, ignore_errors=True)
 

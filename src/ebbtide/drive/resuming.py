@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ebbtide.core.checkpoint import condensed, expanded
 from ebbtide.core.journal import State, fold
 from ebbtide.drive.messages import Transcript
-from ebbtide.store import Position, Record
+from ebbtide.store import Position, Reading, Record
 
 _LEAST = 4_000_000
 """Bytes of log between two checkpoints: what is folded in a tenth of a second."""
@@ -53,3 +53,9 @@ class Known:
             self.checkpoints.read(records[0])
         self.state = fold(self.state, records)
         self.transcript.absorb(records)
+
+    def avoid_lost_names(self, reading: Reading) -> None:
+        """Where lines of the log are damaged, results may be stored whose plan is gone: their names stay taken."""
+        if reading.damage:
+            stored = dict.fromkeys((name.lower() for name in reading.blobs), "")
+            self.state = replace(self.state, taken={**stored, **self.state.taken})

@@ -89,7 +89,6 @@ class Session:
     _last: tuple[Body, Decided] | None = None
     _stages: dict[Trigger, Stages] = field(default_factory=dict)
     _shelf: Shelf | None = None
-    _lost_names: dict[str, str] = field(default_factory=dict)
     _written_at: str = ""
     """Where the whole conversation can be read; empty where there is no file."""
 
@@ -163,7 +162,6 @@ class Session:
             known = Known(self.state, self._transcript, self._checkpoints)
             loaded = yield Load(self._position, known.take)
             if isinstance(loaded, Loaded):
-                self._avoid_lost_names(loaded.reading)
                 request = self._absorb(loaded.reading, known, body, request, now)
             view = self._folded(request)
             last, self._projection = self._projection, None
@@ -197,6 +195,7 @@ class Session:
         first, self._position = self._position is None, loaded.position
         if not first and not loaded.records:
             return request
+        known.avoid_lost_names(loaded)
         known.take(loaded.records)
         before, self.state = self.state, known.state
         alike = self.state.edits is before.edits and self.state.stays == before.stays
@@ -231,15 +230,9 @@ class Session:
 
     def _on_shelf(self) -> Shelf | None:
         """The same object while nothing was put there."""
-        taken = {**self._lost_names, **self.state.taken} if self._lost_names else self.state.taken
-        if self._shelf is not None and self._shelf.taken is not taken:
-            self._shelf = replace(self._shelf, taken=taken)
+        if self._shelf is not None and self._shelf.taken is not self.state.taken:
+            self._shelf = replace(self._shelf, taken=self.state.taken)
         return self._shelf
-
-    def _avoid_lost_names(self, reading: Reading) -> None:
-        """Where lines of the log are damaged, results may be stored whose plan is gone: their names stay taken."""
-        if reading.damage:
-            self._lost_names |= dict.fromkeys((name.lower() for name in reading.blobs), "")
 
     def _estimate(self, request: Request, out: Projection) -> int:
         tokens = out.tokens_in(len(out.tokens)) + sum(request.overhead)
@@ -477,8 +470,8 @@ class Session:
         held = holds_lock(loaded)
         self._checkpoints.sound &= held
         if isinstance(loaded, Loaded):
-            self._avoid_lost_names(loaded.reading)
             self._position = loaded.reading.position
+            known.avoid_lost_names(loaded.reading)
             known.take(loaded.reading.records)
             self.state = known.state
         if self.state is not before and (self.state.edits is not before.edits or self.state.stays != before.stays):
