@@ -37,22 +37,23 @@ class Size:
 
     points: int
     """In all; 0: every call once in each story."""
-    stories: int = len(GENERATED)
+    stories: Sequence[int] = range(len(GENERATED))
+    """Of `GENERATED`, by number."""
 
 
 FULL = {
     "kill": Size(2_160),
-    "eio": Size(0, 2),
-    "enospc": Size(0, 3),
-    "eintr": Size(0, 1),
-    "short": Size(0, 4),
+    "eio": Size(0, [0]),
+    "enospc": Size(0, [1]),
+    "eintr": Size(0, [2]),
+    "short": Size(0),
     "torn": Size(400),
     "flips": Size(800),
     "writers": Size(32),
     "clocks": Size(200),
     "gc": Size(120),
 }
-QUICK = {name: Size(3, 1) for name in FULL} | {"writers": Size(1, 1)}
+QUICK = {name: Size(3, [0]) for name in FULL} | {"writers": Size(1, [0])}
 STREAMS, POSITIONS = 30, 200
 RECORDED_SESSIONS, RECORDED_POINTS = 20, 4
 TURNS, LATE_TURNS = 28, 12
@@ -119,36 +120,53 @@ def tasks(name: str, *, quick: bool, seed: int, stories: Sequence[Story]) -> lis
     size = (QUICK if quick else FULL)[name]
     if not size.points or quick:
         # Every call: one piece, or some would be tried twice.
-        return [partial(try_generated, name, n, size.points, seed) for n in range(size.stories)]
-    pieces = size.stories * PIECES
-    each = -(-size.points // pieces)
-    return [partial(try_generated, name, n % size.stories, each, seed + n) for n in range(pieces)]
+        return [partial(try_generated, name, story, size.points, seed) for story in size.stories]
+    each = -(-size.points // (PIECES * len(size.stories)))
+    numbers = [(piece, story) for piece in range(PIECES) for story in size.stories]
+    return [partial(try_generated, name, story, each, seed + piece) for piece, story in numbers]
 
 
 CLASSES = (*FULL, "upstream", "two-proxies", "late", *(f"{RECORDED}{name}" for name in (*FULL, "upstream")))
 
 
+def timed(task: Task) -> tuple[Tally, float]:
+    began = time.monotonic()
+    return task(), time.monotonic() - began
+
+
 def campaign(names: Sequence[str], jobs: int, *, quick: bool, seed: int, results: Path | None) -> dict[str, Tally]:
+    """All classes at once, so that no process is idle; each is told and kept when its last task ends."""
     stories = recorded(DATA, 1 if quick else RECORDED_SESSIONS) if any(n.startswith(RECORDED) for n in names) else []
-    found: dict[str, Tally] = {}
+    found = {name: Tally() for name in names}
+    seconds, before = dict.fromkeys(names, 0.0), machine()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        todo = {name: tasks(name, quick=quick, seed=seed, stories=stories) for name in names}
+        futures = {pool.submit(timed, task): name for name in names for task in todo[name]}
+        left = {name: len(todo[name]) for name in names}
         for name in names:
-            began, before = time.monotonic(), machine()
-            todo = tasks(name, quick=quick, seed=seed, stories=stories)
-            tally = found[name] = Tally(
-                note="" if todo else "skipped: the recorded sessions are not beside the project"
-            )
-            for number, done in enumerate(as_completed([pool.submit(task) for task in todo])):
-                tally.add(done.result())
-                _tell(name, number + 1, len(todo), tally)
-            if results is not None:
-                merged(results, name, as_dict(tally, time.monotonic() - began, before))
-            print(f"{name}: {_sentence(tally)}", flush=True)
+            if not todo[name]:
+                found[name].note = _SKIPPED
+                _end(name, found[name], 0.0, before, results)
+        for done in as_completed(futures):
+            name = futures[done]
+            tally, took = done.result()
+            found[name].add(tally)
+            seconds[name] += took
+            left[name] -= 1
+            _tell(name, len(todo[name]) - left[name], len(todo[name]), found[name])
+            if not left[name]:
+                _end(name, found[name], seconds[name], before, results)
     return found
 
 
+def _end(name: str, tally: Tally, seconds: float, before: dict[str, object], results: Path | None) -> None:
+    if results is not None:
+        merged(results, name, as_dict(tally, seconds, before))
+    print(f"{name}: {_sentence(tally)}", flush=True)
+
+
 def _tell(name: str, done: int, of: int, tally: Tally) -> None:
-    if sys.stderr.isatty() or done % 8 == 0:
+    if done < of:
         print(f"{name}: {done} of {of}, {tally.points} points", file=sys.stderr, flush=True)
 
 
