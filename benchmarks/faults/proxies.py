@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.faults.sessions import Tally
+from benchmarks.faults.sessions import Tally, named_files
 
 from ebbtide.store import verify
 from proxy.agent import Agent, looping
@@ -84,7 +84,7 @@ def two_proxies(turns: int, seed: int, tell: Callable[[int], None], *, load: int
                         if problem:
                             tally.count("unusable", f"two proxies, {wire}, turn {turn}", problem)
                 tell(tally.points)
-            _check_requests(tally, wire, upstream, store)
+            _check_requests(tally, wire, upstream, store, "two proxies")
         for path in store.rglob("*.jsonl"):
             found = verify(path)
             if not found.ok:
@@ -121,18 +121,17 @@ class _Agent:
         return "" if beside == 200 else f"the other proxy: status {beside}"
 
 
-def _check_requests(tally: Tally, wire: str, upstream: Upstream, store: Path) -> None:
+def _check_requests(tally: Tally, wire: str, upstream: Upstream, store: Path, name: str) -> None:
     for number, exchange in enumerate(upstream.requests):
         tally.requests += 1
-        where = f"two proxies, {wire}, request {number}"
+        where = f"{name}, {wire}, request {number}"
         if exchange.refused:
             tally.count("invalid", where, [one.rule for one in exchange.refused])
             continue
         length = tokens(units(wire, exchange.parsed))
         if length > WINDOW:
             tally.count("over", where, f"{length} of {WINDOW}")
-        text = exchange.raw.decode()
-        missing = [path for path in store.rglob("tool-results/*") if str(path) in text and not path.exists()]
+        missing = [path for path in named_files(store, exchange.parsed) if not path.exists()]
         if missing:
             tally.count("dangling", where, missing[0].name)
 
@@ -158,7 +157,7 @@ def late(turns: int, seed: int, tell: Callable[[int], None]) -> Tally:
                 if problem:
                     tally.count("unusable", f"late by {idle} and {acting}, {wire}, turn {turn}", problem)
                 tell(tally.points)
-            _check_requests(tally, wire, upstream, store)
+            _check_requests(tally, wire, upstream, store, f"late by {idle} and {acting}")
     finally:
         shutil.rmtree(store, ignore_errors=True)
     return tally
