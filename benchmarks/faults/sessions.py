@@ -304,13 +304,12 @@ class Opened:
     def __init__(self, place: Place, files: Files | None, clock: Callable[[], float] | None) -> None:
         self.now = BEGAN
         self.store = Witness(place.root, place.seen, files)
-        self.context = Context(
-            window=place.story.window,
-            wire=place.story.wire,
-            store=self.store,
-            session=SESSION,
-            clock=clock or (lambda: self.now),
-        )
+        told: Body = {"window": place.story.window, "wire": place.story.wire, "session": SESSION}
+        try:
+            self.context = Context(store=self.store, clock=clock or (lambda: self.now), **told)
+        except EbbtideError:
+            self.store.close()
+            raise
 
     def __enter__(self) -> Opened:
         return self
