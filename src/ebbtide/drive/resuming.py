@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ebbtide.core.binding_records import OldLog
 from ebbtide.core.checkpoint import condensed, expanded
 from ebbtide.core.journal import State, fold
 from ebbtide.drive.messages import Transcript
-from ebbtide.store import Position, Record
+from ebbtide.store import Position, Reading, Record
 
 _LEAST = 4_000_000
 """Bytes of log between two checkpoints: what is folded in a tenth of a second."""
@@ -57,8 +57,14 @@ class Known:
         self.state = fold(self.state, self.old_log.upgrade(records))
         self.transcript.absorb(records)
 
-    def take_rest(self, records: list[Record]) -> None:
-        """The last records. What waited for one that did not come is taken as it is."""
-        self.take(records)
+    def take_rest(self, reading: Reading) -> None:
+        """The last of a log. What waited for a record that did not come is taken as it is.
+
+        Where lines of the log are damaged, results may be stored whose plan is gone: their names stay taken.
+        """
+        if reading.damage:
+            stored = dict.fromkeys((name.lower() for name in reading.blobs), "")
+            self.state = replace(self.state, taken={**stored, **self.state.taken})
+        self.take(reading.records)
         if self.old_log is not None:
             self.state = fold(self.state, self.old_log.rest())

@@ -228,7 +228,7 @@ class Session:
         first, self._position = self._position is None, loaded.position
         if not first and not loaded.records:
             return request
-        known.take_rest(loaded.records)
+        known.take_rest(loaded)
         before, self.state = self.state, known.state
         alike = self.state.edits is before.edits and self.state.stays == before.stays
         if self.state is before or (alike and not first):
@@ -477,7 +477,7 @@ class Session:
         self._checkpoints.sound &= held
         if isinstance(loaded, Loaded):
             self._position = loaded.reading.position
-            known.take_rest(loaded.reading.records)
+            known.take_rest(loaded.reading)
             self.state = known.state
         if self.state is not before and (self.state.edits is not before.edits or self.state.stays != before.stays):
             if self._reader.last_wire is not None:

@@ -97,7 +97,7 @@ class Log(Reader, Protocol):
         ...
 
     def put(self, name: str, text: str) -> None:
-        """Durable on return. The same text again is a no-op, another under the same name an error."""
+        """Durable on return. The same text again is a no-op, another under a recorded name an error."""
         ...
 
 

@@ -26,6 +26,15 @@ def telling(doing: str) -> Iterator[None]:
         raise StoreError(f"cannot {doing}: {error.strerror or error}") from error
 
 
+def let_go(files: Files, fd: int) -> None:
+    """Close what was only read, listed or locked. The descriptor is gone whatever the system says, and nothing with it.
+
+    A descriptor that was written to is closed by its writer, who has to hear of an error.
+    """
+    with suppress(OSError):
+        files.close(fd)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """The directories of one store."""
@@ -44,7 +53,7 @@ class Tree:
                 fd = self._enter(fd, part)
             yield fd
         finally:
-            self.files.close(fd)
+            let_go(self.files, fd)
 
     @contextmanager
     def made(self, *parts: str, sync: bool) -> Iterator[int]:
@@ -60,11 +69,11 @@ class Tree:
                 fd = self._enter(fd, part)
             yield fd
         finally:
-            self.files.close(fd)
+            let_go(self.files, fd)
 
     def _enter(self, fd: int, part: str) -> int:
         inner = self.files.open(part, FOLDER | os.O_NOFOLLOW, at=fd)
-        self.files.close(fd)
+        let_go(self.files, fd)
         return inner
 
     def _make_root(self) -> None:
@@ -83,7 +92,7 @@ class Tree:
         try:
             self.files.sync_folder(fd)
         finally:
-            self.files.close(fd)
+            let_go(self.files, fd)
 
     def _exists(self, path: str) -> bool:
         try:
@@ -99,10 +108,10 @@ def open_regular(files: Files, name: str, flags: int, folder: int) -> int:
     try:
         regular = stat.S_ISREG(files.fstat(fd).st_mode)
     except OSError:
-        files.close(fd)
+        let_go(files, fd)
         raise
     if not regular:
-        files.close(fd)
+        let_go(files, fd)
         raise OSError(errno.EINVAL, f"{name} is not a regular file")
     return fd
 
@@ -118,7 +127,7 @@ def read_chunks(files: Files, name: str, folder: int, *, offset: int = 0, upto: 
             offset += len(chunk)
             yield chunk
     finally:
-        files.close(fd)
+        let_go(files, fd)
 
 
 def read_whole(files: Files, name: str, folder: int) -> bytes:

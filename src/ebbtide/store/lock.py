@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 
 from ebbtide.store.files import LOCK, Files
-from ebbtide.store.folder import Tree, open_regular
+from ebbtide.store.folder import Tree, let_go, open_regular
 from ebbtide.store.lines import Position
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05  # seconds: a commit takes some milliseconds
@@ -48,7 +48,7 @@ class SessionLock:
         try:
             if not self._depth:
                 fd, self._fd = self._fd, -1
-                self._tree.files.close(fd)
+                let_go(self._tree.files, fd)
         finally:
             self._mutex.release()
 
@@ -81,9 +81,9 @@ class SessionLock:
                 if files.flock(fd) and self._is_current(fd, folder):
                     return fd
             except OSError:
-                files.close(fd)
+                let_go(files, fd)
                 raise
-        files.close(fd)
+        let_go(files, fd)
         return -1
 
     def _is_current(self, fd: int, folder: int) -> bool:

@@ -1,8 +1,8 @@
 """One session in a directory. What was acknowledged is whole on disk; what was cut short is set aside, never lost.
 
 A commit is one append of whole lines under the lock. Before it, the tail is brought to the end of a commit; after it,
-the bytes are synced. If a write fails, our own half of it is cut off again. If a sync fails, it is not tried again:
-what the file then holds is read anew and checked before the next commit.
+the bytes are synced. If the write or the sync fails, what we wrote is cut off again; a sync is never tried again. What
+the file then holds is read anew and checked before the next commit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from ebbtide.core.errors import StoreError
 from ebbtide.store.catalog import enlist
 from ebbtide.store.contract import WAIT, BlobInfo, LogGone, blob_bytes, blob_records, blob_sum, header, lost_record
 from ebbtide.store.files import APPEND
-from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling, write_all, write_new
+from ebbtide.store.folder import (
+    Tree,
+    let_go,
+    open_regular,
+    read_chunks,
+    read_whole,
+    replace,
+    telling,
+    write_all,
+    write_new,
+)
 from ebbtide.store.lease import Leases
 from ebbtide.store.lines import (
     TAIL,
@@ -38,6 +48,10 @@ from ebbtide.store.names import blob_name, project_slug, session_stem
 RESULTS = "tool-results"
 PROJECTS = "projects"
 _HEADER_LIMIT = 1 << 16  # bytes: a header holds an id and a path
+
+
+class _OtherText(StoreError):
+    """A name is taken by another text."""
 
 
 class DirectoryLog:
@@ -145,6 +159,18 @@ class DirectoryLog:
         except FileNotFoundError:
             if not write_new(self._tree, name, data, folder):
                 self._agree(name, data, folder)
+        except _OtherText:
+            with self.locked(timeout=0) as held:
+                if not held or not self._is_orphan(name):
+                    raise
+                replace(self._tree, name, data, folder)
+                if self._tree.durable:
+                    self._files.sync_folder(folder)
+
+    def _is_orphan(self, name: str) -> bool:
+        """Whether a stored result is in no commit: whoever put it died before it was named. Only under the lock."""
+        is_known = self._end is not None and self._end.offset == self._length()
+        return is_known and name not in self._sums and name not in self._unsaid
 
     def get(self, name: str) -> str:
         try:
@@ -293,28 +319,34 @@ class DirectoryLog:
         try:
             try:
                 write_all(files, fd, data)
+                if files.fstat(fd).st_size != start + len(data):
+                    raise StoreError(f"another program wrote to {self._path} during a commit; read it again")
+                if self._tree.durable:
+                    files.sync(fd)
+                    if not self._firm:
+                        files.sync_folder(folder)
             except OSError:
-                self._take_back(fd, start)
+                self._take_back(fd, start, len(data))
                 raise
-            if files.fstat(fd).st_size != start + len(data):
-                raise StoreError(f"another program wrote to {self._path} during a commit; read it again")
-            if self._tree.durable:
-                files.sync(fd)
-        finally:
+        except BaseException:
+            let_go(files, fd)
+            raise
+        if self._tree.durable:
+            let_go(files, fd)  # it is on the disk
+        else:
             files.close(fd)
-        if self._tree.durable and not self._firm:
-            files.sync_folder(folder)
         self._firm = True
 
-    def _take_back(self, fd: int, start: int) -> None:
+    def _take_back(self, fd: int, start: int, most: int) -> None:
+        """Cut off what a failed commit wrote: whoever tries again would write it twice. Not what another wrote."""
         with suppress(OSError):
-            ours_is_last = self._files.tell(fd) == self._files.fstat(fd).st_size
-            if ours_is_last:
+            end = self._files.tell(fd)
+            if start < end <= start + most and end == self._files.fstat(fd).st_size:
                 self._files.truncate(fd, start)
 
     def _agree(self, name: str, data: bytes, folder: int) -> None:
         if read_whole(self._files, name, folder) != data:
-            raise StoreError(f"{self.path(name)} is already stored with another text")
+            raise _OtherText(f"{self.path(name)} is already stored with another text")
         with suppress(OSError):
             self._files.touch(name, at=folder)  # `gc` takes what is old and unnamed; this is about to be named
         if self._tree.durable:

@@ -11,7 +11,7 @@ from ebbtide.core.errors import StoreError
 from ebbtide.core.fields import int_in, str_in
 from ebbtide.store.contract import blob_sum
 from ebbtide.store.files import READ, Files
-from ebbtide.store.folder import Tree, open_regular, read_chunks, read_whole, telling
+from ebbtide.store.folder import Tree, let_go, open_regular, read_chunks, read_whole, telling
 from ebbtide.store.lines import Damage, Position, Reading, Record, scan
 from ebbtide.store.lock import read_head
 from ebbtide.store.log import RESULTS
@@ -90,7 +90,7 @@ def _head(files: Files, stem: str, folder: int) -> Position | None:
     try:
         return read_head(files, fd)
     finally:
-        files.close(fd)
+        let_go(files, fd)
 
 
 def _lost(records: Iterable[Record]) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""The fault campaign: `python -m benchmarks.faults`."""

@@ -1,0 +1,88 @@
+"""What single failing calls did before: a lock that nobody gave back, records twice, a name that was taken for ever."""
+
+import errno
+import os
+
+import pytest
+
+from ebbtide.core.errors import StoreError
+from ebbtide.store import verify
+from store.faults import Faulty, Quick
+from store.folders import log_file, opened
+
+
+class NoGoodbye(Quick):
+    """Closes, and says that it failed, as network file systems do."""
+
+    def close(self, fd):
+        os.close(fd)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_descriptor_whose_closing_fails_is_closed_once_and_leaves_no_lock_behind(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    log = opened(tmp_path, files=NoGoodbye())
+    log.commit([{"n": 1}], at=1.0)
+    log.commit([{"n": 2}], at=1.0)
+
+    assert len(os.listdir("/proc/self/fd")) == before
+    with opened(tmp_path).locked(timeout=0) as held:
+        assert held
+    assert opened(tmp_path).read().records == [{"n": 1}, {"n": 2}]
+
+
+def test_a_result_whose_file_could_not_be_closed_is_not_acknowledged(tmp_path):
+    log = opened(tmp_path, files=NoGoodbye())
+    with pytest.raises(StoreError, match=r"a\.txt"):
+        log.put("a.txt", "text")
+
+
+@pytest.mark.parametrize("call", ["sync", "sync_folder", "fstat"])
+def test_a_commit_that_failed_after_its_bytes_were_written_is_not_there_twice(tmp_path, call):
+    opened(tmp_path).commit([{"n": 0}], at=1.0)
+    reached = 0
+    for when in range(1, 12):
+        files = Faulty("EIO", 0, only=(call,))
+        log = opened(tmp_path, files=files)
+        files.when = files.calls + when  # not while it is opened
+        try:
+            log.commit([{"n": when}], at=1.0)
+        except StoreError:
+            reached += 1
+            log.commit([{"n": when}], at=1.0)
+
+    assert reached
+    assert [record["n"] for record in opened(tmp_path).read().records] == list(range(12))
+    assert verify(log_file(tmp_path)).ok
+
+
+def test_a_result_that_no_commit_names_gives_its_name_to_the_next(tmp_path):
+    """Whoever put it was killed before the commit; what is to be kept since then is another text."""
+    first = opened(tmp_path)
+    first.commit([{"n": 1}], at=1.0)
+    first.put("history.txt", "of a request that was never made")
+
+    second = opened(tmp_path)
+    second.read()
+    second.put("history.txt", "another")
+    second.commit([{"n": 2}], at=1.0)
+
+    third = opened(tmp_path)
+    third.read()
+    assert third.get("history.txt") == "another"
+    with pytest.raises(StoreError, match="already stored"):
+        third.put("history.txt", "a third")
+
+
+def test_a_result_keeps_its_name_where_its_own_commit_may_still_come(tmp_path):
+    holder, other = opened(tmp_path), opened(tmp_path)
+    holder.commit([{"n": 1}], at=1.0)
+    other.read()
+    with holder.locked():
+        holder.put("a.txt", "mine")
+        with pytest.raises(StoreError, match="already stored"):
+            other.put("a.txt", "yours")
+        holder.commit([{"n": 2}], at=1.0)
+
+    with pytest.raises(StoreError, match="already stored"):
+        other.put("a.txt", "yours")  # it has not read the commit that names it
