@@ -154,7 +154,10 @@ class Context:
         return self.prepare_soon(request, None)
 
     def prepare_soon(self, request: Body | Read, soon: Callable[[Ready], None] | None) -> Ready:
-        """The same. Where it has no new edit `soon` gets it before its turn is in the log: it may go out by then."""
+        """The same. `soon` gets the request before its turn is in the log.
+
+        Where it has no new edit it may go out by then. Where it has, `soon` may raise: then nothing is recorded.
+        """
         if self._ahead is not None and self._ahead.done:
             drive(self._answered(), self._log)
         known = None if soon is None else lambda prepared: soon(Ready(prepared.body, prepared.report, self, prepared))

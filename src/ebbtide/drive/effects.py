@@ -68,7 +68,8 @@ class Remember(NamedTuple):
 
 
 class GoesOut(NamedTuple):
-    """A request that may go out before its turn is in the log: it carries no new edit. There is no answer."""
+    """A request before its turn is in the log. Without new edits it may go out by then. There is no answer, but whoever
+    hears of it may raise: then nothing is recorded."""
 
     prepared: Prepared
 

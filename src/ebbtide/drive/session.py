@@ -153,8 +153,7 @@ class Session:
         estimated = self._estimate(request, projection)
         turn = self.state.turns + 1 if may_edit else 0
         ready = Prepared(out, report, turn, request.model, estimated, items=request.items)
-        if not edits:
-            yield GoesOut(ready)
+        yield GoesOut(ready)
         records, went = self._records(request, situation, projection, made, edits, stood, ready)
         # Turns say what they add to the one before: one that is in no log must not be known here alone.
         notes += yield from self._commit(records, now, may_edit, went if may_edit else None)

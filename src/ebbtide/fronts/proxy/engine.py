@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ebbtide.core.errors import Busy, WontFit
 from ebbtide.core.types import FOLDS, Usage
@@ -23,6 +23,7 @@ from ebbtide.drive.context import Context, Ready
 from ebbtide.drive.inserting import Recalled
 from ebbtide.drive.replaying import Replayed, replay
 from ebbtide.drive.report import Event, Report
+from ebbtide.fronts.proxy.deadline import Claim, Late
 from ebbtide.fronts.proxy.fitting import Fitting, Refusal, is_complete
 from ebbtide.fronts.proxy.identity import Asked
 from ebbtide.fronts.proxy.listening import Heard
@@ -49,15 +50,6 @@ _GOODBYE = 5.0
 """Seconds for what is still being written down at the end."""
 _WORKERS = 16
 """Threads. The engine is bound by one core; the others wait for disks and locks."""
-
-
-class Late(Exception):
-    """Ours took too long."""
-
-    def __init__(self, why: str, under_way: Callable[[], Awaitable[Any]] | None = None) -> None:
-        super().__init__(why)
-        self.under_way = under_way
-        """Waits for the very call that took too long; None where it was not begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,18 +265,21 @@ class Engine:
         Not so where somebody asked for turns that survive a power cut.
         """
         slot, loop = outgoing.slot, asyncio.get_running_loop()
-        known, told = loop.create_future(), list[Ready]()
+        known, told, claim = loop.create_future(), list[Ready](), Claim()
 
         def goes(ready: Ready) -> None:
+            if ready.report.edits:
+                claim.record()
+            if ready.report.edits or self._sessions.durable:
+                return
             told.append(ready)
             loop.call_soon_threadsafe(_given, known, ready)
             time.sleep(_POLITE)
 
         def plan() -> Ready:
             context = slot.opened(*self._terms(outgoing))
-            soon = None if self._sessions.durable else goes
             try:
-                told.append(context.prepare_soon(outgoing.plain if outgoing.armed else read, soon))
+                told.append(context.prepare_soon(outgoing.plain if outgoing.armed else read, goes))
             except Exception as failed:
                 if not told:
                     raise
@@ -292,7 +287,7 @@ class Engine:
             slot.newest = told[0]
             return told[0]
 
-        return await self._within(slot, limit, plan, known, is_patient=is_patient)
+        return await self._within(slot, limit, plan, known, claim, is_patient=is_patient)
 
     def _limit(self, slot: Slot, size: int) -> float:
         grown = size - slot.bytes
@@ -301,8 +296,8 @@ class Engine:
         return self._options.idle_limit if calm else self._options.acting_limit
 
     async def _within(
-        self, slot: Slot, limit: float, work: Callable[[], T], known: asyncio.Future[T] | None = None, *,
-        is_patient: bool = False,
+        self, slot: Slot, limit: float, work: Callable[[], T], known: asyncio.Future[T] | None = None,
+        claim: Claim | None = None, *, is_patient: bool = False,
     ) -> T:  # fmt: skip
         """Run in a thread with the conversation to itself. Whoever stops waiting leaves it locked until it ends.
 
@@ -335,7 +330,7 @@ class Engine:
             left = until[0] - loop.time()
             if left <= 0:
                 slot.stuck = True
-                raise Late("out of time", outcome)
+                raise Late("out of time", outcome, claim)
             await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return await outcome()
 
@@ -368,6 +363,8 @@ class Engine:
         if refusal is not None:
             self._complain(slot, f"refused: {_reason(failed)}", failed)
             return replace(outgoing, refusal=refusal)
+        if isinstance(failed, Late) and failed.under_way is not None and not failed.may_send_without():
+            return self._sent(outgoing, await failed.under_way())
         outgoing = replace(outgoing, fallback=_reason(failed))
         self._complain(slot, outgoing.fallback, failed)
         for tally in (slot.tally, self._meters.total):
