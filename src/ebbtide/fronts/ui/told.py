@@ -95,7 +95,7 @@ def handles_of(edit: Edit) -> list[str]:
     """Names under which the content is kept: of the edit's own record, or what its stub says."""
     told = [blob.name for blob in edit.blobs]
     stubs = [stub for item in edit.put if (stub := parse(item.text)) is not None]
-    return list(dict.fromkeys([*told, *(os.path.basename(stub.path) for stub in stubs if stub.path)]))
+    return list(dict.fromkeys([*told, *(stub.handle for stub in stubs if stub.handle)]))
 
 
 def batches_told(history: History, accounts: Accounts) -> list[Json]:
