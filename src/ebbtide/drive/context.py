@@ -36,6 +36,7 @@ from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import overflow_in
+from ebbtide.wire.plain import plain_value
 from ebbtide.wire.reading import Reader
 from ebbtide.wire.recall_tools import recall_tools
 from ebbtide.wire.shape import Wire
@@ -446,10 +447,7 @@ def _wire(name: str | None) -> Wire | None:
 
 
 def _plain(response: object) -> Mapping[str, Any]:
-    if isinstance(response, Mapping):
-        return response
-    dump = getattr(response, "model_dump", None)
-    if dump is None:
+    made = plain_value(dict(response) if isinstance(response, Mapping) else response, "response")
+    if not isinstance(made, dict):
         raise BadRequest(f"a response must be a dict or an SDK object, not {type(response).__name__}")
-    told: Mapping[str, Any] = dump(mode="json", exclude_unset=True, by_alias=True)
-    return told
+    return made

@@ -16,7 +16,7 @@ from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.body import Body, read_body
-from ebbtide.wire.shape import Block, Wire, canonical_json, digest, fingerprint, grouped
+from ebbtide.wire.shape import Block, Wire, as_word, canonical_json, digest, fingerprint, grouped
 from ebbtide.wire.stand_ins import Left
 
 _Draft: Any = make_dataclass("_Draft", [(one.name, one.type) for one in fields(Item)], slots=True)
@@ -87,6 +87,14 @@ class Reader:
     _around: _Around | None = None
 
     def read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, *, at: float | None = None) -> Request:
+        """Items of a request, the new ones made anew. BadRequest where it is none."""
+        try:
+            return self._read(request, at)
+        except RecursionError:
+            self._last = None
+            raise BadRequest("nested too deeply") from None
+
+    def _read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, at: float | None) -> Request:
         last = self._last
         body = read_body(request, last.body if last else None)
         wire = self.wire or detect(body.tree)
@@ -104,7 +112,7 @@ class Reader:
             items=items,
             same=same,
             firsts=firsts,
-            model=str(body.tree.get("model") or ""),
+            model=as_word(body.tree.get("model")),
             max_output=wire.max_output(body.tree),
             system=around.system,
             tools=around.tools,

@@ -7,7 +7,6 @@ the page shows text as text.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.core.content import file_of
