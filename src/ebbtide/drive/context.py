@@ -18,7 +18,7 @@ from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
 from ebbtide.drive.answering import answer
-from ebbtide.drive.arguments import RecallBy, check, tokens
+from ebbtide.drive.arguments import RecallBy, check, clock_of, tokens
 from ebbtide.drive.asking import Asking, Compacted
 from ebbtide.drive.compaction import Compaction, Hooks
 from ebbtide.drive.consulting import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
@@ -96,13 +96,13 @@ class Context:
     ) -> None:
         check(model=model, store=store, session=session, project=project, summarizer=summarizer)
         check(workspace=workspace, live=live, recall=recall, hooks=hooks, on_event=on_event, clock=clock)
-        self._clock = clock
+        self._clock = clock_of(clock)
         self._background = background and summarizer is not None
         self._store, self._project = _opened(store, durable), project
-        self._log = _log(self._store, session, project=project, now=clock())
+        self._log = _log(self._store, session, project=project, now=self._clock())
         self._session = Session(
             policy=preset(policy, model=model),
-            window=tokens("window", window or window_of(model)),
+            window=tokens("window", window_of(model) if window is None else window),
             log=self._log,
             model=model,
             project=project,

@@ -171,7 +171,7 @@ def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
     return out + _compose_words(original, words)
 
 
-_MESSAGE_PARTS = _PARTS | {"input_image", "input_file", "refusal", None}
+_MESSAGE_PARTS = _PARTS | {"input_image", "input_file", "refusal", ""}
 
 
 def _compose_item(entry: Item) -> Any:
