@@ -25,7 +25,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("registry-token", r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|hf_[A-Za-z0-9]{25,})"),
         # It may stand behind a few dashed words, which stay: looked for behind every dash of a long run it would be
         # looked for too often.
-        ("jwt", r"(?<![\w-])((?:\w{1,40}-){0,6}?)eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}"),
+        ("jwt", r"(?<![\w-])((?:\w{0,40}-){0,6}?)eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}"),
     )
 )  # fmt: skip
 """Prefixes that their issuers chose so that leaks can be found."""

@@ -11,7 +11,6 @@ because it reads like one: a tool may print this very line, and the view knows i
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ class Stub:
     @property
     def handle(self) -> str:
         """The name by which recall opens it; empty where it was not kept."""
-        return os.path.basename(self.path.removeprefix(MEMORY))
+        return self.path.removeprefix(MEMORY).rpartition("/")[2]
 
 
 Template = Callable[[Stub], str]
