@@ -17,6 +17,9 @@ from ebbtide.wire.document import KEYS, NEAR, Document, Tree, decoded, read_docu
 from ebbtide.wire.plain import Origins, equal, plain_messages, plain_value
 from ebbtide.wire.splicing import Memory, Splice, alike
 
+AROUND = frozenset(("system", "instructions", "tools", "functions"))
+"""Where a provider keeps prompt and tools."""
+
 
 @dataclass(slots=True)
 class Body:
@@ -95,12 +98,14 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
 
 
 def _check_beside(request: Mapping[str, Any], key: str, before: Tree) -> None:
-    """Refuse what is no JSON beside the messages. What the last request had too is not looked at again."""
+    """Refuse what is no JSON beside the messages. What the last request had too is not looked at again.
+
+    Prompt and tools are the reader's to look at: it compares them in any case.
+    """
     for name, value in request.items():
         if not isinstance(name, str):
             raise BadRequest(f"a key must be a text, not a {type(name).__name__}")
-        known = before.get(name, before)
-        if name != key and value is not known and not equal(known, value):
+        if name != key and name not in AROUND and value is not before.get(name, before):
             plain_value(value, name)
 
 

@@ -15,7 +15,8 @@ from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
-from ebbtide.wire.body import Body, read_body
+from ebbtide.wire.body import AROUND, Body, read_body
+from ebbtide.wire.plain import equal, plain_value
 from ebbtide.wire.shape import Block, Wire, as_word, canonical_json, digest, fingerprint, grouped
 from ebbtide.wire.stand_ins import Left
 
@@ -221,8 +222,10 @@ class Reader:
     def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
         system, tools = wire.surroundings(tree)
         around = self._around
-        if around is not None and (system, tools) == around.given:
+        if around is not None and equal((system, tools), around.given):
             return around
+        for name in AROUND & tree.keys():
+            plain_value(tree[name], name)
         words = system if isinstance(system, str) else canonical_json(system) if system else ""
         schemas = tools if isinstance(tools, list) else []
         counted = sum(self.estimator.tool(canonical_json(tool)) for tool in schemas)
