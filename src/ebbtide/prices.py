@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NEWEST = datetime(9999, 1, 1, 12, tzinfo=UTC)
 
 # `[1m]` asks Claude Code for the long window; `-v1:0` is Bedrock's, `:free` OpenRouter's.
-_SUFFIX = re.compile(r"\[[^\]]*\]$|-v\d+(?::\d+)?$|:[a-z]+$")
+_SUFFIX = re.compile(r"\[[^\[\]]*\]$|-v\d+(?::\d+)?$|:[a-z]+$")
 _DOTTED = re.compile(r"^(?:[a-z-]+\.)*(anthropic|openai|amazon|meta|mistral|deepseek|cohere)\.")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}")
 _NUMBER = re.compile(r"\d{1,3}")

@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 
 _NEAR = 0.7
 """Of difflib's ratio: a slip of the finger is nearer. At its own 0.6 a token is a store."""
-_CHOICE = re.compile(r"argument (?P<which>.+?): invalid choice: '(?P<given>.*?)' \(choose from (?P<choices>.*)\)", re.S)
 
 
 class Parser(argparse.ArgumentParser):
@@ -59,13 +58,14 @@ class Parser(argparse.ArgumentParser):
             file.flush()
 
     def error(self, message: str) -> NoReturn:
-        if found := _CHOICE.fullmatch(message):
-            choices = re.findall(r"[\w.-]+", found["choices"])
-            message = f"{found['which']}: {found['given']!r} is not one of {', '.join(choices)}"
-            message += meant(found["given"], choices)
-            if found["which"] == "COMMAND":
-                near = "; did you mean --version?" if found["given"] == "version" else meant(found["given"], choices)
-                message = f"there is no command {found['given']!r}{near}"
+        which, _, rest = message.removeprefix("argument ").partition(": invalid choice: '")
+        given, chosen, listed = rest.partition("' (choose from ")
+        if chosen and message.startswith("argument "):
+            choices = re.findall(r"[\w.-]+", listed)
+            message = f"{which}: {given!r} is not one of {', '.join(choices)}{meant(given, choices)}"
+            if which == "COMMAND":
+                near = "; did you mean --version?" if given == "version" else meant(given, choices)
+                message = f"there is no command {given!r}{near}"
         more = "'ebb' alone lists the commands" if self.prog == "ebb" else f"'{self.prog} --help' explains it"
         self.exit(2, f"{self.prog}: error: {message}\n{more}\n")
 

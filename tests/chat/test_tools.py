@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,30 @@ def test_read_refuses_a_large_file_until_a_range_is_given(desk):
 
     assert "`offset` and `limit`" in refused(desk, "read", path="big.log")
     assert run(desk, "read", path="big.log", offset=19_999, limit=5).text.count("\n") == 1
+
+
+def test_to_read_one_line_takes_no_more_memory_than_is_shown_however_long_it_is(desk):
+    """A file may be one line. 8 MB of it stand for any size: what is held does not grow with it."""
+    length = 8 * 1024 * 1024
+    (desk.root / "one.json").write_bytes(b"x" * length + b"\nlast\n")
+
+    tracemalloc.start()
+    try:
+        first = run(desk, "read", path="one.json", offset=1, limit=1).text
+        last = run(desk, "read", path="one.json", offset=2, limit=1).text
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert first == f"     1\t{'x' * 2_000} [line cut]"
+    assert last == "     2\tlast"
+    assert peak < length / 10
+
+
+def test_a_nul_far_into_a_line_shows_that_it_is_no_text(desk):
+    (desk.root / "late.bin").write_bytes(b"x" * 100_000 + b"\0" + b"x" * 100_000)
+
+    assert "not text" in refused(desk, "read", path="late.bin", offset=1, limit=1)
 
 
 def test_read_refuses_more_than_25000_tokens_even_below_the_byte_limit(desk):

@@ -95,3 +95,16 @@ def test_masking_twice_changes_nothing_more(text):
     once, _ = redact(text)
 
     assert redact(once)[0] == once
+
+
+@pytest.mark.parametrize("before", ["", "-", "--", "session-", "a-b_c-", "x" * 30 + "-"])
+def test_a_token_behind_dashed_words_goes_and_the_words_stay(before):
+    token = SECRETS["jwt"]
+
+    assert redact(f"see {before}{token} here")[0] == f"see {before}[redacted: jwt] here"
+
+
+@pytest.mark.parametrize("name", ["password", "my-db-password", "a_secret", "x.api_key", "PROD_ACCESS_TOKEN"])
+def test_what_stands_before_a_telling_name_does_not_hide_it(name):
+    assert redact(f'{name} = "hunter2222"')[0] == f'{name} = "[redacted: password]"'
+    assert redact(f"{name}=hunter2222 next")[0] == f"{name}=[redacted: password] next"

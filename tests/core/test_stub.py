@@ -107,6 +107,18 @@ def test_without_a_shelf_no_template_promises_a_file(template):
     assert "not kept" in template(bare)
 
 
+@pytest.mark.parametrize(
+    "template",
+    [stubs.mini_claude_persisted, stubs.claude_code_persisted, stubs.learn_persisted, stubs.region_input],
+)
+def test_of_a_text_in_memory_no_template_promises_a_file(template):
+    kept = replace(RESULT, path="memory:toolu_1.txt", preview="head")
+
+    assert template(kept) == "[ebb: result of Read, 9000 tokens, 412 lines; kept in memory:toolu_1.txt]\nhead"
+    assert (kept.file, kept.handle) == ("", "toolu_1.txt")
+    assert (RESULT.file, RESULT.handle) == (FILE, "toolu_1.txt")
+
+
 def test_without_a_shelf_claude_codes_clear_says_what_the_seed_says_on_failure():
     assert stubs.claude_code_cleared(replace(RESULT, path="")) == "[Old tool result content cleared]"
 

@@ -8,6 +8,7 @@ import pytest
 
 import ebbtide
 from drive.sessions import body, loop
+from ebbtide.store import open_store
 
 REQUEST = {"model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
 
@@ -20,6 +21,10 @@ REQUEST = {"model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "u
         ("window", -1, "a number of tokens"),
         ("window", 1000.5, "a number of tokens"),
         ("window", True, "a number of tokens"),
+        ("window", False, "a number of tokens"),
+        ("window", 0, "a number of tokens"),
+        ("window", float("nan"), "a number of tokens"),
+        ("window", float("inf"), "a number of tokens"),
         ("session", None, "a name"),
         ("session", 3, "a name"),
         ("project", 3, "a path"),
@@ -42,10 +47,48 @@ def test_a_setting_of_the_wrong_kind_is_refused_by_its_name_before_anything_is_d
     assert type(value).__name__ in str(refused.value)
 
 
-@pytest.mark.parametrize("window", ["32k", None, 0, -1, 1000.5])
+@pytest.mark.parametrize("window", ["32k", None, 0, False, -1, 1000.5, float("nan"), float("inf")])
 def test_fit_takes_a_number_of_tokens(window):
     with pytest.raises(ebbtide.BadConfig, match="window must be a number of tokens"):
         ebbtide.fit(REQUEST, window=window)
+
+
+@pytest.mark.parametrize("now", [float("nan"), float("inf"), -1.0, 884_541_600_000.0, 10**400, None, "1", True])
+def test_a_clock_that_tells_no_date_is_refused_with_a_sentence(now):
+    """From the first look on, and when it goes wrong later: then the request before it stands."""
+    with pytest.raises(ebbtide.BadConfig, match=r"clock\(\) must be seconds since 1970"):
+        ebbtide.Context(clock=lambda: now)
+
+    times = [1.0, 2.0]
+    context = ebbtide.Context(clock=lambda: times.pop(0) if times else now)
+    context.prepare(REQUEST)
+    with pytest.raises(ebbtide.BadConfig, match=r"clock\(\) must be seconds since 1970"):
+        context.prepare(REQUEST)
+
+
+JUMPS = (1.7e9, 1.7e9 + 5, 1.2e9, 1.2e9 + 1, 4.1e9, 0.0, 2.5e11, 1.7e9, 1.7e9 - 400, 1.7e9 + 10)
+
+
+@pytest.mark.parametrize("policy", sorted(ebbtide.policy.PRESETS))
+def test_a_clock_that_jumps_by_years_either_way_breaks_no_plan_and_no_log(policy, tmp_path):
+    times = list(JUMPS)
+    now = [times[0]]
+    told = []
+    options = {"policy": policy, "window": 40_000, "store": tmp_path, "clock": lambda: now[0], "on_event": told.append}
+    context = ebbtide.Context(**options)
+    messages = []
+
+    for n, now[0] in enumerate(times):
+        messages = [*messages, *loop(3, 900, first=3 * n)]
+        sent = context.prepare(body(messages)).body
+        context.record({"content": [{"type": "text", "text": "ok"}], "usage": {"input_tokens": 9, "output_tokens": 9}})
+        if n % 4 == 3:
+            assert ebbtide.Context(**options).prepare(body(messages)).body == sent
+            context = ebbtide.Context(**options)
+
+    assert context.edits(), "nothing was planned"
+    assert [event for event in told if event.kind == "fallback"] == []
+    assert open_store(tmp_path).peek("default").read().damage == ()
 
 
 def test_a_float_that_is_whole_is_a_window():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ebbtide.assembly.shapes import Block, text_block
 from ebbtide.core.framing import frame
-from ebbtide.core.shelf import Shelf, digest
+from ebbtide.core.shelf import MEMORY, Shelf, digest
 from ebbtide.core.types import Blob
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY = "SYSTEM_PROMPT_DYNAMIC_BOUNDARY"
@@ -100,5 +100,8 @@ def offload_input(text: str, shelf: Shelf, *, limit: int = LARGE_INPUT_THRESHOLD
     if len(text) <= limit:
         return text, None
     blob = Blob(name=shelf.name(f"input-{digest(text)}", text), text=text)
-    said = f"[Large input saved to {shelf.path(blob.name)}, {len(text)} chars. Use Read tool to access.]"
+    path = shelf.path(blob.name)
+    said = f"[Large input saved to {path}, {len(text)} chars. Use Read tool to access.]"
+    if path.startswith(MEMORY):
+        said = f"[Large input kept in {path}, {len(text)} chars. There is no file to read.]"
     return said, blob

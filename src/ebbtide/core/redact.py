@@ -23,7 +23,9 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("slack-token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
         ("google-key", r"\bAIza[A-Za-z0-9_-]{30,}"),
         ("registry-token", r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|hf_[A-Za-z0-9]{25,})"),
-        ("jwt", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+        # It may stand behind a few dashed words, which stay: looked for behind every dash of a long run it would be
+        # looked for too often.
+        ("jwt", r"(?<![\w-])((?:\w{0,40}-){0,6}?)eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}"),
     )
 )  # fmt: skip
 """Prefixes that their issuers chose so that leaks can be found."""
@@ -34,10 +36,11 @@ _NAMES = (
 )
 _NAMED = re.compile(rf"(?:^|[_.-])(?:{_NAMES}|token|pwd)$", re.IGNORECASE)
 # A literal in quotes, or a value right after `=` as in a shell: code such as `password: str` or `token = read()` stays.
-_QUOTED = re.compile(rf"""(?i)\b([\w-]*{_NAMES}["']?\s*(?:=|:|=>)\s*)(["'])((?:(?!\2)[^\\\n]|\\.){{4,}}?)\2""")
-_ASSIGNED = re.compile(rf"""(?i)\b([\w-]*(?:{_NAMES}|_token)=)([^\s"'`$<({{\[;,&|]{{6,}})(?![\w(])""")
+# What stands before the name is no part of the pattern: to look for it from every word on takes the square of the text.
+_QUOTED = re.compile(rf"""(?i)({_NAMES}["']?\s*(?:=|:|=>)\s*)(["'])((?:(?!\2)[^\\\n]|\\.){{4,}}?)\2""")
+_ASSIGNED = re.compile(rf"""(?i)((?:{_NAMES}|_token)=)([^\s"'`$<({{\[;,&|]{{6,}})(?![\w(])""")
 _BEARER = re.compile(r"(?i)\b((?:bearer|basic)\s+)([A-Za-z0-9+/_.~-]{16,}=*)")
-_IN_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s:/@]+:)([^\s@/]{3,})(?=@)")
+_IN_URL = re.compile(r"(?i)(?<=[a-z0-9+.-])(://[^\s:/@]+:)([^\s@/]{3,})(?=@)")
 _RANDOM = re.compile(r"(?<![\w+/=.-])(?!sha\d{1,3}[-:])[A-Za-z0-9+/_-]{32,128}={0,2}(?![\w+/=-])")
 _BITS = 4.2
 """Of entropy for each character: 32 random letters and digits have 4.5, words and paths less than 4."""
@@ -89,9 +92,11 @@ Replace = Callable[[re.Match[str]], str]
 
 
 def _masked(kind: str, found: Counter[str]) -> Replace:
-    def replace(_: re.Match[str]) -> str:
+    """All goes but what a pattern has in a group: that only leads up to a secret."""
+
+    def replace(match: re.Match[str]) -> str:
         found[kind] += 1
-        return mask(kind)
+        return (match[1] if match.lastindex else "") + mask(kind)
 
     return replace
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+MEMORY = "memory:"
+"""Before the name of a text that is in no file: it lasts as long as the process, and recall opens it."""
 _CLEAN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -15,7 +17,7 @@ class Shelf:
     """Where offloaded content will stand. Decides names; the edge writes the files."""
 
     directory: str = ""
-    """What a stub puts before a name. Empty where there is no file to read, only a handle."""
+    """Where the files will be. Empty where there are none: the texts stay in memory, and only recall opens them."""
     taken: Mapping[str, str] = field(default_factory=dict)
     """Names in use, lower-cased, with the digest of what stands there."""
 
@@ -34,7 +36,8 @@ class Shelf:
         return f"{prefix}-{mark}{suffix}"
 
     def path(self, name: str) -> str:
-        return f"{self.directory}/{name}" if self.directory else name
+        """What a stub says of where the text is: a file that will exist, or a handle that is plainly none."""
+        return f"{self.directory}/{name}" if self.directory else f"{MEMORY}{name}"
 
 
 def digest(text: str) -> str:

@@ -1,6 +1,7 @@
 """What stands where content was. One grammar of ours with one parser, and the seeds' own words beside it.
 
     [ebb: result of read_file, 9000 tokens, 412 lines; kept in /agents/tool-results/toolu_1.txt]
+    [ebb: result of read_file, 9000 tokens, 412 lines; kept in memory:toolu_1.txt]
     [ebb: call of Write (src/app.py), 5200 tokens, 210 lines; not kept]
 
 The head is one line; a preview may follow it. The parser is for people and tools. Nothing is ever taken for a stub
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.core.framing import neutral, tag_names
+from ebbtide.core.shelf import MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +32,23 @@ class Stub:
     tokens: int = 0
     lines: int = 0
     path: str = ""
-    """Where it can be read: a file or a handle. Empty: it was not kept."""
+    """Where it is: a file, or `memory:` and a handle for as long as the process lasts. Empty: it was not kept."""
     preview: str = ""
     more: bool = False
     """Whether the preview is less than the whole."""
     chars: int = 0
     octets: int = 0
     """Length in UTF-8. Like `chars` it is for the seeds' templates, and not part of the grammar."""
+
+    @property
+    def file(self) -> str:
+        """The file that it can be read in; empty where there is none."""
+        return "" if self.path.startswith(MEMORY) else self.path
+
+    @property
+    def handle(self) -> str:
+        """The name by which recall opens it; empty where it was not kept."""
+        return self.path.removeprefix(MEMORY).rpartition("/")[2]
 
 
 Template = Callable[[Stub], str]
@@ -99,7 +111,7 @@ def _unquoted(text: str) -> str:
 
 def mini_claude_persisted(stub: Stub) -> str:
     """R102."""
-    if not stub.path:
+    if not stub.file:
         return render(stub)
     return (
         f"[Result too large ({stub.octets / 1024:.1f} KB, {stub.lines} lines). Full output saved to {stub.path}. "
@@ -122,7 +134,7 @@ _PERSISTED = tag_names(["persisted-output"])
 
 def claude_code_persisted(stub: Stub) -> str:
     """R111, sizes as in the captured request (E4). What is shown cannot close the tag."""
-    if not stub.path:
+    if not stub.file:
         return render(stub)
     (preview,) = neutral([stub.preview], _PERSISTED)
     return (
@@ -133,7 +145,7 @@ def claude_code_persisted(stub: Stub) -> str:
 
 def claude_code_cleared(stub: Stub) -> str:
     """R143, with the captured request's two newlines (E4). Where nothing is kept, what the seed says on failure."""
-    if not stub.path:
+    if not stub.file:
         return "[Old tool result content cleared]"
     return f"<persisted-output>Tool result saved to: {stub.path}\n\nUse Read to view</persisted-output>"
 
@@ -145,7 +157,7 @@ def opencode_cleared(_: Stub) -> str:
 
 def learn_persisted(stub: Stub) -> str:
     """R115."""
-    if not stub.path:
+    if not stub.file:
         return render(stub)
     return f"Output too large. Saved to: {stub.path}\nPreview:\n{stub.preview}..."
 
@@ -157,7 +169,7 @@ def learn_cleared(_: Stub) -> str:
 
 def region_input(stub: Stub) -> str:
     """R116."""
-    if not stub.path:
+    if not stub.file:
         return render(stub)
     return f"[Large input saved to {stub.path}, {stub.chars} chars. Use Read tool to access.]"
 

@@ -4,20 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from math import isfinite
+from typing import Literal, TypeGuard, get_args
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.drive.compaction import Hooks
 
 RecallBy = Literal["path", "tool", "off"]
 RecallScope = Literal["session", "conversation"]
+_YEAR_10000 = 253_402_300_800
+"""Where dates of four digits end."""
 
 
 def tokens(name: str, given: object) -> int:
     """A whole number of tokens above zero; `2e5` is one."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or given < 1 or given != int(given):
+    if not _is_number(given) or given < 1 or given != int(given):
         raise _unlike(name, "a number of tokens, as in 200_000", given)
     return int(given)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and (isinstance(value, int) or isfinite(value))
+    )
+
+
+def clock_of(clock: Callable[[], object]) -> Callable[[], float]:
+    """The same clock, looked at: what no log could hold is refused before anything is done with it.
+
+    It may jump, back as well as ahead. It may not stand where there is no date.
+    """
+
+    def read() -> float:
+        now = clock()
+        if not _is_number(now) or not 0 <= now < _YEAR_10000:
+            raise _unlike("clock()", "seconds since 1970, as time.time() gives them", now)
+        return float(now)
+
+    return read
 
 
 def check(**given: object) -> None:

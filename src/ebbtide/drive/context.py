@@ -18,7 +18,7 @@ from ebbtide.core.recall import HITS
 from ebbtide.core.tokens import DEFAULT, Calibration
 from ebbtide.core.types import Edit
 from ebbtide.drive.answering import answer
-from ebbtide.drive.arguments import RecallBy, RecallScope, check, tokens
+from ebbtide.drive.arguments import RecallBy, RecallScope, check, clock_of, tokens
 from ebbtide.drive.asking import Asking, Compacted
 from ebbtide.drive.bounds import bounds_of
 from ebbtide.drive.compaction import Compaction, Hooks
@@ -39,6 +39,7 @@ from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import overflow_in
+from ebbtide.wire.plain import plain_value
 from ebbtide.wire.recall_tools import recall_tools
 from ebbtide.wire.shape import Wire
 
@@ -102,10 +103,10 @@ class Context:
     ) -> None:
         check(model=model, store=store, session=session, project=project, summarizer=summarizer)
         check(workspace=workspace, live=live, recall=recall, scope=scope, hooks=hooks, on_event=on_event, clock=clock)
-        self._clock = clock
+        self._clock = clock_of(clock)
         self._background = background and summarizer is not None
         self._store, self._project = _opened(store, durable), project
-        self._log = _log(self._store, session, project=project, now=clock())
+        self._log = _log(self._store, session, project=project, now=self._clock())
         self._session = Session(
             policy=preset(policy, model=model),
             window=_windows(window, model),
@@ -463,10 +464,7 @@ def _wire(name: str | None) -> Wire | None:
 
 
 def _plain(response: object) -> Mapping[str, Any]:
-    if isinstance(response, Mapping):
-        return response
-    dump = getattr(response, "model_dump", None)
-    if dump is None:
+    made = plain_value(dict(response) if isinstance(response, Mapping) else response, "response")
+    if not isinstance(made, dict):
         raise BadRequest(f"a response must be a dict or an SDK object, not {type(response).__name__}")
-    told: Mapping[str, Any] = dump(mode="json", exclude_unset=True, by_alias=True)
-    return told
+    return made

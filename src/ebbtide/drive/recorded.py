@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ebbtide.core.content import file_of
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.shelf import digest
+from ebbtide.core.shelf import MEMORY, digest
 from ebbtide.core.types import Item
 from ebbtide.store import Position, Reader, Reading, Record
 from ebbtide.store.search_tables import Entry
@@ -171,7 +171,7 @@ class Recorded:
 
     def _blob(self, given: str) -> str:
         """The name of a stored result of ours; empty for anything else, whatever stands on the disk."""
-        folder, name = os.path.split(given)
+        folder, name = os.path.split(given.removeprefix(MEMORY))
         if name not in self._blobs or (folder and folder not in self._shelves):
             return ""
         return name

@@ -42,8 +42,8 @@ from ebbtide.ledger.tools import fenced_acts, pending_of, plain_name, todos_of
 _RANGES = 4
 """Parts of a file that are remembered: enough to see where the work is."""
 _BACKGROUND = re.compile(
-    r"(?:running in (?:the )?background with ID:?|running with session ID|agentId:|Background task started[^\n]*?:|"
-    r"shell_id>|task_id>)\s*(?P<name>[\w-]{1,40})",
+    r"(?:running in (?:the )?background with ID:?|running with session ID|agentId:|"
+    r"Background task started[^\n]{0,200}?:|shell_id>|task_id>)\s*(?P<name>[\w-]{1,40})",
     re.IGNORECASE,
 )
 _ENDED = re.compile(
@@ -51,7 +51,7 @@ _ENDED = re.compile(
     re.IGNORECASE,
 )
 _CREATED = re.compile(r"Task #(?P<number>\d+) created")
-_NUMBERED = re.compile(r"^\s*(\d+)(?:→|\t|: )", re.MULTILINE)
+_NUMBERED = re.compile(r"^[^\S\n]*(\d+)(?:→|\t|: )", re.MULTILINE)
 _PLANNING = re.compile(r"plan mode is (?:still )?active|Entered plan mode", re.IGNORECASE)
 
 

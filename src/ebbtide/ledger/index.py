@@ -90,7 +90,7 @@ class Index:
         bases = Counter(map(self._base.__getitem__, groups))
         lines, alone = [], []
         for place, found in groups.items():
-            if len(found) < _WORTH_A_HANDLE and place.startswith("#"):
+            if place == "#" or (len(found) < _WORTH_A_HANDLE and place.startswith("#")):
                 alone += found
                 continue
             base = self._base[place]

@@ -12,7 +12,7 @@ from ebbtide.core.types import Item
 from ebbtide.ledger.lines import one_line
 
 _STATUS = re.compile(
-    r"(?:exit(?:ed)?(?: with)?[ _]?(?:code|status)\"?|return ?code|退出(?:代码|码|状态))\s*[:：=]?\s*(-?\d{1,5})",
+    r"(?:exit(?:ed)?(?: with)?[ _]?(?:code|status)\"?|return ?code|退出(?:代码|码|状态))\s*(?:[:：=]\s*)?(-?\d{1,5})",
     re.IGNORECASE,
 )
 _REACH = 400

@@ -7,7 +7,7 @@ and the index of names share what is left. What stands beside the text (`near`) 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ebbtide.core.framing import OUR_TAGS, neutral
@@ -42,8 +42,13 @@ class _Section:
     """What the first n entries look like, and how many entries there are."""
 
 
-def render(ledger: Ledger, *, cap: int, count: Count, near: str = "") -> str:
-    """At most `cap` tokens by `count`. User messages are not in it: they are carried as they are."""
+def render(ledger: Ledger, *, cap: int, count: Count, near: str = "", handles: bool = True) -> str:
+    """At most `cap` tokens by `count`. User messages are not in it: they are carried as they are.
+
+    Without `handles` no item is named by its own: nobody could open it.
+    """
+    if not handles:
+        ledger = replace(ledger, handles=("",) * len(ledger.handles))
     page = _Page(cap, count)
     for section in _sections(ledger):
         page.add(section.heading, *section.lines, room=min(page.room, int(cap * section.share)))
@@ -142,9 +147,8 @@ def _state(ledger: Ledger) -> list[str]:
     finished = [one_line(todo.text, 80) for todo in ledger.todos.values() if not todo.open]
     lines += [f"- [x] {text}" for text in reversed(finished)]
     if ledger.plan is not None and ledger.plan.text.strip():
-        lines.append(
-            f"- plan put to the user (#{ledger.handles[ledger.plan.order]}): {one_line(ledger.plan.text, 800)}"
-        )
+        at = _handle(ledger, ledger.plan.order)
+        lines.append(f"- plan put to the user{at}: {one_line(ledger.plan.text, 800)}")
     return lines
 
 
@@ -164,8 +168,13 @@ def _lines(lines: Lines) -> str:
 def _trouble(ledger: Ledger, trouble: Trouble) -> str:
     what = f"{trouble.about}: {trouble.line}" if trouble.line else trouble.about
     if trouble.ended < 0:
-        return f"- open (#{ledger.handles[trouble.order]}): {what}"
+        return f"- open{_handle(ledger, trouble.order)}: {what}"
     return f"- over: {what}" + (f" (after changing {', '.join(map(base_name, trouble.by))})" if trouble.by else "")
+
+
+def _handle(ledger: Ledger, order: int) -> str:
+    """` (#1a2b3c4d)`; nothing where an item has no handle."""
+    return f" (#{ledger.handles[order]})" if ledger.handles[order] else ""
 
 
 def _in_order(commands: Sequence[Command]) -> list[Command]:

@@ -13,11 +13,8 @@ from ebbtide.ledger.facts import Act, Lines, Verb
 
 _LONGEST = 20_000
 """A command that is longer is data, not words."""
-_HEREDOC = re.compile(
-    r"<<-?\s*(?P<quote>['\"]?)(?P<mark>\w+)(?P=quote)(?P<rest>[^\n]*)\n"
-    r"(?P<body>.*?)(?:\n[ \t]*(?P=mark)[ \t]*(?=\n|$)|\Z)",
-    re.DOTALL,
-)
+_HEREDOC = re.compile(r"<<-?\s*(?P<quote>['\"]?)(?P<mark>\w+)(?P=quote)(?P<rest>[^\n]*+)\n?")
+"""How one opens, up to the end of its line."""
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
 _DIFFED = re.compile(r"^\+\+\+ (?:b/)?(?!/dev/null)([^\t\n]+)", re.MULTILINE)
 _SED_RANGE = re.compile(r"^(\d+)(?:,(\d+))?p")
@@ -34,11 +31,13 @@ def shell_acts(command: str, cwd: str = "") -> tuple[Act, ...]:
     acts: list[Act] = []
     rest = []
     end = 0
-    for doc in _HEREDOC.finditer(command):
+    # A line that none follows opens nothing.
+    last = command.rfind("\n") + 1
+    while doc := _HEREDOC.search(command, end, last):
         head = command[max(end, command.rfind("\n", 0, doc.start()) + 1) : doc.start()]
         rest.append(command[end : doc.start()] + doc["rest"])
-        end = doc.end()
-        acts += _heredoc(f"{head} {doc['rest']}", doc["body"], cwd)
+        closed, end = _closing(command, doc.end(), doc["mark"])
+        acts += _heredoc(f"{head} {doc['rest']}", command[doc.end() : closed], cwd)
     rest.append(command[end:])
     line = "\n".join(rest)
     if "*** Begin Patch" in line:
@@ -65,6 +64,18 @@ def placed(path: str, cwd: str) -> str:
     if not cwd or path.startswith(("/", "~")) or re.match(r"[A-Za-z]:[\\/]", path):
         return posixpath.normpath(path) if path.startswith("./") or "/../" in path else path
     return posixpath.normpath(posixpath.join(cwd, path))
+
+
+def _closing(command: str, start: int, mark: str) -> tuple[int, int]:
+    """Where the line with the mark begins that ends a heredoc, its line break included, and where it ends."""
+    at = command.find("\n", start)
+    while at >= 0:
+        after = command.find("\n", at + 1)
+        end = after if after >= 0 else len(command)
+        if command[at + 1 : end].strip(" \t") == mark:
+            return at, end
+        at = after
+    return len(command), len(command)
 
 
 def _heredoc(head: str, body: str, cwd: str) -> Iterator[Act]:

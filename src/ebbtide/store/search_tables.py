@@ -103,14 +103,14 @@ class Known:
     def call(self, call_id: str) -> Entry | None:
         row = self._db.execute(
             SELECT + "WHERE e.session = ? AND call_id = ? AND kind = 'call' ORDER BY e.id DESC",
-            (self._session, call_id),
+            (self._session, plain(call_id)),
         ).fetchone()
         return entry_of(row[1:]) if row else None
 
     def number(self, uuid: str) -> int | None:
         """Of a message."""
         row = self._db.execute(
-            "SELECT number FROM message WHERE session = ? AND uuid = ?", (self._session, uuid)
+            "SELECT number FROM message WHERE session = ? AND uuid = ?", (self._session, plain(uuid))
         ).fetchone()
         return int(row[0]) if row else None
 
@@ -177,7 +177,7 @@ def insert(db: sqlite3.Connection, session: int, scope: str, batch: Batch) -> No
         _insert_one(db, session, scope, entry)
     db.executemany(
         "INSERT OR IGNORE INTO message (session, uuid, number) VALUES (?, ?, ?)",
-        [(session, uuid, number) for uuid, number in batch.messages],
+        [(session, plain(uuid), number) for uuid, number in batch.messages],
     )
     end = batch.position
     db.execute(

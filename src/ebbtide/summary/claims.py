@@ -20,16 +20,16 @@ _EXTENSION = (
 _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"\b[a-z][a-z0-9+.-]*://[^\s<>\"'`）)\]}，。；、]+",
+        r"\b[a-z][a-z0-9+.-]{0,30}://[^\s<>\"'`）)\]}，。；、]+",
         # From a root, a home or a dot; with two slashes or more; or with one and an extension.
         r"(?<![\w/.~-])(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)+/?",
-        r"(?<![\w/.~:\\-])[\w.@+-]+(?:/[\w.@+-]+){2,}/?",
-        rf"(?<![\w/.~:\\-])[\w.@+-]+/[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b",
-        rf"(?<![\w/.~:\\-])[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b(?![/(])",
+        r"(?<![\w/.~:@+\\-])[\w.@+-]+(?:/[\w.@+-]+){2,}/?",
+        rf"(?<![\w/.~:@+\\-])[\w.@+-]+/[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b",
+        rf"(?<![\w/.~:@+\\-])[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b(?![/(])",
         r"\b[A-Za-z]:\\[\w.\\@+-]+\w",
-        r"\b[A-Za-z0-9]*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]+)+\b",
+        r"\b(?=[0-9]*[A-Za-z])[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+\b",
         r"(?<![\w.])_{1,2}[A-Za-z]\w+",
-        r"\b[a-z]+[a-z0-9]*(?:[A-Z][a-z0-9]+)+[A-Z]?\b",
+        r"\b[a-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+[A-Z]?\b",
         r"\b(?:[A-Z][a-z0-9]+){2,}\b",
         r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b",
         r"(?<![\w.,])\d[\d,_]*(?:\.\d+)?(?![\w])",
@@ -66,7 +66,7 @@ def claims(text: str) -> Iterator[str]:
     text = _ENDLESS.sub(" ", text)
     for pattern in _PATTERNS:
         for found in pattern.findall(text):
-            name = re.sub(r"(?::\d+)+(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", found).strip(_EDGE)
+            name = re.sub(r"(?::\d+){1,8}(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", found).strip(_EDGE)
             if name not in seen and _tells(name):
                 seen.add(name)
                 yield name

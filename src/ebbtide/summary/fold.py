@@ -138,7 +138,7 @@ class Work:
             assistants=len({item.message for item in self._covered if item.role == "assistant"}),
             automatic=self.situation.trigger != "manual",
             transcript=self.situation.folding.transcript,
-            history=path if self._may_name(path) else "",
+            history="" if self.situation.folding.way == "off" else path,
             kept=bool(path) or self.situation.folding.way == "off",
             tool=self.situation.folding.tool,
             next_is_user=self._next_is_user(),
@@ -333,7 +333,8 @@ class Work:
         brought = "\n".join(
             f"sub-agent {name}: {one_line(result, 600)}" for name, result in self.situation.folding.children
         )
-        facts = render(self._ledger, cap=cap, count=self.situation.count, near=near)
+        is_kept = self.situation.shelf is not None
+        facts = render(self._ledger, cap=cap, count=self.situation.count, near=near, handles=is_kept)
         absent = missing(must_survive(self._ledger), f"{facts}\n{near}")[:_MUST]
         if absent:
             facts += "\nAlso:\n" + "\n".join(f"- {fact.kind}: {fact.text}" for fact in absent)
@@ -415,11 +416,6 @@ class Work:
             if n >= lo:
                 numbers.append(turn)
         return max(1, numbers[0]), max(1, numbers[-1])
-
-    def _may_name(self, path: str) -> bool:
-        """A file, where the model reads files; a handle, where it has the tool for handles."""
-        way = self.situation.folding.way
-        return way == "tool" or (way == "path" and "/" in path)
 
     def _next_is_user(self) -> bool:
         after = self.view.entries[self.run.stop : self.run.stop + 1]

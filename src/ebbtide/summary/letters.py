@@ -118,8 +118,8 @@ _MARKS = re.compile(
     rf"^[ \t>*_\#|•+\"'“‘「-]*(?:{_ROLE})[ \t*_]*(?P<role>:)"
     r"|(?P<stub>[\[(])[ \t]*ebb[ \t]*:"
     r"|(?P<token><)[ \t]*\|"
-    r"|(?P<inst>\[)[ \t]*/?[ \t]*(?:inst|sys|system_prompt|available_tools|tool_calls?|tool_results)[ \t]*\]"
-    r"|(?P<sys><)<[ \t]*/?[ \t]*sys",
+    r"|(?P<inst>\[)[ \t]*(?:/[ \t]*)?(?:inst|sys|system_prompt|available_tools|tool_calls?|tool_results)[ \t]*\]"
+    r"|(?P<sys><)<[ \t]*(?:/[ \t]*)?sys",
     re.IGNORECASE | re.MULTILINE,
 )
 _OPENS = re.compile(r"^|[\[(<]", re.MULTILINE)

@@ -18,7 +18,7 @@ PASSING = frozenset(("state of work", "pending", "current", "next", "pending tas
 NOTHING = "N/A"
 """R165: what a section says that has nothing to say."""
 
-_HEADING = re.compile(r"^(?:#{1,4}[ \t]+|(?=\d{1,2}[.)][ \t]+[A-Z][\w /]{2,40}:?$))(?P<name>.+?)[ \t]*:?[ \t]*$")
+_HEADING = re.compile(r"^(?:#{1,4}[ \t]+|(?=\d{1,2}[.)][ \t]+[A-Z][\w /]{2,40}:?$))(?P<name>.+)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Section:
         """By which two summaries' sections are the same."""
         match = _HEADING.match(self.heading)
         name = match["name"] if match else ""
-        return re.sub(r"^\d{1,2}[.)][ \t]*|[*_`]|^optional ", "", name, flags=re.IGNORECASE).strip(" :").casefold()
+        return re.sub(r"^\d{1,2}[.)][ \t]*|[*_`]|^optional ", "", name, flags=re.IGNORECASE).strip(" \t:").casefold()
 
     @property
     def says_nothing(self) -> bool:

@@ -39,7 +39,7 @@ class Fold:
     transcript: str = ""
     """Where the whole conversation can be read."""
     history: str = ""
-    """Where this run can be read, as text."""
+    """Where this run can be read, as text: a file, or a handle in memory. Empty where nobody is to know."""
     kept: bool = True
     """Whether what folds can be read again at all."""
     tool: str = ""

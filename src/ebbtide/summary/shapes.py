@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ebbtide.core.shelf import MEMORY
 from ebbtide.core.types import Item, Way
 from ebbtide.summary.frame import fold_text, unfold, way_back
 from ebbtide.summary.letters import harmless
@@ -18,6 +19,8 @@ ACK = "Understood. I have the report and your messages, and go on from there."
 
 
 NOT_KEPT = "What folded was not kept: it cannot be read again."
+IN_MEMORY = "What folded is kept in memory only: there is no file to read."
+"""Where the program can read it by its handles, and the model has no tool for that."""
 NO_SUMMARY = "No summary available."
 """R161, R255."""
 
@@ -51,17 +54,24 @@ def a_fifth(style: Style) -> Callable[[Question], str]:
 
 def _own(fold: Fold) -> tuple[Item, ...]:
     turns = f"turns {fold.first_turn} to {fold.last_turn}" if fold.last_turn > fold.first_turn else "one turn"
-    back = way_back(transcript=fold.transcript, history=fold.history, tool=fold.tool, handles=True)
     text = fold_text(
         summary=fold.summary,
         digest=fold.digest,
-        way_back=back if fold.kept else NOT_KEPT,
+        way_back=_back(fold),
         automatic=fold.automatic,
         turns=turns,
         words_follow=bool(fold.words),
     )
     answer = (fold.note(ACK, role="assistant"),) if fold.next_is_user else ()
     return (*fold.front, fold.note(text), *fold.live, *fold.words, *fold.operator, *answer)
+
+
+def _back(fold: Fold) -> str:
+    if not fold.kept:
+        return NOT_KEPT
+    if fold.history.startswith(MEMORY) and not fold.tool:
+        return IN_MEMORY
+    return way_back(transcript=fold.transcript, history=fold.history, tool=fold.tool, handles=True)
 
 
 def _summary_in(text: str) -> str:

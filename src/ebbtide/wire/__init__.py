@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ebbtide.wire import anthropic, openai_chat, openai_responses
-from ebbtide.wire.shape import Wire
+from ebbtide.wire.shape import Wire, as_word
 
 WIRES: Mapping[str, Wire] = {
     "anthropic": anthropic,
@@ -32,7 +32,7 @@ def detect(body: Mapping[str, Any]) -> Wire:
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict):
             return openai_chat if tool.get("type") == "function" or "function" in tool else anthropic
-    model = str(body.get("model", ""))
+    model = as_word(body.get("model"))
     openai = "max_completion_tokens" in body or "stream_options" in body or model.startswith(("gpt", "o1", "o3", "o4"))
     return openai_chat if openai else anthropic
 
@@ -51,7 +51,7 @@ def _telling(message: Any) -> Wire | None:
     content = message.get("content")
     if not isinstance(content, list):
         return None
-    kinds = {block.get("type") for block in content if isinstance(block, dict)}
+    kinds = {as_word(block.get("type")) for block in content if isinstance(block, dict)}
     if kinds & {"tool_use", "tool_result", "thinking", "image", "document", "server_tool_use"}:
         return anthropic
     if kinds & {"image_url", "input_audio", "file"}:

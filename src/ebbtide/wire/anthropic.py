@@ -14,7 +14,17 @@ from ebbtide.core.marks import Place
 from ebbtide.core.media import base64_head, image_pixels
 from ebbtide.core.tokens import usage_from
 from ebbtide.core.types import FIVE_MINUTES, HOUR, Item, Role, Usage
-from ebbtide.wire.shape import Block, as_mapping, as_text, call_json, canonical_json, is_original, text_block
+from ebbtide.wire.shape import (
+    Block,
+    as_mapping,
+    as_text,
+    as_word,
+    brief,
+    call_json,
+    canonical_json,
+    is_original,
+    text_block,
+)
 
 name = "anthropic"
 key = "messages"
@@ -31,7 +41,7 @@ def blocks(message: Any, path: str) -> list[Block]:
         raise BadRequest("a message must be an object", path=path)
     role = message.get("role")
     if role not in ("user", "assistant", "system"):
-        raise BadRequest(f"role must be user, assistant or system, not {role!r}", path=f"{path}.role")
+        raise BadRequest(f"role must be user, assistant or system, not {brief(role)}", path=f"{path}.role")
     content = message.get("content")
     if isinstance(content, str):
         return [text_block(role, content, content, locked=role == "system")]
@@ -179,8 +189,9 @@ def places(
 ) -> list[Place]:
     found: list[Place] = []
     tools, system = overhead
-    if body.get("tools"):
-        found += [_place("tools", len(body["tools"]) - 1, 0, body["tools"][-1], tools)]
+    named = body.get("tools")
+    if named and isinstance(named, list):
+        found += [_place("tools", len(named) - 1, 0, named[-1], tools)]
     if isinstance(body.get("system"), list):
         share = system // max(1, len(body["system"]))
         found += [_place("system", i, 0, one, tools + share * (i + 1)) for i, one in enumerate(body["system"])]
@@ -219,7 +230,7 @@ def breakpoints(message: Any) -> int:
     content, found = message.get("content"), 0
     if isinstance(content, list):
         for block in content:
-            found += "cache_control" in block
+            found += "cache_control" in as_mapping(block)
     return found
 
 
@@ -231,7 +242,9 @@ def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[i
     for i in (*_far(settled, start), *range(start, len(messages))):
         content = messages[i].get("content")
         controls = (
-            [one["cache_control"] for one in content if "cache_control" in one] if isinstance(content, list) else ()
+            [one["cache_control"] for one in map(as_mapping, content) if "cache_control" in one]
+            if isinstance(content, list)
+            else ()
         )
         for control in controls:
             found.append(i)
@@ -244,7 +257,7 @@ def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[i
 
 def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place:
     kind, text, mark = (raw.get("type"), raw.get("text"), raw.get("cache_control")) if isinstance(raw, dict) else _BARE
-    eligible = kind not in _UNMARKABLE and (text is None or bool(str(text).strip()))
+    eligible = as_word(kind) not in _UNMARKABLE and (text is None or bool(str(text).strip()))
     return Place(
         section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, marked=bool(mark),
         ttl=_lifetime(mark) if mark else FIVE_MINUTES,

@@ -14,7 +14,11 @@ from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire.document import KEYS, NEAR, Document, Tree, decoded, read_document
+from ebbtide.wire.plain import Origins, equal, plain_messages, plain_value
 from ebbtide.wire.splicing import Memory, Splice, alike
+
+AROUND = frozenset(("system", "instructions", "tools", "functions"))
+"""Where a provider keeps prompt and tools."""
 
 
 @dataclass(slots=True)
@@ -69,6 +73,7 @@ def _continued(body: Body, previous: Body | None) -> Body:
 
 def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
     key = _conversation(request)
+    _check_beside(request, key, previous.tree if previous is not None else {})
     given = request[key]
     if isinstance(given, str) and key == "input":
         # The Responses API takes a bare string for one user message.
@@ -79,17 +84,29 @@ def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
         return _grown(previous, request, given)
     given = list(given)
     known, before = 0, list[Any]()
-    origin: dict[int, tuple[Any, Any]] = {}
+    origin: Origins = {}
     if previous is not None and previous.key == key and previous.text is None:
         known, before = _common(previous.given, given), previous.messages
         origin = previous.emit.origin if isinstance(previous.emit, _Restore) else {}
     new = given[known:] if known else given
-    plain = _made_plain(new, origin)
+    plain = plain_messages(new, origin, key, known)
     # Where nothing had to be made plain, the one copy of the client's list serves as both.
     messages = given if not origin and plain is new else [*before[:known], *plain]
     tree = {**request, key: messages}
     emit = _Restore(request, tree, key, messages, given, origin, _before(previous))
     return Body(tree, key, messages, known, emit, given)
+
+
+def _check_beside(request: Mapping[str, Any], key: str, before: Tree) -> None:
+    """Refuse what is no JSON beside the messages. What the last request had too is not looked at again.
+
+    Prompt and tools are the reader's to look at: it compares them in any case.
+    """
+    for name, value in request.items():
+        if not isinstance(name, str):
+            raise BadRequest(f"a key must be a text, not a {type(name).__name__}")
+        if name != key and name not in AROUND and value is not before.get(name, before):
+            plain_value(value, name)
 
 
 def _begins(previous: Body, now: Any) -> bool:
@@ -103,16 +120,16 @@ def _begins(previous: Body, now: Any) -> bool:
         return False
     try:
         return before < now or before == now
-    except TypeError:
+    except Exception:  # noqa: BLE001 - besides a TypeError, whatever a foreign object raises when it is compared
         return False
 
 
 def _grown(previous: Body, request: Mapping[str, Any], given: Sequence[Any]) -> Body:
     """The messages that we hold, with what is new added to them: the body before has them all from now on."""
     messages, key = previous.messages, previous.key
-    known, origin = len(messages), dict[int, tuple[Any, Any]]()
+    known, origin = len(messages), Origins()
     new = list(given[known:])
-    plain = _made_plain(new, origin)
+    plain = plain_messages(new, origin, key, known)
     if plain is new:
         messages += new
         theirs = messages
@@ -127,75 +144,9 @@ def _common(before: list[Any], now: list[Any]) -> int:
     """How many leading messages are equal. List equality looks at identity first, in C."""
     most = min(len(before), len(now))
     for n in range(most, max(0, most - NEAR) - 1, -1):
-        if (before if n == len(before) else before[:n]) == (now if n == len(now) else now[:n]):
+        if equal(before if n == len(before) else before[:n], now if n == len(now) else now[:n]):
             return n
-    return next(i for i in range(most) if before[i] is not now[i] and before[i] != now[i])
-
-
-_ATOMS = frozenset((str, int, float, bool, type(None)))
-
-
-_DEEP = 100
-"""Levels of nesting within which a message is known for plain; an endless one ends here."""
-
-
-def _is_plain(messages: Sequence[Any]) -> bool:
-    """Whether `_plain` would find nothing to do, told by exact types; most messages are dicts, lists and strings."""
-    level: list[Any] = [messages]
-    for _ in range(_DEEP):
-        above, level = level, []
-        for whole in above:
-            for part in whole.values() if type(whole) is dict else whole:
-                if type(part) not in _ATOMS:
-                    level.append(part)
-        if not level:
-            return True
-        for part in level:
-            if type(part) is not dict and type(part) is not list:
-                return False
-    return False
-
-
-def _made_plain(messages: list[Any], origin: dict[int, tuple[Any, Any]]) -> list[Any]:
-    """The messages as JSON types; the very same list where they are plain already."""
-    if _is_plain(messages):
-        return messages
-    plain = [_plain(message, origin) for message in messages]
-    return messages if all(map(is_, plain, messages)) else plain
-
-
-def _plain(value: Any, origin: dict[int, tuple[Any, Any]]) -> Any:
-    """The value as JSON types. A value that is plain already stays the same object."""
-    if isinstance(value, dict):
-        made = {
-            k: _plain(v, origin) if isinstance(v, list | tuple) or _dumps_itself(v) else v for k, v in value.items()
-        }
-        if all(made[k] is value[k] for k in value):
-            return value
-        origin[id(made)] = (made, value)
-        return made
-    if isinstance(value, list):
-        listed = [_plain(one, origin) for one in value]
-        if all(new is old for new, old in zip(listed, value, strict=True)):
-            return value
-        origin[id(listed)] = (listed, value)
-        return listed
-    if isinstance(value, tuple):
-        return [_plain(one, origin) for one in value]
-    if _dumps_itself(value):
-        dumped = _dump(value)
-        origin[id(dumped)] = (dumped, value)
-        return dumped
-    return value
-
-
-def _dumps_itself(value: Any) -> bool:
-    return hasattr(value, "model_dump")
-
-
-def _dump(value: Any) -> Any:
-    """As the SDKs themselves send it: only what was set."""
-    return value.model_dump(mode="json", exclude_unset=True, by_alias=True)
+    return next(i for i in range(most) if before[i] is not now[i] and not equal(before[i], now[i]))
 
 
 @dataclass(slots=True)
@@ -207,7 +158,7 @@ class _Restore:
     key: str
     messages: list[Any]
     given: list[Any]
-    origin: dict[int, tuple[Any, Any]]
+    origin: Origins
     before: list[tuple[list[Any], list[Any]]]
     """At most one pair: the messages of the last tree that was changed, and what went out for them. Bodies share it."""
 

@@ -9,7 +9,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.media import base64_head, image_pixels
 from ebbtide.core.tokens import usage_from
 from ebbtide.core.types import USER, Item, Role, Usage
-from ebbtide.wire.shape import Block, as_mapping, as_text, canonical_json, is_original, text_block
+from ebbtide.wire.shape import Block, as_mapping, as_text, as_word, brief, canonical_json, is_original, text_block
 from ebbtide.wire.unmarked import breakpoints, mark, marks, places
 
 __all__ = [
@@ -46,9 +46,10 @@ _ROLES: Mapping[str, Role] = {
 def blocks(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("a message must be an object", path=path)
-    role = _ROLES.get(message.get("role", ""))
+    role = _ROLES.get(as_word(message.get("role")))
     if role is None:
-        raise BadRequest(f"role must be one of {', '.join(_ROLES)}, not {message.get('role')!r}", path=f"{path}.role")
+        told = f"role must be one of {', '.join(_ROLES)}, not {brief(message.get('role'))}"
+        raise BadRequest(told, path=f"{path}.role")
     if role == "tool":
         return [_result(message)]
     found = _content(role, message)
@@ -140,8 +141,9 @@ def usage(response: Mapping[str, Any]) -> Usage | None:
 
 
 def reply(response: Mapping[str, Any]) -> list[Any]:
-    choices = response.get("choices") or []
-    return [choices[0]["message"]] if choices and isinstance(as_mapping(choices[0]).get("message"), dict) else []
+    choices = response.get("choices")
+    message = as_mapping(choices[0]).get("message") if isinstance(choices, list) and choices else None
+    return [message] if isinstance(message, dict) else []
 
 
 def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
@@ -150,7 +152,7 @@ def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
     if len(entries) == 1 and entries[0].kind == "opaque" and "role" in as_mapping(entries[0].raw):
         return [entries[0].raw]  # A message of no parts, as a refusal is, stays as it is.
     role = entries[0].role
-    if _ROLES.get(as_mapping(original).get("role", "")) != role:
+    if _ROLES.get(as_word(as_mapping(original).get("role"))) != role:
         original = None  # A note where a result stood is no result.
     kept = {k: v for k, v in (original or {}).items() if k not in ("content", "tool_calls", "function_call")}
     words = [entry for entry in entries if entry.kind != "call"]

@@ -9,7 +9,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.media import base64_head, image_pixels
 from ebbtide.core.tokens import usage_from
 from ebbtide.core.types import USER, Item, Role, Usage
-from ebbtide.wire.shape import Block, as_mapping, as_text, canonical_json, is_original, text_block
+from ebbtide.wire.shape import Block, as_mapping, as_text, as_word, brief, canonical_json, is_original, text_block
 from ebbtide.wire.unmarked import breakpoints, mark, marks, places
 
 __all__ = [
@@ -52,6 +52,8 @@ def blocks(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("an input item must be an object", path=path)
     kind = message.get("type", "message")
+    if not isinstance(kind, str):
+        raise BadRequest(f"type must be a text, not {brief(kind)}", path=f"{path}.type")
     if kind == "message":
         return _message(message, path)
     if kind in _CALLS:
@@ -78,9 +80,10 @@ def _name(message: Mapping[str, Any]) -> str:
 
 
 def _message(message: Mapping[str, Any], path: str) -> list[Block]:
-    role = _ROLES.get(message.get("role", ""))
+    role = _ROLES.get(as_word(message.get("role")))
     if role is None:
-        raise BadRequest(f"role must be one of {', '.join(_ROLES)}, not {message.get('role')!r}", path=f"{path}.role")
+        told = f"role must be one of {', '.join(_ROLES)}, not {brief(message.get('role'))}"
+        raise BadRequest(told, path=f"{path}.role")
     content = message.get("content")
     if isinstance(content, str):
         return [text_block(role, content, content, locked=role == "system")]
@@ -91,7 +94,7 @@ def _message(message: Mapping[str, Any], path: str) -> list[Block]:
 
 def _part(role: Role, part: Any) -> Block:
     told = as_mapping(part)
-    kind = told.get("type")
+    kind = as_word(told.get("type"))
     if kind in _PARTS:
         return text_block(role, as_text(told.get("text")), part, locked=role == "system")
     if kind == "input_image":
@@ -113,12 +116,13 @@ def _output(message: Mapping[str, Any]) -> Block:
     output = message.get("output", message.get("tools"))
     parts = output if isinstance(output, list) else []
     images = [_pixels(part) for part in parts if as_mapping(part).get("type") == "input_image"]
-    texts = [as_text(part["text"]) for part in parts if as_mapping(part).get("type") in _PARTS and "text" in part]
+    told = [as_mapping(part) for part in parts]
+    texts = [as_text(part["text"]) for part in told if as_word(part.get("type")) in _PARTS and "text" in part]
     text = "\n".join(texts) if texts or images else as_text(output)
     call_id = as_text(message.get("call_id"))
-    told = f"{call_id}\0{text if not images else canonical_json(output)}"
+    canonical = f"{call_id}\0{text if not images else canonical_json(output)}"
     return Block(
-        "tool", "result", text, message, told,
+        "tool", "result", text, message, canonical,
         call_id=call_id, source="tool", media=len(images), pixels=tuple(images),
     )  # fmt: skip
 
@@ -158,7 +162,7 @@ def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
     words: list[Item] = []
     for entry in entries:
         if entry.kind in ("call", "result") or (
-            is_original(entry) and as_mapping(entry.raw).get("type") not in _MESSAGE_PARTS
+            is_original(entry) and as_word(as_mapping(entry.raw).get("type")) not in _MESSAGE_PARTS
         ):
             out += [*_compose_words(original, words), _compose_item(entry)]
             words = []
@@ -167,7 +171,7 @@ def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
     return out + _compose_words(original, words)
 
 
-_MESSAGE_PARTS = _PARTS | {"input_image", "input_file", "refusal", None}
+_MESSAGE_PARTS = _PARTS | {"input_image", "input_file", "refusal", ""}
 
 
 def _compose_item(entry: Item) -> Any:

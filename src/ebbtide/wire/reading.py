@@ -15,8 +15,9 @@ from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
-from ebbtide.wire.body import Body, read_body
-from ebbtide.wire.shape import Block, Wire, canonical_json, digest, fingerprint, grouped
+from ebbtide.wire.body import AROUND, Body, read_body
+from ebbtide.wire.plain import equal, plain_value
+from ebbtide.wire.shape import Block, Wire, as_word, canonical_json, digest, fingerprint, grouped
 from ebbtide.wire.stand_ins import Left
 
 _Draft: Any = make_dataclass("_Draft", [(one.name, one.type) for one in fields(Item)], slots=True)
@@ -90,6 +91,14 @@ class Reader:
     _number: int = 0
 
     def read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, *, at: float | None = None) -> Request:
+        """Items of a request, the new ones made anew. BadRequest where it is none."""
+        try:
+            return self._read(request, at)
+        except RecursionError:
+            self._last = None
+            raise BadRequest("nested too deeply") from None
+
+    def _read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, at: float | None) -> Request:
         last = self._last
         body = read_body(request, last.body if last else None)
         wire = self.wire or detect(body.tree)
@@ -108,7 +117,7 @@ class Reader:
             items=items,
             same=same,
             firsts=firsts,
-            model=str(body.tree.get("model") or ""),
+            model=as_word(body.tree.get("model")),
             max_output=wire.max_output(body.tree),
             system=around.system,
             tools=around.tools,
@@ -225,8 +234,10 @@ class Reader:
     def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
         system, tools = wire.surroundings(tree)
         around = self._around
-        if around is not None and (system, tools) == around.given:
+        if around is not None and equal((system, tools), around.given):
             return around
+        for name in AROUND & tree.keys():
+            plain_value(tree[name], name)
         words = system if isinstance(system, str) else canonical_json(system) if system else ""
         schemas = tools if isinstance(tools, list) else []
         counted = sum(self.estimator.tool(canonical_json(tool)) for tool in schemas)

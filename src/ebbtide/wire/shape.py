@@ -208,6 +208,17 @@ def as_text(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
+def as_word(value: Any) -> str:
+    """Something that should be a name out of a table: itself if it is a string, and else no name at all."""
+    return value if isinstance(value, str) else ""
+
+
+def brief(value: Any) -> str:
+    """A value in a message about it: what is long is cut."""
+    told = repr(value)
+    return told if len(told) <= 80 else f"{told[:80]}..."
+
+
 def is_original(entry: Item) -> bool:
     """A block that came from the client, as against one that an edit put there."""
     return entry.id.startswith(f"{SCHEME}-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-_AMOUNT = re.compile(r"\s*(\d+(?:[._]\d+)*)\s*([a-z]*)\s*", re.IGNORECASE)
+_AMOUNT = re.compile(r"(\d+(?:[._]\d+)*)\s*([a-z]*)", re.IGNORECASE)
 _OCTETS = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1024**2, "mb": 1024**2, "g": 1024**3, "gb": 1024**3}
 _SECONDS = {"": 86_400, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -20,7 +20,7 @@ def seconds(text: str) -> float:
 
 
 def _parsed(text: str, units: dict[str, int], meant: str) -> float:
-    match = _AMOUNT.fullmatch(text)
+    match = _AMOUNT.fullmatch(text.strip())
     unit = match[2].lower() if match else ""
     if match is None or unit not in units:
         raise argparse.ArgumentTypeError(f"{text!r} is not an amount of {meant}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -50,7 +49,7 @@ def way_back(edit: Edit) -> list[str]:
     """Names under which the content is kept: of the edit's own record, or what its stub says."""
     told = [blob.name for blob in edit.blobs]
     stubs = [stub for item in edit.put if (stub := parse(item.text)) is not None]
-    return list(dict.fromkeys([*told, *(os.path.basename(stub.path) for stub in stubs if stub.path)]))
+    return list(dict.fromkeys([*told, *(stub.handle for stub in stubs if stub.handle)]))
 
 
 def moment(at: float) -> str:

@@ -7,7 +7,6 @@ the page shows text as text.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.core.content import file_of
@@ -95,7 +94,7 @@ def handles_of(edit: Edit) -> list[str]:
     """Names under which the content is kept: of the edit's own record, or what its stub says."""
     told = [blob.name for blob in edit.blobs]
     stubs = [stub for item in edit.put if (stub := parse(item.text)) is not None]
-    return list(dict.fromkeys([*told, *(os.path.basename(stub.path) for stub in stubs if stub.path)]))
+    return list(dict.fromkeys([*told, *(stub.handle for stub in stubs if stub.handle)]))
 
 
 def batches_told(history: History, accounts: Accounts) -> list[Json]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, number
@@ -13,6 +15,7 @@ LARGEST = 256 * 1024
 MOST = 25_000
 """Tokens of one answer, as estimated."""
 _WIDE = 2_000  # characters of a line: what is longer is data, and nobody edits it by line
+_PIECE = 16 * 1024  # bytes at a time: more than so many characters can have
 
 
 def _need(desk: Desk, given: Given) -> Need:
@@ -48,7 +51,7 @@ def numbered(path: Path, offset: int, limit: int) -> str:
     found: list[str] = []
     taken = 0
     with path.open("rb") as file:
-        for n, raw in enumerate(islice(file, offset - 1, offset - 1 + limit if limit else None), offset):
+        for n, raw in enumerate(islice(_lines(file), offset - 1, offset - 1 + limit if limit else None), offset):
             if b"\0" in raw:
                 raise Refused("the file is not text")
             line = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -57,6 +60,18 @@ def numbered(path: Path, offset: int, limit: int) -> str:
             if taken > 2 * LARGEST:
                 raise Refused(f"that range is too large. {_HINT}")
     return "\n".join(found)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """As much of each line as can be shown: one line may be as long as the file. A NUL is shown wherever it stands."""
+    head = b""
+    while part := file.readline(_PIECE):
+        head = b"\0" if b"\0" in part else head or part
+        if part.endswith(b"\n"):
+            yield head
+            head = b""
+    if head:
+        yield head
 
 
 read = Tool(
