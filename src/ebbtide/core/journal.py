@@ -17,7 +17,7 @@ from ebbtide.core.tokens import Calibration
 from ebbtide.core.types import FIVE_MINUTES, Answer, Blob, Edit, Item, Kind, Role, Sent, Usage, Way
 
 Record = dict[str, object]
-FOLDS = frozenset(("summarize", "fold_regions"))
+FOLDS = frozenset(("summarize", "fold_regions", "fold_to_fit"))
 """Passes whose edits are folds: one stands for a run of turns."""
 ANSWERS = 32
 """Answers that are remembered: the ladder of one fold asks for fewer."""

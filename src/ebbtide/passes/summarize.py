@@ -9,7 +9,7 @@ a model. A later fold covers the same originals again and hands the earlier summ
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
@@ -17,7 +17,7 @@ from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving
 from ebbtide.core.types import USER, Ask, Edit
 from ebbtide.core.view import View
-from ebbtide.summary.fold import Run, Work, estimated, is_fold
+from ebbtide.summary.fold import WORDS, Run, Work, estimated, is_fold, newest_message
 from ebbtide.summary.shape import Shape
 from ebbtide.summary.shapes import OWN
 
@@ -67,6 +67,77 @@ def summarize(
         edit = folding(run=steps).edit
         if edit.saved >= least:
             yield edit
+
+
+def fold_to_fit(
+    view: View,
+    situation: Situation,
+    *,
+    ledger_tokens: int = 14_000,
+    shape: Shape = OWN,
+) -> Iterator[Edit]:
+    """The last resort: all but the newest request folds, into as little as the window needs. Nobody is asked.
+
+    The user's old words leave too, and stay within reach: whole while there is room, then a line each, then one file.
+    """
+    situation = replace(situation, folding=replace(situation.folding, asks=False, answers={}, live=False))
+    room = estimated(situation, situation.budget.levels.hard) - 3 * situation.per_message
+    start, stop = _behind_notes(view, 0), _before_newest(view, situation, room)
+    folding = partial(_smallest, view, shape=shape, facts=ledger_tokens)
+    if stop > start:
+        tail = view.entries[stop:]
+        around = situation.per_message * len({entry.message for entry in tail})
+        edit = folding(situation, Run(start=start, stop=stop), room - around - sum(entry.tokens for entry in tail))
+        if edit.saved > 0:
+            yield edit
+            situation = situation.less(edit.saved)
+    steps = _steps(view, situation, _Tail(messages=1, turns=0, tokens=0), shape)
+    if steps is not None and situation.tokens > situation.budget.levels.hard:
+        edit = folding(situation, steps, room // 4)
+        if edit.saved > 0:
+            yield edit
+
+
+def _smallest(view: View, situation: Situation, run: Run, most: int, *, shape: Shape, facts: int) -> Edit:
+    """A fold of at most so many tokens. Where its parts are more than that, it is made without them."""
+
+    def fold(limit: int) -> Edit:
+        leaving = Leaving(by="fold_to_fit", view=view, situation=situation)
+        return Work(leaving=leaving, shape=shape, run=run, facts=facts, cap=facts, most=max(0, limit)).edit
+
+    edit = fold(most)
+    return edit if sum(item.tokens for item in edit.put) <= most else fold(0)
+
+
+def _before_newest(view: View, situation: Situation, room: int) -> int:
+    """Where a run ends that leaves the newest request, and before it as many words of the user as there is room for.
+
+    It ends with something that leaves, for the reason that `_stop` gives.
+    """
+    live, entries = newest_message(view), view.entries
+    asked = _unanswered(view, live)
+    cuts = [cut for cut in view.cuts if cut <= asked]
+    stop = max(cuts, default=0)
+    words = min(situation.budget.window, room - sum(entry.tokens for entry in entries[stop:])) * WORDS
+    for cut in reversed(cuts):
+        said = entries[cut:stop]
+        words -= sum(entry.tokens for entry in said)
+        if words < 0 or not all(entry.role == "user" and not view.is_ours(entry) for entry in said):
+            break
+        stop = cut
+    ends = (_end(view, cut) for cut in cuts if cut <= stop)
+    return max((end for end in ends if end and entries[end - 1].id not in view.staying | live), default=0)
+
+
+def _unanswered(view: View, live: frozenset[str]) -> int:
+    """Where what the model is asked now begins: results that it has not seen, or else the user's newest message."""
+    entries = view.entries
+    spoke = next((n for n in range(len(entries) - 1, -1, -1) if entries[n].role == "assistant"), -1)
+    unseen = next((n for n in range(spoke + 1, len(entries)) if entries[n].kind == "result"), None)
+    if unseen is not None:
+        return unseen
+    words = next((n for n in range(spoke + 1, len(entries)) if entries[n].id in live), None)
+    return words if words is not None else max(0, min(spoke, len(entries) - 1))
 
 
 def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool) -> bool:
