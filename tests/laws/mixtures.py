@@ -69,7 +69,8 @@ class Mixture:
         if self.wire == "anthropic":
             about |= {"max_tokens": self.max_output, **({"system": self.system} if self.system else {})}
             if self.thinks:
-                about["thinking"] = {"type": "enabled", "budget_tokens": 1024}
+                budget = {"type": "enabled", "budget_tokens": 1024}
+                about["thinking"] = {"type": "adaptive"} if self.model == "claude-opus-4-8" else budget
             schema = {"type": "object", "properties": {"path": {"type": "string"}}}
             tools = [{"name": f"read_{n}", "description": "Reads.", "input_schema": schema} for n in range(self.tools)]
         elif self.wire == "openai_chat":

@@ -8,7 +8,7 @@ a model. A later fold covers the same originals again and hands the earlier summ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -82,31 +82,40 @@ def fold_to_fit(
     """
     situation = replace(situation, folding=replace(situation.folding, asks=False, answers={}, live=False))
     room = estimated(situation, situation.budget.levels.hard) - 3 * situation.per_message
+    leaving = Leaving(by="fold_to_fit", view=view, situation=situation)
+    folding = partial(_smallest, partial(Work, leaving=leaving, shape=shape, facts=ledger_tokens, cap=ledger_tokens))
     start, stop = _behind_notes(view, 0), _before_newest(view, situation, room)
-    folding = partial(_smallest, view, shape=shape, facts=ledger_tokens)
-    if stop > start:
+    is_new = _unfolded(view, start, stop) >= LEAST
+    # What is folded already is folded again only to avoid a refusal, and where that helps.
+    if stop > start and (is_new or situation.tokens > situation.budget.window):
         tail = view.entries[stop:]
         around = situation.per_message * len({entry.message for entry in tail})
-        edit = folding(situation, Run(start=start, stop=stop), room - around - sum(entry.tokens for entry in tail))
-        if edit.saved > 0:
+        edit = folding(Run(start=start, stop=stop), room - around - sum(entry.tokens for entry in tail))
+        if edit.saved >= (1 if is_new else LEAST):
             yield edit
             situation = situation.less(edit.saved)
     steps = _steps(view, situation, _Tail(messages=1, turns=0, tokens=0), shape)
     if steps is not None and situation.tokens > situation.budget.levels.hard:
-        edit = folding(situation, steps, room // 4)
+        edit = folding(steps, room // 4)
         if edit.saved > 0:
             yield edit
 
 
-def _smallest(view: View, situation: Situation, run: Run, most: int, *, shape: Shape, facts: int) -> Edit:
+def _unfolded(view: View, start: int, stop: int) -> int:
+    """Tokens in the run that may leave and that no fold stands for yet."""
+    stays = view.staying | newest_message(view)
+    return sum(one.tokens for one in view.entries[start:stop] if one.id not in stays and not is_fold(view, one))
+
+
+def _smallest(work: Callable[..., Work], run: Run, most: int) -> Edit:
     """A fold of at most so many tokens. Where its parts are more than that, it is made without them."""
-
-    def fold(limit: int) -> Edit:
-        leaving = Leaving(by="fold_to_fit", view=view, situation=situation)
-        return Work(leaving=leaving, shape=shape, run=run, facts=facts, cap=facts, most=max(0, limit)).edit
-
-    edit = fold(most)
-    return edit if sum(item.tokens for item in edit.put) <= most else fold(0)
+    made = work(run=run, most=max(0, most))
+    if sum(item.tokens for item in made.edit.put) > most:
+        made = work(run=run, most=0)
+    entries = made.view.entries[run.start : run.stop]
+    # Of many short messages most of what they cost is around them, and a fold is two.
+    around = made.situation.per_message * max(0, len({entry.message for entry in entries}) - 2)
+    return replace(made.edit, saved=made.edit.saved + around)
 
 
 def _before_newest(view: View, situation: Situation, room: int) -> int:
@@ -121,7 +130,7 @@ def _before_newest(view: View, situation: Situation, room: int) -> int:
     words = min(situation.budget.window, room - sum(entry.tokens for entry in entries[stop:])) * WORDS
     for cut in reversed(cuts):
         said = entries[cut:stop]
-        words -= sum(entry.tokens for entry in said)
+        words -= sum(entry.tokens for entry in said) + situation.per_message
         if words < 0 or not all(entry.role == "user" and not view.is_ours(entry) for entry in said):
             break
         stop = cut
