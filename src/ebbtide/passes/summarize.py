@@ -103,7 +103,7 @@ def fold_to_fit(
 
 def _unfolded(view: View, start: int, stop: int) -> int:
     """Tokens in the run that may leave and that no fold stands for yet."""
-    stays = view.staying | newest_message(view)
+    stays = view.staying | _newest_entries(view)
     return sum(one.tokens for one in view.entries[start:stop] if one.id not in stays and not is_fold(view, one))
 
 
@@ -123,7 +123,7 @@ def _before_newest(view: View, situation: Situation, room: int) -> int:
 
     It ends with something that leaves, for the reason that `_stop` gives.
     """
-    live, entries = newest_message(view), view.entries
+    live, entries = _newest_entries(view), view.entries
     asked = _unanswered(view, live)
     cuts = [cut for cut in view.cuts if cut <= asked]
     stop = max(cuts, default=0)
@@ -131,11 +131,18 @@ def _before_newest(view: View, situation: Situation, room: int) -> int:
     for cut in reversed(cuts):
         said = entries[cut:stop]
         words -= sum(entry.tokens for entry in said) + situation.per_message
-        if words < 0 or not all(entry.role == "user" and not view.is_ours(entry) for entry in said):
+        if words < 0 or any(entry.role != "user" or is_fold(view, entry) for entry in said):
             break
         stop = cut
     ends = (_end(view, cut) for cut in cuts if cut <= stop)
     return max((end for end in ends if end and entries[end - 1].id not in view.staying | live), default=0)
+
+
+def _newest_entries(view: View) -> frozenset[str]:
+    """What shows the newest message that the user wrote: itself, or what stands for a part of it."""
+    ids = newest_message(view)
+    single = {id: edit.first for id, edit in view.owner.items() if edit.first == edit.last}
+    return ids | {id for id, first in single.items() if first in ids}
 
 
 def _unanswered(view: View, live: frozenset[str]) -> int:
