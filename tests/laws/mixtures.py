@@ -17,7 +17,23 @@ from ebbtide.wire import WIRES
 from upstream.pixels import png
 
 Body = dict[str, Any]
-WORDS = "level datum gauge reading harbour tide northing chart survey marker buoy sounding pilot draft keel".split()
+WORDS = [
+    "level",
+    "datum",
+    "gauge",
+    "reading",
+    "harbour",
+    "tide",
+    "northing",
+    "chart",
+    "survey",
+    "marker",
+    "buoy",
+    "sounding",
+    "pilot",
+    "draft",
+    "keel",
+]
 WINDOWS = (4_000, 8_000, 16_000, 30_000, 64_000)
 MODELS = {
     "anthropic": ("claude-sonnet-4-5", "claude-opus-4-8"),

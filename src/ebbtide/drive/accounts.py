@@ -19,7 +19,6 @@ from ebbtide.policy import Policy
 from ebbtide.store import Reader, Record
 from ebbtide.wire.reading import Request
 
-
 LEFT_OUT = "the pass"
 """How a note begins that names a pass which broke."""
 
@@ -143,5 +142,6 @@ def too_large(report: Report, limit: int) -> str:
     failed = "".join(f" Besides, {note}." for note in report.notes if note.startswith(LEFT_OUT))
     return (
         f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
-        f"What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message.{failed}"
+        "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."
+        f"{failed}"
     )

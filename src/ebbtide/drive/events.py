@@ -12,7 +12,6 @@ from ebbtide.core.types import Edit, Item, Trigger
 from ebbtide.drive.report import Event
 from ebbtide.wire.validity import Repair
 
-
 _log = logging.getLogger("ebbtide")
 
 
