@@ -73,7 +73,7 @@ def fold_to_fit(
     view: View,
     situation: Situation,
     *,
-    ledger_tokens: int = 14_000,
+    ledger_tokens: int = 14_000,  # at most, and a quarter of what there is room for
     shape: Shape = OWN,
 ) -> Iterator[Edit]:
     """The last resort: all but the newest request folds, into as little as the window needs. Nobody is asked.
