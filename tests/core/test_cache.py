@@ -72,12 +72,15 @@ class TestWarmth:
         assert warm(sent, [*TALK[:5], "x"], model=CLAUDE) == (4, "no mark after message 3")
         assert warm(sent, [*TALK[:3], "x"], model=CLAUDE) == (0, "message 3 changed, and no mark stood before it")
 
-    def test_a_claude_call_that_neither_read_nor_wrote_left_nothing(self) -> None:
+    def test_a_bill_that_says_nothing_of_a_cache_is_no_cold_cache(self) -> None:
+        """Gateways leave the fields out or fill them with zeros: warmth is then judged by time and prefix."""
         unmarked = [call(TALK[:9], model=CLAUDE, usage=cached(fresh=9000))]
-        too_short = [call(TALK[:9], model=CLAUDE, marks=(8,), usage=cached(fresh=900))]
+        marked = [call(TALK[:9], model=CLAUDE, marks=(8,), usage=cached(fresh=900))]
+        of_nothing = [call(TALK[:9], model=CLAUDE, usage=cached())]
 
-        assert warm(unmarked, TALK[:9], model=CLAUDE) == (0, "the last call left no message in the cache")
-        assert warm(too_short, TALK[:9], model=CLAUDE)[0] == 0
+        assert warm(unmarked, TALK[:12], model=CLAUDE) == (9, "message 9 is new")
+        assert warm(marked, TALK[:12], model=CLAUDE) == (9, "message 9 is new")
+        assert warm(of_nothing, TALK[:12], model=CLAUDE) == (9, "message 9 is new")
 
     def test_without_marked_messages_the_uncached_rest_tells_a_marked_system_from_the_automatic_mark(self) -> None:
         system_only = [call(TALK[:9], model=CLAUDE, usage=cached(read=9000, fresh=5000))]

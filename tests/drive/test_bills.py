@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from drive.sessions import body, call, context, digest, loop
+from drive.sessions import Clock, body, call, context, digest, loop, result
 from ebbtide.core.gauge import Readings, anchored_usage, upper_bound
 from ebbtide.core.tokens import DEFAULT, Calibration, reentering
 from ebbtide.core.types import Usage
+from ebbtide.drive import Context
 from ebbtide.store import MemoryStore
 
 TALK = loop(40)
@@ -43,6 +44,35 @@ def test_no_bill_wedges_a_session_or_lets_it_overflow(bill):
 
     assert len(sizes) == 41
     assert WINDOW / 10 < max(sizes) < WINDOW
+
+
+def edited_calls(bill):
+    """At how many of a hundred calls an edit was made, under a provider that bills so."""
+    clock, edited, messages = Clock(), 0, [{"role": "user", "content": "fix the gauge"}]
+    ctx = Context(window=WINDOW, model="claude-opus-4-5", clock=clock)
+    for n in range(100):
+        ready = ctx.prepare(body(list(messages)))
+        edited += bool(ready.report.edits)
+        billed = bill(ready.report.tokens_after)
+        ready.record({**call(n), **({"usage": billed} if billed else {})})
+        messages += [call(n), result(n, lines=30)]
+        clock.tick()
+    return edited
+
+
+def test_a_bill_that_says_nothing_of_a_cache_makes_no_more_edits_than_one_that_tells():
+    told = edited_calls(
+        lambda size: {"input_tokens": 100, "cache_read_input_tokens": size - 100, "cache_creation_input_tokens": 0}
+    )
+    without = edited_calls(lambda size: {"input_tokens": size, "output_tokens": 40})
+    zeros = edited_calls(
+        lambda size: {"input_tokens": size, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    )
+    of_nothing = edited_calls(lambda size: {"input_tokens": 0, "output_tokens": 40})
+    none = edited_calls(lambda size: None)
+
+    assert 0 < told < 12
+    assert max(without, zeros, of_nothing, none) <= told + 1
 
 
 def readings(prompt, **more):

@@ -396,22 +396,6 @@ def test_events_tell_of_persisted_results_and_batches():
     assert kinds["microcompact"]["tokensSaved"] > 0
 
 
-def test_a_pass_that_breaks_costs_the_plan_and_not_the_session():
-    from dataclasses import replace
-
-    def broken(view, situation):
-        raise RuntimeError("a bug")
-        yield
-
-    ctx = context(policy=replace(ebbtide.preset("default"), pressure=(broken,), last_resort=()))
-    out = run(ctx, loop(8))
-
-    assert digest(out[-1].body["messages"]) == digest(loop(8))
-    with pytest.raises(WontFit):
-        ctx.prepare(body(loop(24)))
-    assert ctx.prepare(body(loop(9))).body
-
-
 def test_the_bill_of_a_warm_request_counts_cached_tokens_at_their_price():
     ctx = context(window=200_000)
     marked = {"role": "user", "content": [{"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}}]}

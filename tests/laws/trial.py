@@ -36,6 +36,7 @@ from ebbtide.passes import (
     evict,
     evict_messages,
     fold_regions,
+    fold_to_fit,
     limit_output,
     offload_input,
     offload_results,
@@ -84,6 +85,7 @@ EAGER: Mapping[str, Pass] = {
     "shorten_text": partial(shorten_text, min_tokens=3, lines=1, keep_turns=1),
     "fold_regions": partial(fold_regions, keep_turns=1, keep_tokens=0, min_tokens=20),
     "summarize": partial(summarize, keep_turns=1, keep_tokens=400, min_messages=2, ledger_tokens=150),
+    "fold_to_fit": partial(fold_to_fit, ledger_tokens=150),
     "evict": partial(evict, keep=2),
     "evict_messages": partial(evict_messages, keep=2),
 }

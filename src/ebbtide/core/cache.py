@@ -85,7 +85,8 @@ def anchor(
     key, reach, most = (model, system, tools), 0, len(prefix)
     usage: Usage | None = None
     for call in reversed(sent[-LOOK:]):
-        if call.usage is None or not reach < (length := len(call.prefix)) <= most:
+        # A bill of nothing for a prompt tells nothing of its size.
+        if call.usage is None or not call.usage.prompt or not reach < (length := len(call.prefix)) <= most:
             continue
         if (call.model, call.system, call.tools) == key and call.prefix[length - 1] == prefix[length - 1]:
             reach, usage = length, call.usage
@@ -96,20 +97,20 @@ def _kept(call: Sent, prefix: Sequence[str]) -> int:
     """How many of the messages shared with a call its provider wrote to the cache."""
     if not needs_marks(call.model):
         return shared(call.prefix, prefix)
-    if _kept_nothing(call):
-        return 0
     if call.marks:
         end = min(len(call.prefix), len(prefix))
         return max((mark + 1 for mark in call.marks if mark < end and call.prefix[mark] == prefix[mark]), default=0)
     # No message was marked: tools or system alone, or the automatic mark, which stands at the very end and leaves
     # next to nothing uncached.
     usage = call.usage
-    return shared(call.prefix, prefix) if usage is None or usage.input < minimum(call.model) else 0
+    only_front = usage is not None and _tells_of_cache(usage) and usage.input >= minimum(call.model)
+    return 0 if only_front else shared(call.prefix, prefix)
 
 
-def _kept_nothing(call: Sent) -> bool:
-    usage = call.usage
-    return usage is not None and not usage.cache_read + usage.cache_write
+def _tells_of_cache(usage: Usage) -> bool:
+    """Gateways and local servers leave the cache fields out, or say zero on every call: then nothing is known, and an
+    edit per call, as on a cold cache, would keep the cache cold that there may be."""
+    return usage.cache_read + usage.cache_write > 0
 
 
 def _tokens(sent: Sequence[Sent], source: Sent, kept: Sequence[str]) -> int:

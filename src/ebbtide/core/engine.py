@@ -4,13 +4,15 @@ Passes run in order, gentlest first, and propose edits, best first. *Arrival* pa
 `always` run on every request and decide for themselves; those under `pressure` run only over a level, or when the cache
 is cold anyway, and the engine takes their edits one by one until the view is down at low water. A batch that would
 rewrite a warm prefix must pay for itself, unless the level forces it. What the pairing rule refuses is left out and
-reported. Results that the model has not seen yet may be offloaded on arrival, and are otherwise left alone.
+reported, and so is a pass that breaks: the others run. Results that the model has not seen yet may be offloaded on
+arrival, and are otherwise left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 from ebbtide.core.break_even import Prices, break_even, horizon
@@ -149,6 +151,8 @@ class Situation:
     """How the policy counts the tokens of a text. Not journaled: it follows from the policy."""
     frame: int = 0
     """Tokens around a result besides its text, a stub's as well. Not journaled: it follows from the policy."""
+    per_message: int = 0
+    """Tokens around a message besides what is in it. Not journaled: it follows from the policy."""
     shelf: Shelf | None = None
     """Where content goes that leaves; None where nothing is kept."""
     bound: bool = False
@@ -187,6 +191,14 @@ Pass = Callable[[View, Situation], Iterable[Edit | Ask]]
 """Looks at a view and proposes. Its keyword arguments are its settings. It has no other way in or out."""
 
 
+class Failure(NamedTuple):
+    """A pass that broke. All that it proposed is left out."""
+
+    name: str
+    reason: str
+    error: Exception
+
+
 class Plan(NamedTuple):
     """What was decided for one request."""
 
@@ -202,6 +214,12 @@ class Plan(NamedTuple):
     """Why edits that were possible were not made."""
     refused: tuple[tuple[Edit, str], ...] = ()
     """Edits that the pairing rule forbade: each is a bug of a pass."""
+    failed: tuple[Failure, ...] = ()
+    """Passes that broke."""
+
+
+_STEPS = 1_000
+"""Steps that any pass may propose, and four more for each entry: beyond that it is taken for one that never ends."""
 
 
 @dataclass(slots=True)
@@ -213,15 +231,33 @@ class _Draft:
     edits: list[Edit] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
     refused: list[tuple[Edit, str]] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
 
     def take(self, propose: Pass, *, down_to: int | None, arriving: bool) -> None:
-        """Take a pass's edits, in its order, until the view is small enough. They are folded in once, at the end."""
+        """Take a pass's edits, in its order, until the view is small enough. They are folded in once, at the end.
+
+        A pass may be a user's own: one that breaks is left out as a whole, and the draft stays as it was.
+        """
+        asks, refused = len(self.asks), len(self.refused)
+        try:
+            taken = self._proposed(propose, down_to, arriving)
+            if taken:
+                self._fold(taken, arriving)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other passes run
+            del self.asks[asks:], self.refused[refused:]
+            self.failed.append(Failure(_name(propose), f"{type(error).__name__}: {str(error)[:200]}", error))
+
+    def _proposed(self, propose: Pass, down_to: int | None, arriving: bool) -> list[Edit]:
         taken: list[Edit] = []
-        freed = 0
-        for step in propose(self.view, self.situation):
+        freed, most = 0, _STEPS + 4 * len(self.view.entries)
+        for number, step in enumerate(islice(propose(self.view, self.situation), most + 1)):
+            if number == most:
+                raise RuntimeError(f"it proposed more than {most:,} edits")
             if isinstance(step, Ask):
                 self.asks.append(step)
                 continue
+            if not isinstance(step, Edit):
+                raise TypeError(f"it proposed {type(step).__name__!r}, which is no Edit")
             edit = self.view.bind(step)
             why = self.view.refuses(edit) or ("" if arriving else _unseen(self.view, edit))
             if why:
@@ -233,21 +269,36 @@ class _Draft:
             freed += edit.saved
             if down_to is not None and self.situation.tokens - round(freed * self.situation.scale) <= down_to:
                 break
-        if taken:
-            self._fold(taken, arriving)
+        return taken
 
     def _fold(self, taken: Sequence[Edit], arriving: bool) -> None:
         after = self.view.apply(taken)
-        freed = self.view.tokens - after.tokens
-        self.view = after
-        self.edits.extend(taken)
         # What snip and clear freed is counted before anything heavier is considered (R043).
         rate = self.situation.scale_new / self.situation.scale if arriving else 1.0
-        self.situation = self.situation.less(round(freed * rate))
-        if self.situation.scale_new == 0 and any(edit.first != edit.last for edit in taken):
+        now = self.situation.less(round((self.view.tokens - after.tokens) * rate))
+        if now.tokens > now.budget.levels.hard:
+            now = now.less(_around(self.view, after, now))
+        if now.scale_new == 0 and any(edit.first != edit.last for edit in taken):
             # A bill says nothing about what a fold left of it (R044).
-            rest = after.tokens + self.situation.budget.overhead
-            self.situation = replace(self.situation, tokens=min(self.situation.tokens, rest))
+            now = replace(now, tokens=min(now.tokens, after.tokens + now.budget.overhead))
+        self.view, self.situation = after, now
+        self.edits.extend(taken)
+
+
+def _around(before: View, after: View, situation: Situation) -> int:
+    """Estimated tokens around messages that are no more: of a thousand messages of a word each, most of what they cost.
+
+    Asked where a request would else be refused. Elsewhere they are few, and the next bill tells of them.
+    """
+    return situation.per_message * max(0, before.messages - after.messages) if situation.per_message else 0
+
+
+def _name(propose: Pass) -> str:
+    """Of a pass, also of one that is set or guarded."""
+    inner: object = propose
+    while (wrapped := getattr(inner, "func", None) or getattr(inner, "propose", None)) is not None:
+        inner = wrapped
+    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def plan(
@@ -277,7 +328,7 @@ def plan(
         asks, refused = tuple(draft.asks), tuple(draft.refused)
         return Plan(
             before=view, after=view, asks=asks, tokens_before=now.tokens, tokens_after=now.tokens, level=now.level,
-            held_back=held_back, refused=refused,
+            held_back=held_back, refused=refused, failed=tuple(draft.failed),
         )  # fmt: skip
     planned = _uncovered(view, draft.edits)
     edits = (*planned, *(view.bind(edit) for edit in _unbound_thinking(view, planned, now)))
@@ -292,6 +343,7 @@ def plan(
         level=now.level,
         held_back=held_back,
         refused=tuple(draft.refused),
+        failed=tuple(draft.failed),
     )
 
 
@@ -302,7 +354,7 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     if not forced and not _called_for(start):
         return ""
     told = replace(draft.situation, forced=forced)
-    trial = _Draft(draft.view, told, [*draft.edits], [*draft.asks], [*draft.refused])
+    trial = _Draft(draft.view, told, [*draft.edits], [*draft.asks], [*draft.refused], [*draft.failed])
     # A person who asks for it wants it done, whatever there is room for.
     low = levels.low if start.trigger != "manual" else -1
     for propose in pressure:
@@ -314,7 +366,7 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     if made and start.trigger == "auto" and start.warm and not levels.reached(start.tokens, "hard"):
         little = "" if len(trial.asks) > len(draft.asks) else _too_little(start, trial.situation)
         why = little or ("" if forced else _costs_more(draft.view, trial.view, made, start))
-    draft.refused = trial.refused
+    draft.refused, draft.failed = trial.refused, trial.failed
     if not why:
         draft.view, draft.situation, draft.edits, draft.asks = trial.view, trial.situation, trial.edits, trial.asks
     return why

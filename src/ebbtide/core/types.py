@@ -33,7 +33,7 @@ SYSTEM, USER, HARNESS, QUOTED = 0, 1, 2, 3
 FIVE_MINUTES, HOUR = 300.0, 3600.0
 """Seconds that providers keep a prefix: as a rule, and where it is asked for."""
 
-FOLDS = frozenset(("summarize", "fold_regions"))
+FOLDS = frozenset(("summarize", "fold_regions", "fold_to_fit"))
 """Passes whose edits are folds: one stands for a run of turns."""
 
 OURS = "ebbtide"

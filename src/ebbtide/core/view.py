@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
+from operator import attrgetter
 
 from ebbtide.core.binding import Originals, bind
 from ebbtide.core.company import company
@@ -165,6 +166,11 @@ class View:
         """From an original's id to its place in `items`."""
         known, count = self.indexed
         return {**known, **{item.id: i for i, item in enumerate(self.items[count:], count)}}
+
+    @cached_property
+    def messages(self) -> int:
+        """How many messages the entries make."""
+        return sum(1 for _ in groupby(self.entries, key=attrgetter("message")))
 
     @cached_property
     def calls(self) -> Mapping[str, Item]:

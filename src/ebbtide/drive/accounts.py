@@ -23,6 +23,9 @@ from ebbtide.store import Reader, Record
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reading import Request
 
+LEFT_OUT = "the pass"
+"""How a note begins that names a pass which broke."""
+
 
 def journaled(situation: Situation) -> Record:
     """All that a plan went by besides the view, so that it can be made again."""
@@ -136,10 +139,11 @@ def report_of(
 
 
 def _notes(made: Plan) -> tuple[str, ...]:
-    if not made.held_back and not made.refused:
+    if not made.held_back and not made.refused and not made.failed:
         return ()
     refused = [f"{edit.by}: {why}" for edit, why in made.refused]
-    return (*([made.held_back] if made.held_back else []), *refused)
+    failed = [f"{LEFT_OUT} {one.name} was left out: {one.reason}" for one in made.failed]
+    return (*([made.held_back] if made.held_back else []), *refused, *failed)
 
 
 def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
@@ -180,7 +184,9 @@ def too_large(report: Report, limit: int) -> str:
     # The parts are estimates; the sum rests on a bill, or leaves room for error.
     rest = report.tokens_after - sum(parts.values())
     told += f", as estimated, and {rest:,} that were billed besides or are allowed for error" if rest > 0 else ""
+    failed = "".join(f" Besides, {note}." for note in report.notes if note.startswith(LEFT_OUT))
     return (
         f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
         "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."
+        f"{failed}"
     )

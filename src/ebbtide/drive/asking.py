@@ -52,6 +52,14 @@ def folds(made: Plan) -> bool:
     return bool(made.asks) or any(edit.by in FOLDS for edit in made.edits)
 
 
+def _asked_by(propose: Pass, view: View, situation: Situation) -> list[Ask]:
+    """What a fold would ask. One that breaks asks nothing here: a plan names it."""
+    try:
+        return [step for step in propose(view, situation) if isinstance(step, Ask)]
+    except Exception:  # noqa: BLE001 - it may be a user's own
+        return []
+
+
 def _nobody(kind: str, **fields: object) -> None:
     """Nobody listens."""
 
@@ -157,7 +165,7 @@ class Asking:
         if not situation.budget.levels.reached(made.tokens_after, "soft"):
             return []
         forced = replace(situation, trigger="overflow", folding=replace(situation.folding, asks=True))
-        asks = [step for one in propose for step in one(view, forced) if isinstance(step, Ask)]
+        asks = [ask for one in propose for ask in _asked_by(one, view, forced)]
         found = [question_for(ask, request, tree, self.model) for ask in asks]
         self.about = decided
         return [question for question in found if question is not None]

@@ -168,6 +168,10 @@ class Moment(NamedTuple):
         return self.policy.estimator.per_result
 
     @property
+    def per_message(self) -> int:
+        return self.policy.estimator.per_message
+
+    @property
     def bound(self) -> bool:
         return self.request.bound
 

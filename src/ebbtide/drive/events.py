@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from ebbtide.core.engine import Plan
+from ebbtide.core.engine import Failure, Plan
 from ebbtide.core.types import FOLDS, Edit, Item, Trigger
 from ebbtide.drive.report import Event
 from ebbtide.wire.validity import Repair
+
+_log = logging.getLogger("ebbtide")
+
+
+@dataclass(slots=True)
+class Failures:
+    """Passes of one session that broke. Each is logged once, with where it broke."""
+
+    _logged: set[str] = field(default_factory=set)
+
+    def tell(self, failed: Sequence[Failure], event: Callable[..., None]) -> None:
+        """An event for each, at every request."""
+        for one in failed:
+            self.log(f"the pass {one.name}", "it is left out", one.error)
+            event("pass_failed", by=one.name, reason=one.reason)
+
+    def log(self, name: str, outcome: str, error: Exception) -> None:
+        if name not in self._logged:
+            self._logged.add(name)
+            _log.error("%s failed; %s", name, outcome, exc_info=error)
 
 
 def told_of(

@@ -135,7 +135,10 @@ def _compare(
     view = View.of(request.items, state.edits)
     situation = _situation(record, state, policy, int(str(record.get("window", 0))))
     situation = replace(situation, folding=replace(situation.folding, ahead=known.ahead))
-    again = plan(view, budget=situation.budget, situation=situation, **steps_of(policy, situation.trigger))
+    try:
+        again = plan(view, budget=situation.budget, situation=situation, **steps_of(policy, situation.trigger))
+    except Exception as error:  # noqa: BLE001 - one plan that cannot be made is told, and the others are looked at
+        return f"planning failed: {type(error).__name__}: {error}"
     if [edit.id for edit in again.edits] != _listed(record, "planned"):
         return "other edits were planned"
     remade = {edit.id: edit for edit in again.edits}
@@ -176,6 +179,7 @@ def _situation(record: Record, state: State, policy: Policy, window: int) -> Sit
         prices=Prices(read=read, write=write),
         count=policy.estimator.text,
         frame=policy.estimator.per_result,
+        per_message=policy.estimator.per_message,
         shelf=Shelf(directory=directory, taken=state.taken) if directory is not None else None,
         bound=bool(was.get("bound")),
         cleared=state.cleared,

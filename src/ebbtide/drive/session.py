@@ -6,7 +6,6 @@ content is durable; where that fails, its edit is not made.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,7 +47,7 @@ from ebbtide.drive.effects import (
     Steps,
     holds_lock,
 )
-from ebbtide.drive.events import told_of
+from ebbtide.drive.events import Failures, told_of
 from ebbtide.drive.folding import Manual, judged
 from ebbtide.drive.messages import Transcript
 from ebbtide.drive.projection import Projection, marked, project
@@ -64,7 +63,6 @@ from ebbtide.wire.reading import Reader, Request
 from ebbtide.wire.shape import Wire
 from ebbtide.wire.stand_ins import StandIns
 
-_log = logging.getLogger("ebbtide")
 _ROUNDS = 4
 """Times that one request may wait for answers: the whole, its parts, and what others did in between."""
 Body = Mapping[str, Any] | bytes | str | Read
@@ -97,7 +95,7 @@ class Session:
     _unsaved: list[Record] = field(default_factory=list)
     _checkpoints: Checkpoints = field(default_factory=Checkpoints)
     _ours: StandIns = field(default_factory=StandIns)
-    _failed: bool = False
+    _failures: Failures = field(default_factory=Failures)
     _last_budget: Budget | None = None
     _ceiling: int | None = None
     """What the request that is being folded anew has to fit, whatever the window is."""
@@ -211,6 +209,7 @@ class Session:
             # What came of the questions goes into the log, whether or not the fold comes about.
             records = yield from self.asking.consult(decided, self._projection.tree)
             yield from self._settle(records, now)
+        self._failures.tell(made.failed if made is not None else (), self._event)
         return decided
 
     def _begin_anew(self) -> Known:
@@ -280,10 +279,8 @@ class Session:
             if stages is None:
                 stages = self._stages[situation.trigger] = steps_of(self.policy, situation.trigger)
             return plan(view, budget=situation.budget, situation=situation, **stages)
-        except Exception:  # noqa: BLE001 - ours broke: recorded edits are replayed and nothing new is planned
-            if not self._failed:
-                _log.exception("planning failed; recorded edits are replayed")
-            self._failed = True
+        except Exception as error:  # noqa: BLE001 - ours broke: recorded edits are replayed and nothing new is planned
+            self._failures.log("planning", "recorded edits are replayed", error)
             self._event("fallback", reason="planning failed")
             return None
 

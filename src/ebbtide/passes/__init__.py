@@ -18,7 +18,7 @@ from ebbtide.passes.prune_results import prune_results
 from ebbtide.passes.shorten_text import shorten_text
 from ebbtide.passes.snip_results import snip_results
 from ebbtide.passes.strip_thinking import strip_thinking
-from ebbtide.passes.summarize import summarize
+from ebbtide.passes.summarize import fold_to_fit, summarize
 from ebbtide.passes.truncate_results import truncate_results
 
 ARRIVAL: tuple[Pass, ...] = (offload_results, offload_input, limit_output, truncate_results)
@@ -39,6 +39,7 @@ PASSES: tuple[Pass, ...] = (
     summarize,
     evict,
     evict_messages,
+    fold_to_fit,
 )
 """All of them with their default settings, gentlest first. The laws run over these."""
 
@@ -53,6 +54,7 @@ __all__ = [
     "evict",
     "evict_messages",
     "fold_regions",
+    "fold_to_fit",
     "limit_output",
     "offload_input",
     "offload_results",

@@ -8,8 +8,8 @@ a model. A later fold covers the same originals again and hands the earlier summ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
@@ -17,7 +17,7 @@ from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Leaving
 from ebbtide.core.types import USER, Ask, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.summary.fold import Run, Work, estimated, is_fold
+from ebbtide.summary.fold import WORDS, Run, Work, estimated, is_fold, newest_message
 from ebbtide.summary.shape import Shape
 from ebbtide.summary.shapes import OWN
 
@@ -67,6 +67,93 @@ def summarize(
         edit = folding(run=steps).edit
         if edit.saved >= least:
             yield edit
+
+
+def fold_to_fit(
+    view: View,
+    situation: Situation,
+    *,
+    ledger_tokens: int = 14_000,  # at most, and a quarter of what there is room for
+    shape: Shape = OWN,
+) -> Iterator[Edit]:
+    """The last resort: all but the newest request folds, into as little as the window needs. Nobody is asked.
+
+    The user's old words leave too, and stay within reach: whole while there is room, then a line each, then one file.
+    """
+    situation = replace(situation, folding=replace(situation.folding, asks=False, answers={}, live=False))
+    room = estimated(situation, situation.budget.levels.hard) - 3 * situation.per_message
+    leaving = Leaving(by="fold_to_fit", view=view, situation=situation)
+    folding = partial(_smallest, partial(Work, leaving=leaving, shape=shape, facts=ledger_tokens, cap=ledger_tokens))
+    start, stop = _behind_notes(view, 0), _before_newest(view, situation, room)
+    is_new = _unfolded(view, start, stop) >= LEAST
+    # What is folded already is folded again only to avoid a refusal, and where that helps.
+    if stop > start and (is_new or situation.tokens > situation.budget.window):
+        tail = view.entries[stop:]
+        around = situation.per_message * len({entry.message for entry in tail})
+        edit = folding(Run(start=start, stop=stop), room - around - sum(entry.tokens for entry in tail))
+        if edit.saved >= (1 if is_new else LEAST):
+            yield edit
+            situation = situation.less(edit.saved)
+    steps = _steps(view, situation, _Tail(messages=1, turns=0, tokens=0), shape)
+    if steps is not None and situation.tokens > situation.budget.levels.hard:
+        edit = folding(steps, room // 4)
+        if edit.saved > 0:
+            yield edit
+
+
+def _unfolded(view: View, start: int, stop: int) -> int:
+    """Tokens in the run that may leave and that no fold stands for yet."""
+    stays = view.staying | _newest_entries(view)
+    return sum(one.tokens for one in view.entries[start:stop] if one.id not in stays and not is_fold(view, one))
+
+
+def _smallest(work: Callable[..., Work], run: Run, most: int) -> Edit:
+    """A fold of at most so many tokens. Where its parts are more than that, it is made without them."""
+    made = work(run=run, most=max(0, most))
+    if sum(item.tokens for item in made.edit.put) > most:
+        made = work(run=run, most=0)
+    entries = made.view.entries[run.start : run.stop]
+    # Of many short messages most of what they cost is around them, and a fold is two.
+    around = made.situation.per_message * max(0, len({entry.message for entry in entries}) - 2)
+    return replace(made.edit, saved=made.edit.saved + around)
+
+
+def _before_newest(view: View, situation: Situation, room: int) -> int:
+    """Where a run ends that leaves the newest request, and before it as many words of the user as there is room for.
+
+    It ends with something that leaves, for the reason that `_stop` gives.
+    """
+    live, entries = _newest_entries(view), view.entries
+    asked = _unanswered(view, live)
+    cuts = [cut for cut in view.cuts if cut <= asked]
+    stop = max(cuts, default=0)
+    words = min(situation.budget.window, room - sum(entry.tokens for entry in entries[stop:])) * WORDS
+    for cut in reversed(cuts):
+        said = entries[cut:stop]
+        words -= sum(entry.tokens for entry in said) + situation.per_message
+        if words < 0 or any(entry.role != "user" or is_fold(view, entry) for entry in said):
+            break
+        stop = cut
+    ends = (_end(view, cut) for cut in cuts if cut <= stop)
+    return max((end for end in ends if end and entries[end - 1].id not in view.staying | live), default=0)
+
+
+def _newest_entries(view: View) -> frozenset[str]:
+    """What shows the newest message that the user wrote: itself, or what stands for a part of it."""
+    ids = newest_message(view)
+    single = {id: edit.first for id, edit in view.owner.items() if edit.first == edit.last}
+    return ids | {id for id, first in single.items() if first in ids}
+
+
+def _unanswered(view: View, live: frozenset[str]) -> int:
+    """Where what the model is asked now begins: results that it has not seen, or else the user's newest message."""
+    entries = view.entries
+    spoke = next((n for n in range(len(entries) - 1, -1, -1) if entries[n].role == "assistant"), -1)
+    unseen = next((n for n in range(spoke + 1, len(entries)) if entries[n].kind == "result"), None)
+    if unseen is not None:
+        return unseen
+    words = next((n for n in range(spoke + 1, len(entries)) if entries[n].id in live), None)
+    return words if words is not None else max(0, min(spoke, len(entries) - 1))
 
 
 def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool) -> bool:

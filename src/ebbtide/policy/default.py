@@ -14,6 +14,7 @@ from ebbtide.passes import (
     clear_media,
     clear_results,
     drop_calls,
+    fold_to_fit,
     offload_input,
     offload_results,
     shorten_text,
@@ -143,5 +144,5 @@ default = Policy(
     telling=True,
     folds=(summarize,),
     overflow="auto-compact",
-    last_resort=oldest_leave(),
+    last_resort=(*oldest_leave(), fold_to_fit),
 )

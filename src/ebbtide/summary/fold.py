@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
+from math import inf
 
 from ebbtide.core.binding import is_movable
 from ebbtide.core.engine import Situation
@@ -38,6 +40,11 @@ NOTES = 0.1
 """Share of the window that old notes of the operator may take as they are: less than a fold's own facts."""
 GO_ON = "Go on from there."
 """Between a summary in the assistant's own words and a step of the loop that is still open."""
+FRAME = 300
+"""Tokens of the words around a fold's parts."""
+PICTURES = ("image", "document")
+_OF_WORDS = 0.6
+"""Share of a last resort that the user's words may take: what comes next must find room, or all folds again."""
 _BRIEF = 300
 """Tokens of a result that stays whole beside a report of what came after it."""
 _MUST = 12
@@ -82,6 +89,8 @@ class Work:
     """Tokens that the summary may have."""
     fixed: bool = False
     """Whether these hold whatever room there is: the run is one of many."""
+    most: int | None = None
+    """Tokens that the whole fold may take, where it is made as a last resort; None for what its parts are worth."""
 
     @property
     def tokens(self) -> int:
@@ -125,7 +134,7 @@ class Work:
         live = tuple(self._live())
         first, last = self._turns()
         fold = Fold(
-            summary=written.text,
+            summary=written.text if self.situation.count(written.text) <= self._share(4) else "",
             analysis=written.analysis,
             digest=self._digest,
             front=front,
@@ -317,6 +326,10 @@ class Work:
         front = sum(item.tokens for item in self._front)
         return max(0, estimated(self.situation, self.situation.budget.levels.low) - tail - front)
 
+    def _share(self, parts: int) -> float:
+        """What one of so many parts of a last resort may take; elsewhere parts have limits of their own."""
+        return inf if self.most is None else max(0, self.most // parts)
+
     @property
     def _summary_cap(self) -> int:
         # Part of the question, so it must not follow the tail: an answer given ahead would not be known again. A
@@ -330,6 +343,9 @@ class Work:
         # Where there is hardly any room a thirty-second of the window still names the files.
         least = max(150, self.situation.budget.window // 32)
         cap = self.facts if self.fixed else max(least, min(self._facts_beside(tail), self._room // 3))
+        if self.most is not None:
+            cap = min(cap, self.most // 4)
+            return render(self._ledger, cap=cap, count=self.situation.count, near=near) if cap >= least else ""
         brought = "\n".join(
             f"sub-agent {name}: {one_line(result, 600)}" for name, result in self.situation.folding.children
         )
@@ -355,7 +371,7 @@ class Work:
                 break
             if item.role == "user" and item.kind == "text" and item.tier == HARNESS and item.source != OURS:
                 found.append(item)
-        whole = sum(item.tokens for item in found) <= self.situation.budget.window // 4
+        whole = sum(item.tokens for item in found) <= min(self.situation.budget.window // 4, self._share(4))
         return tuple(found) if whole else ()
 
     def _operator(self) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
@@ -364,7 +380,7 @@ class Work:
         Those on the user's side come first: they stand in the message that the fold begins.
         """
         aged = [item for item in self._covered if item.id in self.view.aged]
-        limit = round(self.situation.budget.window * NOTES)
+        limit = int(min(round(self.situation.budget.window * NOTES), self._share(8)))
         stay, listed, blobs = noted(aged, limit=limit, count=self.situation.count, keep=self.leaving.keep)
         carried = {item.id for item in stay}
         ids = (self.view.staying | carried) - {item.id for item in self._front}
@@ -373,7 +389,8 @@ class Work:
         return (*listed, *first, *then), blobs
 
     def _words(self) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
-        said = [item for item in self._covered if _speaks(item) and not item.pinned]
+        live = self._newest
+        said = [item for item in self._covered if (_speaks(item) and not item.pinned) or item.id in live]
         if not said:
             return (), ()
         shortened = {
@@ -382,11 +399,28 @@ class Work:
             if edit.first == edit.last and len(edit.put) == 1 and edit.put[0].kind == "text"
         }
         shown = [replace(shortened[one.id], id="") if one.id in shortened else one for one in said]
+        return carried(
+            said, shown, limit=self._words_limit, count=self.situation.count, keep=self.leaving.keep,
+            live=sum(item.id in live for item in said), shorten=self.most is None,
+        )  # fmt: skip
+
+    @property
+    def _words_limit(self) -> int:
+        half = round(self.situation.budget.window * WORDS)
+        front = sum(item.tokens for item in self._front)
+        if self.most is not None:
+            rest = front + self.situation.count(self._digest) + sum(item.tokens for item in self._operator()[0]) + FRAME
+            return max(0, min(half, round(self.most * _OF_WORDS), self.most - rest))
         hard = estimated(self.situation, self.situation.budget.levels.hard)
         tail = sum(entry.tokens for entry in self.view.entries[self.run.stop :])
-        rest = sum(item.tokens for item in self._front) + self.situation.count(self._digest) + self._summary_cap
-        limit = max(100, min(round(self.situation.budget.window * WORDS), hard - tail - rest))
-        return carried(said, shown, limit=limit, count=self.situation.count, keep=self.leaving.keep)
+        rest = front + self.situation.count(self._digest) + self._summary_cap
+        return max(100, min(half, hard - tail - rest))
+
+    @cached_property
+    def _newest(self) -> frozenset[str]:
+        """The newest message of the user, where it is in the run and must stay whole."""
+        ids = newest_message(self.view) if self.shape.newest_whole else frozenset[str]()
+        return frozenset(item.id for item in self._covered if item.id in ids) if ids else ids
 
     @cached_property
     def _live_ask(self) -> Ask:
@@ -420,6 +454,17 @@ class Work:
     def _next_is_user(self) -> bool:
         after = self.view.entries[self.run.stop : self.run.stop + 1]
         return bool(after) and after[0].role in ("user", "tool")
+
+
+def newest_message(view: View) -> frozenset[str]:
+    """The words and pictures of the newest message that the user wrote."""
+    newest = next((item for item in reversed(view.items) if _speaks(item)), None)
+    if newest is None:
+        return frozenset()
+    near = takewhile(lambda item: item.message >= newest.message, reversed(view.items))
+    return frozenset(
+        item.id for item in near if item.message == newest.message and (_speaks(item) or item.kind in PICTURES)
+    )
 
 
 def _speaks(item: Item) -> bool:

@@ -83,3 +83,5 @@ class Shape:
     """From the item that an earlier fold left to the summary in it."""
     words: bool = True
     """Whether the user's messages are carried as they are."""
+    newest_whole: bool = False
+    """Whether the newest of them stays as it is however long it is, pictures included."""

@@ -79,7 +79,7 @@ def _summary_in(text: str) -> str:
     return found[0] if found else ""
 
 
-OWN = Shape(ask=asking(DEFAULT), write=_own, prior=_summary_in)
+OWN = Shape(ask=asking(DEFAULT), write=_own, prior=_summary_in, newest_whole=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,20 +80,33 @@ _NOTES = _Kind(
 
 
 def carried(
-    said: Sequence[Item], shown: Sequence[Item], *, limit: int, count: Callable[[str], int], keep: Keep
+    said: Sequence[Item],
+    shown: Sequence[Item],
+    *,
+    limit: int,
+    count: Callable[[str], int],
+    keep: Keep,
+    live: int = 0,
+    shorten: bool = True,
 ) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
-    """`said` are originals, oldest first; `shown` the same as the request has them, perhaps shortened on arrival."""
+    """`said` are originals, oldest first; `shown` the same as the request has them, perhaps shortened on arrival.
+
+    The newest `live` of them stay as they are, however long. Where not even the newest fits it is shortened, or with
+    `shorten` off listed like the others.
+    """
     if sum(one.tokens for one in shown) <= limit:
         return tuple(shown), ()
     room, n = round(limit * (1 - _LISTED)), len(shown)
-    while n > 0 and sum(one.tokens for one in shown[n - 1 :]) <= room:
+    while n > 0 and shown[n - 1].tokens <= room:
         n -= 1
-    listed, blobs = _listing(said[: min(n, len(said) - 1)], round(limit * _LISTED), count, keep, _MESSAGES)
-    if n < len(shown):
-        return (*listed, *shown[n:]), blobs
-    # The live request alone is too long: its head, its tail and a handle.
-    short, more = _shortened(said[-1], room, count, keep)
-    return (*listed, short), (*blobs, *more)
+        room -= shown[n].tokens
+    if n == len(shown) and not live and shorten:
+        listed, blobs = _listing(said[:-1], round(limit * _LISTED), count, keep, _MESSAGES)
+        short, more = _shortened(said[-1], room, count, keep)
+        return (*listed, short), (*blobs, *more)
+    n = min(n, len(shown) - live)
+    listed, blobs = _listing(said[:n], round(limit * _LISTED), count, keep, _MESSAGES)
+    return (*listed, *shown[n:]), blobs
 
 
 def noted(
