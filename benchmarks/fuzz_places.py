@@ -1,0 +1,465 @@
+"""Readers of foreign bytes that stand in files, and servers that are sent them over real sockets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from benchmarks.fuzz_targets import ROOT, Check, Target, pure, recording, refusing, requests
+
+from ebbtide.config import load_settings
+from ebbtide.core.errors import EbbtideError
+from ebbtide.drive import Context
+from ebbtide.drive.history import history_of
+from ebbtide.fronts.mcp.server import Desk as McpDesk
+from ebbtide.store import open_store, verify
+from ebbtide.store.lines import Position, scan, skim
+from ebbtide.store.search_words import read_query
+from formats.test_codex import Rollout
+from formats.test_opencode import TALK, stored
+from proxy.raw import RawUpstream, answer
+from proxy.running import proxied
+from ui.inspected import Talker, library
+from ui.inspected import running as inspector
+
+DATA = ROOT.parent / "shared" / "data"
+_LONGEST_SEED = 24 << 10
+_PATIENCE = 0.4
+"""Seconds for an answer: most inputs end a request and ask to close the line, and the others would wait for ever."""
+
+
+# --- recordings -----------------------------------------------------------------------------------------------------
+
+
+def _beginning(path: Path) -> bytes:
+    """The first lines of a recording, not more than a seed should have."""
+    data = path.read_bytes()
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    if len(data) <= _LONGEST_SEED or not data[:_LONGEST_SEED].count(b"\n"):
+        return data
+    return data[:_LONGEST_SEED].rpartition(b"\n")[0]
+
+
+def _recorded(folder: str, made: Callable[[], list[bytes]]) -> Callable[[], list[bytes]]:
+    """Recordings of real agents where they are at hand, and ones of our own."""
+
+    def seeds() -> list[bytes]:
+        files = sorted((DATA / folder).glob("*"))[:8] if folder else []
+        real = [data for data in map(_beginning, files) if len(data) <= 4 * _LONGEST_SEED]
+        return [*real, *made()]
+
+    return seeds
+
+
+def _claude_rows() -> list[bytes]:
+    rows = [
+        {"type": "user", "uuid": "a", "parentUuid": None, "sessionId": "s", "message": {"role": "user", "content": "go"}},
+        {"type": "assistant", "uuid": "b", "parentUuid": "a", "message": {
+            "id": "m1", "model": "claude-x", "role": "assistant", "usage": {"input_tokens": 4, "output_tokens": 2},
+            "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "x"}}]}},
+        {"type": "user", "uuid": "c", "parentUuid": "b", "message": {
+            "role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]}},
+        {"type": "system", "subtype": "compact_boundary", "uuid": "d", "parentUuid": None, "logicalParentUuid": "c"},
+        {"type": "user", "uuid": "e", "parentUuid": "d", "isCompactSummary": True, "message": {"role": "user", "content": "so far"}},
+    ]  # fmt: skip
+    return [b"\n".join(json.dumps(row).encode() for row in rows)]
+
+
+def _codex_rows() -> list[bytes]:
+    rollout = Rollout(Path("unused")).message("user", "go").call("c1").output("c1").count().message("assistant", "done").count()
+    return [b"\n".join(json.dumps(row).encode() for row in rollout.rows)]
+
+
+def _opencode_export() -> list[bytes]:
+    return [json.dumps({"info": {"id": "ses_1"}, "messages": list(TALK)}).encode()]
+
+
+def _chat_list() -> list[bytes]:
+    calls = [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    talk = [
+        {"role": "system", "content": "s"}, {"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"}, {"role": "assistant", "content": "end"},
+    ]  # fmt: skip
+    return [json.dumps(talk).encode(), b"\n".join(json.dumps(one).encode() for one in talk), json.dumps([{"traj": talk, "id": 1}]).encode()]
+
+
+def _trajectory() -> list[bytes]:
+    talk = [{"role": "user", "content": "go", "agent": "main"}, {"role": "assistant", "content": "end", "agent": "main"}]
+    config = json.dumps({"agent": {"model": {"name": "gpt-x"}}})
+    steps = [{"action": "ls", "observation": "x", "response": "end"}]
+    return [json.dumps({"history": talk, "trajectory": steps, "replay_config": config}).encode()]
+
+
+def _pi_rows() -> list[bytes]:
+    rows = [
+        {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/x"},
+        {"type": "message", "id": "a", "parentId": None, "message": {"role": "user", "content": [{"type": "text", "text": "go"}]}},
+    ]
+    return [b"\n".join(json.dumps(row).encode() for row in rows)]
+
+
+@contextmanager
+def _opencode_folder() -> Iterator[Check]:
+    """The export, and its storage directory with the input in place of one of its files."""
+    from ebbtide.formats import load  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = stored(Path(folder), *TALK)
+        files = sorted(root.rglob("*.json"))
+
+        def check(data: bytes) -> None:
+            refusing(recording)(data)
+            file = files[len(data) % len(files)]
+            before = file.read_bytes()
+            file.write_bytes(data)
+            try:
+                list(load(root).requests())
+            finally:
+                file.write_bytes(before)
+
+        yield refusing(check)
+
+
+# --- a store ----------------------------------------------------------------------------------------------------------
+
+
+def _store(root: Path) -> Path:
+    """With one session that made edits and a fold; gives its log."""
+    talker = Talker(root, session="one", project="p", window=9_000).steps(14, lines=60)
+    talker.context.compact()
+    talker.context.prepare({"model": "claude-opus-4-5", "max_tokens": 100, "messages": talker.messages})
+    talker.context.recall("tide")
+    return next(root.rglob("one*.jsonl"))
+
+
+def _own(end: str) -> Callable[[], list[bytes]]:
+    def seeds() -> list[bytes]:
+        with tempfile.TemporaryDirectory() as folder:
+            log = _store(Path(folder))
+            # A checkpoint is written beside a long log.
+            context = Context(store=folder, session="one", project="p", window=9_000, clock=lambda: 1e9)
+            context.edits  # noqa: B018
+            found = [log] if end == ".jsonl" else sorted(Path(folder).rglob(f"*{end}"))
+            data = [one.read_bytes() for one in found]
+            if end == ".jsonl":
+                data += [b"\n".join(one.split(b"\n")[:9]) + b"\n" for one in data]
+            return data
+
+    return seeds
+
+
+def _lines(data: bytes) -> None:
+    """Both ways of reading a log find the same damage and stop at the same place."""
+    half = len(data) // 3
+    found = scan([data[:half], data[half:]], Position())
+    taken: list[object] = []
+    seen = skim([data], Position(), taken.extend)
+    assert (found.position, found.damage, found.blobs) == (seen.position, seen.damage, seen.blobs), "two readings of one log differ"
+    assert len(taken) == len(found.records), "two readings of one log differ"
+
+
+@contextmanager
+def _placed(end: str) -> Iterator[Check]:
+    """The input in place of one file of a store; then everything that opens a store does so."""
+    with tempfile.TemporaryDirectory() as folder:
+        whole, root = Path(folder, "whole"), Path(folder, "root")
+        _store(whole)
+        if end == ".resume":
+            _remember(whole)
+        name = next(one for one in whole.rglob(f"*{end}")).relative_to(whole)
+
+        def check(data: bytes) -> None:
+            if end == ".jsonl":
+                _lines(data)
+            shutil.rmtree(root, ignore_errors=True)
+            shutil.copytree(whole, root)
+            (root / name).write_bytes(data)
+            _opened(root)
+
+        yield check
+
+
+def _remember(root: Path) -> None:
+    log = open_store(root).open("one", project="p", now=1e9)
+    reading = log.read()
+    log.remember(reading.records[:20], reading.position, "fuzzed")
+
+
+def _opened(root: Path) -> None:
+    """Each step may be refused, and none may fail."""
+    store = open_store(root, durable=False)
+    body = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]}
+    context = Context(store=store, session="one", project="p", window=9_000, clock=lambda: 2e9)
+    acts: tuple[Callable[[], object], ...] = (
+        store.sessions,
+        lambda: store.peek("one", project="p").resume(lambda _: None, "fuzzed"),
+        lambda: history_of(store.peek("one", project="p").read().records, session="one"),
+        lambda: context.prepare(body),
+        lambda: context.recall("tide gauge"),
+        context.undo,
+        lambda: verify(next(root.rglob("one*.jsonl"))),
+    )
+    for act in acts:
+        with suppress(EbbtideError):
+            act()
+
+
+@contextmanager
+def _indexed() -> Iterator[Check]:
+    """A damaged index is made again, and a query may be anything."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        _store(root)
+        index = next(root.rglob("index.sqlite"))
+        context = Context(store=root, session="one", project="p", clock=lambda: 2e9)
+
+        def check(data: bytes) -> None:
+            query = data[:400].decode("utf-8", "replace")
+            read_query(query)
+            with suppress(EbbtideError):
+                context.recall(query)
+            if data.startswith(b"SQLite"):
+                index.unlink(missing_ok=True)
+                index.write_bytes(data)
+                with suppress(EbbtideError):
+                    Context(store=root, session="one", project="p", clock=lambda: 2e9).recall("tide")
+
+        yield check
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+_SETTINGS = (
+    b'preset = "default"\nwindow = 20000\noverflow = "fit"\n[levels]\nauto = 0.8\n[windows]\n"claude-*" = 200000\n[passes.evict]\nabove = 3\n',
+    b'store = "/x"\ndurable = false\nttl = 300\n[proxy]\nport = 1\ntoken = "aaaaaaaaaaaaaaaaaaaa"\n[proxy.upstreams]\na = "https://a.example"\n',
+    b'[tool.ebbtide]\npreset = "claude_code"\n',
+)
+
+
+@contextmanager
+def _config() -> Iterator[Check]:
+    """Settings or a refusal; a repository's file never says where things are written or sent."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, project = Path(folder, "home"), Path(folder, "project")
+        user = home / ".config" / "ebbtide" / "config.toml"
+        user.parent.mkdir(parents=True)
+        project.mkdir()
+
+        def load(data: bytes, path: Path) -> None:
+            path.write_bytes(data)
+            try:
+                told = load_settings(environ={}, cwd=project, home=home, platform="linux")
+                if path.parent == project:
+                    assert told.store == str(home / ".local/share/ebbtide"), "a project said where things are kept"
+                    assert not told.proxy, "a project said where requests go"
+                told.policy()
+                told.window_for("claude-x")
+            except EbbtideError:
+                return
+            finally:
+                path.unlink()
+
+        def check(data: bytes) -> None:
+            for path in (user, project / "ebbtide.toml", project / "pyproject.toml"):
+                load(data, path)
+
+        yield check
+
+
+# --- servers ----------------------------------------------------------------------------------------------------------
+
+
+class _Complaints(logging.Handler):
+    """What a server's library logs when a handler raised."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[BaseException | str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        failed = record.exc_info[1] if record.exc_info else None
+        # What aiohttp itself cannot parse it answers with 400, and logs.
+        if failed is not None and "BadHttpMessage" in [one.__name__ for one in type(failed).__mro__]:
+            return
+        self.found.append(failed or record.getMessage())
+
+
+@contextmanager
+def _listening() -> Iterator[_Complaints]:
+    complaints = _Complaints()
+    names = ("aiohttp.server", "asyncio")
+    for name in names:
+        logging.getLogger(name).addHandler(complaints)
+        logging.getLogger(name).propagate = False
+    yield complaints
+    for name in names:
+        logging.getLogger(name).removeHandler(complaints)
+
+
+def _spoken(port: int, data: bytes) -> bytes:
+    """What the server answers to these bytes. One that waits for more of them is left."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
+        got = b""
+        with suppress(ConnectionError, TimeoutError):
+            line.sendall(data)
+            line.settimeout(_PATIENCE)
+            while (more := line.recv(1 << 16)) and len(got) < 4 << 20:
+                got += more
+        return got
+
+
+def _said(port: int, data: bytes, complaints: _Complaints) -> bytes:
+    got = _spoken(port, data)
+    if complaints.found:
+        failed = complaints.found.pop()
+        complaints.found.clear()
+        raise failed if isinstance(failed, BaseException) else AssertionError(failed)
+    assert not got.startswith(b"HTTP/1.1 500"), "the server failed: " + got[:300].decode("latin-1")
+    return got
+
+
+_BODY = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses"}
+_REPLY = answer(b'{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":3,"output_tokens":1}}',
+                headers=[("Content-Type", "application/json")])  # fmt: skip
+
+
+def _http_requests() -> list[bytes]:
+    seeds = []
+    for wire, path in _BODY.items():
+        for body in requests(wire)[:6]:
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer k\r\nx-session-id: abcdefgh\r\nContent-Type: application/json\r\n"
+                f"Connection: close\r\nCookie: a=b\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            seeds.append(head.encode() + body)
+    packed = gzip.compress(requests("anthropic")[0])
+    seeds.append(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed)
+    seeds.append(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n")
+    for path in ("/metrics", "/ebb/summary", "/healthz", "/v1/models?x=%00", "/ebb/t/token/v1/models", "http://evil.example/x", "//evil/x"):
+        seeds.append(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil.example\r\nConnection: close, host\r\n\r\n".encode())
+        seeds.append(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+    return seeds
+
+
+_FIELDS = (b"\r\n", b"Host: ", b"Origin: ", b"Transfer-Encoding: chunked", b"Content-Encoding: deflate", b"Connection: close", b"Cookie: ",
+           b"Expect: 100-continue", b"Content-Length: ", b"%0d%0a", b"HTTP/1.0", b"x-session-id: ", b"Upgrade: websocket")  # fmt: skip
+
+
+@contextmanager
+def _proxy() -> Iterator[Check]:
+    """Answered or refused, never a failure of ours; nothing is sent to a host that a request names."""
+    with (
+        _listening() as complaints,
+        tempfile.TemporaryDirectory() as folder,
+        RawUpstream(lambda _, __: [_REPLY]) as upstream,
+        proxied(upstream.url, store=folder, window=9_000, durable=False, drain=0.5) as running,
+    ):
+
+        def check(data: bytes) -> None:
+            _said(running.port, data, complaints)
+            for seen in upstream.seen:
+                told = [value for name, value in seen.headers if name.lower() == "host"]
+                assert told == [f"127.0.0.1:{upstream.port}"], f"a request went out for {told}"
+            upstream.seen.clear()
+
+        yield check
+
+
+def _ui_requests() -> list[bytes]:
+    paths = ("/", "/api/sessions?q=x", "/api/session/KEY", "/api/session/KEY/calls?from=0&to=9", "/api/session/KEY/request?call=1&first=0",
+             "/api/session/KEY/under?call=2", "/api/session/KEY/edits", "/api/session/KEY/edit?batch=p1", "/api/session/KEY/cache",
+             "/api/session/KEY/ledger?call=3", "/api/session/KEY/recall?q=tide", "/api/session/KEY/read?handle=x&start=0",
+             "/api/session/KEY/compare?policies=default,raw&window=9000")  # fmt: skip
+    return [f"GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nCookie: COOKIE\r\n\r\n".encode() for path in paths]
+
+
+@contextmanager
+def _ui() -> Iterator[Check]:
+    """A sentence of ours with a status, and the strict headers on everything. The key and the cookie are put in."""
+    with _listening() as complaints, tempfile.TemporaryDirectory() as folder:
+        _store(Path(folder))
+        with inspector(library(Path(folder), window=9_000)) as address:
+            base, _, token = address.partition("/#token=")
+            host = base.removeprefix("http://")
+            port = int(host.rpartition(":")[2])
+            body = json.dumps({"token": token}).encode()
+            head = f"POST /api/login HTTP/1.1\r\nHost: {host}\r\nOrigin: {base}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            cookie = _spoken(port, head.encode() + body).partition(b"Set-Cookie: ")[2].partition(b";")[0]
+            listed = _spoken(port, f"GET /api/sessions HTTP/1.1\r\nHost: {host}\r\n".encode() + b"Cookie: " + cookie + b"\r\nConnection: close\r\n\r\n")
+            key = json.loads(listed.partition(b"\r\n\r\n")[2])["sessions"][0]["key"].encode()
+
+            def check(data: bytes) -> None:
+                if b"/events" in data:  # a stream that goes on for as long as somebody listens
+                    return
+                data = data.replace(b"KEY", key).replace(b"HOST", host.encode()).replace(b"COOKIE", cookie)
+                got = _said(port, data, complaints)
+                first = got.partition(b"\r\n\r\n")[0]
+                ours = first.startswith((b"HTTP/1.1 2", b"HTTP/1.1 401", b"HTTP/1.1 403", b"HTTP/1.1 404"))
+                assert not ours or b"Content-Security-Policy: default-src 'none'" in first, "an answer without the strict headers"
+
+            yield check
+
+
+@contextmanager
+def _mcp() -> Iterator[Check]:
+    """A call is answered by a text, whatever it is called with."""
+    with tempfile.TemporaryDirectory() as folder:
+        _store(Path(folder))
+        desk = McpDesk(store=open_store(folder), session="one", project="p")
+
+        def check(data: bytes) -> None:
+            try:
+                told = json.loads(data)
+            except (ValueError, RecursionError):
+                return
+            if not isinstance(told, dict) or not isinstance(told.get("arguments"), dict):
+                return
+            text, _ = desk.answer(str(told.get("name")), told["arguments"])
+            assert isinstance(text, str)
+            text.encode("utf-8", "surrogatepass")
+
+        yield check
+
+
+def _calls() -> list[bytes]:
+    return [
+        b'{"name":"ebb_recall","arguments":{"query":"tide gauge"}}',
+        b'{"name":"ebb_read","arguments":{"handle":"x","start":0,"end":10}}',
+        b'{"name":"ebb_read","arguments":{"handle":"m1","start":"1e3"}}',
+    ]
+
+
+def targets() -> list[Target]:
+    made = [
+        pure("format-claude_code", "Claude Code logs", _recorded("claude-code-log", _claude_rows), refusing(recording)),
+        pure("format-codex", "Codex rollouts", _recorded("entityprocess-agentv", _codex_rows), refusing(recording)),
+        pure("format-pi", "pi sessions", _recorded("badlogic-pi-mono", _pi_rows), refusing(recording)),
+        pure("format-openai_chat", "lists of chat messages", _recorded("", _chat_list), refusing(recording)),
+        pure("format-swe_agent", "SWE-agent trajectories", _recorded("swe-agent-demos", _trajectory), refusing(recording)),
+        pure("format-own", "our own logs, as recordings", _own(".jsonl"), refusing(recording)),
+        Target(name="format-opencode", reads="OpenCode exports and folders", seeds=_opencode_export, check=_opencode_folder),
+        Target(name="store-log", reads="a session's log in the store", seeds=_own(".jsonl"), check=lambda: _placed(".jsonl")),
+        Target(name="store-resume", reads="a checkpoint beside a log", seeds=_checkpoints, check=lambda: _placed(".resume")),
+        Target(name="store-index", reads="the list of sessions", seeds=_own("sessions-index.json"), check=lambda: _placed("sessions-index.json")),
+        Target(name="search", reads="the search index, and queries", seeds=lambda: [*_own("index.sqlite")(), b"tide gauge", '"a b" OR c* 修'.encode()], check=_indexed),
+        Target(name="config", reads="settings files", seeds=lambda: list(_SETTINGS), check=_config, words=(b"[", b"]", b"=", b'"""', b"1e999", b"inf")),
+        Target(name="proxy", reads="requests to ebb proxy", seeds=_http_requests, check=_proxy, words=_FIELDS),
+        Target(name="ui", reads="requests to ebb ui", seeds=_ui_requests, check=_ui, words=(*_FIELDS, b"9" * 30, b"&window=", b"&policy=", b"%ff")),
+        Target(name="mcp", reads="calls of ebb mcp", seeds=_calls, check=_mcp),
+    ]
+    return made
+
+
+def _checkpoints() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        _store(root)
+        _remember(root)
+        return [one.read_bytes() for one in root.rglob("*.resume")]
