@@ -93,6 +93,8 @@ def _request(wire: str) -> Check:
         ledger_of(request.items)
         fixed, _ = harden(wire, body.tree)  # type: ignore[arg-type]
         assert not violations(wire, fixed), "what was made to pass does not"  # type: ignore[arg-type]
+        if fixed is body.tree:
+            return
         out = body.emit(fixed)
         assert json.loads(out) == json.loads(json.dumps(fixed)), "what goes out is not what was decided"
 

@@ -303,7 +303,7 @@ def _read(path: Path) -> Mapping[str, Value] | None:
         raise BadConfig(f"{path}: larger than {_LARGEST_FILE} bytes")
     try:
         return tomllib.loads(raw.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as wrong:
+    except (ValueError, RecursionError) as wrong:  # also a number with more digits than Python reads
         raise BadConfig(f"{path}: not TOML: {wrong}") from wrong
 
 

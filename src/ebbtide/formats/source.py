@@ -198,12 +198,25 @@ def _mend(value: Any) -> tuple[Any, bool]:
     return value, False
 
 
+def word(value: Any) -> str:
+    """A name, or nothing: where a name should stand a record may hold anything."""
+    return value if isinstance(value, str) else ""
+
+
+def is_finite(number: float) -> bool:
+    """Whether it can be counted with; an integer may be too large for that."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
 def seconds(value: Any) -> float | None:
     """ISO 8601, seconds or milliseconds to seconds since the epoch."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        if not math.isfinite(value):
+        if not is_finite(value):
             return None
         # 1e11 seconds is the year 5138; as milliseconds it is 1973.
         return value / 1000 if value > 1e11 else float(value)
@@ -223,7 +236,7 @@ _LARGEST_WINDOW = 5_000_000
 def usage_from(read: Any, write: Any, fresh: Any, output: Any) -> tuple[Usage | None, str]:
     """The usage, or why it cannot be one. All zeros is no usage: no call costs nothing."""
     parts = [0 if part is None else part for part in (fresh, read, write, output)]
-    if any(isinstance(part, bool) or not isinstance(part, int | float) or not math.isfinite(part) for part in parts):
+    if any(isinstance(part, bool) or not isinstance(part, int | float) or not is_finite(part) for part in parts):
         return None, "the usage is not made of numbers"
     whole = [int(part) for part in parts]
     if min(whole) < 0:

@@ -46,7 +46,7 @@ _ROLES: Mapping[str, Role] = {
 def blocks(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("a message must be an object", path=path)
-    role = _ROLES.get(message.get("role", ""))
+    role = _ROLES.get(as_text(message.get("role")))
     if role is None:
         raise BadRequest(f"role must be one of {', '.join(_ROLES)}, not {message.get('role')!r}", path=f"{path}.role")
     if role == "tool":
@@ -150,7 +150,7 @@ def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
     if len(entries) == 1 and entries[0].kind == "opaque" and "role" in as_mapping(entries[0].raw):
         return [entries[0].raw]  # A message of no parts, as a refusal is, stays as it is.
     role = entries[0].role
-    if _ROLES.get(as_mapping(original).get("role", "")) != role:
+    if _ROLES.get(as_text(as_mapping(original).get("role"))) != role:
         original = None  # A note where a result stood is no result.
     kept = {k: v for k, v in (original or {}).items() if k not in ("content", "tool_calls", "function_call")}
     words = [entry for entry in entries if entry.kind != "call"]

@@ -51,7 +51,7 @@ _PARTS = {"input_text", "output_text", "text"}
 def blocks(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("an input item must be an object", path=path)
-    kind = message.get("type", "message")
+    kind = as_text(message.get("type", "message"))
     if kind == "message":
         return _message(message, path)
     if kind in _CALLS:
@@ -78,7 +78,7 @@ def _name(message: Mapping[str, Any]) -> str:
 
 
 def _message(message: Mapping[str, Any], path: str) -> list[Block]:
-    role = _ROLES.get(message.get("role", ""))
+    role = _ROLES.get(as_text(message.get("role")))
     if role is None:
         raise BadRequest(f"role must be one of {', '.join(_ROLES)}, not {message.get('role')!r}", path=f"{path}.role")
     content = message.get("content")
@@ -91,7 +91,7 @@ def _message(message: Mapping[str, Any], path: str) -> list[Block]:
 
 def _part(role: Role, part: Any) -> Block:
     told = as_mapping(part)
-    kind = told.get("type")
+    kind = as_text(told.get("type"))
     if kind in _PARTS:
         return text_block(role, as_text(told.get("text")), part, locked=role == "system")
     if kind == "input_image":
@@ -113,7 +113,7 @@ def _output(message: Mapping[str, Any]) -> Block:
     output = message.get("output", message.get("tools"))
     parts = output if isinstance(output, list) else []
     images = [_pixels(part) for part in parts if as_mapping(part).get("type") == "input_image"]
-    texts = [as_text(part["text"]) for part in parts if as_mapping(part).get("type") in _PARTS and "text" in part]
+    texts = [as_text(part["text"]) for part in parts if as_text(as_mapping(part).get("type")) in _PARTS and "text" in part]
     text = "\n".join(texts) if texts or images else as_text(output)
     call_id = as_text(message.get("call_id"))
     told = f"{call_id}\0{text if not images else canonical_json(output)}"
