@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import math
 import os
@@ -19,6 +20,8 @@ from ebbtide.core.types import Usage
 from ebbtide.formats.steps import Problem
 
 _GZIP = b"\x1f\x8b"
+_LARGEST = 1 << 30
+"""Bytes of a recording once it is unpacked: a hundred times the longest session that we have seen."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -73,12 +76,16 @@ def _at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def unpacked(data: bytes, path: str) -> bytes:
-    """Gzip is told by its first bytes; names lie."""
+def unpacked(data: bytes, path: str, most: int = _LARGEST) -> bytes:
+    """Gzip is told by its first bytes; names lie. A megabyte of it may say that a terabyte follows: that is refused."""
     if not data.startswith(_GZIP):
         return data
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+            plain = packed.read(most + 1)
+        if len(plain) > most:
+            raise BadRequest(f"{path} unpacks to more than {most:,} bytes; unpack it yourself and give the plain file")
+        return plain
     except (EOFError, OSError, zlib.error) as error:
         raise BadRequest(f"{path} is cut short or damaged gzip: {error}") from error
 
