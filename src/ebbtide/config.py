@@ -51,7 +51,7 @@ class Settings:
     """Windows by model; `*` and `?` in a name stand for any letters."""
     levels: Mapping[str, float] = field(default_factory=dict)
     passes: Tables = field(default_factory=dict)
-    proxy: Mapping[str, Value] = field(default_factory=dict)
+    proxy: Mapping[str, Value] = field(default_factory=dict, repr=False)
     """For `ebb proxy`: `upstreams` (name to address), `port`, `token`, `recall`, `summarizer`, `allow_hosts`,
     `allow_origins`."""
     variables: Mapping[str, str] = field(default_factory=dict)

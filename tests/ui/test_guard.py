@@ -110,3 +110,27 @@ async def test_no_path_of_a_request_reaches_the_disk(root):
         for path in ("/../command.py", "/static/app.js", "/%2e%2e/command.py", "/app.js/../../command.py"):
             async with ask.http.get(ask.base + path) as answer:
                 assert answer.status == 404
+
+
+async def test_the_address_that_a_browser_is_started_with_logs_in_once(root):
+    """Everybody on the machine can see what programs are started with."""
+    async with page(library(root), log_in=False) as ask:
+        token = ask.guard.address_for_one_login().partition("#token=")[2]
+        assert token != ask.guard.token
+        assert [await ask.login(token), await ask.login(token), await ask.login()] == [200, 403, 200]
+        assert token not in repr(ask.guard)
+        assert ask.guard.token not in repr(ask.guard)
+
+
+@pytest.mark.parametrize("sent", [b"", b"{", b"[]", b"\xff", b"[" * 60_000, b'{"token": 7}', b'{"token": "\\ud83d"}'])
+async def test_a_login_that_makes_no_sense_is_refused_and_not_our_fault(root, sent):
+    async with page(library(root), log_in=False) as ask:
+        headers = {**ask.origin, "Content-Type": "application/json"}
+        assert await ask.status("POST", "/api/login", data=sent, headers=headers) == 403
+
+
+async def test_a_number_with_too_many_digits_is_refused_and_not_our_fault(root):
+    async with page(library(root)) as ask:
+        key = (await ask.get("sessions"))["sessions"][0]["key"]
+        for number in ("9" * 30, "0" * 12 + "9" * 30, "9" * 5000, "１"):
+            assert await ask.status("GET", f"/api/session/{key}", params={"window": number}) == 400, number

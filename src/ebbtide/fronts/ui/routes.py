@@ -19,6 +19,7 @@ from ebbtide.core.redact import redact
 from ebbtide.drive import Context
 from ebbtide.drive.recalling import Hit
 from ebbtide.fronts.ui.comparing import compared
+from ebbtide.fronts.ui.guard import body_of
 from ebbtide.fronts.ui.library import Library, Opened, Setting, Unknown, matching
 from ebbtide.fronts.ui.money import Accounts, accounts_of
 from ebbtide.fronts.ui.told import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
@@ -122,8 +123,7 @@ class Desk:
         async def answer(request: web.Request) -> web.Response:
             if not self.allow_undo:
                 raise web.HTTPForbidden(text="read-only: start with --allow-undo")
-            body = await request.json()
-            batch = str(body.get("batch") or "") if isinstance(body, dict) else ""
+            batch = str((await body_of(request)).get("batch") or "")
             return told(await asyncio.to_thread(self._change, request.match_info["key"], batch, change))
 
         return answer
@@ -171,7 +171,7 @@ def number(query: Mapping[str, str], name: str, default: int, *, most: int) -> i
     given = query.get(name, "")
     if not given:
         return default
-    if not (given.isascii() and given.isdecimal()) or int(given[:12]) > most:
+    if not (given.isascii() and given.isdecimal() and len(given) <= 12) or int(given) > most:
         raise BadRequest(f"{name} must be a whole number from 0 to {most:,}")
     return int(given)
 
