@@ -1,12 +1,12 @@
-"""Every reader of foreign bytes, fed with what no writer would write: `python benchmarks/fuzz.py [--seconds 600] [--only a,b]`.
+"""Every reader of foreign bytes, fed with what no writer would write: `python benchmarks/fuzz.py [--seconds 600]`.
 
     python benchmarks/fuzz.py --seconds 5            # a look at all of them
     python benchmarks/fuzz.py --only proxy,ui --jobs 2
 
 A target runs in a process of its own, for so many seconds. Broken is: an exception that is not one of ours, a promise
-of the reader that does not hold (`fuzz_targets.py`), an input that takes more CPU than a second and fifty microseconds a
-byte, more than 2 GB of memory. Where `atheris` is installed it chooses inputs by the code that they reach; without it they
-are changed by their structure alone. Findings are kept beside the results, with the input that shows each.
+of the reader that does not hold (`fuzz_targets.py`), an input that takes more CPU than a second and fifty microseconds
+a byte, more than 4 GB of addresses. Where `atheris` is installed it chooses inputs by the code that they reach; without
+it they are changed by their structure alone. `--findings FILE` keeps what was found, with the input that shows each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RESULTS = HERE / "results" / "fuzz.json"
 # In place of this directory, whose files have names that packages of the tests have too.
 sys.path[0] = str(HERE.parent)
 
-_MOST_MEMORY = 2 << 30
+_MOST_MEMORY = 4 << 30
 _A_SECOND, _A_BYTE = 1.0, 50e-6
 """CPU seconds that an input may take, and that each of its bytes adds: a hundred times what a reader needs."""
 _STUCK = 120
@@ -69,7 +69,7 @@ class Trial:
         signal.alarm(_STUCK)
         try:
             self.check(data)
-        except (Exception, Slow) as broken:
+        except (Exception, Slow) as broken:  # noqa: BLE001 - that is what is looked for
             self._keep(broken, data)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -125,7 +125,11 @@ class Trial:
 def _place(broken: BaseException) -> str:
     """The innermost line of ours, or of the check that it broke."""
     frames = traceback.extract_tb(broken.__traceback__)
-    ours = [one for one in frames if "ebbtide" in one.filename] or [one for one in frames if "fuzz_" in one.filename] or list(frames)
+    ours = (
+        [one for one in frames if "ebbtide" in one.filename]
+        or [one for one in frames if "fuzz_" in one.filename]
+        or list(frames)
+    )
     words = f" {str(broken)[:60]}" if isinstance(broken, AssertionError) else ""
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}{words}" if ours else str(broken)[:80]
 
@@ -142,7 +146,7 @@ def _guided() -> Any:
 
 
 def child(name: str, seconds: float, seed: int, out: Path) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (2 * _MOST_MEMORY, 2 * _MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     atheris = _guided()
     with _instrumented(atheris):
@@ -191,15 +195,22 @@ def _guide(atheris: Any, trial: Trial, mutator: Any, seeds: Sequence[bytes], lon
         changed: bytes = atheris.Mutate(data, most) if number % 2 else mutator.change(data)
         return changed[:most]
 
-    options = [f"-max_len={longest}", f"-seed={trial.about['seed']}", "-rss_limit_mb=0", "-timeout=0", "-verbosity=0", "-handle_segv=0"]
+    options = [
+        f"-max_len={longest}",
+        f"-seed={trial.about['seed']}",
+        "-rss_limit_mb=0",
+        "-timeout=0",
+        "-verbosity=0",
+        "-handle_segv=0",
+    ]
     atheris.Setup([sys.argv[0], corpus, *options], one, custom_mutator=change)
     atheris.Fuzz()
 
 
 def _targets() -> list[Any]:
-    from benchmarks import fuzz_places, fuzz_targets  # noqa: PLC0415
+    from benchmarks import fuzz_places, fuzz_servers, fuzz_targets  # noqa: PLC0415
 
-    return [*fuzz_targets.targets(), *fuzz_places.targets()]
+    return [*fuzz_targets.targets(), *fuzz_places.targets(), *fuzz_servers.targets()]
 
 
 # --- all of them ----------------------------------------------------------------------------------------------------
@@ -212,9 +223,22 @@ def campaign(names: Sequence[str], seconds: float, seed: int, jobs: int) -> Iter
             while waiting and len(running) < jobs:
                 name = waiting.pop(0)
                 out = Path(folder, f"{name}.json")
-                command = [sys.executable, "-W", "ignore", __file__, "--child", name, "--seconds", str(seconds), "--seed", str(seed), "--out", str(out)]
-                log = Path(folder, f"{name}.log").open("wb")
-                process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+                command = [
+                    sys.executable,
+                    "-W",
+                    "ignore",
+                    __file__,
+                    "--child",
+                    name,
+                    "--seconds",
+                    str(seconds),
+                    "--seed",
+                    str(seed),
+                    "--out",
+                    str(out),
+                ]
+                with Path(folder, f"{name}.log").open("wb") as log:
+                    process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
                 running[name] = (process, out, time.monotonic() + seconds + 2 * _STUCK)
             time.sleep(0.5)
             for name, (process, out, limit) in list(running.items()):
@@ -227,7 +251,9 @@ def campaign(names: Sequence[str], seconds: float, seed: int, jobs: int) -> Iter
                 told = json.loads(out.read_text()) if out.exists() else {"name": name, "runs": 0, "findings": []}
                 if hung or process.returncode:
                     last = out.with_suffix(".log").read_text(errors="replace")[-2000:]
-                    told["findings"].append({"what": "hung" if hung else f"ended with {process.returncode}", "said": last, "times": 1})
+                    told["findings"].append(
+                        {"what": "hung" if hung else f"ended with {process.returncode}", "said": last, "times": 1}
+                    )
                 yield told
 
 
@@ -240,7 +266,11 @@ def _merge(told: Sequence[dict[str, Any]]) -> None:
     for one in told:
         findings = [{key: finding[key] for key in ("what", "times")} for finding in one["findings"]]
         rows[one["name"]] = {**one, "findings": findings}
-    result = {"command": "python benchmarks/fuzz.py", "machine": machine(), "result": [rows[name] for name in sorted(rows)]}
+    result = {
+        "command": "python benchmarks/fuzz.py",
+        "machine": machine(),
+        "result": [rows[name] for name in sorted(rows)],
+    }
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
 
 
@@ -266,11 +296,16 @@ def main() -> int:
     told = []
     for one in campaign(wanted, given.seconds, given.seed, given.jobs):
         told.append(one)
-        print(f"{one['name']:24} {one.get('seconds', 0):7.0f} s {one['runs']:>10,} runs  {len(one['findings'])} found", flush=True)
+        print(
+            f"{one['name']:24} {one.get('seconds', 0):7.0f} s {one['runs']:>10,} runs  {len(one['findings'])} found",
+            flush=True,
+        )
         for finding in one["findings"]:
             print(f"    {finding['what']} ({finding['times']} times)", flush=True)
         if given.findings:
-            given.findings.write_text(json.dumps([{"name": row["name"], **f} for row in told for f in row["findings"]], indent=1))
+            given.findings.write_text(
+                json.dumps([{"name": row["name"], **f} for row in told for f in row["findings"]], indent=1)
+            )
         _merge([one])
     return 1 if any(one["findings"] for one in told) else 0
 

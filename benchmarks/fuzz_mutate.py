@@ -1,4 +1,4 @@
-"""Changes bytes so that readers get far into them before something is odd: JSON by its tree, logs by the line, the rest by the byte.
+"""Changes bytes so that readers get far into them: JSON by its tree, logs by the line, the rest by the byte.
 
 Everything follows from a `random.Random`: the same seed gives the same inputs.
 """
@@ -16,16 +16,87 @@ LONGEST = 64 << 10
 """Bytes of an input. Larger ones test the same code at the price of fewer runs."""
 
 ODD_VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**53 + 1, 2**64, 10**400, -(10**30), 0.1, -0.0, 1e308, "", " ", "\0", "\ud83d", "\u202e",
-    "a" * 300, "\x1b]0;x\x07", "../../etc/passwd", "0", "-", "９", "١", [], {}, [[]], [{}], [None], [0], {"": ""}, {"type": None},
-    {"type": "text"}, {"type": "text", "text": None}, {"role": "user", "content": []}, {"role": [], "content": {}},
-    [[[[[[[[[[[[[[]]]]]]]]]]]]]], {"a": {"b": {"c": {"d": {}}}}}, {"cache_control": {"type": "ephemeral"}},
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**53 + 1,
+    2**64,
+    10**400,
+    -(10**30),
+    0.1,
+    -0.0,
+    1e308,
+    "",
+    " ",
+    "\0",
+    "\ud83d",
+    "\u202e",
+    "a" * 300,
+    "\x1b]0;x\x07",
+    "../../etc/passwd",
+    "0",
+    "-",
+    "９",
+    "١",
+    [],
+    {},
+    [[]],
+    [{}],
+    [None],
+    [0],
+    {"": ""},
+    {"type": None},
+    {"type": "text"},
+    {"type": "text", "text": None},
+    {"role": "user", "content": []},
+    {"role": [], "content": {}},
+    [[[[[[[[[[[[[[]]]]]]]]]]]]]],
+    {"a": {"b": {"c": {"d": {}}}}},
+    {"cache_control": {"type": "ephemeral"}},
+)
 ODD_BYTES: tuple[bytes, ...] = (
-    b"", b"\0", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r\n", b"\n\n", b"\r", b"\xe2\x80\xa8", b"{", b"}", b"[", b"]", b'"',
-    b"\\", b"\\u", b"\\ud83d", b"null", b"NaN", b"Infinity", b"1e999", b"9" * 5000, b"-" * 200, b"a-" * 200, b"[" * 600, b'{"a":' * 300,
-    b"data: ", b"event: ", b"%00", b"%2e%2e/", b"\x1f\x8b\x08", b"0" * 30, b"=" * 8, b"<" * 50, b"&lt;" * 40, b" " * 300, b"\t",
-)  # fmt: skip
+    b"",
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\xed\xa0\x80",
+    b"\r\n",
+    b"\n\n",
+    b"\r",
+    b"\xe2\x80\xa8",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b'"',
+    b"\\",
+    b"\\u",
+    b"\\ud83d",
+    b"null",
+    b"NaN",
+    b"Infinity",
+    b"1e999",
+    b"9" * 5000,
+    b"-" * 200,
+    b"a-" * 200,
+    b"[" * 600,
+    b'{"a":' * 300,
+    b"data: ",
+    b"event: ",
+    b"%00",
+    b"%2e%2e/",
+    b"\x1f\x8b\x08",
+    b"0" * 30,
+    b"=" * 8,
+    b"<" * 50,
+    b"&lt;" * 40,
+    b" " * 300,
+    b"\t",
+)
 
 
 class Mutator:
@@ -106,7 +177,9 @@ class Mutator:
     def _text(self, text: str) -> str:
         token = self.random.choice(self.tokens).decode("utf-8", "surrogateescape")
         at = self.random.randrange(len(text) + 1)
-        return self.random.choice((text * 2, text[:at], text[:at] + token + text[at:], token * self.random.choice((1, 3, 50)), text.upper()))
+        return self.random.choice(
+            (text * 2, text[:at], text[:at] + token + text[at:], token * self.random.choice((1, 3, 50)), text.upper())
+        )
 
     # --- by the line
 

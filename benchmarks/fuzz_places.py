@@ -1,20 +1,17 @@
-"""Readers of foreign bytes that stand in files, and servers that are sent them over real sockets."""
+"""Readers of foreign bytes that stand in files: recordings, a store, settings; and what a model asks of recall."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import logging
-import re
 import shutil
-import socket
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from benchmarks.fuzz_targets import ROOT, Check, Target, pure, recording, refusing, requests
+from benchmarks.fuzz_targets import ROOT, Check, Target, pure, recording, refusing
 
 from ebbtide.config import load_settings
 from ebbtide.core.errors import EbbtideError
@@ -26,15 +23,10 @@ from ebbtide.store.lines import Position, scan, skim
 from ebbtide.store.search_words import read_query
 from formats.test_codex import Rollout
 from formats.test_opencode import TALK, stored
-from proxy.raw import RawUpstream, answer
-from proxy.running import proxied
-from ui.inspected import Talker, library
-from ui.inspected import running as inspector
+from ui.inspected import Talker
 
 DATA = ROOT.parent / "shared" / "data"
 _LONGEST_SEED = 24 << 10
-_PATIENCE = 0.25
-"""Seconds for an answer: most inputs end a request and ask to close the line, and the others would wait for ever."""
 
 
 # --- recordings -----------------------------------------------------------------------------------------------------
@@ -62,20 +54,53 @@ def _recorded(folder: str, made: Callable[[], list[bytes]]) -> Callable[[], list
 
 def _claude_rows() -> list[bytes]:
     rows = [
-        {"type": "user", "uuid": "a", "parentUuid": None, "sessionId": "s", "message": {"role": "user", "content": "go"}},
-        {"type": "assistant", "uuid": "b", "parentUuid": "a", "message": {
-            "id": "m1", "model": "claude-x", "role": "assistant", "usage": {"input_tokens": 4, "output_tokens": 2},
-            "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "x"}}]}},
-        {"type": "user", "uuid": "c", "parentUuid": "b", "message": {
-            "role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]}},
+        {
+            "type": "user",
+            "uuid": "a",
+            "parentUuid": None,
+            "sessionId": "s",
+            "message": {"role": "user", "content": "go"},
+        },
+        {
+            "type": "assistant",
+            "uuid": "b",
+            "parentUuid": "a",
+            "message": {
+                "id": "m1",
+                "model": "claude-x",
+                "role": "assistant",
+                "usage": {"input_tokens": 4, "output_tokens": 2},
+                "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "x"}}],
+            },
+        },
+        {
+            "type": "user",
+            "uuid": "c",
+            "parentUuid": "b",
+            "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]},
+        },
         {"type": "system", "subtype": "compact_boundary", "uuid": "d", "parentUuid": None, "logicalParentUuid": "c"},
-        {"type": "user", "uuid": "e", "parentUuid": "d", "isCompactSummary": True, "message": {"role": "user", "content": "so far"}},
-    ]  # fmt: skip
+        {
+            "type": "user",
+            "uuid": "e",
+            "parentUuid": "d",
+            "isCompactSummary": True,
+            "message": {"role": "user", "content": "so far"},
+        },
+    ]
     return [b"\n".join(json.dumps(row).encode() for row in rows)]
 
 
 def _codex_rows() -> list[bytes]:
-    rollout = Rollout(Path("unused")).message("user", "go").call("c1").output("c1").count().message("assistant", "done").count()
+    rollout = (
+        Rollout(Path("unused"))
+        .message("user", "go")
+        .call("c1")
+        .output("c1")
+        .count()
+        .message("assistant", "done")
+        .count()
+    )
     return [b"\n".join(json.dumps(row).encode() for row in rollout.rows)]
 
 
@@ -86,14 +111,24 @@ def _opencode_export() -> list[bytes]:
 def _chat_list() -> list[bytes]:
     calls = [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
     talk = [
-        {"role": "system", "content": "s"}, {"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": calls},
-        {"role": "tool", "tool_call_id": "c1", "content": "done"}, {"role": "assistant", "content": "end"},
-    ]  # fmt: skip
-    return [json.dumps(talk).encode(), b"\n".join(json.dumps(one).encode() for one in talk), json.dumps([{"traj": talk, "id": 1}]).encode()]
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+        {"role": "assistant", "content": "end"},
+    ]
+    return [
+        json.dumps(talk).encode(),
+        b"\n".join(json.dumps(one).encode() for one in talk),
+        json.dumps([{"traj": talk, "id": 1}]).encode(),
+    ]
 
 
 def _trajectory() -> list[bytes]:
-    talk = [{"role": "user", "content": "go", "agent": "main"}, {"role": "assistant", "content": "end", "agent": "main"}]
+    talk = [
+        {"role": "user", "content": "go", "agent": "main"},
+        {"role": "assistant", "content": "end", "agent": "main"},
+    ]
     config = json.dumps({"agent": {"model": {"name": "gpt-x"}}})
     steps = [{"action": "ls", "observation": "x", "response": "end"}]
     return [json.dumps({"history": talk, "trajectory": steps, "replay_config": config}).encode()]
@@ -102,7 +137,12 @@ def _trajectory() -> list[bytes]:
 def _pi_rows() -> list[bytes]:
     rows = [
         {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/x"},
-        {"type": "message", "id": "a", "parentId": None, "message": {"role": "user", "content": [{"type": "text", "text": "go"}]}},
+        {
+            "type": "message",
+            "id": "a",
+            "parentId": None,
+            "message": {"role": "user", "content": [{"type": "text", "text": "go"}]},
+        },
     ]
     return [b"\n".join(json.dumps(row).encode() for row in rows)]
 
@@ -132,7 +172,7 @@ def _opencode_folder() -> Iterator[Check]:
 # --- a store ----------------------------------------------------------------------------------------------------------
 
 
-def _store(root: Path) -> Path:
+def stored_session(root: Path) -> Path:
     """With one session that made edits and a fold; gives its log."""
     talker = Talker(root, session="one", project="p", window=9_000).steps(14, lines=60)
     talker.context.compact()
@@ -144,7 +184,7 @@ def _store(root: Path) -> Path:
 def _own(end: str) -> Callable[[], list[bytes]]:
     def seeds() -> list[bytes]:
         with tempfile.TemporaryDirectory() as folder:
-            log = _store(Path(folder))
+            log = stored_session(Path(folder))
             # A checkpoint is written beside a long log.
             context = Context(store=folder, session="one", project="p", window=9_000, clock=lambda: 1e9)
             context.edits  # noqa: B018
@@ -163,7 +203,9 @@ def _lines(data: bytes) -> None:
     found = scan([data[:half], data[half:]], Position())
     taken: list[object] = []
     seen = skim([data], Position(), taken.extend)
-    assert (found.position, found.damage, found.blobs) == (seen.position, seen.damage, seen.blobs), "two readings of one log differ"
+    assert (found.position, found.damage, found.blobs) == (seen.position, seen.damage, seen.blobs), (
+        "two readings of one log differ"
+    )
     assert len(taken) == len(found.records), "two readings of one log differ"
 
 
@@ -172,7 +214,7 @@ def _placed(end: str) -> Iterator[Check]:
     """The input in place of one file of a store; then everything that opens a store does so."""
     with tempfile.TemporaryDirectory() as folder:
         whole, root = Path(folder, "whole"), Path(folder, "root")
-        _store(whole)
+        stored_session(whole)
         if end == ".resume":
             _remember(whole)
         name = next(one for one in whole.rglob(f"*{end}")).relative_to(whole)
@@ -220,7 +262,7 @@ def _indexed() -> Iterator[Check]:
     """A damaged index is made again, and a query may be anything."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        _store(root)
+        stored_session(root)
         index = next(root.rglob("index.sqlite"))
         context = Context(store=root, session="one", project="p", clock=lambda: 2e9)
 
@@ -241,8 +283,10 @@ def _indexed() -> Iterator[Check]:
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 _SETTINGS = (
-    b'preset = "default"\nwindow = 20000\noverflow = "fit"\n[levels]\nauto = 0.8\n[windows]\n"claude-*" = 200000\n[passes.evict]\nabove = 3\n',
-    b'store = "/x"\ndurable = false\nttl = 300\n[proxy]\nport = 1\ntoken = "aaaaaaaaaaaaaaaaaaaa"\n[proxy.upstreams]\na = "https://a.example"\n',
+    b'preset = "default"\nwindow = 20000\noverflow = "fit"\n[levels]\nauto = 0.8\n[windows]\n"claude-*" = 200000\n',
+    b"[passes.evict]\nabove = 3\n",
+    b'store = "/x"\ndurable = false\nttl = 300\n[proxy]\nport = 1\ntoken = "aaaaaaaaaaaaaaaaaaaa"\n',
+    b'[proxy.upstreams]\na = "https://a.example"\n',
     b'[tool.ebbtide]\npreset = "claude_code"\n',
 )
 
@@ -277,155 +321,14 @@ def _config() -> Iterator[Check]:
         yield check
 
 
-# --- servers ----------------------------------------------------------------------------------------------------------
-
-
-class _Complaints(logging.Handler):
-    """What a server's library logs when a handler raised."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.found: list[BaseException | str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        failed = record.exc_info[1] if record.exc_info else None
-        # What aiohttp itself cannot parse it answers with 400, and logs.
-        if failed is not None and "BadHttpMessage" in [one.__name__ for one in type(failed).__mro__]:
-            return
-        self.found.append(failed or record.getMessage())
-
-
-@contextmanager
-def _listening() -> Iterator[_Complaints]:
-    complaints = _Complaints()
-    names = ("aiohttp.server", "asyncio")
-    for name in names:
-        logging.getLogger(name).addHandler(complaints)
-        logging.getLogger(name).propagate = False
-    yield complaints
-    for name in names:
-        logging.getLogger(name).removeHandler(complaints)
-
-
-def _spoken(port: int, data: bytes) -> bytes:
-    """What the server answers to these bytes. One that waits for more of them is left."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
-        got = b""
-        with suppress(ConnectionError, TimeoutError):
-            line.sendall(data)
-            line.settimeout(_PATIENCE)
-            while (more := line.recv(1 << 16)) and len(got) < 4 << 20:
-                got += more
-        return got
-
-
-def _said(port: int, data: bytes, complaints: _Complaints) -> bytes:
-    got = _spoken(port, data)
-    if complaints.found:
-        failed = complaints.found.pop()
-        complaints.found.clear()
-        raise failed if isinstance(failed, BaseException) else AssertionError(failed)
-    assert not got.startswith(b"HTTP/1.1 500"), "the server failed: " + got[:300].decode("latin-1")
-    return got
-
-
-def _ended(data: bytes) -> bytes:
-    """Mostly with an end: a server waits for the rest of a request, and with it all who come after."""
-    if zlib.crc32(data) % 16 == 0:
-        return data
-    head, blank, body = data.partition(b"\r\n\r\n")
-    if not blank:
-        return head + b"\r\n\r\n"
-    return re.sub(rb"(?i)\r\nContent-Length: *\d*", b"\r\nContent-Length: %d" % len(body), head) + blank + body
-
-
-_BODY = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses"}
-_REPLY = answer(b'{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":3,"output_tokens":1}}',
-                headers=[("Content-Type", "application/json")])  # fmt: skip
-
-
-def _http_requests() -> list[bytes]:
-    seeds = []
-    for wire, path in _BODY.items():
-        for body in requests(wire)[:6]:
-            head = (
-                f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer k\r\nx-session-id: abcdefgh\r\nContent-Type: application/json\r\n"
-                f"Connection: close\r\nCookie: a=b\r\nContent-Length: {len(body)}\r\n\r\n"
-            )
-            seeds.append(head.encode() + body)
-    packed = gzip.compress(requests("anthropic")[0])
-    seeds.append(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed)
-    seeds.append(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n")
-    for path in ("/metrics", "/ebb/summary", "/healthz", "/v1/models?x=%00", "/ebb/t/token/v1/models", "http://evil.example/x", "//evil/x"):
-        seeds.append(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil.example\r\nConnection: close, host\r\n\r\n".encode())
-        seeds.append(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
-    return seeds
-
-
-_FIELDS = (b"\r\n", b"Host: ", b"Origin: ", b"Transfer-Encoding: chunked", b"Content-Encoding: deflate", b"Connection: close", b"Cookie: ",
-           b"Expect: 100-continue", b"Content-Length: ", b"%0d%0a", b"HTTP/1.0", b"x-session-id: ", b"Upgrade: websocket")  # fmt: skip
-
-
-@contextmanager
-def _proxy() -> Iterator[Check]:
-    """Answered or refused, never a failure of ours; nothing is sent to a host that a request names."""
-    with (
-        _listening() as complaints,
-        tempfile.TemporaryDirectory() as folder,
-        RawUpstream(lambda _, __: [_REPLY]) as upstream,
-        proxied(upstream.url, store=folder, window=9_000, durable=False, drain=0.5) as running,
-    ):
-
-        def check(data: bytes) -> None:
-            _said(running.port, _ended(data), complaints)
-            for seen in upstream.seen:
-                told = [value for name, value in seen.headers if name.lower() == "host"]
-                assert told == [f"127.0.0.1:{upstream.port}"], f"a request went out for {told}"
-            upstream.seen.clear()
-
-        yield check
-
-
-def _ui_requests() -> list[bytes]:
-    paths = ("/", "/api/sessions?q=x", "/api/session/KEY", "/api/session/KEY/calls?from=0&to=9", "/api/session/KEY/request?call=1&first=0",
-             "/api/session/KEY/under?call=2", "/api/session/KEY/edits", "/api/session/KEY/edit?batch=p1", "/api/session/KEY/cache",
-             "/api/session/KEY/ledger?call=3", "/api/session/KEY/recall?q=tide", "/api/session/KEY/read?handle=x&start=0",
-             "/api/session/KEY/compare?policies=default,raw&window=9000")  # fmt: skip
-    return [f"GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nCookie: COOKIE\r\n\r\n".encode() for path in paths]
-
-
-@contextmanager
-def _ui() -> Iterator[Check]:
-    """A sentence of ours with a status, and the strict headers on everything. The key and the cookie are put in."""
-    with _listening() as complaints, tempfile.TemporaryDirectory() as folder:
-        _store(Path(folder))
-        with inspector(library(Path(folder), window=9_000)) as address:
-            base, _, token = address.partition("/#token=")
-            host = base.removeprefix("http://")
-            port = int(host.rpartition(":")[2])
-            body = json.dumps({"token": token}).encode()
-            head = f"POST /api/login HTTP/1.1\r\nHost: {host}\r\nOrigin: {base}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            cookie = _spoken(port, head.encode() + body).partition(b"Set-Cookie: ")[2].partition(b";")[0]
-            listed = _spoken(port, f"GET /api/sessions HTTP/1.1\r\nHost: {host}\r\n".encode() + b"Cookie: " + cookie + b"\r\nConnection: close\r\n\r\n")
-            key = json.loads(listed.partition(b"\r\n\r\n")[2])["sessions"][0]["key"].encode()
-
-            def check(data: bytes) -> None:
-                if b"/events" in data:  # a stream that goes on for as long as somebody listens
-                    return
-                data = data.replace(b"KEY", key).replace(b"HOST", host.encode()).replace(b"COOKIE", cookie)
-                got = _said(port, _ended(data), complaints)
-                first = got.partition(b"\r\n\r\n")[0]
-                ours = first.startswith((b"HTTP/1.1 2", b"HTTP/1.1 401", b"HTTP/1.1 403", b"HTTP/1.1 404"))
-                assert not ours or b"Content-Security-Policy: default-src 'none'" in first, "an answer without the strict headers"
-
-            yield check
+# --- recall over MCP --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _mcp() -> Iterator[Check]:
     """A call is answered by a text, whatever it is called with."""
     with tempfile.TemporaryDirectory() as folder:
-        _store(Path(folder))
+        stored_session(Path(folder))
         desk = McpDesk(store=open_store(folder), session="one", project="p")
 
         def check(data: bytes) -> None:
@@ -451,29 +354,53 @@ def _calls() -> list[bytes]:
 
 
 def targets() -> list[Target]:
-    made = [
+    return [
         pure("format-claude_code", "Claude Code logs", _recorded("claude-code-log", _claude_rows), refusing(recording)),
         pure("format-codex", "Codex rollouts", _recorded("entityprocess-agentv", _codex_rows), refusing(recording)),
         pure("format-pi", "pi sessions", _recorded("badlogic-pi-mono", _pi_rows), refusing(recording)),
         pure("format-openai_chat", "lists of chat messages", _recorded("", _chat_list), refusing(recording)),
-        pure("format-swe_agent", "SWE-agent trajectories", _recorded("swe-agent-demos", _trajectory), refusing(recording)),
+        pure(
+            "format-swe_agent", "SWE-agent trajectories", _recorded("swe-agent-demos", _trajectory), refusing(recording)
+        ),
         pure("format-own", "our own logs, as recordings", _own(".jsonl"), refusing(recording)),
-        Target(name="format-opencode", reads="OpenCode exports and folders", seeds=_opencode_export, check=_opencode_folder),
-        Target(name="store-log", reads="a session's log in the store", seeds=_own(".jsonl"), check=lambda: _placed(".jsonl")),
-        Target(name="store-resume", reads="a checkpoint beside a log", seeds=_checkpoints, check=lambda: _placed(".resume")),
-        Target(name="store-index", reads="the list of sessions", seeds=_own("sessions-index.json"), check=lambda: _placed("sessions-index.json")),
-        Target(name="search", reads="the search index, and queries", seeds=lambda: [*_own("index.sqlite")(), b"tide gauge", '"a b" OR c* 修'.encode()], check=_indexed),
-        Target(name="config", reads="settings files", seeds=lambda: list(_SETTINGS), check=_config, words=(b"[", b"]", b"=", b'"""', b"1e999", b"inf")),
-        Target(name="proxy", reads="requests to ebb proxy", seeds=_http_requests, check=_proxy, words=_FIELDS),
-        Target(name="ui", reads="requests to ebb ui", seeds=_ui_requests, check=_ui, words=(*_FIELDS, b"9" * 30, b"&window=", b"&policy=", b"%ff")),
+        Target(
+            name="format-opencode", reads="OpenCode exports and folders", seeds=_opencode_export, check=_opencode_folder
+        ),
+        Target(
+            name="store-log",
+            reads="a session's log in the store",
+            seeds=_own(".jsonl"),
+            check=lambda: _placed(".jsonl"),
+        ),
+        Target(
+            name="store-resume", reads="a checkpoint beside a log", seeds=_checkpoints, check=lambda: _placed(".resume")
+        ),
+        Target(
+            name="store-index",
+            reads="the list of sessions",
+            seeds=_own("sessions-index.json"),
+            check=lambda: _placed("sessions-index.json"),
+        ),
+        Target(
+            name="search",
+            reads="the search index, and queries",
+            seeds=lambda: [*_own("index.sqlite")(), b"tide gauge", '"a b" OR c* 修'.encode()],
+            check=_indexed,
+        ),
+        Target(
+            name="config",
+            reads="settings files",
+            seeds=lambda: list(_SETTINGS),
+            check=_config,
+            words=(b"[", b"]", b"=", b'"""', b"1e999", b"inf"),
+        ),
         Target(name="mcp", reads="calls of ebb mcp", seeds=_calls, check=_mcp),
     ]
-    return made
 
 
 def _checkpoints() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        _store(root)
+        stored_session(root)
         _remember(root)
         return [one.read_bytes() for one in root.rglob("*.resume")]

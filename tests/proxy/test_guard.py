@@ -215,7 +215,16 @@ def test_a_path_for_which_there_is_no_upstream_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/../other/v1/models", "/v1/..", "/a/%2e%2e/%2E./b", "/a/%252e%252e/b", "/a\\..\\b", "/a%2f..%2fb", "/x%3f/%252e%252e/y"]
+    "path",
+    [
+        "/../other/v1/models",
+        "/v1/..",
+        "/a/%2e%2e/%2E./b",
+        "/a/%252e%252e/b",
+        "/a\\..\\b",
+        "/a%2f..%2fb",
+        "/x%3f/%252e%252e/y",
+    ],
 )
 def test_no_path_leaves_the_folder_of_its_upstream(path, tmp_path):
     with (

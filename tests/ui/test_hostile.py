@@ -50,7 +50,9 @@ def pictures():
     for n, payload in enumerate(PAYLOADS):
         shown = {"type": "image_url", "image_url": {"url": payload if n % 2 else f"data:{payload};base64,aGk="}}
         call = {"id": payload, "type": "function", "function": {"name": payload, "arguments": json.dumps({payload: 1})}}
-        messages.append({"role": "user", "name": payload, "content": [{"type": "text", "text": f"see {payload}"}, shown]})
+        messages.append(
+            {"role": "user", "name": payload, "content": [{"type": "text", "text": f"see {payload}"}, shown]}
+        )
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": payload, "content": f"{payload}\n" + "src/a.py: x\n" * 40})
     return messages
@@ -249,7 +251,11 @@ def test_a_report_with_every_name_a_payload_runs_nothing(chromium, where, tmp_pa
 
 def test_what_is_exported_is_text_to_a_browser(chromium, where, tmp_path):
     store = open_store(where)
-    for part, form, ending in (("wide", "jsonl", ".jsonl"), ("tight", "anthropic", ".json"), ("pictures", "markdown", ".md")):
+    for part, form, ending in (
+        ("wide", "jsonl", ".jsonl"),
+        ("tight", "anthropic", ".json"),
+        ("pictures", "markdown", ".md"),
+    ):
         (info,) = (one for one in store.sessions() if one.session.startswith(part))
         records = store.peek(info.session, project=info.project).read().records
         file = tmp_path / f"{part}{ending}"

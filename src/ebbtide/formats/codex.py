@@ -23,7 +23,9 @@ _BOOKKEEPING = frozenset({"internal_chat_message_metadata_passthrough", "metadat
 
 def recognises(source: Source) -> bool:
     return any(
-        isinstance(row.value, dict) and word(row.value.get("type")) in _ROWS and isinstance(row.value.get("payload"), dict)
+        isinstance(row.value, dict)
+        and word(row.value.get("type")) in _ROWS
+        and isinstance(row.value.get("payload"), dict)
         for row in source.rows
     )
 

@@ -113,7 +113,9 @@ def _output(message: Mapping[str, Any]) -> Block:
     output = message.get("output", message.get("tools"))
     parts = output if isinstance(output, list) else []
     images = [_pixels(part) for part in parts if as_mapping(part).get("type") == "input_image"]
-    texts = [as_text(part["text"]) for part in parts if as_text(as_mapping(part).get("type")) in _PARTS and "text" in part]
+    texts = [
+        as_text(part["text"]) for part in parts if as_text(as_mapping(part).get("type")) in _PARTS and "text" in part
+    ]
     text = "\n".join(texts) if texts or images else as_text(output)
     call_id = as_text(message.get("call_id"))
     told = f"{call_id}\0{text if not images else canonical_json(output)}"
