@@ -11,13 +11,12 @@ import gzip
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -121,82 +120,33 @@ def _turn(wire: str) -> Check:
 
 
 def streams(wire: str) -> list[bytes]:
-    """Streams of real shape: words, thoughts, calls of the client's and of ours."""
-    found = []
-    for seed in range(4):
-        for body in islice(grow(wire, seed, 2), 1, None, 3):
-            for response in _responses(wire):
-                found.append(b"".join(events.stream(wire, body, response)))
-    return found
+    """Streams of real shape."""
+    bodies = [body for seed in range(4) for body in islice(grow(wire, seed, 2), 1, None, 3)]
+    return [b"".join(events.stream(wire, body, json.loads(_ANSWERS[wire]))) for body in bodies]
 
 
-def _responses(wire: str) -> Iterator[dict[str, Any]]:
-    if wire == "anthropic":
-        content = [
-            {"type": "thinking", "thinking": "let me see", "signature": "c2ln"},
-            {"type": "text", "text": "I look.\n\n列出文件 👍"},
-            {"type": "tool_use", "id": "t1", "name": "ebb_read", "input": {"handle": "x"}},
-            {"type": "tool_use", "id": "t2", "name": "Bash", "input": {"command": "ls"}},
-        ]
-        yield {
-            "id": "m1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude-x",
-            "content": content,
-            "stop_reason": "tool_use",
-            "stop_sequence": None,
-            "usage": {"input_tokens": 3, "output_tokens": 9},
-        }
-    elif wire == "openai_chat":
-        calls = [
-            {"id": f"c{n}", "type": "function", "function": {"name": name, "arguments": '{"handle":"x"}'}}
-            for n, name in enumerate(("ebb_read", "bash"))
-        ]
-        message = {"role": "assistant", "content": "I look. 列", "tool_calls": calls}
-        yield {
-            "id": "c1",
-            "object": "chat.completion",
-            "created": 1,
-            "model": "gpt-x",
-            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
-            "usage": {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12},
-        }
-    else:
-        output = [
-            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"},
-            {
-                "type": "message",
-                "id": "msg_1",
-                "role": "assistant",
-                "status": "completed",
-                "content": [{"type": "output_text", "text": "I look.", "annotations": []}],
-            },
-            {
-                "type": "function_call",
-                "id": "fc_1",
-                "call_id": "call_1",
-                "name": "ebb_recall",
-                "arguments": "{}",
-                "status": "completed",
-            },
-            {
-                "type": "function_call",
-                "id": "fc_2",
-                "call_id": "call_2",
-                "name": "bash",
-                "arguments": "{}",
-                "status": "completed",
-            },
-        ]
-        yield {
-            "id": "r1",
-            "object": "response",
-            "status": "completed",
-            "model": "gpt-x",
-            "output": output,
-            "usage": {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12},
-        }
+_ANSWERS: dict[str, str] = {
+    "anthropic": """{"id": "m1", "type": "message", "role": "assistant", "model": "claude-x", "stop_reason": "tool_use",
+        "stop_sequence": null, "usage": {"input_tokens": 3, "output_tokens": 9}, "content": [
+        {"type": "thinking", "thinking": "let me see", "signature": "c2ln"}, {"type": "text", "text": "I look. 列"},
+        {"type": "tool_use", "id": "t1", "name": "ebb_read", "input": {"handle": "x"}},
+        {"type": "tool_use", "id": "t2", "name": "Bash", "input": {"command": "ls"}}]}""",
+    "openai_chat": """{"id": "c1", "object": "chat.completion", "created": 1, "model": "gpt-x",
+        "usage": {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12},
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": "I look",
+        "tool_calls": [{"id": "c0", "type": "function", "function": {"name": "ebb_read", "arguments": "{}"}},
+                       {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}]}}]}""",
+    "openai_responses": """{"id": "r1", "object": "response", "status": "completed", "model": "gpt-x",
+        "usage": {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}, "output": [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+         "content": [{"type": "output_text", "text": "I look.", "annotations": []}]},
+        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "ebb_recall", "arguments": "{}",
+         "status": "completed"},
+        {"type": "function_call", "id": "fc_2", "call_id": "call_2", "name": "bash", "arguments": "{}",
+         "status": "completed"}]}""",
+}
+"""Words, thoughts, a call of ours and one of the client's."""
 
 
 def _stream(wire: str) -> Check:

@@ -174,3 +174,9 @@ def test_a_packed_file_that_unpacks_to_more_than_the_limit_is_refused():
     with pytest.raises(BadRequest, match="more than 1,000 bytes"):
         unpacked(gzip.compress(bytes(1_001)), "bomb.gz", most=1_000)
     assert unpacked(gzip.compress(bytes(600)) + gzip.compress(bytes(400)), "two.gz", most=1_000) == bytes(1_000)
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", "\u3000\n\u2028".encode()])
+def test_a_file_without_a_word_is_empty(loaded, data):
+    with pytest.raises(BadRequest, match="is empty"):
+        loaded(data)

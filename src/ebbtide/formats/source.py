@@ -107,6 +107,8 @@ def source_of(path: str, data: bytes) -> Source:
         reason = "; ".join(filter(None, (reason, found)))
         if reason:
             problems.append(Problem(row=line, reason=reason, raw=_kept(chunk)))
+    if not rows and not problems:  # a mark at its beginning, or blanks that bytes do not know
+        raise BadRequest(f"{path} is empty")
     return Source(path=path, rows=tuple(rows), problems=tuple(problems), document=False)
 
 
