@@ -257,21 +257,36 @@ def campaign(names: Sequence[str], seconds: float, seed: int, jobs: int) -> Iter
                 yield told
 
 
-def _merge(told: Sequence[dict[str, Any]]) -> None:
-    """Into the table: inputs stay out of it, and targets that did not run keep what they had."""
+_SUMMED = ("seconds", "runs", "bytes")
+
+
+def _merge(told: dict[str, Any]) -> None:
+    """Into the table: time and runs add up, and what was found is what the last campaign found. Inputs stay out."""
     from benchmarks.all import machine  # noqa: PLC0415
 
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"result": []}
     rows = {one["name"]: one for one in before["result"]}
-    for one in told:
-        findings = [{key: finding[key] for key in ("what", "times")} for finding in one["findings"]]
-        rows[one["name"]] = {**one, "findings": findings}
+    old = rows.get(told["name"], {})
+    findings = [{key: finding[key] for key in ("what", "times")} for finding in told["findings"]]
+    summed = {key: round(old.get(key, 0) + told.get(key, 0), 1) for key in _SUMMED}
+    mended = [*old.get("mended", []), *(one["what"] for one in old.get("findings", []))]
+    still = {one["what"] for one in findings}
+    rows[told["name"]] = {**told, **summed, "findings": findings, "mended": [one for one in mended if one not in still]}
     result = {
         "command": "python benchmarks/fuzz.py",
         "machine": machine(),
         "result": [rows[name] for name in sorted(rows)],
     }
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def table() -> str:
+    """The results as the page on security shows them."""
+    rows = ["| reads | seconds | inputs | found, mended | left |", "|---|--:|--:|--:|--:|"]
+    for one in json.loads(RESULTS.read_text())["result"]:
+        counts = f"{one['seconds']:,.0f} | {one['runs']:,} | {len(one['mended'])} | {len(one['findings'])}"
+        rows.append(f"| {one['reads']} | {counts} |")
+    return "\n".join(rows)
 
 
 def main() -> int:
@@ -281,12 +296,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true", help="the results so far, for the page on security")
     parser.add_argument("--findings", type=Path, help="a file for what was found, with the inputs")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         child(given.child, given.seconds, given.seed, given.out)
+    if given.table:
+        print(table())
+        return 0
     os.nice(10)
     known = [one.name for one in _targets()]
     wanted = [one for one in known if not given.only or any(_matches(one, name) for name in given.only.split(","))]
@@ -306,7 +325,7 @@ def main() -> int:
             given.findings.write_text(
                 json.dumps([{"name": row["name"], **f} for row in told for f in row["findings"]], indent=1)
             )
-        _merge([one])
+        _merge(one)
     return 1 if any(one["findings"] for one in told) else 0
 
 
