@@ -153,7 +153,7 @@ def child(name: str, seconds: float, seed: int, out: Path) -> None:
         from benchmarks.fuzz_mutate import LONGEST, Mutator  # noqa: PLC0415
 
         target = {one.name: one for one in _targets()}[name]
-    seeds = sorted({one for one in target.seeds() if one}, key=len)
+    seeds = sorted({one for one in target.seeds() if one}, key=lambda one: (len(one), one))
     mutator = Mutator(seeds, Random(f"{seed} {name}"), target.words)
     about = {"name": name, "reads": target.reads, "seeds": len(seeds), "seed": seed, "guided": atheris is not None}
     with target.check() as check:
