@@ -14,7 +14,8 @@ TARGETS = [*PURE, *fuzz_places.targets(), *fuzz_servers.targets()]
 FEW = 12
 TWICE = (
     b'{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"x"}],"messages":['
-    b'{"role":"user","content":"a"},{"role":"assistant","content":[]},{"role":"user","content":"c"}]}'
+    b'{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"},'
+    b'{"role":"assistant","content":[]},{"role":"user","content":"d"}]}'
 )
 
 
