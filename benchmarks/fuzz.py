@@ -31,8 +31,9 @@ from typing import Any, NoReturn
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "fuzz.json"
-# In place of this directory, whose files have names that packages of the tests have too.
-sys.path[0] = str(HERE.parent)
+if __name__ == "__main__":
+    # In place of this directory, whose files have names that packages of the tests have too.
+    sys.path[0] = str(HERE.parent)
 
 _MOST_MEMORY = 4 << 30
 _A_SECOND, _A_BYTE = 1.0, 50e-6
@@ -192,7 +193,11 @@ def _guide(atheris: Any, trial: Trial, mutator: Any, seeds: Sequence[bytes], lon
 
     def change(data: bytes, most: int, number: int) -> bytes:
         mutator.random.seed(number)
-        changed: bytes = atheris.Mutate(data, most) if number % 2 else mutator.change(data)
+        try:
+            changed: bytes = atheris.Mutate(data, most) if number % 2 else mutator.change(data)
+        except Exception:  # noqa: BLE001 - a fault of ours: servers of the target would keep the process alive
+            traceback.print_exc()
+            os._exit(1)
         return changed[:most]
 
     options = [
@@ -302,7 +307,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        child(given.child, given.seconds, given.seed, given.out)
+        try:
+            child(given.child, given.seconds, given.seed, given.out)
+        except BaseException:  # noqa: BLE001 - as above
+            traceback.print_exc()
+            os._exit(1)
     if given.table:
         print(table())
         return 0

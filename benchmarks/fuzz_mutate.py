@@ -122,9 +122,12 @@ class Mutator:
         """One JSON value, or one line of several, with a part of it changed; of an HTTP request the body."""
         head, blank, body = data.partition(b"\r\n\r\n")
         if blank and body:
-            changed = self._by_tree(body)
+            changed = self._by_json(body)
             length = b"Content-Length: %d\r\n" % len(changed)
             return re.sub(rb"(?i)Content-Length: *\d+\r\n", length, head + b"\r\n") + b"\r\n" + changed
+        return self._by_json(data)
+
+    def _by_json(self, data: bytes) -> bytes:
         lines = data.split(b"\n")
         at = self.random.randrange(len(lines)) if len(lines) > 1 and data[:1] != b"[" else 0
         whole = len(lines) == 1

@@ -134,3 +134,16 @@ async def test_a_number_with_too_many_digits_is_refused_and_not_our_fault(root):
         key = (await ask.get("sessions"))["sessions"][0]["key"]
         for number in ("9" * 30, "0" * 12 + "9" * 30, "9" * 5000, "１"):
             assert await ask.status("GET", f"/api/session/{key}", params={"window": number}) == 400, number
+
+
+@pytest.mark.parametrize("cookie", [b"\xff\xfe", b"\xf5", b"x\xed\xa0\x80", b"\x80=1; a=b"])
+async def test_a_cookie_that_is_no_text_is_no_login_and_not_our_fault(root, cookie):
+    async with page(library(root), log_in=False) as ask:
+        reader, writer = await asyncio.open_connection("127.0.0.1", ask.guard.port)
+        host, name = f"127.0.0.1:{ask.guard.port}".encode(), ask.guard.cookie_name.encode()
+        head = b"GET /api/sessions HTTP/1.1\r\nHost: " + host + b"\r\nCookie: " + name + b"=" + cookie
+        writer.write(head + b"\r\nConnection: close\r\n\r\n")
+        told = await asyncio.wait_for(reader.read(), 120)
+        writer.close()
+
+    assert told.startswith(b"HTTP/1.1 401")

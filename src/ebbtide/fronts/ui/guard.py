@@ -96,7 +96,8 @@ class Guard:
         if not request.path.startswith("/api/") or request.path == LOGIN:
             return ""
         given = request.cookies.get(self.cookie_name, "")
-        return "" if hmac.compare_digest(given.encode(), self._cookie.encode()) else "log in"
+        # A cookie may hold any bytes, and those that are no text come as halves of surrogate pairs.
+        return "" if hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self._cookie.encode()) else "log in"
 
     def _admits(self, given: str) -> bool:
         if given in self._single_use:
