@@ -229,7 +229,7 @@ def _placed(end: str) -> Iterator[Check]:
             (root / name).write_bytes(data)
             _opened(root)
 
-        yield check
+        yield refusing(check)
 
 
 def _remember(root: Path) -> None:
