@@ -54,3 +54,11 @@ def test_what_was_found_once_is_not_found_again(name, data):
     (target,) = (one for one in TARGETS if one.name == name)
     with target.check() as check:
         check(data)
+
+
+def test_the_page_on_security_shows_what_was_measured():
+    page = Path(__file__).parents[1] / "docs" / "explanation" / "security.md"
+    rows = fuzz.table().splitlines()
+
+    assert len(rows) == 2 + len(TARGETS)
+    assert fuzz.table() in page.read_text(encoding="utf-8")
