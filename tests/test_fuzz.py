@@ -3,10 +3,11 @@
 The campaign is `python benchmarks/fuzz.py`; what it finds becomes a test beside the reader.
 """
 
+from pathlib import Path
 from random import Random
 
 import pytest
-from benchmarks import fuzz_places, fuzz_servers, fuzz_targets
+from benchmarks import fuzz, fuzz_places, fuzz_servers, fuzz_targets
 from benchmarks.fuzz_mutate import LONGEST, Mutator
 
 PURE = fuzz_targets.targets()
