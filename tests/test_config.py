@@ -397,3 +397,8 @@ def test_what_the_proxys_table_cannot_say_is_refused(tmp_path, told, wrong):
 
     with pytest.raises(BadConfig, match=wrong):
         load_settings(environ={"EBB_CONFIG": str(user)}, cwd=tmp_path, home=tmp_path)
+
+
+def test_a_number_with_more_digits_than_can_be_read_is_refused_by_the_files_name(home):
+    with pytest.raises(BadConfig, match=r"ebbtide\.toml: not TOML"):
+        load(home, project=f"window = {'9' * 5000}")

@@ -51,7 +51,7 @@ class Settings:
     """Windows by model; `*` and `?` in a name stand for any letters."""
     levels: Mapping[str, float] = field(default_factory=dict)
     passes: Tables = field(default_factory=dict)
-    proxy: Mapping[str, Value] = field(default_factory=dict)
+    proxy: Mapping[str, Value] = field(default_factory=dict, repr=False)
     """For `ebb proxy`: `upstreams` (name to address), `port`, `token`, `recall`, `summarizer`, `allow_hosts`,
     `allow_origins`."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -311,7 +311,7 @@ def _read(path: Path) -> Mapping[str, Value] | None:
         raise BadConfig(f"{path}: larger than {_LARGEST_FILE} bytes")
     try:
         return tomllib.loads(raw.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as wrong:
+    except (ValueError, RecursionError) as wrong:  # also a number with more digits than Python reads
         raise BadConfig(f"{path}: not TOML: {wrong}") from wrong
 
 

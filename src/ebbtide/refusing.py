@@ -67,7 +67,9 @@ class Parser(argparse.ArgumentParser):
                 near = "; did you mean --version?" if given == "version" else meant(given, choices)
                 message = f"there is no command {given!r}{near}"
         more = "'ebb' alone lists the commands" if self.prog == "ebb" else f"'{self.prog} --help' explains it"
-        self.exit(2, f"{self.prog}: error: {message}\n{more}\n")
+        # A shell's pattern may have put a file's name there, and that may hold anything.
+        shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in message)
+        self.exit(2, f"{self.prog}: error: {shown}\n{more}\n")
 
 
 def near(word: str, known: Iterable[str], begin: str = "") -> list[str]:

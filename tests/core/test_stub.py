@@ -141,3 +141,8 @@ def test_what_is_previewed_cannot_close_the_tag():
 )
 def test_sizes_as_in_the_captured_request(chars, size):
     assert f"({size})" in stubs.claude_code_persisted(replace(RESULT, chars=chars))
+
+
+def test_a_number_with_more_digits_than_can_be_read_is_no_stub():
+    assert parse(f"[ebb: result, {'9' * 5000} tokens, 1 lines; not kept]") is None
+    assert parse(f"[ebb: result, 1 tokens, {'9' * 5000} lines; not kept]") is None

@@ -7,6 +7,7 @@ import pytest
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats import load
+from ebbtide.formats.source import unpacked
 
 ASK = {"role": "user", "content": "hello"}
 REPLY = {"role": "assistant", "content": "hi"}
@@ -129,3 +130,53 @@ def test_a_file_that_is_no_session_is_refused_with_a_reason_and_a_place(loaded, 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(BadRequest, match="cannot be read"):
         load(tmp_path / "nowhere.jsonl")
+
+
+ODD_WORDS = ([], {}, ["x"], {"a": 1}, 7, 10**400)
+
+
+@pytest.mark.parametrize("odd", ODD_WORDS, ids=repr)
+def test_a_value_that_is_no_word_where_a_name_should_stand_is_read_or_refused(loaded, odd):
+    """One row each in which a type, a role, a call's id or a reason to stop is something else."""
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    chat = [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    session = {"type": "session", "version": 3, "id": "s1"}
+    said = {"role": "assistant", "content": [{"type": "text", "text": "x"}], "stopReason": odd}
+    meta = {"type": "session_meta", "payload": {"id": "s"}}
+    files = [
+        rows({"type": odd, "payload": {}}, ASK, REPLY),
+        rows(ASK, {"role": odd, "content": "x"}, REPLY),
+        rows(*chat, {"role": "tool", "tool_call_id": odd, "content": "done"}, REPLY),
+        rows(session, {"type": "message", "message": ASK}, {"type": "message", "message": said}),
+        rows(meta, {"type": "response_item", "payload": {"type": "function_call", "name": "f", "call_id": odd}},
+             {"type": "response_item", "payload": {"type": "function_call_output", "call_id": odd, "output": "x"}},
+             {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": []}}),
+    ]  # fmt: skip
+
+    for data in files:
+        assert all(call.request for call in loaded(data).requests())
+
+
+def test_an_integer_too_large_for_a_clock_or_a_bill_is_none(loaded):
+    message = {"role": "assistant", "id": "m", "content": [{"type": "text", "text": "hi"}]}
+    usage = {"input_tokens": 10**400, "output_tokens": 1}
+    asked = {"type": "user", "uuid": "a", "parentUuid": None, "message": ASK}
+    said = {"type": "assistant", "uuid": "b", "parentUuid": "a", "timestamp": 10**400}
+
+    recording = loaded(rows(asked, {**said, "message": {**message, "usage": usage}}))
+
+    (call,) = recording.requests()
+    assert (call.at, call.usage) == (None, None)
+    assert any("usage" in problem.reason for problem in recording.problems)
+
+
+def test_a_packed_file_that_unpacks_to_more_than_the_limit_is_refused():
+    with pytest.raises(BadRequest, match="more than 1,000 bytes"):
+        unpacked(gzip.compress(bytes(1_001)), "bomb.gz", most=1_000)
+    assert unpacked(gzip.compress(bytes(600)) + gzip.compress(bytes(400)), "two.gz", most=1_000) == bytes(1_000)
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", "\u3000\n\u2028".encode()])
+def test_a_file_without_a_word_is_empty(loaded, data):
+    with pytest.raises(BadRequest, match="is empty"):
+        loaded(data)

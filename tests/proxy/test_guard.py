@@ -212,3 +212,59 @@ def test_a_path_for_which_there_is_no_upstream_is_told(tmp_path):
 
     assert status == 404
     assert "--upstream" in json.loads(raw)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../other/v1/models",
+        "/v1/..",
+        "/a/%2e%2e/%2E./b",
+        "/a/%252e%252e/b",
+        "/a\\..\\b",
+        "/a%2f..%2fb",
+        "/x%3f/%252e%252e/y",
+    ],
+)
+def test_no_path_leaves_the_folder_of_its_upstream(path, tmp_path):
+    with (
+        RawUpstream(lambda n, seen: [answer(b"{}")]) as upstream,
+        Running(options(f"{upstream.url}/tenant-a", store=str(tmp_path))) as running,
+    ):
+        refused, _, told = exchange(running.port, "GET", path)
+        fine, _, _ = exchange(running.port, "GET", "/v1/models/a..b?next=../x")
+
+        assert (refused, fine) == (400, 200)
+        assert b"'..'" in told
+        assert [seen.target for seen in upstream.seen] == ["/tenant-a/v1/models/a..b?next=../x"]
+
+
+RAW = {
+    "a bare CR in a header": b"GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: a\rX-Evil: 1\r\n\r\n",
+    "a bare LF in a header": b"GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: a\nX-Evil: 1\r\n\r\n",
+    "a folded header": b"GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: a\r\n X-Evil: 1\r\n\r\n",
+    "two lengths": b"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nContent-Length: 9\r\n\r\nGET /evil",
+    "a length and chunks": b"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two hosts": b"GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
+    "a host with a user": b"GET /x HTTP/1.1\r\nHost: localhost@evil.example\r\n\r\n",
+    "another host's address": b"GET http://evil.example/x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "a line break in a path": b"GET /v1/models/x%0d%0aX-Evil:%201 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "a tunnel": b"CONNECT evil.example:443 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("raw", RAW.values(), ids=RAW)
+def test_what_could_be_read_in_two_ways_goes_nowhere(raw, tmp_path):
+    with beside(lambda n, seen: [answer(b"{}")], tmp_path) as (upstream, running):
+        with socket.create_connection(("127.0.0.1", running.port), timeout=WAIT) as line:
+            line.sendall(raw)
+            told = line.recv(1 << 16)
+        assert told.split()[1][:1] == b"4"
+        assert not upstream.seen
+
+
+def test_a_token_is_in_no_description_of_the_options(tmp_path):
+    told = options("http://127.0.0.1:1", store=str(tmp_path), token=TOKEN)
+    settings = replace(told.settings, proxy={"token": TOKEN})
+
+    assert TOKEN not in repr(replace(told, settings=settings))

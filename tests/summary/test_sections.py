@@ -71,3 +71,27 @@ def test_nothing_is_reworded_and_the_cap_holds(prior, new, cap):
 def test_sections_are_the_text(text):
     assert [one for one in written(sections(text)).split("\n") if one] == [one for one in text.split("\n") if one]
     assert shorten(text, cap=10_000, count=tokens) == text
+
+
+def test_a_summary_of_two_thousand_sections_is_counted_a_few_times_and_not_once_for_each():
+    text = "\n".join(f"# h{n}\n- a b c" for n in range(2_000))
+    counted = []
+
+    def count(words):
+        counted.append(len(words))
+        return len(words) // 4
+
+    short = shorten(text, cap=50, count=count)
+
+    assert 0 < len(short) // 4 <= 50
+    assert len(counted) < 40
+
+
+def test_a_heading_with_many_blanks_in_it_is_read_at_once():
+    """With a pattern that tries where the blanks end, this takes hours."""
+    text = "# a" + " " * 100_000 + "b\nwords"
+
+    (one,) = sections(text)
+
+    assert one.lines == ("words",)
+    assert one.key.startswith("a ")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,6 +102,20 @@ def looking(found: Any, address: str, *, width: int = 1280, height: int = 800, *
     watched = Watched(page, address.partition("#")[0].rstrip("/"))
     page.goto(address)
     page.wait_for_selector(".session")
+    try:
+        yield watched
+    finally:
+        context.close()
+
+
+@contextmanager
+def reading(found: Any, file: Path) -> Iterator[Watched]:
+    """A file from the disk, all of it."""
+    context = found.new_context()
+    context.set_default_timeout(WAIT)
+    page = context.new_page()
+    watched = Watched(page, file.parent.as_uri())
+    page.goto(file.as_uri(), wait_until="load")
     try:
         yield watched
     finally:

@@ -142,3 +142,20 @@ async def test_an_odd_cookie_is_one_that_is_not_ours(root, value):
 
     assert answered.startswith(b"HTTP/1.1 401 ")
     assert b'{"error": "log in"}' in answered
+
+
+async def test_the_address_that_a_browser_is_started_with_logs_in_once(root):
+    """Everybody on the machine can see what programs are started with."""
+    async with page(library(root), log_in=False) as ask:
+        token = ask.guard.address_for_one_login().partition("#token=")[2]
+        assert token != ask.guard.token
+        assert [await ask.login(token), await ask.login(token), await ask.login()] == [200, 403, 200]
+        assert token not in repr(ask.guard)
+        assert ask.guard.token not in repr(ask.guard)
+
+
+async def test_a_number_with_too_many_digits_is_refused_and_not_our_fault(root):
+    async with page(library(root)) as ask:
+        key = (await ask.get("sessions"))["sessions"][0]["key"]
+        for number in ("9" * 30, "0" * 12 + "9" * 30, "9" * 5000, "１"):
+            assert await ask.status("GET", f"/api/session/{key}", params={"window": number}) == 400, number

@@ -1,13 +1,19 @@
 """Transcripts hold whatever a tool printed. In a real browser none of it is ever more than text."""
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from drive.sessions import Clock, body
 from ebbtide.drive import Context
+from ebbtide.drive.history import history_of
+from ebbtide.fronts.cli.export import _FORMATS
+from ebbtide.fronts.cli.page import page as report_page
+from ebbtide.fronts.cli.statement import statement
 from ebbtide.store import open_store
-from ui.browsing import PAYLOADS, looking, needs_chromium, opened, until
+from ui.browsing import PAYLOADS, looking, needs_chromium, opened, reading, until
 from ui.inspected import library, running
 
 pytestmark = needs_chromium
@@ -38,8 +44,22 @@ def conversation():
     return messages
 
 
+def pictures():
+    """Each payload as the address of a picture, the id of a call, a tool's name, and the name of who speaks."""
+    messages = [{"role": "system", "content": f"instructions {PAYLOADS[7]}"}]
+    for n, payload in enumerate(PAYLOADS):
+        shown = {"type": "image_url", "image_url": {"url": payload if n % 2 else f"data:{payload};base64,aGk="}}
+        call = {"id": payload, "type": "function", "function": {"name": payload, "arguments": json.dumps({payload: 1})}}
+        messages.append(
+            {"role": "user", "name": payload, "content": [{"type": "text", "text": f"see {payload}"}, shown]}
+        )
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": payload, "content": f"{payload}\n" + "src/a.py: x\n" * 40})
+    return messages
+
+
 def sessions(root):
-    """One that holds everything, one that had to shrink, and one for each payload, named by it."""
+    """Two that hold everything, two that had to shrink, and one for each payload, named by it."""
     # What is written need not outlive a power cut: three hundred waits for a disk are long.
     messages, store = conversation(), open_store(root, durable=False)
     options = {"store": store, "project": PAYLOADS[4], "clock": Clock()}
@@ -47,6 +67,12 @@ def sessions(root):
     tight = Context(session=f"tight {PAYLOADS[3]}", model=PAYLOADS[1], window=30_000, **options)
     for nth, upto in enumerate(range(1, len(messages) + 1, 50)):
         tight.prepare({**body(messages[:upto]), "model": PAYLOADS[nth * 20]})
+    drawn = pictures()
+    tools = [{"type": "function", "function": {"name": PAYLOADS[0], "description": PAYLOADS[5], "parameters": {}}}]
+    for name, window in (("pictures", 1_000_000), ("squeezed", 60_000)):
+        seen = Context(session=name, model=PAYLOADS[1], window=window, **options)
+        for upto in (301, 901):
+            seen.prepare({"model": PAYLOADS[5], "messages": drawn[:upto], "tools": tools})
     for nth, payload in enumerate(PAYLOADS):
         one = Context(session=payload, project=payload, model=payload, store=store, window=20_000, clock=Clock())
         one.prepare({**body([{"role": "user", "content": f"named {payload}"}]), "model": payload})
@@ -56,11 +82,31 @@ def sessions(root):
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    where = tmp_path_factory.mktemp("hostile")
-    sessions(where)
-    with running(library(where, window=30_000)) as address:
+def where(tmp_path_factory):
+    found = tmp_path_factory.mktemp("hostile")
+    sessions(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def hostile(where, tmp_path_factory):
+    """Over the store, and over recorded files that are named by payloads."""
+    files = []
+    for payload in PAYLOADS[:38]:
+        name = payload.replace("/", "_").replace("\0", "")[:200]
+        file = tmp_path_factory.mktemp("recorded") / f"{name}.json"
+        told = [{"role": "user", "content": payload}, {"role": "assistant", "content": payload, "model": payload}]
+        file.write_text(json.dumps([{"id": f"file {payload}", "messages": told}]))
+        files.append(str(file))
+    with running(library(where, *files, window=30_000)) as address:
         yield address
+
+
+def histories(where):
+    store = open_store(where)
+    for one in store.sessions():
+        log = store.peek(one.session, project=one.project)
+        yield history_of(log.read().records, session=one.session)
 
 
 def scrolled(page, selector):
@@ -151,6 +197,90 @@ def test_payloads_in_edits_ledger_recall_and_cache_are_text_too(chromium, hostil
         assert len(numbers(facts)) > 40
         assert page.locator(_MARKUP).count() == 0
         assert not watched.misdeeds()
+
+
+def test_addresses_of_pictures_ids_of_calls_and_names_of_files_are_text_too(chromium, hostile, where):
+    kept = [path.name for path in where.rglob("tool-results/*")]
+    assert len(kept) > 100
+    assert all(re.fullmatch(r"[\w.~-]+", name, re.ASCII) for name in kept), "no name on disk is a payload"
+    with looking(chromium, hostile, height=TALL) as watched:
+        page = watched.page
+        page.fill("input[type=search]", "openai-chat ·")
+        until(page, "document.querySelectorAll('.session').length === 38")
+        assert numbers(page.locator(".session .where").all_text_contents()) == set(range(38)), "names of files"
+        page.fill("input[type=search]", "pictures")
+        until(page, "document.querySelectorAll('.session').length === 1")
+        opened(page, "pictures")
+        shown = scrolled(page, ".item")
+        for part in ("user", "tool call"):
+            assert numbers(text for text in shown if text.startswith(part)) == ALL, part
+        page.keyboard.press("Escape")
+        page.fill("input[type=search]", "squeezed")
+        until(page, "document.querySelectorAll('.session').length === 1")
+        opened(page, "squeezed")
+        page.keyboard.press("2")
+        page.locator(".edit > .fold").first.click()
+        page.wait_for_selector(".diff .gone")
+
+        assert page.locator(_MARKUP).count() == 0
+        assert not watched.misdeeds()
+
+
+def test_a_report_with_every_name_a_payload_runs_nothing(chromium, where, tmp_path):
+    """Session, models, tools, files and reasons of 304 sessions on one page, opened from the disk as people do."""
+    told = [statement(one, None) for one in histories(where)]
+    first = next(n for n, one in enumerate(told) if one.rows and one.largest)
+    # A pass of somebody's own may be called anything, and give any reason.
+    rows = [replace(told[first].rows[0], by=one, what=one, why=one, pays=one) for one in PAYLOADS]
+    left = [replace(told[first].largest[0], by=one, what=one, kept=one) for one in PAYLOADS]
+    told[first] = replace(told[first], rows=rows, largest=left)
+    file = tmp_path / "report.html"
+    file.write_text(report_page(told), encoding="utf-8")
+
+    with reading(chromium, file) as watched:
+        names, facts = (numbers(watched.page.locator(part).all_text_contents()) for part in ("h1", "header .soft"))
+        cells = [numbers(watched.page.locator(f"td:nth-child({n})").all_text_contents()) for n in (2, 3, 4)]
+        policy = watched.page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+
+        assert names == facts == ALL
+        assert all(one == ALL for one in cells)
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert watched.page.locator("script, img, iframe, object, embed, link, form, a, base").count() == 0
+        assert not watched.misdeeds()
+
+
+def test_what_is_exported_is_text_to_a_browser(chromium, where, tmp_path):
+    store = open_store(where)
+    for part, form, ending in (
+        ("wide", "jsonl", ".jsonl"),
+        ("tight", "anthropic", ".json"),
+        ("pictures", "markdown", ".md"),
+    ):
+        (info,) = (one for one in store.sessions() if one.session.startswith(part))
+        records = store.peek(info.session, project=info.project).read().records
+        file = tmp_path / f"{part}{ending}"
+        file.write_bytes(_FORMATS[form](records, history_of(records, session=info.session)))
+        with reading(chromium, file) as watched:
+            assert "x299 " in watched.page.locator("body").inner_text()
+            assert watched.page.locator("script, img, iframe, a").count() == 0
+            assert not watched.misdeeds()
+
+
+def test_the_watch_sees_a_report_that_would_run_something(chromium, where, tmp_path):
+    """Were a payload to stand in the page as markup, its policy would stop it; and without a policy it runs."""
+    page = report_page([statement(one, None) for one in histories(where) if one.session.startswith("x3 ")])
+    broken = page.replace("<main>", f"<main>{PAYLOADS[3]}")
+    bare = re.sub(r"<meta http-equiv[^>]*>", "", broken)
+    done = []
+    for text in (broken, bare):
+        file = tmp_path / "broken.html"
+        file.write_text(text, encoding="utf-8")
+        with reading(chromium, file) as watched:
+            done.append(" ".join(watched.misdeeds()))
+
+    assert "policy img-src" in done[0]
+    assert "a payload ran" not in done[0]
+    assert "a payload ran" in done[1]
 
 
 def test_the_watch_sees_what_would_be_done(chromium, hostile):

@@ -174,3 +174,47 @@ def test_an_integer_of_5000_digits_leaves_with_all_of_them():
     body = read_body(raw)
 
     assert body.emit({**body.tree, "messages": []}).startswith(b'{"seed":' + b"7" * 5000)
+
+
+SAID = b'{"role":"user","content":"first"}'
+OTHER = b'{"role":"user","content":"second"}'
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"messages":[' + OTHER + b"," + OTHER + b'],"messages":[' + SAID + b"," + OTHER + b"]}",
+        b'{"input":[' + OTHER + b"," + OTHER + b'],"messages":[' + SAID + b"," + OTHER + b"]}",
+        b'{"messages":[' + SAID + b"," + OTHER + b'],"input":[' + OTHER + b"," + OTHER + b"]}",
+    ],
+    ids=["twice", "input before", "input after"],
+)
+def test_a_message_never_goes_out_as_the_text_of_another_list(raw):
+    """Two lists in one body: of a key that is there twice the last counts, and `messages` before `input`."""
+    body = read_body(raw)
+    new = {"role": "user", "content": "new"}
+
+    out = json.loads(body.emit({**body.tree, "messages": [body.messages[0], new]}))
+
+    assert out["messages"] == [json.loads(SAID), new]
+
+
+def test_a_body_with_its_messages_twice_can_be_followed_by_the_same():
+    raw = b'{"messages":[' + OTHER + b'],"messages":[' + SAID + b"," + OTHER + b"]}"
+    first = read_body(raw)
+
+    again = read_body(raw, first)
+
+    assert again.messages == [json.loads(SAID), json.loads(OTHER)]
+    assert again.same == 2
+
+
+def test_a_field_that_is_there_twice_in_a_message_goes_out_as_its_last_value():
+    block = b'{"type":"text","text":"%s"}'
+    twice = b'{"role":"user","content":[],"content":[' + block % b"a" + b"," + block % b"b" + b"]}"
+    body = read_body(b'{"messages":[' + twice + b"]}")
+    changed = {**body.messages[0], "content": body.messages[0]["content"][1:]}
+
+    out = json.loads(body.emit({**body.tree, "messages": [changed]}))
+
+    assert out["messages"][0]["content"] == [{"type": "text", "text": "b"}]

@@ -9,7 +9,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.wire import detect
+from ebbtide.wire import WIRES, detect
 from ebbtide.wire.reading import Reader, write
 from ebbtide.wire.stand_ins import stand_in_marks
 
@@ -247,3 +247,23 @@ def test_a_mark_that_moves_changes_no_id_of_what_is_said_twice():
         last = reader.read({"model": "m", "messages": [*said[: n - 1], marked]})
 
     assert [item.id for item in last.items] == [item.id for item in fresh.read({"model": "m", "messages": said}).items]
+
+
+@pytest.mark.parametrize("odd", [[], {}, ["user"], {"role": "user"}, 7, None])
+def test_a_role_that_is_no_word_is_refused_on_every_wire(odd):
+    for name, key in (("anthropic", "messages"), ("openai_chat", "messages"), ("openai_responses", "input")):
+        reader = Reader(estimator=DEFAULT, wire=WIRES[name])
+        with pytest.raises(BadRequest, match="role"):
+            reader.read({key: [{"role": odd, "content": "hi"}]})
+
+
+@pytest.mark.parametrize("odd", [[], {}, ["input_text"], 7])
+def test_a_type_that_is_no_word_is_some_block_that_we_do_not_know(odd):
+    for name, key in (("anthropic", "messages"), ("openai_chat", "messages"), ("openai_responses", "input")):
+        request = {key: [{"role": "user", "content": [{"type": odd, "text": "hi"}]}]}
+        assert len(Reader(estimator=DEFAULT, wire=WIRES[name]).read(request).items) == 1
+    result = {"type": "function_call_output", "call_id": "c", "output": [{"type": odd}]}
+    reader = Reader(estimator=DEFAULT, wire=WIRES["openai_responses"])
+    assert len(reader.read({"input": [result]}).items) == 1
+    with pytest.raises(BadRequest, match=r"input\.0\.type"):
+        reader.read({"input": [{"type": odd, "id": "x"}]})

@@ -85,14 +85,15 @@ def parse(text: str) -> Stub | None:
     part = match.groupdict(default="")
     try:
         name, about, path = (_unquoted(part[key]) for key in ("name", "about", "path"))
-    except ValueError:
+        tokens, lines = int(part["tokens"]), int(part["lines"])
+    except ValueError:  # no JSON, or more digits than Python reads
         return None
     return Stub(
         kind=part["kind"],
         name=name,
         about=about,
-        tokens=int(part["tokens"]),
-        lines=int(part["lines"]),
+        tokens=tokens,
+        lines=lines,
         path=path,
         preview=preview,
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from ebbtide.core.types import Usage
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Row, Source, seconds, usage_from
+from ebbtide.formats.source import Row, Source, seconds, usage_from, word
 from ebbtide.formats.steps import Answer, Episode, Message, Problem, Restart, Say, Step
 
 _ROWS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
@@ -23,7 +23,9 @@ _BOOKKEEPING = frozenset({"internal_chat_message_metadata_passthrough", "metadat
 
 def recognises(source: Source) -> bool:
     return any(
-        isinstance(row.value, dict) and row.value.get("type") in _ROWS and isinstance(row.value.get("payload"), dict)
+        isinstance(row.value, dict)
+        and word(row.value.get("type")) in _ROWS
+        and isinstance(row.value.get("payload"), dict)
         for row in source.rows
     )
 

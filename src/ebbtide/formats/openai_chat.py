@@ -11,7 +11,7 @@ from typing import Any
 
 from ebbtide.core.types import Usage
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Row, Source, seconds, usage_from
+from ebbtide.formats.source import Row, Source, seconds, usage_from, word
 from ebbtide.formats.steps import Answer, Episode, Message, Problem, Say, Step
 from ebbtide.formats.thread import arguments_of
 
@@ -27,7 +27,7 @@ def recognises(source: Source) -> bool:
 
 
 def is_message(value: Any) -> bool:
-    if not isinstance(value, dict) or value.get("role") not in _ROLES:
+    if not isinstance(value, dict) or word(value.get("role")) not in _ROLES:
         return False
     return "content" in value or "tool_calls" in value
 

@@ -10,7 +10,7 @@ from typing import Any
 from ebbtide.formats.blocks import answer_blocks, user_content
 from ebbtide.formats.lineage import Lineage
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Row, Source, seconds, usage_from
+from ebbtide.formats.source import Row, Source, seconds, usage_from, word
 from ebbtide.formats.steps import Answer, Episode, Message, Problem, Restart, Say
 
 _MAX_TOKENS = 32_000
@@ -127,7 +127,7 @@ class _Reader:
         recorded = message.get("content")
         blocks = [_block(part) for part in recorded if isinstance(part, dict)] if isinstance(recorded, list) else []
         # A call that was cut off never ran, and its arguments may be half.
-        cut = message.get("stopReason") in _UNFINISHED
+        cut = word(message.get("stopReason")) in _UNFINISHED
         content, reason = answer_blocks([block for block in blocks if not (cut and block.get("type") == "tool_use")])
         if reason:
             self.trouble(row, reason)

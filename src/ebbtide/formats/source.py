@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import math
 import os
@@ -19,6 +20,8 @@ from ebbtide.core.types import Usage
 from ebbtide.formats.steps import Problem
 
 _GZIP = b"\x1f\x8b"
+_LARGEST = 1 << 30
+"""Bytes of a recording once it is unpacked: a hundred times the longest session that we have seen."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -73,12 +76,16 @@ def _at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def unpacked(data: bytes, path: str) -> bytes:
-    """Gzip is told by its first bytes; names lie."""
+def unpacked(data: bytes, path: str, most: int = _LARGEST) -> bytes:
+    """Gzip is told by its first bytes; names lie. A megabyte of it may say that a terabyte follows: that is refused."""
     if not data.startswith(_GZIP):
         return data
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+            plain = packed.read(most + 1)
+        if len(plain) > most:
+            raise BadRequest(f"{path} unpacks to more than {most:,} bytes; unpack it yourself and give the plain file")
+        return plain
     except (EOFError, OSError, zlib.error) as error:
         raise BadRequest(f"{path} is cut short or damaged gzip: {error}") from error
 
@@ -100,6 +107,8 @@ def source_of(path: str, data: bytes) -> Source:
         reason = "; ".join(filter(None, (reason, found)))
         if reason:
             problems.append(Problem(row=line, reason=reason, raw=_kept(chunk)))
+    if not rows and not problems:  # a mark at its beginning, or blanks that bytes do not know
+        raise BadRequest(f"{path} is empty")
     return Source(path=path, rows=tuple(rows), problems=tuple(problems), document=False)
 
 
@@ -198,12 +207,25 @@ def _mend(value: Any) -> tuple[Any, bool]:
     return value, False
 
 
+def word(value: Any) -> str:
+    """A name, or nothing: where a name should stand a record may hold anything."""
+    return value if isinstance(value, str) else ""
+
+
+def is_finite(number: float) -> bool:
+    """Whether it can be counted with; an integer may be too large for that."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
 def seconds(value: Any) -> float | None:
     """ISO 8601, seconds or milliseconds to seconds since the epoch."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        if not math.isfinite(value):
+        if not is_finite(value):
             return None
         # 1e11 seconds is the year 5138; as milliseconds it is 1973.
         return value / 1000 if value > 1e11 else float(value)
@@ -223,7 +245,7 @@ _LARGEST_WINDOW = 5_000_000
 def usage_from(read: Any, write: Any, fresh: Any, output: Any) -> tuple[Usage | None, str]:
     """The usage, or why it cannot be one. All zeros is no usage: no call costs nothing."""
     parts = [0 if part is None else part for part in (fresh, read, write, output)]
-    if any(isinstance(part, bool) or not isinstance(part, int | float) or not math.isfinite(part) for part in parts):
+    if any(isinstance(part, bool) or not isinstance(part, int | float) or not is_finite(part) for part in parts):
         return None, "the usage is not made of numbers"
     whole = [int(part) for part in parts]
     if min(whole) < 0:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ebbtide.formats.source import word
 from ebbtide.formats.steps import Message
 
 _NO_RESULT = "[No result was recorded for this call]"
@@ -87,7 +88,7 @@ class AnthropicThread(Thread):
         for block in before:
             if block["type"] != "tool_result":
                 rest.append(block)
-            elif block.get("tool_use_id") not in wanted:
+            elif word(block.get("tool_use_id")) not in wanted:
                 self.note(f"a result without its call, left out: {block.get('tool_use_id')}")
             else:
                 # The last one wins; taking the first out keeps the order of arrival.
@@ -118,10 +119,11 @@ class AnthropicThread(Thread):
         return self.once(("user", len(self.sent)), lambda: {"role": "user", "content": _NO_TURN})
 
     def cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        if not any(block.get("tool_use_id") in calls for block in blocks_of(message)):
+        if not any(word(block.get("tool_use_id")) in calls for block in blocks_of(message)):
             return message
         content = [
-            {**block, "content": text} if block.get("tool_use_id") in calls else block for block in blocks_of(message)
+            {**block, "content": text} if word(block.get("tool_use_id")) in calls else block
+            for block in blocks_of(message)
         ]
         return {**message, "content": content}
 
@@ -149,18 +151,18 @@ class ChatThread(Thread):
         for message in self.open:
             if message["role"] != "tool":
                 rest.append(message)
-            elif message.get("tool_call_id") not in wanted:
+            elif (call := word(message.get("tool_call_id"))) not in wanted:
                 self.note(f"a result without its call, left out: {message.get('tool_call_id')}")
             else:
-                results.pop(message["tool_call_id"], None)
-                results[message["tool_call_id"]] = message
+                results.pop(call, None)
+                results[call] = message
         for call in (call for _, call in self.calls if call not in results):
             self.note(f"a call without its result, answered for the tool: {call}")
             results[call] = self.once(("result", call), lambda call=call: _tool_message(call))  # type: ignore[misc]
         return [*results.values(), *rest]
 
     def cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        return {**message, "content": text} if message.get("tool_call_id") in calls else message
+        return {**message, "content": text} if word(message.get("tool_call_id")) in calls else message
 
 
 def _tool_message(call: str) -> Message:
@@ -180,7 +182,7 @@ class ResponsesThread(Thread):
     """Each call has an output of its own type; reasoning keeps what follows it."""
 
     def calls_of(self, message: Message) -> Iterator[tuple[str, str]]:
-        if message.get("type") in _OUTPUT_OF and message.get("call_id"):
+        if word(message.get("type")) in _OUTPUT_OF and word(message.get("call_id")):
             yield message["type"], message["call_id"]
 
     def answer(self, messages: tuple[Message, ...]) -> None:
@@ -194,8 +196,8 @@ class ResponsesThread(Thread):
         results: dict[str, Message] = {}
         rest: list[Message] = []
         for item in self.open:
-            call = item.get("call_id", "")
-            if item.get("type") not in _OUTPUTS:
+            call = word(item.get("call_id"))
+            if word(item.get("type")) not in _OUTPUTS:
                 rest.append(item)
             elif wanted.get(call) != item["type"]:
                 self.note(f"an output without its call, left out: {call}")
@@ -209,7 +211,7 @@ class ResponsesThread(Thread):
         return [*results.values(), *rest]
 
     def cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        return {**message, "output": text} if message.get("call_id") in calls and "output" in message else message
+        return {**message, "output": text} if word(message.get("call_id")) in calls and "output" in message else message
 
 
 def _output(call: str, kind: str) -> Message:

@@ -7,9 +7,10 @@ the log has them.
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Count = Callable[[str], int]
 
@@ -18,7 +19,7 @@ PASSING = frozenset(("state of work", "pending", "current", "next", "pending tas
 NOTHING = "N/A"
 """R165: what a section says that has nothing to say."""
 
-_HEADING = re.compile(r"^(?:#{1,4}[ \t]+|(?=\d{1,2}[.)][ \t]+[A-Z][\w /]{2,40}:?$))(?P<name>.+)$")
+_HEADING = re.compile(r"^(?:#{1,4}[ \t]+|(?=\d{1,2}[.)][ \t]+[A-Z][\w /]{2,40}:?$))(?P<name>\S.*)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,19 +98,47 @@ def shorten(text: str, *, cap: int, count: Count) -> str:
     A line is dropped whole: half a statement may say the opposite.
     """
     spent = count(text)
-    parts = [[one.heading, *one.lines] for one in sections(text)]
-    passing = [one.key in PASSING for one in sections(text)]
-    while spent > cap and any(len(lines) > 1 for lines in parts):
-        able = [n for n, lines in enumerate(parts) if len(lines) > 1]
-        lasting = [n for n in able if not passing[n]] or able
-        longest = max(lasting, key=lambda n: sum(map(len, parts[n])))
-        # Several at once where much is to go: counting a text costs as much as the text is long.
-        gone = max(1, min(len(parts[longest]) - 1, (len(parts[longest]) - 1) * (spent - cap) // (2 * spent)))
-        del parts[longest][1 : 1 + gone]
-        text = written(tuple(Section(heading=lines[0], lines=tuple(lines[1:])) for lines in parts if _says(lines)))
+    if spent <= cap:
+        return text
+    found = sections(text)
+    shrinking = _Shrinking(found)
+    while spent > cap and shrinking.can_shrink:
+        # Half of what is too much at once: counting a text costs as much as the text is long.
+        shrinking.free(len(text) * (spent - cap) // (2 * spent))
+        text = written(shrinking.left())
         spent = count(text)
     return text if spent <= cap else ""
 
 
-def _says(lines: list[str]) -> bool:
-    return any(line.strip() for line in lines[1:])
+class _Shrinking:
+    """Sections that lose lines, the longest first."""
+
+    def __init__(self, found: tuple[Section, ...]) -> None:
+        self._found = found
+        self._dropped = [0] * len(found)
+        # What passes is kept until nothing else is left; of two that are equally long the first gives way.
+        self._longest = [
+            (one.key in PASSING, -len(one.heading) - sum(map(len, one.lines)), n) for n, one in enumerate(found)
+        ]
+        heapq.heapify(self._longest)
+
+    @property
+    def can_shrink(self) -> bool:
+        while self._longest and self._dropped[self._longest[0][2]] == len(self._found[self._longest[0][2]].lines):
+            heapq.heappop(self._longest)
+        return bool(self._longest)
+
+    def free(self, letters: int) -> None:
+        """Drop lines of so many letters together, and one at least."""
+        while self.can_shrink:
+            passes, minus_size, n = self._longest[0]
+            line = self._found[n].lines[self._dropped[n]]
+            self._dropped[n] += 1
+            heapq.heapreplace(self._longest, (passes, minus_size + len(line), n))
+            letters -= len(line) + 1
+            if letters <= 0:
+                return
+
+    def left(self) -> tuple[Section, ...]:
+        kept = (replace(one, lines=one.lines[gone:]) for one, gone in zip(self._found, self._dropped, strict=True))
+        return tuple(one for one in kept if any(line.strip() for line in one.lines))

@@ -94,8 +94,11 @@ def _expect(text: str, at: int, one_of: str, path: str) -> str:
 
 
 def read_document(doc: Document, tree: dict[str, Any], known: list[Any], before: Document | None) -> int:
-    """Read the top level, noting where each value stands. Returns how many messages were known already."""
-    text, same = doc.text, 0
+    """Read the top level, noting where each value stands. Returns how many messages were known already.
+
+    Of a key that stands there twice the last one counts, as for those who read it after us.
+    """
+    text, arrays = doc.text, dict[str, tuple[list[Span], int]]()
     at = _skip(text, 0)
     _expect(text, at, "{", "")
     at = _skip(text, at + 1)
@@ -105,9 +108,10 @@ def read_document(doc: Document, tree: dict[str, Any], known: list[Any], before:
         _expect(text, at, ":", key)
         start = _skip(text, at + 1)
         if key in KEYS and text[start : start + 1] == "[":
-            tree[key], at, same = _walk_array(doc, start, key, known, before)
+            tree[key], at, arrays[key] = _walk_array(text, start, key, known, before)
         else:
             tree[key], at = _value(text, start, key)
+            arrays.pop(key, None)
         doc.fields[key] = (start, at)
         at = _skip(text, at)
         if _expect(text, at, ",}", key) == "}":
@@ -116,25 +120,28 @@ def read_document(doc: Document, tree: dict[str, Any], known: list[Any], before:
         _expect(text, at, '"', "")
     if rest := text[at + 1 :].strip(_SPACE):
         raise BadRequest(f"not valid JSON: extra data after the end: {rest[:20]!r}")
+    # Both keys may be there, and the messages are those of the first.
+    doc.spans, same = arrays.get(next((key for key in KEYS if key in tree), ""), ([], 0))
     return same
 
 
 def _walk_array(
-    doc: Document, start: int, key: str, known: list[Any], before: Document | None
-) -> tuple[list[Any], int, int]:
-    text, values = doc.text, []
+    text: str, start: int, key: str, known: list[Any], before: Document | None
+) -> tuple[list[Any], int, tuple[list[Span], int]]:
+    """The values, where the array ends, where each value stands, and how many of them were known."""
+    values, spans = list[Any](), list[Span]()
     at = _skip(text, start + 1)
-    if same := _known(text, before):
+    if same := _known(text, start, before):
         # The last body, byte for byte, up to the end of one of its last messages: only what follows is read.
         assert before is not None
-        values, doc.spans = known[:same], before.spans[:same]
+        values, spans = known[:same], before.spans[:same]
         at = _skip(text, before.spans[same - 1][1])
         if _expect(text, at, ",]", key) == "]":
-            return values, at + 1, same
+            return values, at + 1, (spans, same)
         at = _skip(text, at + 1)
     elif text[at : at + 1] == "]":
-        return values, at + 1, same
-    spans, between = doc.spans, _BETWEEN.match
+        return values, at + 1, (spans, same)
+    between = _BETWEEN.match
     while True:
         try:
             value, end = _SCAN(text, at)
@@ -149,13 +156,14 @@ def _walk_array(
         if comma is None:
             at = _skip(text, end)
             _expect(text, at, ",]", f"{key}.{len(values)}")
-            return values, at + 1, same
+            return values, at + 1, (spans, same)
         at = comma.end()
 
 
-def _known(text: str, before: Document | None) -> int:
-    """How many messages of the last body this one begins with, looking only near its end."""
-    count = len(before.spans) if before else 0
+def _known(text: str, start: int, before: Document | None) -> int:
+    """How many messages of the last body the array at `start` begins with, looking only near its end."""
+    at_same_place = before is not None and before.spans and _skip(text, start + 1) == before.spans[0][0]
+    count = len(before.spans) if before and at_same_place else 0
     for n in range(count, max(0, count - NEAR), -1):
         assert before is not None
         if text.startswith(before.text[: before.spans[n - 1][1]]):
@@ -167,19 +175,22 @@ def parts_of(text: str, start: int, message: Any) -> Iterator[tuple[Any, Span]]:
     """Where the containers inside a message stand: its fields, and the elements of its lists."""
     if not isinstance(message, dict):
         return
+    places = dict[str, Span]()
     at = _skip(text, start + 1)
     while text[at] == '"':
         key, at = _value(text, at, "")
         begin = _skip(text, _skip(text, at) + 1)
         _, at = _value(text, begin, "")
-        inner = message.get(key)
-        yield inner, (begin, at)
-        if isinstance(inner, list):
-            yield from _elements(text, begin, inner)
+        places[key] = (begin, at)
         at = _skip(text, at)
         if text[at] != ",":
-            return
+            break
         at = _skip(text, at + 1)
+    for key, place in places.items():
+        inner = message.get(key)
+        yield inner, place
+        if isinstance(inner, list):
+            yield from _elements(text, place[0], inner)
 
 
 def _elements(text: str, start: int, values: list[Any]) -> Iterator[tuple[Any, Span]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 MOST = 4 << 20
 """Bytes of one event. The largest that providers send, a whole response at the end of one, is below a megabyte."""
+_BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -34,9 +35,13 @@ class EventReader:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that this chunk ends."""
-        if not self._begun and chunk:
-            self._begun, chunk = True, chunk.removeprefix(b"\xef\xbb\xbf")
         chunk, self._rest = self._rest + chunk, b""
+        if not self._begun:
+            if _BOM.startswith(chunk) and chunk != _BOM:
+                # Perhaps the beginning of a mark that says nothing: what follows tells.
+                self._rest = chunk
+                return
+            self._begun, chunk = True, chunk.removeprefix(_BOM)
         if chunk.endswith(b"\r"):
             # Perhaps half of a CRLF: what follows tells.
             chunk, self._rest = chunk[:-1], b"\r"

@@ -22,6 +22,7 @@ from ebbtide.fronts.cli.settings import ENGINE, OUTPUT, STORE, Settled, add_exam
 from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
 from ebbtide.fronts.cli.teaching import FITTING, Commands, command
 from ebbtide.policy import default
+from ebbtide.showing import visible
 from ebbtide.wire import WIRES
 from ebbtide.wire.reading import Reader
 
@@ -95,7 +96,11 @@ def run(args: argparse.Namespace) -> int:
         screen.say(note)
     for note in _refused_by(settings.store) if ready.report.notes and args.session is not None else ():
         screen.say(note)
-    screen.data(ready.body if isinstance(ready.body, bytes) else _dumped(ready.body))
+    body = ready.body if isinstance(ready.body, bytes) else _dumped(ready.body)
+    if sys.stdout.isatty():
+        print(visible(body.decode("utf-8", "replace")).rstrip("\n"))
+    else:
+        screen.data(body)
     return 0
 
 

@@ -197,5 +197,6 @@ def _csv(told: Sequence[Statement], what: str) -> str:
 def _cell(value: object) -> object:
     """A spreadsheet runs what begins like a formula."""
     if isinstance(value, str):
-        return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else line(value)
+        text = line(value)
+        return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
     return "" if value is None else value

@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 from collections.abc import Mapping
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.proxy.options import LOOPBACK, Options
@@ -49,6 +50,9 @@ def admitted(options: Options, path: str, headers: Mapping[str, str]) -> Entry:
     if not path.startswith("/"):
         # `GET http://elsewhere/` would make us an open proxy.
         return Entry(400, "the request names another host", path)
+    if _climbs(path):
+        # An upstream may be a folder of a gateway, and what lies beside it is somebody else's.
+        return Entry(400, "the path has '..' in it", path)
     if not _ours(options, headers.get("host", "")):
         return Entry(403, "Host is not a name of this proxy: see --allow-host", path)
     origin = headers.get("origin")
@@ -57,6 +61,16 @@ def admitted(options: Options, path: str, headers: Mapping[str, str]) -> Entry:
     if origin is None and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return Entry(403, "web pages may not call this proxy", path)
     return _with_token(options.token, path, headers)
+
+
+def _climbs(path: str) -> bool:
+    """Whether a server that reads the path once or twice would see a step up in it."""
+    path = path.partition("?")[0]
+    for _ in range(2):
+        path = unquote(path)
+        if ".." in path.replace("\\", "/").split("/"):
+            return True
+    return False
 
 
 def _with_token(token: str, path: str, headers: Mapping[str, str]) -> Entry:

@@ -21,7 +21,7 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 8787
     """0: one that is free."""
-    token: str = ""
+    token: str = field(default="", repr=False)
     """Asked of every request, where it is set."""
     allow_hosts: tuple[str, ...] = ()
     """Names in `Host` that are ours, beside the address itself and the names of loopback."""

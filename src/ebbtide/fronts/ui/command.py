@@ -18,6 +18,7 @@ from ebbtide.refusing import Parser
 from ebbtide.store import open_store
 
 try:
+    from ebbtide.fronts.ui.guard import Guard
     from ebbtide.fronts.ui.library import Library, Setting
     from ebbtide.fronts.ui.routes import Desk
     from ebbtide.fronts.ui.server import serve
@@ -65,12 +66,12 @@ def main(arguments: Sequence[str]) -> int:
         window_for=settings.window_for,
     )
 
-    def ready(address: str) -> None:
-        print(f"{address}\nThe inspector. Ctrl-C ends it.", flush=True)
+    def ready(guard: Guard) -> None:
+        print(f"{guard.address}\nThe inspector. Ctrl-C ends it.", flush=True)
         if not library.list():
             print(f"No sessions in {settings.store} yet. To see one: ebb ui --example", flush=True)
         if args.open:
-            webbrowser.open(address)
+            webbrowser.open(guard.address_for_one_login())
 
     try:
         asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=port(args.port), ready=ready))

@@ -51,8 +51,9 @@ LOGIN = "/api/login"
 class Guard:
     """One run's secrets. The token stands in the address's fragment, which no browser sends and no log holds."""
 
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    _cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    _cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    _single_use: set[str] = field(default_factory=set, repr=False)
     port: int = 0
     """Known once the server listens."""
 
@@ -64,6 +65,12 @@ class Guard:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}/#token={self.token}"
+
+    def address_for_one_login(self) -> str:
+        """For a browser that we start: everybody on this machine can see what programs are started with."""
+        token = secrets.token_urlsafe(32)
+        self._single_use.add(token)
+        return f"http://127.0.0.1:{self.port}/#token={token}"
 
     @property
     def _hosts(self) -> tuple[str, ...]:
@@ -94,10 +101,16 @@ class Guard:
         given = request.cookies.get(self.cookie_name, "")
         return "" if _is_same(given, self._cookie) else "log in"
 
+    def _admits(self, given: str) -> bool:
+        if given in self._single_use:
+            self._single_use.discard(given)
+            return True
+        return _is_same(given, self.token)
+
     async def login(self, request: web.Request) -> web.Response:
         """The token for a cookie that scripts cannot read."""
         given = (await read_json(request)).get("token")
-        if not isinstance(given, str) or not _is_same(given, self.token):
+        if not isinstance(given, str) or not self._admits(given):
             return web.json_response({"error": "wrong token"}, status=403)
         answer = web.json_response({"ok": True})
         answer.set_cookie(self.cookie_name, self._cookie, httponly=True, samesite="Strict", path="/")

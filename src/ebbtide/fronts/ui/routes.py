@@ -172,7 +172,7 @@ def number(query: Mapping[str, str], name: str, default: int, *, most: int) -> i
     given = query.get(name, "")
     if not given:
         return default
-    if not (given.isascii() and given.isdecimal()) or int(given[:12]) > most:
+    if not (given.isascii() and given.isdecimal() and len(given) <= 12) or int(given) > most:
         raise BadRequest(f"{name} must be a whole number from 0 to {most:,}")
     return int(given)
 

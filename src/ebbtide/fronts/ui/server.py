@@ -58,7 +58,7 @@ async def serving(desk: Desk, *, port: int = 0) -> AsyncIterator[Guard]:
         desk.library.close()
 
 
-async def serve(desk: Desk, *, port: int, ready: Callable[[str], None]) -> None:
+async def serve(desk: Desk, *, port: int, ready: Callable[[Guard], None]) -> None:
     async with serving(desk, port=port) as guard:
-        ready(guard.address)
+        ready(guard)
         await asyncio.Event().wait()
