@@ -127,7 +127,8 @@ class Session:
         out = request.body.emit(tree)
         report = report_of(request, made, view, edits, situation, projection, unbroken, self.log)
         notes = [*failures, *(["the log could not be locked: nothing new was planned"] if not may_edit else [])]
-        self._refuse(report, situation)
+        if made is not None or may_edit:
+            self._refuse(report, situation)
         stood = (
             request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), FIVE_MINUTES)
         )
