@@ -52,7 +52,7 @@ def summarize(
     # In a small window a number made for large ones would never be reached, and where room must be made all counts.
     hard = situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard")
     least = 1 if hard else min(min_savings, situation.budget.window // 8)
-    if stop is not None and stop > start and _new(view, start, stop) >= LEAST:
+    if stop is not None and stop > start and _new(view, start, stop, shape) >= LEAST:
         work = folding(run=Run(start=start, stop=stop))
         asked = list(work.open_asks())
         yield from asked
@@ -207,17 +207,28 @@ def _start(view: View, situation: Situation, shape: Shape) -> int:
     return _behind_notes(view, 0)
 
 
-def _new(view: View, start: int, stop: int) -> int:
+def _staying(view: View, shape: Shape) -> frozenset[str]:
+    """What a fold of this shape hands on whatever it is: what may not leave, and the newest message of the user."""
+    return view.staying | newest_message(view) if shape.newest_whole else view.staying
+
+
+def _new(view: View, start: int, stop: int, shape: Shape) -> int:
     """Tokens in the run that a fold would take and none stands for yet: words alone are no reason for one."""
-    run = (entry for entry in view.entries[start:stop] if entry.id not in view.staying and not is_fold(view, entry))
+    stays = _staying(view, shape)
+    run = (entry for entry in view.entries[start:stop] if entry.id not in stays and not is_fold(view, entry))
     return sum(entry.tokens for entry in run if entry.role in ("assistant", "tool") or entry.kind != "text")
 
 
-def _is_carried(view: View, at: int, shape: Shape) -> bool:
-    """Whether a fold hands the entry there on as it is."""
-    entry = view.entries[at]
-    words = shape.words and (entry.role, entry.kind) == ("user", "text") and entry.tier <= USER
-    return words or entry.id in view.staying
+def _carrying(view: View, shape: Shape) -> Callable[[int], bool]:
+    """Tells whether a fold hands the entry at a place on as it is."""
+    stays = _staying(view, shape)
+
+    def is_carried(at: int) -> bool:
+        entry = view.entries[at]
+        words = shape.words and (entry.role, entry.kind) == ("user", "text") and entry.tier <= USER
+        return words or entry.id in stays
+
+    return is_carried
 
 
 def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | None:
@@ -241,7 +252,8 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | 
         fitting = _fitting(view, cuts, keep.turns, most)
     stop = min(fitting) if fitting else max(cuts, default=0)
     ends = (_end(view, cut) for cut in view.cuts if 0 < cut <= stop)
-    return max((end for end in ends if end and not _is_carried(view, end - 1, shape)), default=None)
+    is_carried = _carrying(view, shape)
+    return max((end for end in ends if end and not is_carried(end - 1)), default=None)
 
 
 def _end(view: View, cut: int) -> int:
@@ -261,16 +273,19 @@ def _steps(view: View, situation: Situation, keep: _Tail, shape: Shape) -> Run |
     thought = [n for n, entry in enumerate(view.entries) if n >= view.loop and entry.kind == "thinking"]
     begin = next((seam for seam in view.seams if thought and seam > thought[-1]), 0)
     first = next((n for n in range(begin - 1, -1, -1) if view.entries[n].kind == "result"), begin)
-    if first <= max(thought, default=begin) or view.entries[first].media or _is_carried(view, first, shape):
+    is_carried = _carrying(view, shape)
+    if first <= max(thought, default=begin) or view.entries[first].media or is_carried(first):
         return None
     latest = _latest(view, keep.messages)
-    held = (n for n in range(begin, latest) if _is_carried(view, n, shape) or view.entries[n].kind == "opaque")
+    held = (n for n in range(begin, latest) if is_carried(n) or view.entries[n].kind == "opaque")
     end = min(latest, next(held, latest))
     stops = [seam for seam in view.seams if begin <= seam <= end and view.entries[seam].role == "assistant"]
     most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
     fitting = [stop for stop in stops if sum(entry.tokens for entry in view.entries[stop:]) <= most]
     stop = min(fitting) if fitting else max(stops, default=0)
-    return Run(start=first, stop=stop, inside=begin - first) if stop and _new(view, begin, stop) >= LEAST else None
+    return (
+        Run(start=first, stop=stop, inside=begin - first) if stop and _new(view, begin, stop, shape) >= LEAST else None
+    )
 
 
 def _latest(view: View, messages: int) -> int:
