@@ -160,6 +160,34 @@ def test_the_question_says_what_always_would_cover(root: Path) -> None:
         assert told(line) == "exactly this command line"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "p 0</dev/null",  # the grammar takes the digit for a word
+        "p | - 2>&1",  # it loses the dash
+        *("p ;&>/dev/null p", "p |&>/dev/null p"),  # bash has operators `;&` and `|&`
+        *("time p", "then p", "p | time p", "coproc p", ">/dev/null a=b p", "%1"),  # it sees programs of these names
+        *("p 12>/dev/null", "p >/dev/nullx", "p 2>&1a", "a=b p", "p;;p", "p\n&& p", ">/dev/null", "p; >/dev/null"),
+    ],
+)
+def test_a_line_that_bash_reads_otherwise_than_one_of_our_readings_has_no_answer(line: str) -> None:
+    assert plain_commands(line) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        ("p >/dev/null a 2>&1 'b c' 1 | p", [("p", "a", "b c", "1"), ("p",)]),
+        ("p && p 2>&1 a; </dev/null p b\n\np c\n", [("p",), ("p", "a"), ("p", "b"), ("p", "c")]),
+        ("p '日本' \"é\"a &>/dev/null", [("p", "日本", "éa")]),
+        ("p 'a\nb' \"c\nd\" '' |\n p", [("p", "a\nb", "c\nd", ""), ("p",)]),
+        ("p &&" * 900 + "p", [("p",)] * 901),
+    ],
+)
+def test_redirections_and_quotes_anywhere_leave_the_words(line: str, commands: list[tuple[str, ...]]) -> None:
+    assert list(plain_commands(line)) == commands
+
+
 QUOTED = [
     "a b",
     "it's",

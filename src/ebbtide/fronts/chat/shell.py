@@ -24,7 +24,7 @@ _LONGEST = 4_000  # characters: nobody reads a longer line before allowing it fo
 _PIECE = rb"""[A-Za-z0-9_./:,=+@%-]|(?<=[A-Za-z0-9~^])[~^]|'[^']*'|"[^"$`\\!]*\""""
 """No `$`, no glob, no brace, no backslash, and `~` only behind a letter, where it is git's and not a home directory."""
 _TOKEN = re.compile(
-    rb"(?P<redirect>[12]?>[ \t]*/dev/null|&>[ \t]*/dev/null|<[ \t]*/dev/null|2>&1|1?>&2)"
+    rb"(?P<redirect>[12]?>[ \t]*/dev/null|(?<![;&|])&>[ \t]*/dev/null|<[ \t]*/dev/null|2>&1|1?>&2)"
     rb"|(?P<word>(?![0-9]+[<>])(?:" + _PIECE + rb")+)"  # digits there are no word: they say which file is redirected
     rb"|(?P<operator>&&|\|\||[;|])"
     rb"|(?P<newline>\n)"
@@ -114,7 +114,7 @@ def _parse(text: bytes) -> Iterator[_Token]:
         node = nodes.pop()
         if node.type == "redirected_statement" and node.children[0].type == "file_redirect":
             raise _NotPlain  # redirections of no command
-        elif node.type in _FRAMES:
+        if node.type in _FRAMES:
             nodes.extend(reversed(node.children))
         elif node.type in _OPERATORS:
             yield _Token("operator", node.start_byte, node.end_byte, text[node.start_byte : node.end_byte])
