@@ -32,10 +32,10 @@ _TOKEN = re.compile(
 )
 _NO_NAME = re.compile(
     rb"case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while"
-    rb"|[A-Za-z_][A-Za-z0-9_]*\+?=.*|%.*",
+    rb"|[A-Za-z_][A-Za-z0-9_]*\+?=.*",
     re.DOTALL,
 )
-"""Where a command's name should be: words of bash's own syntax, the setting of a variable, a job."""
+"""Where a command's name should be: words of bash's own syntax, and the setting of a variable."""
 _BASH = Language(tree_sitter_bash.language())
 _OPERATORS = frozenset((";", "&&", "||", "|"))
 _FRAMES = frozenset(("program", "list", "pipeline", "redirected_statement", "command"))
@@ -89,9 +89,10 @@ def _split(text: bytes) -> Iterator[_Token]:
         if match.lastgroup == "redirect":
             yield _Token("redirect", *match.span(), match[0])
         elif match.lastgroup == "word":
-            if not has_name and _NO_NAME.fullmatch(match[0]):
-                raise _NotPlain
-            yield _Token("word" if has_name else "name", *match.span(), _unquote(match[0]))
+            value = _unquote(match[0])
+            if not has_name and (_NO_NAME.fullmatch(match[0]) or value.startswith(b"%")):
+                raise _NotPlain  # `%1` is a job of the shell, even in quotes
+            yield _Token("word" if has_name else "name", *match.span(), value)
             has_name = True
         elif match.lastgroup == "operator":
             yield _Token("operator", *match.span(), match[0])
