@@ -165,6 +165,7 @@ def test_the_question_says_what_always_would_cover(root: Path) -> None:
     [
         "p 0</dev/null",  # the grammar takes the digit for a word
         "p | - 2>&1",  # it loses the dash
+        "p | p | p\np 2>&1",  # it takes the line end for a blank
         *("p ;&>/dev/null p", "p |&>/dev/null p"),  # bash has operators `;&` and `|&`
         *(
             "time p",
