@@ -160,6 +160,43 @@ def test_the_question_says_what_always_would_cover(root: Path) -> None:
         assert told(line) == "exactly this command line"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "p 0</dev/null",  # the grammar takes the digit for a word
+        "p | - 2>&1",  # it loses the dash
+        "p | p | p\np 2>&1",  # it takes the line end for a blank
+        *("p ;&>/dev/null p", "p |&>/dev/null p"),  # bash has operators `;&` and `|&`
+        *(
+            "time p",
+            "then p",
+            "p | time p",
+            "coproc p",
+            ">/dev/null a=b p",
+            "%1",
+            "'%1'",
+        ),  # it sees programs of these names
+        *("p 12>/dev/null", "p >/dev/nullx", "p 2>&1a", "a=b p", "p;;p", "p\n&& p", ">/dev/null", "p; >/dev/null"),
+    ],
+)
+def test_a_line_that_bash_reads_otherwise_than_one_of_our_readings_has_no_answer(line: str) -> None:
+    assert plain_commands(line) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        ("p >/dev/null a 2>&1 'b c' 1 | p", [("p", "a", "b c", "1"), ("p",)]),
+        ("p && p 2>&1 a; </dev/null p b\n\np c\n", [("p",), ("p", "a"), ("p", "b"), ("p", "c")]),
+        ("p '日本' \"é\"a &>/dev/null", [("p", "日本", "éa")]),
+        ("p 'a\nb' \"c\nd\" '' |\n p", [("p", "a\nb", "c\nd", ""), ("p",)]),
+        ("p &&" * 900 + "p", [("p",)] * 901),
+    ],
+)
+def test_redirections_and_quotes_anywhere_leave_the_words(line: str, commands: list[tuple[str, ...]]) -> None:
+    assert list(plain_commands(line)) == commands
+
+
 QUOTED = [
     "a b",
     "it's",
@@ -280,7 +317,8 @@ def test_lines_that_we_read_run_the_commands_that_we_read_and_nothing_else(tmp_p
     """Against bash itself, with `p` as a program that writes down how it was called."""
     log, folder, chance = tmp_path / "log", tmp_path / "empty", random.Random(14)
     folder.mkdir()
-    (tmp_path / "env").write_text(f"p() {{ {{ printf '%s\\0' \"$@\"; printf '\\1\\0'; }} >> {log}; }}\n")
+    # One `printf`, hence one write: the programs of a pipeline write at the same time.
+    (tmp_path / "env").write_text(f"p() {{ printf '%s\\0' \"$@\" $'\\1' >> {log}; }}\n")
     compared = 0
     for _ in range(2_000):
         words = [chance.choice(PIECES) + " " * chance.randint(0, 1) for _ in range(chance.randint(1, 8))]
@@ -293,7 +331,7 @@ def test_lines_that_we_read_run_the_commands_that_we_read_and_nothing_else(tmp_p
         environ = {"PATH": os.environ["PATH"], "BASH_ENV": str(tmp_path / "env")}
         subprocess.run(["bash", "-c", line], env=environ, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL)
         ran = [tuple(call.split("\0")[:-1]) for call in log.read_text().split("\1\0")[:-1]]
-        assert sorted(ran) == sorted(command[1:] or ("",) for command in commands), line
+        assert sorted(ran) == sorted(command[1:] for command in commands), line
         assert not list(folder.iterdir()), line
     assert compared > 100
 

@@ -1,94 +1,143 @@
 """A command line as the commands that bash would run, or nothing where bash would do more than run those words.
 
-`bashlex` says how the line is put together. Each piece of its text is then looked at again: only words without any
-expansion count, and all of the line must be such words, operators between commands, and a few harmless redirections.
-Where the two readings differ, or bashlex cannot read the line, there is no answer, and a person is asked.
+The line is read twice: by tree-sitter's grammar of bash, and by regular expressions of our own, which know only words
+without any expansion, operators between commands, and a few harmless redirections. Where the two readings differ in
+anything, or one of them does not understand the line, there is no answer, and a person is asked.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.chat.providers import MISSING
 
 try:
-    import bashlex
+    import tree_sitter_bash
+    from tree_sitter import Language, Node, Parser
 except ModuleNotFoundError as missing:
     raise BadConfig(MISSING) from missing
 
 _LONGEST = 4_000  # characters: nobody reads a longer line before allowing it for good
-_PIECE = r"""[A-Za-z0-9_./:,=+@%-]|(?<=[A-Za-z0-9~^])[~^]|'[^']*'|"[^"$`\\!]*\""""
-_WORD = re.compile(rf"(?:{_PIECE})+")
+_PIECE = rb"""[A-Za-z0-9_./:,=+@%-]|(?<=[A-Za-z0-9~^])[~^]|'[^']*'|"[^"$`\\!]*\""""
 """No `$`, no glob, no brace, no backslash, and `~` only behind a letter, where it is git's and not a home directory."""
-_LINE = re.compile(rf"(?:{_PIECE}|[ \t\n;&|<>])*")
-"""What else need not be parsed: it would not be plain."""
-_QUIET = re.compile(r"[12]?>[ \t]*/dev/null|&>[ \t]*/dev/null|<[ \t]*/dev/null|2>&1|1?>&2")
-_BETWEEN = frozenset((";", "&&", "||", "\n"))
+_TOKEN = re.compile(
+    rb"(?P<redirect>[12]?>[ \t]*/dev/null|(?<![;&|])&>[ \t]*/dev/null|<[ \t]*/dev/null|2>&1|1?>&2)"
+    rb"|(?P<word>(?![0-9]+[<>])(?:" + _PIECE + rb")+)"  # digits there are no word: they say which file is redirected
+    rb"|(?P<operator>&&|\|\||[;|])"
+    rb"|(?P<newline>\n)"
+    rb"|[ \t]+"
+)
+_NO_NAME = re.compile(
+    rb"case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while"
+    rb"|[A-Za-z_][A-Za-z0-9_]*\+?=.*",
+    re.DOTALL,
+)
+"""Where a command's name should be: words of bash's own syntax, and the setting of a variable."""
+_BASH = Language(tree_sitter_bash.language())
+_OPERATORS = frozenset((";", "&&", "||", "|"))
+_FRAMES = frozenset(("program", "list", "pipeline", "redirected_statement", "command"))
 
 Command = tuple[str, ...]
 
 
-def plain_commands(line: str) -> tuple[Command, ...]:
-    """The words of each command of a line, quotes removed; empty where the line holds anything else."""
-    if len(line) > _LONGEST or not all(letter in "\t\n" or letter.isprintable() for letter in line):
-        return ()
-    if not _LINE.fullmatch(line):
-        return ()
-    try:
-        commands, places = _read(line)
-    except Exception:  # noqa: BLE001  # bashlex raises what it likes; whatever it cannot read is not known.
-        return ()
-    return commands if _is_all_read(line, places) else ()
+class _Token(NamedTuple):
+    kind: Literal["name", "word", "redirect", "operator"]
+    start: int
+    end: int
+    value: bytes
+    """Of a name or a word: what is left without its quotes."""
 
 
 class _NotPlain(Exception):
     """Something that is not simply a command with its words."""
 
 
-Place = tuple[int, int]
+def plain_commands(line: str) -> tuple[Command, ...]:
+    """The words of each command of a line, quotes removed; empty where the line holds anything else."""
+    if len(line) > _LONGEST or not all(letter in "\t\n" or letter.isprintable() for letter in line):
+        return ()
+    text = line.encode()
+    try:
+        tokens = list(_split(text))
+        is_same = tokens == list(_parse(text))
+    except _NotPlain:
+        return ()
+    return tuple(_commands(tokens)) if is_same else ()
 
 
-def _read(line: str) -> tuple[tuple[Command, ...], list[Place]]:
-    places: list[Place] = []
-    commands = [command for tree in bashlex.parse(line) for command in _commands(tree, line, places)]
-    return tuple(commands), places
+def _commands(tokens: list[_Token]) -> list[Command]:
+    commands: list[Command] = []
+    for token in tokens:
+        if token.kind == "name":
+            commands.append((token.value.decode(),))
+        elif token.kind == "word":
+            commands[-1] += (token.value.decode(),)
+    return commands
 
 
-def _commands(node: bashlex.ast.node, line: str, places: list[Place]) -> Iterator[Command]:
-    if node.kind == "command":
-        yield tuple(_words(node, line, places))
-        return
-    if node.kind not in ("list", "pipeline"):
-        raise _NotPlain
-    for part in node.parts:
-        if (part.kind == "operator" and part.op in _BETWEEN) or (part.kind == "pipe" and part.pipe == "|"):
-            places.append(part.pos)
-        else:
-            yield from _commands(part, line, places)
-
-
-def _words(command: bashlex.ast.node, line: str, places: list[Place]) -> Iterator[str]:
-    for part in command.parts:
-        text = line[slice(*part.pos)]
-        places.append(part.pos)
-        if part.kind == "redirect" and _QUIET.fullmatch(text):
-            continue
-        if part.kind != "word" or part.parts or not _WORD.fullmatch(text) or _unquote(text) != part.word:
+def _split(text: bytes) -> Iterator[_Token]:
+    """The line by our own reading."""
+    at, has_name = 0, False
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise _NotPlain
-        yield part.word
+        at = match.end()
+        if match.lastgroup == "redirect":
+            yield _Token("redirect", *match.span(), match[0])
+        elif match.lastgroup == "word":
+            value = _unquote(match[0])
+            if not has_name and (_NO_NAME.fullmatch(match[0]) or value.startswith(b"%")):
+                raise _NotPlain  # `%1` is a job of the shell, even in quotes
+            yield _Token("word" if has_name else "name", *match.span(), value)
+            has_name = True
+        elif match.lastgroup == "operator":
+            yield _Token("operator", *match.span(), match[0])
+            has_name = False
+        elif match.lastgroup == "newline":
+            has_name = False
 
 
-def _unquote(text: str) -> str:
-    return "".join(piece[1:-1] if piece[0] in "'\"" else piece for piece in re.findall(_PIECE, text))
+def _unquote(text: bytes) -> bytes:
+    return b"".join(piece[1:-1] if piece[:1] in (b"'", b'"') else piece for piece in re.findall(_PIECE, text))
 
 
-def _is_all_read(line: str, places: list[Place]) -> bool:
-    """Whether nothing but blanks lies between what was read: no comment, no escaped line end, no lost text."""
-    at = 0
-    for start, end in sorted(places):
-        if start < at or line[at:start].strip(" \t\n"):
-            return False
-        at = end
-    return not line[at:].strip(" \t\n")
+def _parse(text: bytes) -> Iterator[_Token]:
+    """The line by the grammar's reading, in the order of the text."""
+    root = Parser(_BASH).parse(text).root_node
+    if root.has_error:
+        raise _NotPlain
+    nodes = [root]  # no recursion: a list of commands is as deep as it is long
+    while nodes:
+        node = nodes.pop()
+        if node.type == "redirected_statement" and node.children[0].type == "file_redirect":
+            raise _NotPlain  # redirections of no command
+        if node.type in _FRAMES:
+            nodes.extend(reversed(node.children))
+        elif node.type in _OPERATORS:
+            yield _Token("operator", node.start_byte, node.end_byte, text[node.start_byte : node.end_byte])
+        elif node.type == "file_redirect":
+            count = 3 if node.children[0].type == "file_descriptor" else 2
+            end = node.children[:count][-1].end_byte
+            yield _Token("redirect", node.start_byte, end, text[node.start_byte : end])
+            nodes.extend(reversed(node.children[count:]))  # further words of the command, which the grammar puts here
+        elif node.type == "command_name":
+            yield _Token("name", node.start_byte, node.end_byte, _value(node.children[0], text))
+        else:
+            yield _Token("word", node.start_byte, node.end_byte, _value(node, text))
+
+
+def _value(word: Node, text: bytes) -> bytes:
+    own = text[word.start_byte : word.end_byte]
+    if word.type in ("word", "number") and not word.children:
+        return own
+    if word.type == "raw_string" or (
+        word.type == "string" and all(child.type in ('"', "string_content") for child in word.children)
+    ):
+        return own[1:-1]
+    if word.type == "concatenation":
+        return b"".join(_value(part, text) for part in word.children)
+    raise _NotPlain
