@@ -44,7 +44,7 @@ def _started(desk: Desk, command: str) -> Process:
     shell = find_program("bash")
     if shell is None:
         raise Refused("bash is not installed")
-    return Process([shell, "-c", command], desk.root, desk.environ)
+    return Process([shell, "-c", "--", command], desk.root, desk.environ)
 
 
 def _behind(desk: Desk, command: str) -> Outcome:
