@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from ebbtide.core.binding import is_movable
 from ebbtide.core.binding_records import ItemTable
 from ebbtide.core.journal import batch_from, edits_to
 from ebbtide.core.stub import parse
@@ -164,9 +165,13 @@ def arrival_passes_leave_alone_what_was_sent(trial: Trial) -> None:
 
 
 def what_left_can_be_read_back(trial: Trial) -> None:
-    """Word for word in a blob of an edit that covers it; thinking is in the log alone, and no stub claims otherwise."""
+    """Word for word in a blob of an edit that covers it. Thinking and reminders are in the log alone, and no stub claims
+    otherwise: a fold may stand where a client has other reminders.
+    """
     for edit, item in trial.gone():
         # A transcript of a run has its words; what is not words is in the log.
+        if is_movable(item) and edit.first != edit.last:
+            continue
         if item.kind in ("thinking", "opaque") or not (item.text or (item.media and edit.first == edit.last)):
             continue
         covering = [one for one in trial.plan.edits if item in trial.covered(one)]

@@ -75,9 +75,7 @@ def test_an_odd_cookie_of_the_upstream_costs_nobody_the_answer(value, tmp_path):
     assert b"Set-Cookie: a=" in received
 
 
-@pytest.mark.parametrize(
-    "path", [b"/%00", b"/v1/%ff/chat/completions", b"/v1/chat/completions?%", b"//x", b"/..;/%2e%2e"]
-)
+@pytest.mark.parametrize("path", [b"/%00", b"/v1/%ff/chat/completions", b"/v1/chat/completions?%", b"//x"])
 def test_an_odd_path_is_passed_on_as_it_stands(path, tmp_path):
     with beside(lambda n, seen: [answer(b"{}")], tmp_path) as (upstream, running):
         received = send(running.port, path=path)

@@ -46,7 +46,7 @@ def test_a_renewed_token_goes_on_with_its_session(wire, tmp_path):
     with Upstream(looping(wire), window=60_000) as upstream:
         with proxied(upstream.url, store=tmp_path, window=WINDOW) as running:
             agent = Agent(wire, running.port, upstream, lines=40, authorization="Bearer one", x_session_id=UUID)
-            walk(agent, running, 0, 16)
+            walk(agent, running, 0, 15)
             last = calm(agent, running, upstream)
             agent.headers["authorization"] = "Bearer two"
             walk(agent, running, 60, 61)
