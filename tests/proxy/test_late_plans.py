@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from benchmarks.faults.proxies import LATE, WIRES, late
 
+from drive.sessions import context, loop, run
 from ebbtide.fronts.proxy.deadline import Abandoned, Claim, Late
+from ebbtide.fronts.proxy.identity import Identity
+from ebbtide.fronts.proxy.sessions import Slot
+from ebbtide.policy import default
+from ebbtide.store import open_store
 
 
 def test_a_plan_that_was_given_up_is_not_recorded():
@@ -31,3 +36,25 @@ def test_an_engine_that_is_always_late_sends_what_the_provider_takes(seed):
 
     assert tally.points == 14
     assert tally.examples == []
+
+
+def test_what_goes_out_late_has_the_edits_that_another_proxy_recorded(tmp_path):
+    identity, store = Identity("tenant", "client", "lane"), open_store(tmp_path)
+    slot = Slot(
+        identity=identity,
+        wire="anthropic",
+        opening="",
+        ids=frozenset(),
+        policy=default,
+        windows=lambda _: 30_000,
+        store=store,
+    )
+    assert slot.recorded() == ()
+
+    other = context(store=open_store(tmp_path), session=identity.session, project=identity.project)
+    run(other, loop(24))
+    recorded = other.edits()
+
+    assert recorded
+    assert slot.recorded() == ()  # as this process knows them
+    assert [edit.id for edit in slot.recorded(fresh=True)] == [edit.id for edit in recorded]

@@ -466,7 +466,8 @@ def _write(ready: Ready | None, told: Heard, usage: Usage | None) -> None:
 
 
 def _replay(outgoing: Outgoing) -> Replayed | None:
-    edits = outgoing.slot.recorded()
+    # A count need not be exact; what goes out must have the edits that another proxy put into its last request.
+    edits = outgoing.slot.recorded(fresh=not outgoing.asked.only_replayed)
     return replay(outgoing.plain, edits, policy=outgoing.slot.policy, wire=outgoing.asked.wire) if edits else None
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ebbtide.core.binding_records import upgrade_log
+from ebbtide.core.errors import StoreError
 from ebbtide.core.journal import State, fold
 from ebbtide.core.types import Edit
 from ebbtide.drive import Context
@@ -125,10 +127,15 @@ class Slot:
         self.model, self.window = model, self.windows(model)
         return self.context
 
-    def recorded(self) -> tuple[Edit, ...]:
-        """Its edits, from the log if need be, without the lock: somebody else may be holding it for ever."""
-        if self.edits is None and self.store is not None:
-            self._look(self.store)
+    def recorded(self, *, fresh: bool = False) -> tuple[Edit, ...]:
+        """Its edits, from the log if need be, without the lock: somebody else may be holding it for ever.
+
+        `fresh` looks again, since another process may have recorded some. Where that fails, those known have to do.
+        """
+        if self.store is not None and (fresh or self.edits is None):
+            known = self.edits is not None
+            with suppress(StoreError) if known else nullcontext():
+                self._look(self.store)
         return self.edits or ()
 
     def takes_tools(self) -> bool:
