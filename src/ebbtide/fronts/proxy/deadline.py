@@ -6,9 +6,12 @@ sent, and every later request would carry the edits in front of it and be refuse
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Claim:
@@ -51,3 +54,14 @@ class Late(Exception):
     def may_send_without(self) -> bool:
         """Whether the request may go out without the plan. From then on the plan is not recorded."""
         return self.claim is None or self.claim.abandon()
+
+
+def set_once(future: asyncio.Future[T], value: T) -> None:
+    """Give a future its value, unless it has one."""
+    if not future.done():
+        future.set_result(value)
+
+
+async def wait_until_done(future: asyncio.Future[T]) -> None:
+    """Wait, whatever comes of it."""
+    await asyncio.wait({future})

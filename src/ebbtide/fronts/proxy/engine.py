@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ebbtide.core.errors import Busy, WontFit
-from ebbtide.core.types import FOLDS, Usage
+from ebbtide.core.types import FOLDS, Edit, Usage
 from ebbtide.drive.context import Context, Ready
 from ebbtide.drive.inserting import Recalled
 from ebbtide.drive.replaying import Replayed, replay
 from ebbtide.drive.report import Event, Report
-from ebbtide.fronts.proxy.deadline import Claim, Late
+from ebbtide.fronts.proxy.deadline import Claim, Late, set_once, wait_until_done
 from ebbtide.fronts.proxy.fitting import Fitting, Refusal, is_complete
 from ebbtide.fronts.proxy.identity import Asked
 from ebbtide.fronts.proxy.listening import Heard
@@ -273,7 +273,7 @@ class Engine:
             if ready.report.edits or self._sessions.durable:
                 return
             told.append(ready)
-            loop.call_soon_threadsafe(_given, known, ready)
+            loop.call_soon_threadsafe(set_once, known, ready)
             time.sleep(_POLITE)
 
         def plan() -> Ready:
@@ -323,7 +323,7 @@ class Engine:
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             if future.done() or known is None:
                 return future.result()
-            self._later(_over(future))
+            self._later(wait_until_done(future))
             return known.result()
 
         while not any(one.done() for one in awaited):
@@ -392,13 +392,30 @@ class Engine:
         """What recorded edits alone make of it; None where it goes out as it came."""
         if self._options.shadow:
             return None
-        loop = asyncio.get_running_loop()
+        slot, asked = outgoing.slot, outgoing.asked
         try:
-            future = loop.run_in_executor(self._pool, _replay, outgoing)
-            return await asyncio.wait_for(asyncio.shield(future), self._options.acting_limit)
+            edits = await self._edits_for(outgoing)
+            if not edits:
+                return None
+            # Nothing is read for it, so it is waited for: what goes out without its edits may be refused.
+            work = asyncio.to_thread(replay, outgoing.plain, edits, policy=slot.policy, wire=asked.wire)
+            return await asyncio.wait_for(work, self._options.waiting_limit)
         except Exception as worse:  # noqa: BLE001 - the bytes that came are the last thing we have
             self._complain(outgoing.slot, f"replay: {_reason(worse)}", worse)
             return None
+
+    async def _edits_for(self, outgoing: Outgoing) -> tuple[Edit, ...]:
+        """As the log has them, since another proxy may have recorded some; as known here where that takes too long."""
+        slot, known = outgoing.slot, outgoing.slot.edits
+        if known is not None and outgoing.asked.only_replayed:
+            return known  # a count need not be exact
+        look = asyncio.get_running_loop().run_in_executor(self._pool, lambda: slot.recorded(fresh=True))
+        try:
+            return await asyncio.wait_for(asyncio.shield(look), self._options.acting_limit)
+        except TimeoutError:
+            if known is None:
+                raise
+            return known
 
     def _as_replayed(self, outgoing: Outgoing, made: Replayed | None) -> Outgoing:
         if made is None:
@@ -463,21 +480,6 @@ def _write(ready: Ready | None, told: Heard, usage: Usage | None) -> None:
         ready.record(told.response)
     elif ready is not None and usage is not None:
         ready.record_usage(told.response)
-
-
-def _replay(outgoing: Outgoing) -> Replayed | None:
-    # A count need not be exact; what goes out must have the edits that another proxy put into its last request.
-    edits = outgoing.slot.recorded(fresh=not outgoing.asked.only_replayed)
-    return replay(outgoing.plain, edits, policy=outgoing.slot.policy, wire=outgoing.asked.wire) if edits else None
-
-
-async def _over(future: asyncio.Future[T]) -> None:
-    await asyncio.wait({future})
-
-
-def _given(known: asyncio.Future[T], value: T) -> None:
-    if not known.done():
-        known.set_result(value)
 
 
 def _ended(slot: Slot, done: asyncio.Future[T]) -> None:
