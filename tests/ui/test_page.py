@@ -152,6 +152,7 @@ def test_it_is_worked_by_keyboard_alone(chromium, address):
         page.keyboard.press("Escape")
         page.wait_for_selector(".help", state="detached")
         page.keyboard.press("/")
+        page.wait_for_selector("input:focus")
         page.keyboard.type("nightly")
         until(page, "document.querySelectorAll('.session').length === 1")
         page.keyboard.press("ArrowDown")
