@@ -409,7 +409,7 @@ class Engine:
         slot, known = outgoing.slot, outgoing.slot.edits
         if known is not None and outgoing.asked.only_replayed:
             return known  # a count need not be exact
-        look = asyncio.get_running_loop().run_in_executor(self._pool, lambda: slot.recorded(fresh=True))
+        look = asyncio.get_running_loop().run_in_executor(self._pool, slot.recorded)
         try:
             return await asyncio.wait_for(asyncio.shield(look), self._options.acting_limit)
         except TimeoutError:

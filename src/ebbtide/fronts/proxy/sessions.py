@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -127,27 +126,30 @@ class Slot:
         self.model, self.window = model, self.windows(model)
         return self.context
 
-    def recorded(self, *, fresh: bool = False) -> tuple[Edit, ...]:
-        """Its edits, from the log if need be, without the lock: somebody else may be holding it for ever.
+    def recorded(self) -> tuple[Edit, ...]:
+        """Its edits as the log has them now, another process's too; as known here where the log cannot be read.
 
-        `fresh` looks again, since another process may have recorded some. Where that fails, those known have to do.
+        Without the lock: somebody else may be holding it for ever. Changes nothing, since it may end long after the
+        request that asked.
         """
-        if self.store is not None and (fresh or self.edits is None):
-            known = self.edits is not None
-            with suppress(StoreError) if known else nullcontext():
-                self._look(self.store)
-        return self.edits or ()
+        if self.store is None:
+            return self.edits or ()
+        try:
+            return self._read_state(self.store).edits
+        except StoreError:
+            if self.edits is None:
+                raise
+            return self.edits
 
     def takes_tools(self) -> bool:
         """Whether the recall tools belong to it: they come with a session's first request or never. Reads the disk."""
         if self.way is None and self.store is not None:
-            self._look(self.store)
+            self.way = self._read_state(self.store).recall
         return self.way in ("", "tool")
 
-    def _look(self, store: Store) -> None:
+    def _read_state(self, store: Store) -> State:
         reading = store.peek(self.identity.session, project=self.identity.project).read()
-        state = fold(State(), upgrade_log(reading.records))
-        self.edits, self.way = state.edits, state.recall
+        return fold(State(), upgrade_log(reading.records))
 
     def _summary(self, request: dict[str, object]) -> object:
         assert self.advice is not None, "nobody is asked where there is nobody"
