@@ -20,7 +20,7 @@ from ebbtide.wire.reading import Reader
 from work import work
 
 FAR_DOWN = replace(EARLY, levels=shares(warning=0.8, soft=0.8, auto=0.8, hard=0.95, low=0.2))
-"""No fold is in sight afterwards: what is read ahead of one is not work of this turn."""
+"""One batch goes far below every level, so the turns after it have nothing to do."""
 ENDLESS = 10**9
 SHORT, LONG = 80, 240
 """Exchanges. Marks are looked for among the last forty messages: the short one has more."""

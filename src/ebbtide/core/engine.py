@@ -112,8 +112,6 @@ class Folding:
     """The tool by which the model can find and read what left."""
     children: tuple[tuple[str, str], ...] = ()
     """Sub-agents that are done, with what they brought. Not journaled: they are records of their own."""
-    ahead: object = field(default=None, repr=False, compare=False)
-    """What was read of the conversation, for who writes a fold. A memo: a plan is the same with it and without."""
 
 
 def _quarter(text: str) -> int:

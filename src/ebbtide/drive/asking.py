@@ -18,13 +18,10 @@ from ebbtide.drive.compaction import Hooks
 from ebbtide.drive.consulting import Consult, Heard
 from ebbtide.drive.effects import Effect, Outcome
 from ebbtide.drive.folding import Manual, folding_of, judged, question_for, unasked
-from ebbtide.ledger import ReadAhead
 from ebbtide.store import Record
 from ebbtide.wire.reading import Request
 
 _log = logging.getLogger("ebbtide")
-_IN_SIGHT = 3
-"""A third of high water: from there on a little on each turn is all, however fast a conversation grows."""
 _FIRST = 6
 """Items at the beginning among which a client puts the project's instructions."""
 
@@ -80,13 +77,10 @@ class Asking:
     """Whether somebody is being asked in the background."""
     about: Decided | None = None
     """What was asked about in the background: answers are held against it, whatever was prepared meanwhile."""
-    telling: bool = False
-    """Whether the policy keeps lines of what it clears: then these are looked for ahead too."""
     hooks: Hooks = field(default_factory=Hooks)
     tell: Callable[..., None] = _nobody
     _told_by: tuple[str, tuple[Item, ...]] = ("", ())
     _told: tuple[str, ...] = ()
-    _ahead: ReadAhead = field(default_factory=ReadAhead)
 
     def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
         """What the passes may know. In the last round nobody is asked any more."""
@@ -100,18 +94,7 @@ class Asking:
             transcript=transcript if way == "path" else "",
             tool=RECALL_TOOLS[0] if way == "tool" else "",
             waiting=self.waiting,
-            ahead=self._ahead,
         )
-
-    def read_ahead(self, view: View, situation: Situation) -> None:
-        """Once a fold is in sight: what it will have to read is read a little on each turn until then."""
-        auto = situation.budget.levels.auto
-        if not situation.tokens <= auto < _IN_SIGHT * situation.tokens:
-            return
-        room = self._ahead.read(view.items, left=auto - situation.tokens)
-        if self.telling:
-            # What is new may yet leave as it arrives: it is read on the next turn.
-            self._ahead.texts.read(view.entries[: situation.new], view.edits, situation.count, room)
 
     def _instructions(self, request: Request) -> tuple[str, ...]:
         """What the operator's prompt and the project's files say about summaries, looked for once (R097)."""

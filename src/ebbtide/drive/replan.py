@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ebbtide.core.binding_records import upgrade_log
@@ -21,7 +21,6 @@ from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.drive.deciding import steps_of
 from ebbtide.drive.folding import folding_from
-from ebbtide.ledger import ReadAhead
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
@@ -65,7 +64,7 @@ def replanned(records: Sequence[Record], policies: Mapping[str, Policy] = PRESET
             # A fold that a person asked for was made between two requests: it says itself what it was made for.
             turn = record if "add" in record else records[turns[0]] if turns else None
             why = _compare(record, turn, state, messages, policies, known)
-            # What was read for the plan before is a memo. A difference must show without it, too.
+            # The reader only saves time. Report a difference only if a fresh reader finds it too.
             why = why and _compare(record, turn, state, messages, policies, _Known())
             # An older version had other names and texts: where its plans come out otherwise, that says nothing.
             if not why or record.get("id") not in older:
@@ -79,21 +78,20 @@ def _is_plan(record: Record) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """What one plan's making leaves for the next one's: messages that are read, and the ledger up to the last fold.
+    """The reader of the plan before, which has read most of the messages already.
 
-    Begun anew where a person undid or pinned something, or other counting sets in.
+    It starts over where a person undid or pinned something, or where the wire or the policy changed.
     """
 
     terms: tuple[object, ...] = ()
     reader: Reader | None = None
     ours: StandIns = field(default_factory=StandIns)
-    ahead: ReadAhead = field(default_factory=ReadAhead)
 
     def read(self, turn: Record, path: list[Any], state: State, policy: Policy) -> Request:
         wire = WIRES[str(turn.get("wire"))]
         terms = (wire.name, policy.name, state.undone, state.stays)
         if self.reader is None or terms != self.terms:
-            self.terms, self.ours, self.ahead = terms, StandIns(), ReadAhead()
+            self.terms, self.ours = terms, StandIns()
             self.reader = Reader(policy.estimator, wire=wire, ours=self.ours.marks, pinned=state.stays)
         self.ours.learn(wire, state.edits)
         return self.reader.read({"model": str(turn.get("model", "")), wire.key: path})
@@ -134,7 +132,6 @@ def _compare(
     request = known.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
     situation = _situation(record, state, policy, int(str(record.get("window", 0))))
-    situation = replace(situation, folding=replace(situation.folding, ahead=known.ahead))
     try:
         again = plan(view, budget=situation.budget, situation=situation, **steps_of(policy, situation.trigger))
     except Exception as error:  # noqa: BLE001 - one plan that cannot be made is told, and the others are looked at

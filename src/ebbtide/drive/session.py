@@ -108,7 +108,7 @@ class Session:
     def __post_init__(self) -> None:
         self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours.marks)
         self._transcript = Transcript(session=self.log.session, project=self.project)
-        self.asking.tell, self.asking.telling = self._event, self.policy.telling
+        self.asking.tell = self._event
         if self.kept:
             directory = self.log.path("x")[:-2]
             self._shelf = Shelf(directory=directory)
@@ -128,7 +128,6 @@ class Session:
         decided = yield from self._decide(body, request, now=now, trigger=trigger, target=target)
         request, view, situation, made, may_edit = decided
         self._last = (body, decided)
-        self.asking.read_ahead(view, situation)
         assert self._projection is not None, "what is decided was projected"
         edits, failures = (yield from self._persist(made.edits)) if made and made.edits else ((), ())
         projection = self._projection

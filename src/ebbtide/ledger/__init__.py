@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ebbtide.ledger.ahead import ReadAhead
 from ebbtide.ledger.build import extend, handle_of, ledger_of
 from ebbtide.ledger.facts import Command, FileFact, Ledger, Note, Running, Said, Seen, Stated, Todo, Trouble
 from ebbtide.ledger.render import render
@@ -14,7 +13,6 @@ __all__ = [
     "FileFact",
     "Ledger",
     "Note",
-    "ReadAhead",
     "Running",
     "Said",
     "Seen",

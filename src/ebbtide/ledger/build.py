@@ -89,11 +89,6 @@ class Book:
         self.plan, self.mode = ledger.plan, ledger.mode
         self.counted = ledger.counted if ledger.handles else Counted()
 
-    @property
-    def read(self) -> int:
-        """How many items it has read."""
-        return len(self.handles)
-
     def close(self) -> Ledger:
         """What is known now. The book may be written on: nothing of it is shared."""
         return Ledger(

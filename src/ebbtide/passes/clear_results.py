@@ -12,7 +12,6 @@ from ebbtide.core.preview import Count
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.ledger import ReadAhead
 from ebbtide.ledger.telling import Telling
 
 BY = "clear_results"
@@ -36,7 +35,7 @@ def clear_results(
     leaving = Leaving(by=BY, view=view, situation=situation)
     selected = _Selected(view, only, never, min_tokens)
     old = [one for one in selected.old(keep_results, keep_tokens, newest(view, keep_turns)) if may_leave(view, one)]
-    told = _told(view, old, situation) if telling and old else None
+    told = _told(view, old) if telling and old else None
     for entry in old:
         if told is None:
             yield leaving.result(entry, stub, "old result")
@@ -45,11 +44,10 @@ def clear_results(
         yield leaving.result(entry, stub, "old result", preview=partial(_shown, told, most))
 
 
-def _told(view: View, leaves: list[Item], situation: Situation) -> Telling:
+def _told(view: View, leaves: list[Item]) -> Telling:
     """What the request says besides the results that leave. Thinking does not count: it goes with a batch."""
-    ahead, gone = situation.folding.ahead, {entry.id for entry in leaves}
-    stays = [entry for entry in view.entries if entry.kind != "thinking" and entry.id not in gone]
-    return Telling.beside(stays, ahead.texts if isinstance(ahead, ReadAhead) else None)
+    gone = {entry.id for entry in leaves}
+    return Telling.beside(entry for entry in view.entries if entry.kind != "thinking" and entry.id not in gone)
 
 
 def _shown(told: Telling, most: int, text: str, count: Count) -> str:

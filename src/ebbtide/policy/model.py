@@ -61,7 +61,7 @@ class Policy:
     last_resort: tuple[Pass, ...] = ()
     """When the request must come down to the hard level and nothing else did it."""
     telling: bool = False
-    """Whether its passes keep lines of the results that they clear: these are then looked for ahead of time."""
+    """Whether its passes keep lines of the results that they clear. For readers: nothing is decided by it."""
     marks: Strategy | None = ranked
     overflow: Overflow = "prune"
     blocks: bool = False

@@ -20,7 +20,7 @@ from ebbtide.core.leaving import HISTORY, Leaving, original
 from ebbtide.core.stub import render as stub_of
 from ebbtide.core.types import FOLDS, HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item, MadeOf
 from ebbtide.core.view import View
-from ebbtide.ledger import Ledger, ReadAhead, ledger_of, missing, must_survive, render
+from ebbtide.ledger import Ledger, ledger_of, missing, must_survive, render
 from ebbtide.ledger.lines import one_line
 from ebbtide.summary.prompt import chunks, language_of, quote, transcript_of
 from ebbtide.summary.sections import merge
@@ -316,8 +316,7 @@ class Work:
 
     @cached_property
     def _ledger(self) -> Ledger:
-        ahead = self.situation.folding.ahead
-        return ahead.ledger(self._covered) if isinstance(ahead, ReadAhead) else ledger_of(self._covered)
+        return ledger_of(self._covered)
 
     @cached_property
     def _room(self) -> int:

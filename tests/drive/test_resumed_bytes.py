@@ -1,4 +1,4 @@
-"""What is read ahead saves time and changes nothing: another process, that has read nothing, sends the same bytes."""
+"""What a session keeps in memory only saves time: a new process sends the same bytes."""
 
 from drive.sessions import Clock, body, digest
 from ebbtide.drive import Context
@@ -20,8 +20,8 @@ def _conversation(turns: int) -> list[dict[str, object]]:
     return messages
 
 
-def test_a_session_that_is_taken_up_anew_sends_what_one_that_goes_on_sends():
-    """Through clearing and folding, where every third request comes from a process of its own."""
+def test_a_session_resumed_by_a_new_process_sends_the_same_bytes():
+    """Through clearing and summarizing, with a new process at every third request."""
     messages, sent, did = _conversation(44), {True: [], False: []}, set()
     for anew in sent:
         clock, store, ctx = Clock(), MemoryStore(), None
