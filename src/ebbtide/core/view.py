@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, groupby
@@ -18,7 +18,6 @@ from operator import attrgetter
 
 from ebbtide.core.binding import Originals, bind
 from ebbtide.core.company import company
-from ebbtide.core.picked import Picked
 from ebbtide.core.placing import Placed, lay_out, named_range, shown_by
 from ebbtide.core.types import OURS, USER, Edit, Item
 
@@ -50,8 +49,6 @@ class View:
     """The index of a view that this one grew from, and how many items it is of."""
     grew: tuple[tuple[Item, ...], int] = field(default=((), 0), repr=False, compare=False)
     """The entries of the view that this one grew from, and how many of them, from the first on, it has too."""
-    memo: dict[object, Picked] = field(default_factory=dict, repr=False, compare=False)
-    """What was picked, for the views that grow from this one too."""
 
     @staticmethod
     def of(items: Iterable[Item], edits: Iterable[Edit] = ()) -> View:
@@ -100,7 +97,7 @@ class View:
             items=items, edits=self.edits, entries=items if plain else self.entries[:stays] + new,
             tokens=self.tokens - (_sum(tail) if tail else 0) + _sum(new), owner=self.owner, showing=self.showing,
             dormant=self.dormant, placed=self.placed, indexed=(index, len(self.items)) if index else self.indexed,
-            grew=(self.entries, stays), memo=self.memo,
+            grew=(self.entries, stays),
         )  # fmt: skip
         return made
 
@@ -197,10 +194,6 @@ class View:
             if entry.kind == "result":
                 ids.append(entry.id)
         return frozenset(ids)
-
-    def picked(self, key: object, rule: Callable[[Item], bool]) -> Picked:
-        """Entries that a rule picks, looked for among what is new. It may go by nothing but an entry and the edits."""
-        return self.memo.setdefault(key, Picked()).up_to(self.entries, rule)
 
     def turns_back(self) -> Iterator[int]:
         """`turns`, the newest first, and no further than somebody asks."""

@@ -33,9 +33,8 @@ def budget_results(
         return
     most = tight[1] if situation.utilisation > tight[0] else loose[1]
     leaving = Leaving(by=BY, view=view, situation=situation)
-    long = view.picked((BY, most), lambda entry: entry.kind == "result" and len(entry.text) > most)
-    for entry in long.entries:
-        if entry.locked or entry.pinned or entry.id in view.unseen:
+    for entry in view.results:
+        if len(entry.text) <= most or entry.locked or entry.pinned or entry.id in view.unseen:
             continue
         owner = view.owner.get(entry.id)
         if (owner is None and entry.source == OURS) or (owner and owner.first != owner.last):

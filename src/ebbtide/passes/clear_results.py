@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from ebbtide.core.content import PROTECTED, tool_of
@@ -33,8 +33,12 @@ def clear_results(
 ) -> Iterator[Edit]:
     """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
     leaving = Leaving(by=BY, view=view, situation=situation)
-    selected = _Selected(view, only, never, min_tokens)
-    old = [one for one in selected.old(keep_results, keep_tokens, newest(view, keep_turns)) if may_leave(view, one)]
+
+    def selected(result: Item) -> bool:
+        tool = tool_of(view, result)
+        return tool not in never and (only is None or tool in only)
+
+    old = _old_results(view, keep_results, keep_tokens, newest(view, keep_turns), selected, min_tokens)
     told = _told(view, old) if telling and old else None
     for entry in old:
         if told is None:
@@ -54,28 +58,21 @@ def _shown(told: Telling, most: int, text: str, count: Count) -> str:
     return told.lines(text, count, most)
 
 
-class _Selected:
-    """Results of the tools that are cleared; and of them the large ones, which alone may go."""
-
-    def __init__(self, view: View, only: frozenset[str] | None, never: frozenset[str], min_tokens: int) -> None:
-        def counts(entry: Item) -> bool:
-            if entry.kind != "result":
-                return False
-            tool = tool_of(view, entry)
-            return tool not in never and (only is None or tool in only)
-
-        def goes(entry: Item) -> bool:
-            return entry.tokens > min_tokens and not view.is_ours(entry) and counts(entry)
-
-        self.all = view.picked((BY, only, never), counts)
-        self.large = view.picked((BY, only, never, min_tokens), goes)
-
-    def old(self, keep_results: int, keep_tokens: int, newest_turns: int) -> list[Item]:
-        """Large ones that are not among the newest, by any rule; oldest first."""
-        old = list[Item]()
-        for place, entry in zip(self.large.places, self.large.entries, strict=True):
-            nth = self.all.before(place)
-            newer = self.all.total - (self.all.tokens[nth - 1] if nth else 0)
-            if len(self.all.places) - nth > keep_results and newer > keep_tokens and place < newest_turns:
-                old.append(entry)
-        return old
+def _old_results(
+    view: View, keep_results: int, keep_tokens: int, first_kept: int, selected: Callable[[Item], bool], min_tokens: int
+) -> list[Item]:
+    """Large results that no rule keeps, oldest first. Cleared ones count among the newest, too."""
+    # A policy may run this on every turn: go back no further than the oldest result that is large enough.
+    large = [n for n, entry in enumerate(view.entries) if entry.tokens > min_tokens and entry.kind == "result"]
+    old = list[Item]()
+    newest_results = newest_tokens = 0
+    for place in range(len(view.entries) - 1, large[0] - 1, -1) if large else ():
+        entry = view.entries[place]
+        if entry.kind != "result" or not selected(entry):
+            continue
+        newest_results += 1
+        newest_tokens += entry.tokens
+        is_kept = newest_results <= keep_results or newest_tokens <= keep_tokens or place >= first_kept
+        if not is_kept and entry.tokens > min_tokens and may_leave(view, entry):
+            old.append(entry)
+    return old[::-1]

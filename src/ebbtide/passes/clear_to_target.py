@@ -6,12 +6,10 @@ The target is of results alone, not of the request. With one that a person named
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from ebbtide.core.content import tool_of
 from ebbtide.core.engine import Situation
 from ebbtide.core.leaving import Form, Leaving, as_received, may_leave
-from ebbtide.core.picked import Picked
 from ebbtide.core.stub import Template, claude_code_cleared
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
@@ -52,13 +50,9 @@ def clear_to_target(
         yield from _memories(view, leaving)
 
 
-def _standing(view: View, only: frozenset[str]) -> Picked:
+def _standing(view: View, only: frozenset[str]) -> list[Item]:
     """Results of these tools that are not cleared."""
-
-    def stands(entry: Item) -> bool:
-        return entry.kind == "result" and tool_of(view, entry) in only and not _cleared(view, entry)
-
-    return view.picked((BY, only), stands)
+    return [entry for entry in view.results if tool_of(view, entry) in only and not _cleared(view, entry)]
 
 
 def _cleared(view: View, entry: Item) -> bool:
@@ -66,11 +60,11 @@ def _cleared(view: View, entry: Item) -> bool:
     return owner is not None and owner.by == BY
 
 
-def _choose(view: View, results: Picked, goal: int, keep_results: int) -> list[Item]:
+def _choose(view: View, results: list[Item], goal: int, keep_results: int) -> list[Item]:
     """Oldest first, while more than the goal is left (R139)."""
-    left = results.total
+    left = sum(entry.tokens for entry in results)
     chosen: list[Item] = []
-    for entry in islice(results.entries, max(0, len(results.entries) - keep_results)):
+    for entry in results[: max(0, len(results) - keep_results)]:
         if left <= goal:
             break
         if entry.id in view.unseen or entry.pinned or entry.locked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 
 from ebbtide.core.content import tool_of
@@ -26,10 +25,9 @@ def prune_results(
     stub: Template = opencode_cleared,
 ) -> Iterator[Edit]:
     """Prune, if it frees enough. Walks back to the last summary or to what it pruned before, and no further."""
-    found, tokens = _old(view, keep_turns, keep_tokens, never)
-    if tokens <= min_saved:
-        return
-    old = [entry for entry in found if may_leave(view, entry)]
+    if view.tokens <= max(keep_tokens, min_saved):
+        return  # too little in all: do not walk through it on every turn
+    old = _old(view, keep_turns, keep_tokens, never)
     if sum(entry.tokens for entry in old) <= min_saved:
         return
     leaving = Leaving(by=BY, view=view, situation=situation)
@@ -37,24 +35,19 @@ def prune_results(
         yield leaving.result(entry, stub, f"older than {keep_turns} turns and {keep_tokens} tokens")
 
 
-def _old(view: View, keep_turns: int, keep_tokens: int, never: frozenset[str]) -> tuple[list[Item], int]:
-    """Oldest first, and their tokens. Calls without a result have nothing here to prune (R155)."""
-
-    def counts(entry: Item) -> bool:
-        return entry.kind == "result" and not _stops(view, entry) and tool_of(view, entry) not in never
-
-    results = view.picked((BY, never), counts)
-    before = newest(view, keep_turns)
-    stops = view.picked((BY, "stops"), lambda entry: _stops(view, entry))
-    stop = stops.before(before)
-    first = results.before(stops.places[stop - 1]) if stop else 0
-    end = results.before(before)
-    # Those whose own tokens and all newer ones are more than what is kept.
-    over = results.tokens[end - 1] - keep_tokens if end else 0
-    last = min(end, bisect_left(results.tokens, over, 0, end) + 1) if over > 0 else 0
-    if first >= last:
-        return [], 0
-    return results.entries[first:last], results.tokens[last - 1] - (results.tokens[first - 1] if first else 0)
+def _old(view: View, keep_turns: int, keep_tokens: int, never: frozenset[str]) -> list[Item]:
+    """Results to prune, oldest first. Calls without a result have nothing here to prune (R155)."""
+    old = list[Item]()
+    newest_tokens = 0
+    for entry in reversed(view.entries[: newest(view, keep_turns)]):
+        if _stops(view, entry):
+            break
+        if entry.kind != "result" or tool_of(view, entry) in never:
+            continue
+        newest_tokens += entry.tokens
+        if newest_tokens > keep_tokens and may_leave(view, entry):
+            old.append(entry)
+    return old[::-1]
 
 
 def _stops(view: View, entry: Item) -> bool:
