@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ebbtide.wire.document import dumps
+from ebbtide.wire.json_text import dumps
 from ebbtide.wire.shape import call_json, canonical_json
 
 _NAMES = st.sampled_from(["path", "b", "a", "cache_control", 'a"'])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ebbtide.core.marks import Place
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role, Usage
-from ebbtide.wire.document import dumps, encoder
+from ebbtide.wire.json_text import dumps, make_encoder
 
 SCHEME = "e1"
 """Of item ids. A change of what is hashed is a new scheme."""
@@ -120,7 +120,7 @@ class Wire(Protocol):
         """A copy with breakpoints; what carries none is the same object."""
 
 
-_ENCODE = encoder(json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str))
+_ENCODE = make_encoder(json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str))
 
 
 def canonical_json(value: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ebbtide.core.recall import RECALL_TOOLS
-from ebbtide.wire.document import dumps
+from ebbtide.wire.json_text import dumps
 from ebbtide.wire.shape import as_mapping, as_text
 
 Json = Mapping[str, Any]
