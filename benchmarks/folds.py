@@ -22,7 +22,7 @@ from ebbtide.core.stub import parse
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import USER
 from ebbtide.formats import Recording
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 STEP = 24

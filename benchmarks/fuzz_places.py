@@ -13,17 +13,18 @@ from pathlib import Path
 
 from benchmarks.fuzz_targets import ROOT, Check, Target, pure, recording, refusing
 
+from ebbtide.audit.history import history_of
 from ebbtide.config import load_settings
 from ebbtide.core.errors import EbbtideError
-from ebbtide.drive import Context
-from ebbtide.drive.history import history_of
 from ebbtide.fronts.mcp.server import Desk as McpDesk
-from ebbtide.store import open_store, verify
-from ebbtide.store.lines import Position, scan, skim
-from ebbtide.store.search_words import read_query
+from ebbtide.runtime import Context
+from ebbtide.store import open_store
+from ebbtide.store.directory.verify import verify
+from ebbtide.store.log_lines import Position, scan, skim
+from ebbtide.store.search.words import read_query
 from formats.test_codex import Rollout
 from formats.test_opencode import TALK, stored
-from ui.inspected import Talker
+from fronts.ui.inspected import Talker
 
 DATA = ROOT.parent / "shared" / "data"
 _LONGEST_SEED = 24 << 10

@@ -16,10 +16,10 @@ from pathlib import Path
 from benchmarks.fuzz_places import stored_session
 from benchmarks.fuzz_targets import Check, Target, requests
 
-from proxy.raw import RawUpstream, answer
-from proxy.running import proxied
-from ui.inspected import library
-from ui.inspected import running as inspector
+from fronts.proxy.raw import RawUpstream, answer
+from fronts.proxy.running import proxied
+from fronts.ui.inspected import library
+from fronts.ui.inspected import running as inspector
 
 _PATIENCE = 0.25
 """Seconds for an answer: most inputs end a request and ask to close the line, and the others would wait for ever."""

@@ -21,29 +21,31 @@ from random import Random
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from ebbtide.core import media, stub  # noqa: E402
+from ebbtide.core import stub  # noqa: E402
 from ebbtide.core.errors import BadRequest, EbbtideError  # noqa: E402
-from ebbtide.core.framing import OUR_TAGS, frame, frames  # noqa: E402
-from ebbtide.core.redact import redact, redact_tree  # noqa: E402
+from ebbtide.core.text import media  # noqa: E402
+from ebbtide.core.text.framing import OUR_TAGS, frame, frames  # noqa: E402
+from ebbtide.core.text.redact import redact, redact_tree  # noqa: E402
 from ebbtide.core.tokens import Estimator  # noqa: E402
-from ebbtide.drive import Context  # noqa: E402
+from ebbtide.facts.build import ledger_of  # noqa: E402
+from ebbtide.facts.shell import patch_acts, shell_acts  # noqa: E402
 from ebbtide.formats import read as read_recording  # noqa: E402
 from ebbtide.fronts.proxy.encoding import Inflating, inflated  # noqa: E402
-from ebbtide.ledger.build import ledger_of  # noqa: E402
-from ebbtide.ledger.shell import patch_acts, shell_acts  # noqa: E402
+from ebbtide.runtime import Context  # noqa: E402
 from ebbtide.summary.check import Summarised  # noqa: E402
 from ebbtide.summary.check import check as check_answer  # noqa: E402
 from ebbtide.summary.frame import fold_text, unfold  # noqa: E402
-from ebbtide.summary.letters import escape, unescape  # noqa: E402
+from ebbtide.summary.sanitize import escape, unescape  # noqa: E402
 from ebbtide.summary.sections import merge, sections, shorten  # noqa: E402
-from ebbtide.wire import WIRES, openai_chat  # noqa: E402
+from ebbtide.wire import WIRES  # noqa: E402
 from ebbtide.wire.body import read_body  # noqa: E402
+from ebbtide.wire.openai_chat import messages  # noqa: E402
 from ebbtide.wire.overflow import overflow  # noqa: E402
-from ebbtide.wire.reading import Reader  # noqa: E402
+from ebbtide.wire.reader import Reader  # noqa: E402
+from ebbtide.wire.response_merger import weaving  # noqa: E402
 from ebbtide.wire.sse import EventReader  # noqa: E402
-from ebbtide.wire.streamed import assembly, parsed  # noqa: E402
+from ebbtide.wire.stream_assembler import assembly, parsed  # noqa: E402
 from ebbtide.wire.validity import harden, violations  # noqa: E402
-from ebbtide.wire.weaving import weaving  # noqa: E402
 from poison.anthropic_cases import CASES  # noqa: E402
 from poison.openai_cases import CHAT, RESPONSES  # noqa: E402
 from upstream import events  # noqa: E402
@@ -254,7 +256,7 @@ def _shell(data: bytes) -> None:
     called = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": json.dumps({"command": text})}}
     said = {"role": "assistant", "content": text, "tool_calls": [called]}
     request = {"model": "m", "messages": [{"role": "user", "content": text}, said, message]}
-    ledger_of(Reader(estimator=Estimator(), wire=openai_chat).read(request).items)
+    ledger_of(Reader(estimator=Estimator(), wire=messages).read(request).items)
 
 
 _KEY = "AKIA" + "ABCDEFGHIJKLMNOP"

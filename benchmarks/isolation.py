@@ -37,10 +37,10 @@ from isolation_calls import SAMPLED, WINDOW, WIRE, Body, Call, Clock, Row, calls
 sys.path.remove(str(Path(__file__).resolve().parent))
 
 import ebbtide
-from ebbtide.drive import Context
+from ebbtide.runtime import Context
 from ebbtide.store import DirectoryStore
+from fronts.proxy.running import post, proxied
 from laws.canaries import marks, topic_of
-from proxy.running import post, proxied
 from upstream.script import Part, Say, Use
 from upstream.server import Upstream
 

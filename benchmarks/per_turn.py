@@ -31,7 +31,7 @@ import ebbtide
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.policy import preset
 from ebbtide.policy.levels import shares
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 OURS = "ebbtide prepare"
 EDITING, HARNESS = "langchain ContextEditingMiddleware", "harness ClearToolResults"

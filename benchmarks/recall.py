@@ -27,11 +27,11 @@ from typing import Any
 import ebbtide
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Item
-from ebbtide.drive.messages import Transcript
-from ebbtide.drive.recalling import Recall
+from ebbtide.recall.search import Recall
+from ebbtide.runtime.transcript import Transcript
 from ebbtide.store import DirectoryStore, Log
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")

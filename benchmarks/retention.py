@@ -28,10 +28,10 @@ from retention_points import Point, points, words
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import USER, Item
 from ebbtide.core.view import View
-from ebbtide.drive.context import Context
-from ebbtide.ledger import ledger_of, render
+from ebbtide.facts import ledger_of, render
+from ebbtide.runtime.context import Context
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

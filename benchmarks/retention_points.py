@@ -19,7 +19,7 @@ from ebbtide.replay.files import touched
 from ebbtide.replay.sheet import NAME as IDENTIFIER
 from ebbtide.replay.sheet import strings
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 NEXT = 30
 """Calls after the point whose output is looked at."""

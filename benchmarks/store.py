@@ -24,7 +24,8 @@ from typing import Any
 from conversation import TASK, anthropic, request, steps
 
 import ebbtide
-from ebbtide.store import DirectoryStore, verify
+from ebbtide.store import DirectoryStore
+from ebbtide.store.directory.verify import verify
 
 RECORD: dict[str, object] = {"type": "user", "message": {"role": "user", "content": "x" * 4000}}
 ENDLESS = 10**9

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ebbtide.core.media import HEAD, base64_head, image_pixels
+from ebbtide.core.text.media import HEAD, base64_head, image_pixels
 from ebbtide.core.tokens import (
     CLAUDE_CODE,
     DEFAULT,

@@ -41,7 +41,7 @@ def _passes(wanted: str) -> bool:
         version = subprocess.run([python, "-c", told], check=True, capture_output=True, text=True).stdout.strip()
         print(f"--- {wanted}: {version}", flush=True)
         # Tests of the SDK that is not there skip themselves; the local model is the same for all versions.
-        tests = [python, "-m", "pytest", "tests/sdk", "-q", "--ignore=tests/sdk/test_local_model.py"]
+        tests = [python, "-m", "pytest", "tests/fronts/sdk", "-q", "--ignore=tests/fronts/sdk/test_local_model.py"]
         return subprocess.run(tests, cwd=ROOT).returncode == 0
 
 

@@ -17,7 +17,7 @@ from rich.color import Color
 from rich.console import Console
 from rich.segment import Segment
 
-from ebbtide.fronts.demo.drawing import Brush, Film, drawn
+from ebbtide.fronts.demo.render import Brush, Film, drawn
 from ebbtide.fronts.demo.story import Moment, told
 from ebbtide.policy import PRESETS
 

@@ -1,4 +1,4 @@
-"""Record a store for `tests/drive/test_recorded_store.py`: `python -m scripts.record_store OUT.tar.gz`.
+"""Record a store for `tests/runtime/test_recorded_store.py`: `python -m scripts.record_store OUT.tar.gz`.
 
 Only public names of `ebbtide` are used, so any version can write such a store: start the script with the Python that
 has that version. Two runs differ only in file times in the index. The session has two compactions with a summary (the

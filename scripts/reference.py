@@ -19,7 +19,7 @@ from itertools import pairwise
 import ebbtide
 from ebbtide import config
 from ebbtide.config_keys import KEYS
-from ebbtide.core.engine import Pass
+from ebbtide.core.planner import Pass
 from ebbtide.fronts.cli.grammar import briefs, every_command
 from ebbtide.passes import ARRIVAL, PASSES
 from ebbtide.passes.when import Guarded

@@ -25,8 +25,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ebbtide.core.break_even import Prices
-from ebbtide.core.engine import Budget, Levels, Pass, Situation
+from ebbtide.core.cache.economics import Prices
+from ebbtide.core.planner import Budget, Levels, Pass, Situation
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Edit, Item, Kind, Role
 from ebbtide.core.view import View
 

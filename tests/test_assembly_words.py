@@ -19,7 +19,7 @@ from ebbtide.assembly import (
     plan_reminder,
     split_system,
 )
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
 from turns import WIRES
 
 

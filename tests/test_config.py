@@ -8,8 +8,8 @@ import pytest
 
 from ebbtide.config import context, load_settings
 from ebbtide.config_keys import PROJECT_KEYS, tokens
+from ebbtide.core.cache.breakpoints import Place
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.marks import Place
 from ebbtide.policy import preset
 from ebbtide.policy.adjust import name_of
 

@@ -10,44 +10,37 @@ NAMES = {
     ".".join(("ebbtide", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in FILES
 }
-PURE = ("core", "passes", "wire", "ledger", "summary", "assembly", "showing")
-_BELOW = ("core", "passes", "ledger", "summary", "wire", "formats", "store", "policy", "assembly", "drive")
+PURE = ("core", "state", "accounting", "passes", "wire", "facts", "summary", "assembly", "display")
+_ENGINE = ("runtime", "compaction", "recall", "audit")
+_BELOW = (
+    *("core", "state", "accounting", "passes", "facts", "summary", "wire", "formats", "store", "policy", "assembly"),
+    *_ENGINE,
+)
 MAY = {
     "core": {"core"},
-    "ledger": {"core", "ledger"},
-    "summary": {"core", "ledger", "summary"},
+    "state": {"core", "state"},
+    "accounting": {"core", "state", "accounting"},
+    "facts": {"core", "facts"},
+    "summary": {"core", "facts", "summary"},
     "wire": {"core", "wire"},
     "formats": {"core", "formats"},
     "store": {"core", "store"},
-    "passes": {"core", "ledger", "summary", "passes"},
-    "policy": {"core", "passes", "ledger", "summary", "policy"},
+    "passes": {"core", "facts", "summary", "passes"},
+    "policy": {"core", "passes", "facts", "summary", "policy"},
     "assembly": {"core", "assembly"},
     "workspace": {"assembly", "workspace"},
-    "drive": {*_BELOW, "workspace"},
+    **{package: {*_BELOW, "workspace"} for package in _ENGINE},
     "config_keys": {"core", "policy"},
     "config": {*_BELOW, "workspace", "config_keys"},
     "example": set(),
     "replay": {*_BELOW, "prices", "replay"},
     "prices": {"core"},
-    "showing": {"core"},
-    "refusing": set(),
+    "display": {"core"},
+    "argparse_errors": set(),
     "__main__": {"fronts"},
     "fronts": {
-        *(
-            "core",
-            "drive",
-            "config",
-            "config_keys",
-            "policy",
-            "formats",
-            "store",
-            "assembly",
-            "workspace",
-            "wire",
-            "example",
-            "fronts",
-        ),
-        *("prices", "replay", "showing", "refusing"),
+        *("core", "state", "accounting", *_ENGINE, "config", "config_keys", "policy", "formats", "store", "assembly"),
+        *("workspace", "wire", "example", "fronts", "prices", "replay", "display", "argparse_errors"),
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ebbtide.core.break_even import prices_for
+from ebbtide.core.cache.economics import prices_for
 from ebbtide.prices import rates
 
 data = pytest.importorskip("genai_prices.data")

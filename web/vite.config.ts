@@ -5,7 +5,7 @@ import { defineConfig, type Plugin } from "vite";
 
 const here = import.meta.dirname;
 
-/** What the page is made of. tests/ui/test_build.py works out the same sum. */
+/** What the page is made of. tests/fronts/ui/test_build.py works out the same sum. */
 const SOURCES = ["src", "public", "index.html", "vite.config.ts", "tsconfig.json", "package.json", "package-lock.json"];
 
 function listed(path: string): string[] {

@@ -34,7 +34,8 @@ from benchmarks.faults.sessions import (
 )
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.store import DirectoryStore, Files, gc, verify
+from ebbtide.store import DirectoryStore, Files, gc
+from ebbtide.store.directory.verify import verify
 
 LONGEST = 120.0
 """Seconds that any child may take before it counts as hung."""

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from benchmarks.faults.sessions import Tally, named_files
 
-from ebbtide.store import verify
-from proxy.agent import Agent, looping
-from proxy.running import proxied
+from ebbtide.store.directory.verify import verify
+from fronts.proxy.agent import Agent, looping
+from fronts.proxy.running import proxied
 from upstream import signing
 from upstream.prefix import tokens, units
 from upstream.server import Upstream

@@ -22,12 +22,13 @@ from typing import Any
 # The generator, the provider's rules and the failing file systems are the tests' own.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from drive.walking import reply
 from ebbtide import Context, load
 from ebbtide.core.errors import EbbtideError, WontFit
-from ebbtide.drive import Ready
-from ebbtide.store import DirectoryStore, Files, verify
-from ebbtide.store.log import DirectoryLog
+from ebbtide.runtime import Ready
+from ebbtide.store import DirectoryStore, Files
+from ebbtide.store.directory.log import DirectoryLog
+from ebbtide.store.directory.verify import verify
+from runtime.walking import reply
 from upstream import signing
 from upstream.check import refusals
 from upstream.talks import grow

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from benchmarks.faults.sessions import Body, Story, Tally
 
-from ebbtide.store import verify
-from proxy.agent import KEYS, MODELS, PATHS
-from proxy.running import Running, options
+from ebbtide.store.directory.verify import verify
+from fronts.proxy.agent import KEYS, MODELS, PATHS
+from fronts.proxy.running import Running, options
 from upstream import events, render
 from upstream.caching import Billed
 from upstream.check import refusals_bytes

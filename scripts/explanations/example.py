@@ -8,7 +8,7 @@ import ebbtide
 from ebbtide.core.types import Item
 from ebbtide.example import path
 from ebbtide.formats import Call
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 SMALL, LARGE = 100_000, 200_000
 """Windows: one in which the example has to be edited, one in which a fold has to be asked for."""

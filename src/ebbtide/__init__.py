@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from ebbtide.assembly import Conversation
     from ebbtide.core.errors import BadConfig, BadEdit, BadRequest, Blocked, Busy, EbbtideError, StoreError, WontFit
     from ebbtide.core.types import Edit, Item, Usage
-    from ebbtide.drive import Compaction, Context, Event, Hit, Hooks, Page, Ready, Report, fit
     from ebbtide.formats import Recording, load
     from ebbtide.fronts.sdk import session, wrap
     from ebbtide.policy import PRESETS, Policy, preset
+    from ebbtide.runtime import Compaction, Context, Event, Hit, Hooks, Page, Ready, Report, fit
 
 __version__ = "0.1.0"
 
@@ -56,7 +56,7 @@ _HOMES = {
         *("BadConfig", "BadEdit", "BadRequest", "Blocked", "Busy", "EbbtideError", "StoreError", "WontFit"),
     ),
     "ebbtide.core.types": ("Edit", "Item", "Usage"),
-    "ebbtide.drive": ("Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"),
+    "ebbtide.runtime": ("Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"),
     "ebbtide.formats": ("Recording", "load"),
     "ebbtide.fronts.sdk": ("session", "wrap"),
     "ebbtide.policy": ("PRESETS", "Policy", "preset"),

@@ -20,12 +20,12 @@ from typing import cast
 
 from ebbtide.config_keys import KEY_BY_VARIABLE, KEYS, PROJECT_KEYS, Key, Tables, Value
 from ebbtide.core.errors import BadConfig
-from ebbtide.drive.context import Context
-from ebbtide.drive.report import Listener
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.adjust import with_levels, with_overflow, with_passes, with_ttl
 from ebbtide.policy.variables import CLAUDE_CODE, SAGE, obeying
 from ebbtide.policy.windows import FALLBACK, known_window
+from ebbtide.runtime.context import Context
+from ebbtide.runtime.report import Listener
 
 _log = logging.getLogger("ebbtide")
 

@@ -9,8 +9,8 @@ import os
 
 import pytest
 
+from fronts.proxy.running import get, proxied
 from local_model.serving import missing, served
-from proxy.running import get, proxied
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -12,7 +12,7 @@ import pytest
 
 from clients.programs import PROGRAMS, ran
 from clients.upstreaming import DONE, Walk, file_name, marker, sent, text, tokens_of
-from proxy.running import get, proxied
+from fronts.proxy.running import get, proxied
 from upstream.server import Upstream
 
 PARTS = 48

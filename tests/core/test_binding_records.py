@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.core.binding_records import ItemTable
-from ebbtide.core.journal import State, ebb, edits_to, fold
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
+from ebbtide.state.binding_records import ItemTable
+from ebbtide.state.session_state import State, ebb, edits_to, fold
 from talk import talk
 
 ITEMS = talk("user:go", *("call:read", "result:900") * 4, "say:done")

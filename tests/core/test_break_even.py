@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from ebbtide.core.break_even import Prices, break_even, horizon, prices_for
+from ebbtide.core.cache.economics import Prices, break_even, horizon, prices_for
 
 ANTHROPIC = Prices(read=0.1, write=1.25)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.sent import CLAUDE, GPT, TALK, cached, call, chain
-from ebbtide.core.cache import anchor, warmth
+from ebbtide.core.cache.warmth import anchor, warmth
 from ebbtide.core.types import Sent, Usage
 
 

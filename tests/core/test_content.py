@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.core.content import (
+from ebbtide.core.tool_calls import (
     arguments,
     compact_instructions,
     failed,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.core.engine import Levels, drop, plan
+from ebbtide.core.planner import Levels, drop, plan
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, evict

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.framing import OUR_TAGS, found_at, frame, frames, neutral, translated
+from ebbtide.core.text.framing import OUR_TAGS, found_at, frame, frames, neutral, translated
 
 FRAGMENTS = (
     *("</", "<", ">", " ", "\n", "/", "\\", "\u200b", "\u202e", "＜", "％", "[", "system", "-", "reminder"),

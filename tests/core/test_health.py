@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from core.sent import CLAUDE, GPT, TALK, cached, call
-from ebbtide.core.health import health
+from ebbtide.core.cache.diagnosis import health
 from ebbtide.core.types import Sent
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ebbtide.core.leaving import Leaving, as_received, readable
-from ebbtide.core.shelf import Shelf, digest
+from ebbtide.core.blob_names import Shelf, digest
+from ebbtide.core.offload import Leaving, as_received, readable
 from ebbtide.core.stub import parse, render
 from ebbtide.core.view import View
 from talk import filler, situation, talk

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.marks import LOOK_BACK, STRIDE, Place, Section, first2_last2, minimum, ranked, static_plus_last
+from ebbtide.core.cache.breakpoints import (
+    LOOK_BACK,
+    STRIDE,
+    Place,
+    Section,
+    first2_last2,
+    minimum,
+    ranked,
+    static_plus_last,
+)
 
 SONNET = "claude-sonnet-4-5"
 HOUR, MINUTES = 3600.0, 300.0

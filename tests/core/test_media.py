@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.media import base64_head, image_pixels, media_type
+from ebbtide.core.text.media import base64_head, image_pixels, media_type
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (9000).to_bytes(4, "big") + (7).to_bytes(4, "big")
 GIF = b"GIF89a" + (320).to_bytes(2, "little") + (200).to_bytes(2, "little")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.preview import clip, decisive_lines, essence, first_chars, head_and_tail, head_chars, head_lines
+from ebbtide.core.text.preview import clip, decisive_lines, essence, first_chars, head_and_tail, head_chars, head_lines
 from talk import quarter
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.redact import redact, redact_tree
+from ebbtide.core.text.redact import redact, redact_tree
 
 # Put together here, so that no scanner takes this file for a leak.
 SECRETS = {

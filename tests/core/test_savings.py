@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.journal import ebb
-from ebbtide.core.savings import Tariff, relative, savings
+from ebbtide.accounting.savings import Tariff, relative, savings
+from ebbtide.state.session_state import ebb
 from work import work
 
 MODEL, READ, WRITE = "claude-sonnet-4-5", 0.1, 1.25

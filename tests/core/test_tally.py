@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.books import Change
-from ebbtide.core.tally import Step, Tally
+from ebbtide.accounting.attribution import Step, Tally
+from ebbtide.accounting.calls import Change
 from work import work
 
 

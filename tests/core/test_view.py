@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.core.binding import CLEARED_TEXTS
+from ebbtide.core.edit_binding import CLEARED_TEXTS
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from talk import talk

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
-from ebbtide.store.records import message_record
+from ebbtide.store.message_records import message_record
 from upstream.check import refusals
 
 

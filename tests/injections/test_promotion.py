@@ -22,8 +22,8 @@ import pytest
 from ebbtide.core.types import QUOTED
 from ebbtide.summary.check import Summarised, check
 from ebbtide.summary.frame import fold_text, unfold
-from ebbtide.summary.shape import Fold
-from ebbtide.summary.shapes import OWN
+from ebbtide.summary.layout import Fold
+from ebbtide.summary.preset_layouts import OWN
 from injections.corpus import CORPUS, Injection
 
 OPENING, CLOSING = "- The build was slow.", "- The assistant looks at the tests."

@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from drive.sessions import Clock
 from ebbtide import WontFit
-from ebbtide.drive import Context, Ready
-from ebbtide.drive.inserting import Recalled
-from ebbtide.drive.recalling import Recall
 from ebbtide.policy import Policy
+from ebbtide.recall.inject import Recalled
+from ebbtide.recall.search import Recall
+from ebbtide.runtime import Context, Ready
 from ebbtide.store import MemoryStore
 from ebbtide.wire.recall_tools import READ_TOOL, SEARCH_TOOL
 from laws.canaries import (
@@ -34,6 +33,7 @@ from laws.canaries import (
     reply_of,
     topic_of,
 )
+from runtime.sessions import Clock
 from upstream.check import refusals
 
 WINDOW = 6_000

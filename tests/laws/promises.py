@@ -10,14 +10,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ebbtide.core.binding import is_movable
-from ebbtide.core.binding_records import ItemTable
-from ebbtide.core.journal import batch_from, edits_to
+from ebbtide.core.edit_binding import is_movable
 from ebbtide.core.stub import parse
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
-from ebbtide.drive.projection import project
+from ebbtide.runtime.outgoing import project
+from ebbtide.state.binding_records import ItemTable
+from ebbtide.state.session_state import batch_from, edits_to
 from ebbtide.wire.validity import violations
 from laws.trial import ARRIVING, SHELF, Trial, attempt, digest, planned
 from upstream import signing

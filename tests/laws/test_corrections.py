@@ -24,8 +24,8 @@ from ebbtide.core.stub import (
     mini_claude_snipped,
     opencode_cleared,
 )
-from ebbtide.drive import Context
 from ebbtide.policy import PRESETS
+from ebbtide.runtime import Context
 from ebbtide.wire import WIRES
 from laws.canaries import Body, Kind, Line, Scribe, body_of, flat, marks, points
 from laws.interleaving import Engine, Side

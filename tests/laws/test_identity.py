@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
-from ebbtide.drive.projection import project
-from ebbtide.drive.replaying import replay
 from ebbtide.policy import default
+from ebbtide.runtime.outgoing import project
+from ebbtide.runtime.reapply import replay
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
-from ebbtide.wire.stand_ins import StandIns
+from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.reader import Reader
 from laws.trial import attempt, digest, nightly, planned, read
 
 Body = dict[str, Any]

@@ -19,17 +19,17 @@ import pytest
 from hypothesis import given
 
 import ebbtide
-from ebbtide.drive import Context
-from ebbtide.drive.recalling import Recall
 from ebbtide.policy import PRESETS
+from ebbtide.recall.search import Recall
+from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from ebbtide.wire import WIRES
+from fronts.proxy.agent import PATHS
+from fronts.proxy.running import Running, post, proxied
+from fronts.sdk.clients import client
 from laws.canaries import SYSTEM, Body, body_of, marks, next_reply, topic_of
 from laws.interleaving import CHANGES, WINDOW, Side, operate
 from laws.test_isolation import SEEDS, conversations, seeded
-from proxy.agent import PATHS
-from proxy.running import Running, post, proxied
-from sdk.clients import client
 from upstream.finding import Body as Parsed
 from upstream.provider import Exchange
 from upstream.script import Part, Say, Use

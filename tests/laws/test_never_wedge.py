@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drive.sessions import Clock
 from ebbtide import WontFit
-from ebbtide.core.engine import Levels
+from ebbtide.core.planner import Levels
 from ebbtide.core.tokens import DEFAULT
-from ebbtide.core.tokens.calibrate import prior
-from ebbtide.drive import Context
+from ebbtide.core.tokens.calibration import prior
 from ebbtide.policy.default import levels
+from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 from ebbtide.wire.validity import violations
 from laws.mixtures import Mixture, mixture
 from laws.trial import nightly
+from runtime.sessions import Clock
 from upstream.check import refusals
 
 Body = dict[str, Any]

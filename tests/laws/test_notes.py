@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drive.sessions import Clock
-from ebbtide.drive import Context
+from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from laws.promises import TOGETHER, our_output_fed_back_is_a_no_op
 from laws.trial import Told, attempt, nightly
+from runtime.sessions import Clock
 from upstream.check import refusals
 
 Body = dict[str, Any]

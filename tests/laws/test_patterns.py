@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from ebbtide.core.redact import redact
-from ebbtide.ledger.shell import shell_acts
+from ebbtide.core.text.redact import redact
+from ebbtide.facts.shell import shell_acts
 from ebbtide.summary.claims import claims
 from ebbtide.summary.sections import sections
 from patterns import GENERIC, SIZES, Use, growth, steepness, uses

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from ebbtide.core.company import company
+from ebbtide.core.atomic_groups import company
 from ebbtide.core.types import Item
 from laws.promises import ALONE, TOGETHER
 from laws.trial import Pins, attempt, read

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from drive.sessions import Clock
-from ebbtide.drive import Context
+from ebbtide.runtime import Context
 from ebbtide.wire import WIRES
 from laws.promises import JOINED
+from runtime.sessions import Clock
 from upstream.finding import Body
 from upstream.prefix import units
 from upstream.script import Part, Say, Think, Use

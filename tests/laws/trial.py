@@ -17,14 +17,13 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ebbtide.core.engine import Budget, Levels, Pass, Plan, Situation, plan
-from ebbtide.core.preview import essence
-from ebbtide.core.shelf import Shelf
-from ebbtide.core.shelf import digest as blob_digest
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import digest as blob_digest
+from ebbtide.core.planner import Budget, Levels, Pass, Plan, Situation, plan
+from ebbtide.core.text.preview import essence
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.drive.projection import Projection, project
 from ebbtide.passes import (
     ARRIVAL,
     PASSES,
@@ -47,9 +46,10 @@ from ebbtide.passes import (
     summarize,
     truncate_results,
 )
+from ebbtide.runtime.outgoing import Projection, project
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader, Request
-from ebbtide.wire.stand_ins import StandIns
+from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.reader import Reader, Request
 from upstream.talks import bodies
 
 Body = dict[str, Any]

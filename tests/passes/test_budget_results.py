@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.preview import head_chars
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.text.preview import head_chars
 from ebbtide.core.view import View
 from ebbtide.passes import budget_results, offload_results
 from talk import let, shown, situation, talk

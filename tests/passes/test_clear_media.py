@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
 from ebbtide.core.stub import parse
 from ebbtide.core.view import View
 from ebbtide.passes import clear_media

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
 from ebbtide.core.stub import learn_cleared, mini_claude_cleared, parse, render
 from ebbtide.core.types import OURS
 from ebbtide.core.view import View

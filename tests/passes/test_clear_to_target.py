@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
 from ebbtide.core.view import View
 from ebbtide.passes import clear_to_target, offload_results
 from talk import budget, let, shown, situation, talk

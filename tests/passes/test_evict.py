@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
 from ebbtide.core.stub import parse, region_evicted
 from ebbtide.core.types import HARNESS, OURS, Edit, Item
 from ebbtide.core.view import STANDING, View

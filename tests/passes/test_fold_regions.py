@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.engine import Folding, plan
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.planner import Folding, plan
 from ebbtide.core.types import OURS, QUOTED, Answer, Ask
 from ebbtide.core.view import View
 from ebbtide.passes import fold_regions

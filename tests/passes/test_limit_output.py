@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
 from ebbtide.core.view import View
 from ebbtide.passes import limit_output
 from talk import let, shown, situation, talk

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
 from ebbtide.core.stub import region_input
 from ebbtide.core.types import USER
 from ebbtide.core.view import View

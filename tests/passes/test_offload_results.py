@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.leaving import as_received
-from ebbtide.core.preview import first_chars, head_chars, head_lines
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.offload import as_received
 from ebbtide.core.stub import claude_code_persisted, learn_persisted, mini_claude_persisted, parse
+from ebbtide.core.text.preview import first_chars, head_chars, head_lines
 from ebbtide.core.view import View
 from ebbtide.passes import offload_results
 from talk import filler, let, shown, situation, talk

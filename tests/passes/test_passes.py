@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import ebbtide.passes
-from ebbtide.core.engine import plan
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.planner import plan
 from ebbtide.core.view import View
 from ebbtide.passes import ARRIVAL, PASSES
 from talk import budget, situation, talk

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 import ebbtide
-from ebbtide.core.engine import plan
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.planner import plan
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.view import View
 from ebbtide.passes import ARRIVAL, PASSES
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 from talk import budget, let, situation
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
 from ebbtide.core.view import View
 from ebbtide.passes import shorten_text
 from talk import filler, let, shown, situation, talk

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.engine import Folding, plan
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.planner import Folding, plan
 from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Edit
 from ebbtide.core.view import STANDING, View
 from ebbtide.passes import clear_results, fold_regions, offload_input, summarize

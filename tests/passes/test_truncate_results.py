@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.engine import plan
-from ebbtide.core.preview import head_lines
-from ebbtide.core.shelf import Shelf
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.planner import plan
 from ebbtide.core.stub import mini_claude_persisted
+from ebbtide.core.text.preview import head_lines
 from ebbtide.core.view import View
 from ebbtide.passes import offload_results, truncate_results
 from talk import budget, let, shown, situation, talk

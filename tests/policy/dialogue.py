@@ -3,7 +3,7 @@
 import json
 
 from ebbtide.core.errors import StoreError
-from ebbtide.drive import Context
+from ebbtide.runtime import Context
 
 
 class Clock:

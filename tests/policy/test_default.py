@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from drive.sessions import Clock
-from ebbtide.core.engine import Budget, Folding, Levels, Situation, plan
+from ebbtide.core.planner import Budget, Folding, Levels, Situation, plan
 from ebbtide.core.types import Ask
 from ebbtide.core.view import View
-from ebbtide.drive import Context
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import PRESETS
 from ebbtide.policy.default import levels
+from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
+from runtime.sessions import Clock
 from upstream.check import refusals
 
 RESERVED = 32_000

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ebbtide import PRESETS, Policy, fit, preset
+from ebbtide.audit.replan import replan
 from ebbtide.core.errors import BadConfig, WontFit
-from ebbtide.drive.replan import replan
 from ebbtide.policy.levels import single
 from ebbtide.store import MemoryStore
 from ebbtide.wire.validity import violations

@@ -3,10 +3,10 @@
 import pytest
 
 from ebbtide.core.errors import WontFit
-from ebbtide.drive import Context
 from ebbtide.policy import preset
 from ebbtide.policy.adjust import OVERFLOWS, with_overflow
 from ebbtide.policy.sage import ContextConfig, config_for, for_provider
+from ebbtide.runtime import Context
 from policy.dialogue import body, chat_body, context, said, user
 
 _FRAMING = 4 + 8

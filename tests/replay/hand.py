@@ -7,7 +7,7 @@ from ebbtide.replay.score import Scoring, uses
 from ebbtide.replay.sheet import Sheet
 from ebbtide.replay.tape import Take, Tape
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 WIRE = WIRES["anthropic"]
 MODEL = "claude-sonnet-4-5"

@@ -2,8 +2,8 @@
 
 import json
 
-from drive.sessions import context, loop, run
 from ebbtide.replay.peers import PEERS
+from runtime.sessions import context, loop, run
 
 WINDOW = 200_000
 

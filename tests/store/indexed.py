@@ -1,10 +1,10 @@
 """Texts in an index, and what a query finds of them."""
 
-from ebbtide.core.shelf import digest
-from ebbtide.store.lines import Position
-from ebbtide.store.search import Index
-from ebbtide.store.search_tables import Batch, Entry
-from ebbtide.store.search_words import read_query
+from ebbtide.core.blob_names import digest
+from ebbtide.store.log_lines import Position
+from ebbtide.store.search.index import Index
+from ebbtide.store.search.tables import Batch, Entry
+from ebbtide.store.search.words import read_query
 
 NOISE = [f"line {n} of a build log about widgets and gadgets" for n in range(40)]
 

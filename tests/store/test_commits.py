@@ -6,9 +6,10 @@ import os
 import pytest
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store import DirectoryStore, verify
-from ebbtide.store.lines import Position, scan
-from ebbtide.store.log import DirectoryLog
+from ebbtide.store import DirectoryStore
+from ebbtide.store.directory.log import DirectoryLog
+from ebbtide.store.directory.verify import verify
+from ebbtide.store.log_lines import Position, scan
 from store.faults import Faulty, Quick, Volatile
 from store.folders import log_file, opened
 

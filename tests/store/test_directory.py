@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore, Files
-from ebbtide.store.log import DirectoryLog
+from ebbtide.store.directory.log import DirectoryLog
 from store.faults import Faulty, Quick
 from store.folders import log_file, opened
 

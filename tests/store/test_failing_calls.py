@@ -6,7 +6,7 @@ import os
 import pytest
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store import verify
+from ebbtide.store.directory.verify import verify
 from store.faults import Faulty, Quick
 from store.folders import log_file, opened
 

@@ -5,7 +5,8 @@ from contextlib import suppress
 import pytest
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store import DirectoryStore, verify
+from ebbtide.store import DirectoryStore
+from ebbtide.store.directory.verify import verify
 from store.faults import Faulty, Killed, Quick
 
 BLOB = "result " * 50

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.store import DirectoryStore, MemoryStore, gc, verify
+from ebbtide.store import DirectoryStore, MemoryStore, gc
+from ebbtide.store.directory.verify import verify
 from store.faults import Quick
 
 DAY = 86_400.0

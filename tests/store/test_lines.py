@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.lines import Position, encode, scan
+from ebbtide.store.log_lines import Position, encode, scan
 
 START = Position()
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.store import DirectoryStore, Position, gc, message_record
-from ebbtide.store.lines import encode, scan, skim
+from ebbtide.store.log_lines import encode, scan, skim
 from store.faults import Quick
 
 UUID = "0f" * 4 + "-1111-5222-8333-" + "ab" * 6

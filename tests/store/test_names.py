@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.names import blob_name, project_slug, session_stem
+from ebbtide.store.directory.file_names import blob_name, project_slug, session_stem
 
 HOSTILE = [
     "",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.store import DirectoryStore, Position, verify
+from ebbtide.store import DirectoryStore, Position
+from ebbtide.store.directory.verify import verify
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 WRITER = """

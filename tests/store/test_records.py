@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ebbtide.store import message_record, record_uuid, summary_record, thread
-from ebbtide.store.records import timestamp
+from ebbtide.store.message_records import timestamp
 
 
 def said(text, parent=None, **more):

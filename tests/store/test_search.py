@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.store.search import Index
-from ebbtide.store.search_words import read_query
+from ebbtide.store.search.index import Index
+from ebbtide.store.search.words import read_query
 from store.indexed import NOISE, entry, filled, found
 
 

@@ -6,11 +6,11 @@ import stat
 
 import pytest
 
-from ebbtide.core.shelf import digest
-from ebbtide.store.lines import Position
-from ebbtide.store.search import Index, Unusable
-from ebbtide.store.search_tables import Batch, Entry
-from ebbtide.store.search_words import read_query
+from ebbtide.core.blob_names import digest
+from ebbtide.store.log_lines import Position
+from ebbtide.store.search.index import Index, Unusable
+from ebbtide.store.search.tables import Batch, Entry
+from ebbtide.store.search.words import read_query
 from store.indexed import NOISE, at, entry, filled, found
 
 

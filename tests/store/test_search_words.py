@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.store.search_excerpt import excerpt
-from ebbtide.store.search_words import grams_of, read_query, words_of
+from ebbtide.store.search.excerpt import excerpt
+from ebbtide.store.search.words import grams_of, read_query, words_of
 
 
 def test_words_are_the_small_words_of_names_and_pairs_of_characters():

@@ -8,9 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ebbtide.store import DirectoryStore, MemoryStore, message_record, thread, verify
-from ebbtide.store.lines import Position, encode
-from ebbtide.store.names import session_stem
+from ebbtide.store import DirectoryStore, MemoryStore, message_record, thread
+from ebbtide.store.directory.file_names import session_stem
+from ebbtide.store.directory.verify import verify
+from ebbtide.store.log_lines import Position, encode
 from store.faults import Quick
 
 texts = st.text(st.characters(), max_size=8)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store import DirectoryStore, verify
-from ebbtide.store.lines import encode
+from ebbtide.store import DirectoryStore
+from ebbtide.store.directory.verify import verify
+from ebbtide.store.log_lines import encode
 from store.faults import Faulty
 from store.folders import log_file, opened
 

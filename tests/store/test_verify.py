@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store import DirectoryStore, message_record, verify
-from ebbtide.store.contract import header
-from ebbtide.store.lines import Position, encode
+from ebbtide.store import DirectoryStore, message_record
+from ebbtide.store.directory.verify import verify
+from ebbtide.store.log_lines import Position, encode
+from ebbtide.store.protocol import header
 from store.faults import Quick
 
 

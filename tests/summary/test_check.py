@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from ebbtide.summary.check import Checked, Summarised, check, extract
 from ebbtide.summary.claims import Source, claims
-from ebbtide.summary.letters import harmless, visible
-from ebbtide.summary.orders import told
+from ebbtide.summary.instructions import told
+from ebbtide.summary.sanitize import harmless, visible
 
 
 def tokens(text: str) -> int:

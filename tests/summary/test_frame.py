@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.framing import frames
+from ebbtide.core.text.framing import frames
 from ebbtide.summary.frame import fold_text, unfold, way_back
-from ebbtide.summary.letters import NAMES, RECORD_TAG, SUMMARY_TAG, escape, harmless, unescape, visible
+from ebbtide.summary.sanitize import NAMES, RECORD_TAG, SUMMARY_TAG, escape, harmless, unescape, visible
 from injections.corpus import CORPUS
 
 PIECES = [

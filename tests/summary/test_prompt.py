@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.summary.letters import PART_TAG, SEGMENT_TAG
-from ebbtide.summary.prompt import chunks, language_of, question, quote, transcript_of
-from ebbtide.summary.styles import CLAUDE_CODE, DEFAULT, LEARN_V5, MINI_CLAUDE, OPENCODE, REGION, SAGE
+from ebbtide.summary.prompt_styles import CLAUDE_CODE, DEFAULT, LEARN_V5, MINI_CLAUDE, OPENCODE, REGION, SAGE
+from ebbtide.summary.prompts import chunks, language_of, question, quote, transcript_of
+from ebbtide.summary.sanitize import PART_TAG, SEGMENT_TAG
 from injections.corpus import CORPUS
 from talk import talk
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.wire import WIRES
-from ebbtide.wire.asking import Reply, answer_of
+from ebbtide.wire.summary_request import Reply, answer_of
 
 Body = dict[str, Any]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.wire import WIRES
-from ebbtide.wire.asking import ROOM_TO_THINK, same_prefix, transcript
+from ebbtide.wire.summary_request import ROOM_TO_THINK, same_prefix, transcript
 from ebbtide.wire.validity import violations
 from upstream import signing
 from upstream.caching import Cache

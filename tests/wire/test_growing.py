@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens import DEFAULT
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 
 def said(n, role=None):

@@ -10,8 +10,8 @@ from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
-from ebbtide.wire.reading import Reader, write
-from ebbtide.wire.stand_ins import stand_in_marks
+from ebbtide.wire.echoes import stand_in_marks
+from ebbtide.wire.reader import Reader, write
 
 ANTHROPIC = {
     "model": "claude-sonnet-5",

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ebbtide.wire.json_text import dumps
-from ebbtide.wire.shape import call_json, canonical_json
+from ebbtide.wire.protocol import call_json, canonical_json
 
 _NAMES = st.sampled_from(["path", "b", "a", "cache_control", 'a"'])
 _ATOMS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

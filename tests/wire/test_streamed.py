@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.wire import WIRES
 from ebbtide.wire.sse import EventReader
-from ebbtide.wire.streamed import MOST, assembly, parsed
+from ebbtide.wire.stream_assembler import MOST, assembly, parsed
 from upstream import events, render
 from upstream.caching import Billed
 from upstream.script import Say, Think, Use

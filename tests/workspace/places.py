@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.workspace import Report, Sources, instructions
-from ebbtide.workspace.at_once import warn
+from ebbtide.workspace.parallel import warn
 
 
 def found(project: Path, cwd: Path | None = None, *, report: Report = warn, **settings: Any) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from ebbtide.assembly.words import (
     plan_reminder,
     split_system,
 )
-from ebbtide.core.framing import TAG_BY_SOURCE, frame, frames
+from ebbtide.core.text.framing import TAG_BY_SOURCE, frame, frames
 
 __all__ = [
     "LARGE_INPUT_THRESHOLD",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ebbtide.assembly.shapes import SHAPES, Block, Call, Content, Result, Wire, blank, text_block
 from ebbtide.assembly.words import NO_OUTPUT, NOT_EXECUTED, split_system
 from ebbtide.core.errors import BadConfig, BadRequest
-from ebbtide.core.framing import GENERIC_TAG, OUR_TAGS, TAG_BY_SOURCE, frame, neutral, tag_names
+from ebbtide.core.text.framing import GENERIC_TAG, OUR_TAGS, TAG_BY_SOURCE, frame, neutral, tag_names
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER
 
 _DERIVED = frozenset({"summary", "compactor"})

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from ebbtide.assembly.shapes import Block, text_block
-from ebbtide.core.framing import frame
-from ebbtide.core.shelf import MEMORY, Shelf, digest
+from ebbtide.core.blob_names import MEMORY, Shelf, digest
+from ebbtide.core.text.framing import frame
 from ebbtide.core.types import Blob
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY = "SYSTEM_PROMPT_DYNAMIC_BOUNDARY"

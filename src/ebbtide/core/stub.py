@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ebbtide.core.framing import neutral, tag_names
-from ebbtide.core.shelf import MEMORY
+from ebbtide.core.blob_names import MEMORY
+from ebbtide.core.text.framing import neutral, tag_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ from functools import cached_property
 from itertools import accumulate, groupby
 from operator import attrgetter
 
-from ebbtide.core.binding import Originals, bind
-from ebbtide.core.company import company
-from ebbtide.core.placing import Placed, lay_out, named_range, shown_by
+from ebbtide.core.atomic_groups import company
+from ebbtide.core.edit_binding import Originals, bind
+from ebbtide.core.edit_layout import Placed, lay_out, named_range, shown_by
 from ebbtide.core.types import OURS, USER, Edit, Item
 
 _NUMBERS = re.compile(r"[0-9]+")

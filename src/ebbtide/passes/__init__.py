@@ -3,7 +3,7 @@
 Each proposes edits and does nothing; order, triggers and settings are the policy's.
 """
 
-from ebbtide.core.engine import Pass
+from ebbtide.core.planner import Pass
 from ebbtide.passes.budget_results import budget_results
 from ebbtide.passes.clear_media import clear_media
 from ebbtide.passes.clear_results import clear_results

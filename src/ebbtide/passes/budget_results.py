@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ebbtide.core.content import listed
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, original, readable
-from ebbtide.core.preview import head_and_tail
+from ebbtide.core.offload import Leaving, original, readable
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import budgeted
+from ebbtide.core.text.preview import head_and_tail
+from ebbtide.core.tool_calls import listed
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ebbtide.core.content import block, media_of, tool_of
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, describe, may_leave, readable
+from ebbtide.core.offload import Leaving, describe, may_leave, readable
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import Template, render
+from ebbtide.core.tool_calls import block, media_of, tool_of
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from ebbtide.core.content import PROTECTED, tool_of
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, may_leave, newest
-from ebbtide.core.preview import Count
+from ebbtide.core.offload import Leaving, may_leave, newest
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import Template, render
+from ebbtide.core.text.preview import Count
+from ebbtide.core.tool_calls import PROTECTED, tool_of
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.ledger.telling import Telling
+from ebbtide.facts.salient_lines import Telling
 
 BY = "clear_results"
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.content import tool_of
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Form, Leaving, as_received, may_leave
+from ebbtide.core.offload import Form, Leaving, as_received, may_leave
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import Template, claude_code_cleared
+from ebbtide.core.tool_calls import tool_of
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 

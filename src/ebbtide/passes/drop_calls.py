@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.core.content import PROTECTED, failed, file_of, is_reasoning
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, describe, original
+from ebbtide.core.offload import Leaving, describe, original
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import Template, render
+from ebbtide.core.tool_calls import PROTECTED, failed, file_of, is_reasoning
 from ebbtide.core.types import OURS, Blob, Edit, Item
 from ebbtide.core.view import View
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import HISTORY, Leaving, describe
+from ebbtide.core.offload import HISTORY, Leaving, describe
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import HARNESS, OURS, USER, Edit, Item
 from ebbtide.core.view import View

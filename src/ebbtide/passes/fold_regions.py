@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, newest
+from ebbtide.core.offload import Leaving, newest
+from ebbtide.core.planner import Situation
 from ebbtide.core.types import HARNESS, Ask, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.summary.fold import Run, Work
-from ebbtide.summary.shape import Shape
-from ebbtide.summary.shapes import in_place
-from ebbtide.summary.styles import REGION_SHARE, REGION_SPARE
+from ebbtide.summary.draft import Run, Work
+from ebbtide.summary.layout import Shape
+from ebbtide.summary.preset_layouts import in_place
+from ebbtide.summary.prompt_styles import REGION_SHARE, REGION_SPARE
 
 IN_PLACE = in_place("[compacted summary of turns {first}-{last}]\n{summary}")
 """R168, R194."""

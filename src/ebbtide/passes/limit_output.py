@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.content import tool_of
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving
-from ebbtide.core.preview import first_chars
+from ebbtide.core.offload import Leaving
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import Template, region_output
+from ebbtide.core.text.preview import first_chars
+from ebbtide.core.tool_calls import tool_of
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 

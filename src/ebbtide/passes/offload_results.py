@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from ebbtide.core.content import file_of, listed, tool_of
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Form, Leaving, readable
-from ebbtide.core.preview import Preview, essence
-from ebbtide.core.recall import RECALL_TOOLS
+from ebbtide.core.offload import Form, Leaving, readable
+from ebbtide.core.planner import Situation
+from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.core.stub import Template, render
+from ebbtide.core.text.preview import Preview, essence
+from ebbtide.core.tool_calls import file_of, listed, tool_of
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, describe, may_leave, newest
-from ebbtide.core.preview import clip
+from ebbtide.core.offload import Leaving, describe, may_leave, newest
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import Template, render
+from ebbtide.core.text.preview import clip
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from ebbtide.core.content import READS, SEARCHES, arguments, failed, file_of, reads, tool_of
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, may_leave
+from ebbtide.core.offload import Leaving, may_leave
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import Template, render
+from ebbtide.core.tool_calls import READS, SEARCHES, arguments, failed, file_of, reads, tool_of
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 

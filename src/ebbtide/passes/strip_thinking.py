@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.engine import Situation, drop
-from ebbtide.core.leaving import newest
+from ebbtide.core.offload import newest
+from ebbtide.core.planner import Situation, drop
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving
+from ebbtide.core.offload import Leaving
+from ebbtide.core.planner import Situation
 from ebbtide.core.types import USER, Ask, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.summary.fold import WORDS, Run, Work, estimated, is_fold, newest_message
-from ebbtide.summary.shape import Shape
-from ebbtide.summary.shapes import OWN
+from ebbtide.summary.draft import WORDS, Run, Work, estimated, is_fold, newest_message
+from ebbtide.summary.layout import Shape
+from ebbtide.summary.preset_layouts import OWN
 
 REGROWN = 0.20
 """Share of its room by which a conversation grows before it folds by itself again: a fold costs the cached prefix."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ebbtide.core.engine import Situation
-from ebbtide.core.leaving import Leaving, original, readable
-from ebbtide.core.preview import head_and_tail
+from ebbtide.core.offload import Leaving, original, readable
+from ebbtide.core.planner import Situation
 from ebbtide.core.stub import truncated
+from ebbtide.core.text.preview import head_and_tail
 from ebbtide.core.types import OURS, Edit
 from ebbtide.core.view import View
 

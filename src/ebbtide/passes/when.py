@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ebbtide.core.engine import Pass, Situation
+from ebbtide.core.planner import Pass, Situation
 from ebbtide.core.types import USER, Ask, Edit
 from ebbtide.core.view import View
 

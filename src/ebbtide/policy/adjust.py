@@ -13,9 +13,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal, cast, get_args, get_origin, get_type_hints
 
-from ebbtide.core.engine import Levels, Pass
+from ebbtide.core.cache.breakpoints import LIMIT, Place, Strategy
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.marks import LIMIT, Place, Strategy
+from ebbtide.core.planner import Levels, Pass
 from ebbtide.passes.when import Guarded
 from ebbtide.policy.combine import InStep, Reopened
 from ebbtide.policy.levels import LevelRule

@@ -11,21 +11,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ebbtide.core.engine import Levels, Situation
-from ebbtide.core.gauge import estimated_messages
-from ebbtide.core.leaving import Leaving, as_received, may_leave
-from ebbtide.core.marks import static_plus_last
-from ebbtide.core.preview import head_chars
+from ebbtide.core.cache.breakpoints import static_plus_last
+from ebbtide.core.offload import Leaving, as_received, may_leave
+from ebbtide.core.planner import Levels, Situation
 from ebbtide.core.stub import claude_code_cleared, claude_code_persisted
+from ebbtide.core.text.preview import head_chars
 from ebbtide.core.tokens import CLAUDE_CODE
+from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.passes import clear_to_target, offload_results, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, at_least_half, beside_reply
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.shapes import Wording, templated
-from ebbtide.summary.styles import CLAUDE_CODE as CLAUDE_CODE_STYLE
+from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.prompt_styles import CLAUDE_CODE as CLAUDE_CODE_STYLE
 
 OUTPUT_RESERVED = 32_000
 AUTO_BUFFER, WARNING_BUFFER, BLOCKING_BUFFER = 13_000, 20_000, 3_000

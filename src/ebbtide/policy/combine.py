@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ebbtide.core.engine import Pass, Situation
-from ebbtide.core.leaving import original
+from ebbtide.core.offload import original
+from ebbtide.core.planner import Pass, Situation
 from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ebbtide.core.engine import Levels, Situation
-from ebbtide.core.preview import essence
+from ebbtide.core.planner import Levels, Situation
+from ebbtide.core.text.preview import essence
 from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View
-from ebbtide.ledger.telling import Telling
+from ebbtide.facts.salient_lines import Telling
 from ebbtide.passes import (
     clear_media,
     clear_results,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ebbtide.core.engine import Pass
+from ebbtide.core.planner import Pass
 from ebbtide.core.stub import Template, render
 from ebbtide.passes import clear_results, evict
 from ebbtide.policy.combine import SHORTENED, Reopened

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from ebbtide.core.gauge import estimated_messages
-from ebbtide.core.preview import first_chars
 from ebbtide.core.stub import learn_cleared, learn_persisted
+from ebbtide.core.text.preview import first_chars
 from ebbtide.core.tokens import LEARN_V5
+from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.passes import clear_results, offload_results, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import beside_reply, single
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.shapes import Wording, templated
-from ebbtide.summary.styles import LEARN_V5 as STYLE
+from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.prompt_styles import LEARN_V5 as STYLE
 
 BUFFER = 13_000
 """Tokens for system prompt and tools, which its gauge leaves out (R052)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ebbtide.core.engine import Levels
+from ebbtide.core.planner import Levels
 
 
 class LevelRule(Protocol):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from ebbtide.core.gauge import billed_input
-from ebbtide.core.marks import static_plus_last
-from ebbtide.core.preview import head_lines
+from ebbtide.core.cache.breakpoints import static_plus_last
 from ebbtide.core.stub import mini_claude_cleared, mini_claude_persisted, mini_claude_snipped
+from ebbtide.core.text.preview import head_lines
 from ebbtide.core.tokens import MINI_CLAUDE
+from ebbtide.core.tokens.size import billed_input
 from ebbtide.passes import budget_results, clear_results, offload_results, snip_results, summarize, truncate_results
 from ebbtide.passes.snip_results import same_file
 from ebbtide.passes.when import above, end_of_loop, idle_for, when
@@ -22,8 +22,8 @@ from ebbtide.policy.combine import SHORTENED, InStep, Reopened
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import at_least_half, single
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.shapes import Wording, templated
-from ebbtide.summary.styles import MINI_CLAUDE as STYLE
+from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.prompt_styles import MINI_CLAUDE as STYLE
 
 RESERVED = 20_000
 """Tokens set aside for the next input and its reply (R046)."""

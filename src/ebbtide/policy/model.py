@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ebbtide.core.engine import Pass
-from ebbtide.core.gauge import Gauge, anchored_usage
-from ebbtide.core.marks import Strategy, ranked
+from ebbtide.core.cache.breakpoints import Strategy, ranked
+from ebbtide.core.planner import Pass
 from ebbtide.core.tokens import DEFAULT, Estimator
+from ebbtide.core.tokens.size import Gauge, anchored_usage
 from ebbtide.policy.levels import LevelRule, SpaceRule
 
 Overflow = Literal["prune", "summarize", "auto-compact", "error"]

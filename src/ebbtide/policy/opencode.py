@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from ebbtide.core.gauge import billed_context
-from ebbtide.core.marks import first2_last2
+from ebbtide.core.cache.breakpoints import first2_last2
 from ebbtide.core.tokens import OPENCODE
+from ebbtide.core.tokens.size import billed_context
 from ebbtide.passes import prune_results, summarize
 from ebbtide.passes.when import end_of_loop, when
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, beside_reply, single
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.shapes import Wording, templated
-from ebbtide.summary.styles import OPENCODE as STYLE
+from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.prompt_styles import OPENCODE as STYLE
 
 OUTPUT_RESERVED = 32_000
 """Tokens, R056."""

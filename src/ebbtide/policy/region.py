@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from ebbtide.core.engine import Levels
-from ebbtide.core.gauge import estimated
+from ebbtide.core.planner import Levels
 from ebbtide.core.stub import region_evicted, region_input
 from ebbtide.core.tokens import REGION
+from ebbtide.core.tokens.size import estimated
 from ebbtide.passes import fold_regions, limit_output, offload_input
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import beside_reply

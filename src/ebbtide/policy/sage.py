@@ -11,15 +11,15 @@ import re
 from dataclasses import dataclass
 from functools import cache, partial
 
-from ebbtide.core.engine import Levels
-from ebbtide.core.gauge import estimated_with_tools
+from ebbtide.core.planner import Levels
 from ebbtide.core.tokens import sage as counting_for
+from ebbtide.core.tokens.size import estimated_with_tools
 from ebbtide.passes import evict_messages, summarize
 from ebbtide.policy.fallback import oldest_leave
 from ebbtide.policy.levels import LevelRule, beside_reply
 from ebbtide.policy.model import Overflow, Policy, Templates
-from ebbtide.summary.shapes import Wording, templated
-from ebbtide.summary.styles import SAGE as STYLE
+from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.prompt_styles import SAGE as STYLE
 
 TARGET = 0.5
 """Share of the window to come down to (R175)."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from ebbtide.core.errors import WontFit
-from ebbtide.core.recall import SEARCH_TOOL
+from ebbtide.core.recall_limits import SEARCH_TOOL
 from ebbtide.core.types import Usage
-from ebbtide.drive import Context
-from ebbtide.drive.answering import TAG
 from ebbtide.policy import Policy
+from ebbtide.recall.tools import TAG
 from ebbtide.replay.tape import Body, Take, Tape
-from ebbtide.wire.shape import Wire
+from ebbtide.runtime import Context
+from ebbtide.wire.protocol import Wire
 
 SUMMARY = 3_000
 """Tokens of the stand-in summary: 11,900 characters is the median of 77 that Claude Code wrote."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ebbtide.core.content import arguments, failed
+from ebbtide.core.tool_calls import arguments, failed
 from ebbtide.core.types import Item
 from ebbtide.replay.sheet import strings
 

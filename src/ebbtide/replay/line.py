@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.replay.provider import Prefix
 from ebbtide.replay.sheet import Sheet
-from ebbtide.wire.shape import Wire
+from ebbtide.wire.protocol import Wire
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from ebbtide.core.engine import Levels, Situation
+from ebbtide.core.planner import Levels, Situation
 from ebbtide.core.stub import Stub
 from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View

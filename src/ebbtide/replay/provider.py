@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ebbtide.core.marks import LIMIT, LOOK_BACK, minimum
+from ebbtide.core.cache.breakpoints import LIMIT, LOOK_BACK, minimum
 from ebbtide.core.types import FIVE_MINUTES, Usage
 
 STEP = 128

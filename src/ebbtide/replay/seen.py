@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ebbtide.replay.sheet import Facts, Sheet, is_word_of_the_user, texts
-from ebbtide.wire.shape import Wire
+from ebbtide.wire.protocol import Wire
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import USER
-from ebbtide.wire.shape import Block, Wire
+from ebbtide.wire.protocol import Block, Wire
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """What counts as an identifier. Long words of prose match too: a measure that errs on the side of asking for more."""

@@ -18,8 +18,8 @@ from ebbtide.formats.steps import Call
 from ebbtide.replay.files import Touched, touched
 from ebbtide.replay.sheet import Sheet
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
-from ebbtide.wire.shape import Wire
+from ebbtide.wire.protocol import Wire
+from ebbtide.wire.reader import Reader
 
 Body: TypeAlias = dict[str, object]
 

@@ -9,14 +9,14 @@ import os
 import stat
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.store.collect import Sweep, gc
-from ebbtide.store.contract import WAIT, BlobInfo, Log, LogGone, Reader, SessionInfo, Store
-from ebbtide.store.directory import DirectoryStore
-from ebbtide.store.files import Files
-from ebbtide.store.lines import Damage, Position, Reading, Record, Take
+from ebbtide.store.directory.files import Files
+from ebbtide.store.directory.gc import Sweep, gc
+from ebbtide.store.directory.store import DirectoryStore
+from ebbtide.store.directory.verify import Verification, verify
+from ebbtide.store.log_lines import Damage, Position, Reading, Record, Take
 from ebbtide.store.memory import MemoryStore, PrivateLog
-from ebbtide.store.records import message_record, record_uuid, summary_record, thread
-from ebbtide.store.verify import Verification, verify
+from ebbtide.store.message_records import message_record, record_uuid, summary_record, thread
+from ebbtide.store.protocol import WAIT, BlobInfo, Log, LogGone, Reader, SessionInfo, Store
 
 __all__ = [
     "WAIT",

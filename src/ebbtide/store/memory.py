@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.contract import WAIT, BlobInfo, SessionInfo, blob_bytes, blob_records, blob_sum, header
-from ebbtide.store.fork import fork_log
-from ebbtide.store.index import describe
-from ebbtide.store.lines import Position, Reading, Record, Take, encode, scan
-from ebbtide.store.names import blob_name
+from ebbtide.store.directory.file_names import blob_name
+from ebbtide.store.directory.fork import fork_log
+from ebbtide.store.directory.session_index import describe
+from ebbtide.store.log_lines import Position, Reading, Record, Take, encode, scan
+from ebbtide.store.protocol import WAIT, BlobInfo, SessionInfo, blob_bytes, blob_records, blob_sum, header
 
 
 @dataclass(slots=True)

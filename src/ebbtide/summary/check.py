@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ebbtide.summary.claims import Source, claims
-from ebbtide.summary.copied import quoted
-from ebbtide.summary.letters import harmless, plain, visible
-from ebbtide.summary.orders import disguised, paragraphs, told
+from ebbtide.summary.instructions import disguised, paragraphs, told
+from ebbtide.summary.quoted_output import quoted
+from ebbtide.summary.sanitize import harmless, plain, visible
 from ebbtide.summary.sections import is_heading, shorten
 
 Count = Callable[[str], int]

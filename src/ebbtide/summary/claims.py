@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ebbtide.summary.letters import plain
+from ebbtide.summary.sanitize import plain
 
 _EXTENSION = (
     r"(?:pyi?|ipynb|tsx?|jsx?|mjs|cjs|vue|svelte|rs|go|java|kts?|swift|c|cc|cpp|cxx|h|hpp|cs|rb|php|pl|lua|sh|bash|zsh"

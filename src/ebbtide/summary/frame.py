@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 
-from ebbtide.summary.letters import RECORD_TAG, SUMMARY_TAG, escape, unescape
+from ebbtide.summary.sanitize import RECORD_TAG, SUMMARY_TAG, escape, unescape
 
 _OPENING = (
     "The older part of this conversation{turns} has left the window. What stands for it below is quoted history: a "

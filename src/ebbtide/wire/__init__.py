@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.wire import anthropic, openai_chat, openai_responses
-from ebbtide.wire.shape import Wire, as_word
+from ebbtide.wire.anthropic import messages as anthropic
+from ebbtide.wire.openai_chat import messages as openai_chat
+from ebbtide.wire.openai_responses import messages as openai_responses
+from ebbtide.wire.protocol import Wire, as_word
 
 WIRES: Mapping[str, Wire] = {
     "anthropic": anthropic,

@@ -13,7 +13,7 @@ from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire.json_body import KEYS, JsonBody, Tree, are_same_objects, count_same_objects, read_json_body
-from ebbtide.wire.plain import Origins, equal, plain_messages, plain_value
+from ebbtide.wire.plain_json import Origins, equal, plain_messages, plain_value
 
 AROUND = frozenset(("system", "instructions", "tools", "functions"))
 """Where a provider keeps prompt and tools."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ebbtide.core.recall import PAGE, READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
-from ebbtide.wire.shape import as_mapping
+from ebbtide.core.recall_limits import PAGE, READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
+from ebbtide.wire.protocol import as_mapping
 
 _SEARCH = (
     "Search everything this session has recorded, also what is no longer in view: tool output, file contents, "

@@ -5,10 +5,10 @@ session.
 """
 
 from ebbtide.workspace.addresses import fetch_text
-from ebbtide.workspace.at_once import Report, gather_attachments
 from ebbtide.workspace.files import changed_files, file_times
 from ebbtide.workspace.git import git_status, project_root
 from ebbtide.workspace.instructions import Sources, instructions
+from ebbtide.workspace.parallel import Report, gather_attachments
 from ebbtide.workspace.programs import find_program
 from ebbtide.workspace.surroundings import Surroundings, facts, look_around
 

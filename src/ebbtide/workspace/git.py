@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ebbtide.workspace.at_once import Report, together, warn
+from ebbtide.workspace.parallel import Report, together, warn
 from ebbtide.workspace.programs import find_program
 
 STATUS_CAP = 2_000  # characters: a status that long is a generated tree, and is asked for in full if needed

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from ebbtide.workspace.addresses import fetch_text
-from ebbtide.workspace.at_once import Report, together, warn
 from ebbtide.workspace.files import read_within
 from ebbtide.workspace.git import project_root
+from ebbtide.workspace.parallel import Report, together, warn
 
 Fetch = Callable[[str, float], str]
 """An address and seconds in, its text out."""

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from drive.sessions import LINES, body, call, loop, result
-from ebbtide.drive import Context
 from ebbtide.fronts.cli.main import main
+from ebbtide.runtime import Context
+from runtime.sessions import LINES, body, call, loop, result
 
 PROGRAM = [sys.executable, "-m", "ebbtide.fronts.cli.main"]
 PRESSED = ["--window", "30k"]

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ebbtide.showing import CELLS, Window
+from ebbtide.display import CELLS, Window
 from fronts.cli.terminal import recorded, request, stored, written
 
 

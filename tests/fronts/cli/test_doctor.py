@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 
-from ebbtide.drive import Context
 from ebbtide.fronts.cli.extras import extras
+from ebbtide.runtime import Context
 from fronts.cli.terminal import run_program, stored
 
 

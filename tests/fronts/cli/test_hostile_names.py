@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ebbtide.drive import Context
+from ebbtide.runtime import Context
 from fronts.cli.terminal import PRESSED
 
 EVIL = "=x\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2069\u200b\x7fend"

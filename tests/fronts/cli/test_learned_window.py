@@ -2,8 +2,8 @@
 
 import json
 
-from drive.sessions import Clock, body, loop
-from ebbtide.drive import Context
+from ebbtide.runtime import Context
+from runtime.sessions import Clock, body, loop
 
 TALK = loop(40, lines=60)
 

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from ebbtide.drive import Context
+from ebbtide.runtime import Context
 from fronts.cli.terminal import LINES, on_a_terminal, run_program, stored
 
 SECRET = "sk-ant-api03-" + "Zq7" * 12

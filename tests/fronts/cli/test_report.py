@@ -10,9 +10,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from drive.sessions import body, loop
-from ebbtide.drive import Context
+from ebbtide.runtime import Context
 from fronts.cli.terminal import PRESSED, recorded, stored
+from runtime.sessions import body, loop
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EVIL = "claude-<script>alert(1)</script>\"'&\x1b[2J\u202e"

@@ -7,12 +7,12 @@ import sys
 import pytest
 from mcp import Client, StdioServerParameters
 
-from drive.sessions import body, context, loop, run
-from ebbtide.core.recall import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
-from ebbtide.drive import Context
+from ebbtide.core.recall_limits import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
 from ebbtide.fronts.mcp.server import Desk
 from ebbtide.fronts.proxy.identity import asked as asked_of
+from ebbtide.runtime import Context
 from ebbtide.store import open_store
+from runtime.sessions import body, context, loop, run
 
 PROGRAM = ["-m", "ebbtide.fronts.cli.main", "mcp"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.wire.anthropic.rules.blocks import OPERATOR, UNANSWERED
 from ebbtide.wire.validity import harden, violations
-from ebbtide.wire.validity.anthropic.blocks import OPERATOR, UNANSWERED
 from poison.case import HOUR, MARK, THOUGHT, TOOLS, assistant, result, text, use, user
 from poison.histories import picture
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.wire.openai_chat.rules import UNANSWERED
 from ebbtide.wire.validity import harden, violations
-from ebbtide.wire.validity.openai_chat import UNANSWERED
 from poison.openai_cases import calling, fc, msg, out, rs, said, tool
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.wire.validity import openai_responses as responses
-from ebbtide.wire.validity.anthropic import _judged
-from ebbtide.wire.validity.anthropic.ordinary import is_ordinary
+from ebbtide.wire.anthropic.rules import _judged
+from ebbtide.wire.anthropic.rules.fast_path import is_ordinary
+from ebbtide.wire.openai_responses import rules as responses
 from poison.histories import GRAMMARS, spoiled
 
 

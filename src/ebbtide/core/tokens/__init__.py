@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ebbtide.core.tokens.calibrate import (
+from ebbtide.core.tokens.calibration import (
     Calibration,
     Learned,
     anchored,
@@ -11,16 +11,7 @@ from ebbtide.core.tokens.calibrate import (
     prior,
     reentering,
 )
-from ebbtide.core.tokens.estimate import (
-    CLAUDE_CODE,
-    DEFAULT,
-    LEARN_V5,
-    MINI_CLAUDE,
-    OPENCODE,
-    REGION,
-    Estimator,
-    sage,
-)
+from ebbtide.core.tokens.estimator import CLAUDE_CODE, DEFAULT, LEARN_V5, MINI_CLAUDE, OPENCODE, REGION, Estimator, sage
 from ebbtide.core.tokens.exact import TokenCounter, Vocabulary, prime_tool_tokens, tiktoken_counter
 from ebbtide.core.tokens.stream import StreamingCounter, StreamStats
 from ebbtide.core.tokens.usage import usage_from

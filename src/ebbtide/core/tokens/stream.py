@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from ebbtide.core.tokens.estimate import DEFAULT, Estimator
+from ebbtide.core.tokens.estimator import DEFAULT, Estimator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

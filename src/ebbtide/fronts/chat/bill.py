@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.journal import usage_out
 from ebbtide.core.types import Usage
 from ebbtide.prices import rates
+from ebbtide.state.session_state import usage_out
 from ebbtide.store import Record
 
 _MILLION = 1_000_000

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from ebbtide.argparse_errors import Parser
 from ebbtide.config import Settings, load_access, load_settings
 from ebbtide.core.errors import BadConfig, BadRequest
-from ebbtide.drive.report import Listener
-from ebbtide.fronts.chat.choosing import PROVIDERS, Door, choose, made
 from ebbtide.fronts.chat.local import MODEL, WINDOW, served
 from ebbtide.fronts.chat.loop import STEPS
+from ebbtide.fronts.chat.model_choice import PROVIDERS, Door, choose, made
 from ebbtide.fronts.chat.notebook import Begun, read_notebook
 from ebbtide.fronts.chat.permission import Ask, Rules
 from ebbtide.fronts.chat.prompts import SMALL
@@ -25,7 +25,7 @@ from ebbtide.fronts.chat.session import REPLY, Setup, chosen, new_session, open_
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.fronts.chat.trust import ask_trust, read_trust, remember_trust
 from ebbtide.policy import PRESETS
-from ebbtide.refusing import Parser
+from ebbtide.runtime.report import Listener
 from ebbtide.store import Store, open_store
 from ebbtide.workspace import project_root
 

@@ -10,16 +10,16 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
+from ebbtide.argparse_errors import near
 from ebbtide.config import Settings
-from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest, StoreError
+from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit, Usage
-from ebbtide.fronts.chat import drawing
+from ebbtide.display import in_tokens, short, visible
+from ebbtide.fronts.chat import render
+from ebbtide.fronts.chat.context_usage import recorded, standing, weigh
 from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session, sessions_of
-from ebbtide.fronts.chat.weighing import recorded, standing, weigh
 from ebbtide.policy import PRESETS, preset
-from ebbtide.refusing import near
-from ebbtide.showing import in_tokens, short, visible
 from ebbtide.wire import WIRES
 
 _PREVIEW = 24  # lines of a fold that are shown before it is made: a screen
@@ -98,7 +98,7 @@ def _understood(said: str) -> tuple[Command, str]:
 
 
 def _context(room: Room, _rest: str) -> None:
-    room.show(drawing.window(weigh(room.chat, room.last, _edits_now(room))))
+    room.show(render.window(weigh(room.chat, room.last, _edits_now(room))))
 
 
 def _edits_now(room: Room) -> tuple[Edit, ...]:
@@ -112,17 +112,17 @@ def _compact(room: Room, focus: str) -> None:
     request = standing(chat)
     made = chat.agent.context.compact(request, focus=focus, apply=False) if _said(chat, request) else None
     if made is None or not made.edits:
-        room.show(drawing.notice(made.notes[0] if made and made.notes else "There is nothing to fold yet."))
+        room.show(render.notice(made.notes[0] if made and made.notes else "There is nothing to fold yet."))
         return
     lines = visible(made.text).splitlines()
     more = [f"… {counted(len(lines) - _PREVIEW, 'more line')}"] if len(lines) > _PREVIEW else []
     room.show(Text("\n".join([*lines[:_PREVIEW], *more]), style="dim"))
     saving = f"{short(made.tokens_before)} → {short(made.tokens_after)} tokens"
     if not room.confirm(f"This note would stand for the old turns: {saving}. Fold?"):
-        room.show(drawing.notice("Left as it was."))
+        room.show(render.notice("Left as it was."))
         return
     made.apply()
-    room.show(drawing.notice("Conversation compacted."))
+    room.show(render.notice("Conversation compacted."))
 
 
 def _said(chat: Chat, request: Mapping[str, object]) -> bool:
@@ -133,17 +133,17 @@ def _undo(room: Room, _rest: str) -> None:
     edits = room.chat.agent.context.undo()
     tokens = sum(edit.saved for edit in edits)
     told = f"Taken back: {counted(len(edits), 'edit')}, {in_tokens(tokens)} back."
-    room.show(drawing.notice(told if edits else "There is nothing to undo."))
+    room.show(render.notice(told if edits else "There is nothing to undo."))
 
 
 def _redo(room: Room, _rest: str) -> None:
     edits = room.chat.agent.context.redo()
-    room.show(drawing.notice(f"Made again: {counted(len(edits), 'edit')}." if edits else "There is nothing to redo."))
+    room.show(render.notice(f"Made again: {counted(len(edits), 'edit')}." if edits else "There is nothing to redo."))
 
 
 def _edits(room: Room, _rest: str) -> None:
     made = _edits_now(room)
-    room.show(drawing.edits(made) if made else drawing.notice("Nothing was taken out of this conversation."))
+    room.show(render.edits(made) if made else render.notice("Nothing was taken out of this conversation."))
 
 
 def _pin(room: Room, what: str) -> None:
@@ -153,7 +153,7 @@ def _pin(room: Room, what: str) -> None:
     found = [] if _is_handle(what) else context.recall(what, limit=1)
     handle = found[0].handle if found else what
     context.pin(handle)
-    room.show(drawing.notice(f"Pinned: {handle} stays."))
+    room.show(render.notice(f"Pinned: {handle} stays."))
 
 
 def _recall(room: Room, what: str) -> None:
@@ -161,10 +161,10 @@ def _recall(room: Room, what: str) -> None:
         raise BadRequest("/recall WORDS searches all that was said and read; /recall HANDLE shows one text")
     context = room.chat.agent.context
     if _is_handle(what):
-        room.show(drawing.page(context.read(what)))
+        room.show(render.page(context.read(what)))
         return
     found = context.recall(what)
-    room.show(drawing.hits(found) if found else drawing.notice("Nothing of that was recorded."))
+    room.show(render.hits(found) if found else render.notice("Nothing of that was recorded."))
 
 
 def _is_handle(what: str) -> bool:
@@ -182,20 +182,20 @@ def _hex(text: str) -> bool:
 def _clear(room: Room, _rest: str) -> None:
     old = room.chat.session
     room.reopen(room.chat.setup, new_session(room.chat.setup.clock))
-    room.show(drawing.notice(f"A new conversation. The old one is kept: /resume {old}"))
+    room.show(render.notice(f"A new conversation. The old one is kept: /resume {old}"))
 
 
 def _sessions(room: Room, _rest: str) -> None:
     setup = room.chat.setup
     found = sessions_of(setup.store, setup.project)
-    room.show(drawing.sessions(found[:_LISTED]) if found else drawing.notice("None yet."))
+    room.show(render.sessions(found[:_LISTED]) if found else render.notice("None yet."))
 
 
 def _resume(room: Room, name: str) -> None:
     setup = room.chat.setup
     if not name:
         _sessions(room, "")
-        room.show(drawing.notice("/resume ID, or the beginning of one"))
+        room.show(render.notice("/resume ID, or the beginning of one"))
         return
     room.reopen(setup, chosen(setup.store, setup.project, name).session)
 
@@ -210,7 +210,7 @@ def _export(room: Room, name: str) -> None:
         raise BadRequest(f"{path} is there already; /export NAME writes to another") from None
     except OSError as failed:
         raise StoreError(f"{path}: {failed.strerror}") from failed
-    room.show(drawing.notice(f"Written: {path}"))
+    room.show(render.notice(f"Written: {path}"))
 
 
 def exported(chat: Chat) -> Iterator[str]:
@@ -239,37 +239,37 @@ def _ticks(text: str) -> int:
 
 def _model(room: Room, name: str) -> None:
     if not name:
-        room.show(drawing.notice(f"{room.chat.setup.provider.model}; /model NAME changes it", "cyan"))
+        room.show(render.notice(f"{room.chat.setup.provider.model}; /model NAME changes it", "cyan"))
         return
     room.reopen(room.provider(name), room.chat.session)
-    room.show(drawing.notice(f"Now {name}. Its first request pays for the whole conversation: no cache is shared."))
+    room.show(render.notice(f"Now {name}. Its first request pays for the whole conversation: no cache is shared."))
 
 
 def _policy(room: Room, name: str) -> None:
     setup = room.chat.setup
     if not name:
         told = ", ".join(PRESETS)
-        room.show(drawing.notice(f"{setup.settings.preset}; there are {told}; /policy NAME changes it", "cyan"))
+        room.show(render.notice(f"{setup.settings.preset}; there are {told}; /policy NAME changes it", "cyan"))
         return
     settings: Settings = replace(setup.settings, preset=preset(name).name)
     room.reopen(replace(setup, settings=settings), room.chat.session)
-    room.show(drawing.notice(f"From now on by the policy {settings.preset}. What was taken out stays out."))
+    room.show(render.notice(f"From now on by the policy {settings.preset}. What was taken out stays out."))
 
 
 def _cost(room: Room, _rest: str) -> None:
-    room.show(drawing.cost(room.chat.bill, room.chat.agent.context.health().hit_rate))
+    room.show(render.cost(room.chat.bill, room.chat.agent.context.health().hit_rate))
 
 
 def _plan(room: Room, _rest: str) -> None:
     permits = room.chat.agent.permits
     permits.mode = "build" if permits.mode == "plan" else "plan"
     told = "Plan mode: nothing is changed." if permits.mode == "plan" else "Build mode: files may be changed."
-    room.show(drawing.notice(told, "cyan"))
+    room.show(render.notice(told, "cyan"))
 
 
 def _help(room: Room, _rest: str) -> None:
     cells = [(f"/{name} {one.takes}".strip(), one.about) for name, one in COMMANDS.items()]
-    room.show(drawing.table(("", ""), [*cells, *_KEYS]))
+    room.show(render.table(("", ""), [*cells, *_KEYS]))
 
 
 def _exit(_room: Room, _rest: str) -> None:

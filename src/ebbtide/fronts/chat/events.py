@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ebbtide.core.types import Usage
-from ebbtide.drive.report import Report
 from ebbtide.fronts.chat.providers import Call
 from ebbtide.fronts.chat.tools import Outcome
+from ebbtide.runtime.report import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ebbtide.assembly import Conversation, mid_run, mode_reminder
-from ebbtide.core.counted import counted
 from ebbtide.core.errors import EbbtideError
+from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Usage
-from ebbtide.drive.context import Context, Ready
 from ebbtide.fronts.chat.attachments import attach, news, reminders
 from ebbtide.fronts.chat.events import Answered, Calling, Event, Failed, Heard, Returned, Said, Sending, Stopped
 from ebbtide.fronts.chat.permission import Mode, Permits
 from ebbtide.fronts.chat.providers import Body, BrokenOff, Call, Finished, Interrupted, Provider, Reply, watched
 from ebbtide.fronts.chat.tools import RECALL_TOOLS, Desk, Need, Outcome, Refused, Tool, recalled, refuse_odd_text
+from ebbtide.runtime.context import Context, Ready
 
 STEPS = 250
 """Requests in one turn: who needs more goes in circles."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import cast
 
 from ebbtide.assembly import Block, Conversation
-from ebbtide.core.journal import State, ebb, fold
 from ebbtide.fronts.chat.tools import Need, Outcome
 from ebbtide.fronts.chat.tools.desk import Kind
+from ebbtide.state.session_state import State, ebb, fold
 from ebbtide.store import Log, Record
 
 INTERRUPTED = "[Interrupted: the program ended while this call was under way. What it did until then is not known.]"

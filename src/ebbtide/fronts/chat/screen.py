@@ -28,19 +28,19 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 from rich.console import Console, RenderableType
 
-from ebbtide.core.counted import counted
 from ebbtide.core.errors import EbbtideError
+from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Usage
-from ebbtide.drive.report import Event as EngineEvent
-from ebbtide.fronts.chat import drawing
+from ebbtide.display import line, visible
+from ebbtide.fronts.chat import render
 from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey, only_looks
+from ebbtide.fronts.chat.context_usage import last_words, weigh
+from ebbtide.fronts.chat.error_messages import told
 from ebbtide.fronts.chat.events import Answered, Calling, Event, Failed, Heard, Returned, Said, Sending, Stopped
 from ebbtide.fronts.chat.permission import Question, Verdict
 from ebbtide.fronts.chat.session import Chat, Setup, open_chat
-from ebbtide.fronts.chat.telling import told
 from ebbtide.fronts.chat.tools.bash import stop_all
-from ebbtide.fronts.chat.weighing import last_words, weigh
-from ebbtide.showing import line, visible
+from ebbtide.runtime.report import Event as EngineEvent
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK = 0.12  # seconds between frames
@@ -148,33 +148,33 @@ class Screen:
         if chat.notebook.messages:
             self._greet_again(chat)
         for source, why in chat.skipped:
-            self.show(drawing.notice(f"not read: {source}: {why}", "dim"))
+            self.show(render.notice(f"not read: {source}: {why}", "dim"))
 
     def _greet_again(self, chat: Chat) -> None:
-        self.show(drawing.notice(f"Resumed {chat.session}: {counted(len(chat.notebook.messages), 'message')}.", "cyan"))
+        self.show(render.notice(f"Resumed {chat.session}: {counted(len(chat.notebook.messages), 'message')}.", "cyan"))
         said, answered = last_words(chat)
         if said:
-            self.show(drawing.echo(said))
+            self.show(render.echo(said))
         if answered:
-            self.show(drawing.words(answered))
+            self.show(render.words(answered))
         if chat.waiting:
-            self.show(drawing.notice("It was in the middle of its work. Enter on an empty line goes on.", "cyan"))
+            self.show(render.notice("It was in the middle of its work. Enter on an empty line goes on.", "cyan"))
 
     # --- from the agent's thread -------------------------------------------------------------------------------------
 
     def ask(self, question: Question) -> Verdict:
-        said = self._choice(drawing.question(question), "yan")
+        said = self._choice(render.question(question), "yan")
         if said in ("y", "a"):
             return Verdict(allowed=True, remember=said == "a")
         return Verdict(allowed=False, words="" if said == "n" else said)
 
     def listen(self, event: EngineEvent) -> None:
-        words, doing = drawing.engine(event)
+        words, doing = render.engine(event)
         if event.kind == "fold_failed" and self.chat.agent.desk.stop.is_set():
             return  # Who did not wait for the summary knows why there is none.
         if words:
             self._flush()
-            self.show(drawing.notice(words))
+            self.show(render.notice(words))
         self._do(doing or ("Thinking..." if event.kind == "folded" else self._doing))
 
     def _choice(self, shown: StyleAndTextTuples, keys: str) -> str:
@@ -227,7 +227,7 @@ class Screen:
 
     def _complain(self, failed: Exception) -> None:
         ours = "" if isinstance(failed, EbbtideError) else "a fault of ours: "
-        self.show(drawing.notice(f"{ours}{told(failed)}", "red"))
+        self.show(render.notice(f"{ours}{told(failed)}", "red"))
 
     def _turn(self, words: str) -> None:
         self._owed = False
@@ -247,21 +247,21 @@ class Screen:
                 self._flush()
                 self._last = usage if usage.total else self._last
                 if cut:
-                    self.show(drawing.notice("The reply was cut at its largest length."))
+                    self.show(render.notice("The reply was cut at its largest length."))
             case Calling(call=call):
                 self._flush()
-                self.show(drawing.call(call))
+                self.show(render.call(call))
                 self._do(f"{call.name}...")
             case Returned(call=call, outcome=outcome):
-                self.show(drawing.outcome(outcome, call.name))
+                self.show(render.outcome(outcome, call.name))
             case Heard(text=text):
-                self.show(drawing.echo(text))
+                self.show(render.echo(text))
             case Stopped():
                 self._flush()
-                self.show(drawing.notice("Interrupted. Say what to do instead, or Enter on an empty line to go on."))
+                self.show(render.notice("Interrupted. Say what to do instead, or Enter on an empty line to go on."))
             case Failed(error=error):
                 self._flush()
-                self.show(drawing.notice(f"{told(error)}. Enter on an empty line tries again.", "red"))
+                self.show(render.notice(f"{told(error)}. Enter on an empty line tries again.", "red"))
 
     def _say(self, text: str) -> None:
         """Whole paragraphs are printed; the one that is being written is shown above the input."""
@@ -269,13 +269,13 @@ class Screen:
         while (end := _paragraph(self._block)) > 0:
             block, self._block = self._block[:end], self._block[end:]
             if block.strip():
-                self.show(drawing.words(block.strip("\n")))
+                self.show(render.words(block.strip("\n")))
         self._redraw()
 
     def _flush(self) -> None:
         block, self._block = self._block, ""
         if block.strip():
-            self.show(drawing.words(block.strip("\n")))
+            self.show(render.words(block.strip("\n")))
 
     def _do(self, doing: str) -> None:
         self._doing = doing
@@ -289,7 +289,7 @@ class Screen:
     def run(self, setup: Setup, session: str, words: str) -> int:
         with patch_stdout(raw=True):
             self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, force_terminal=True)
-            self.show(drawing.greeting(setup.provider.model, setup.root))
+            self.show(render.greeting(setup.provider.model, setup.root))
             self.reopen(setup, session)
             if words:
                 self._begin(words)
@@ -312,12 +312,12 @@ class Screen:
             looking = self._busy and words.startswith("/") and only_looks(words)
             if self._busy and words.startswith("/") and not looking:
                 name = words.partition(" ")[0]
-                self.show(drawing.notice(f"{name} waits until the agent is done; Esc stops it.", "dim"))
+                self.show(render.notice(f"{name} waits until the agent is done; Esc stops it.", "dim"))
                 return
             if self._busy and not looking:
                 if words:
                     self.chat.agent.inbox.put(words)
-                    self.show(drawing.notice(f"queued: {line(words, 200)}", "dim"))
+                    self.show(render.notice(f"queued: {line(words, 200)}", "dim"))
                 return
         if looking:
             self._look(words)
@@ -326,7 +326,7 @@ class Screen:
 
     def _look(self, words: str) -> None:
         """Here, while the agent goes on in its thread: what it reads are the log and values that are replaced whole."""
-        self.show(drawing.echo(words))
+        self.show(render.echo(words))
         self._looking = True
         try:
             obey(self, words)
@@ -337,7 +337,7 @@ class Screen:
 
     def _begin(self, words: str) -> None:
         if words:
-            self.show(drawing.echo(words))
+            self.show(render.echo(words))
         self._busy, self._since, self._doing = True, time.monotonic(), "Thinking..."
         threading.Thread(target=self._work, args=(words,), daemon=True).start()
 
@@ -396,7 +396,7 @@ class Screen:
         tokens = self._last.total if self._last is not None else 0
         mode, hits = chat.agent.permits.mode, chat.agent.context.health().hit_rate
         columns, model = self._session.app.output.get_size().columns, chat.setup.provider.model
-        return drawing.footer(model, mode, tokens, self._window, self._left, chat.bill, hits, columns)
+        return render.footer(model, mode, tokens, self._window, self._left, chat.bill, hits, columns)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -435,7 +435,7 @@ class Screen:
             if self._busy:
                 self._stop()
             else:
-                self.show(drawing.notice("Ctrl-D leaves.", "dim"))
+                self.show(render.notice("Ctrl-D leaves.", "dim"))
 
         @keys.add("s-tab")
         def _(_event: KeyPressEvent) -> None:

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping
 
 from ebbtide.core.errors import EbbtideError
+from ebbtide.fronts.chat.error_messages import told
 from ebbtide.fronts.chat.events import Answered, Calling, Failed, Stopped
 from ebbtide.fronts.chat.permission import Question, Verdict
 from ebbtide.fronts.chat.session import Chat
-from ebbtide.fronts.chat.telling import told
 from ebbtide.fronts.chat.tools.bash import stop_all
 
 _REFUSED = "nobody is there to ask. Allow it with --allow TOOL or --yes"

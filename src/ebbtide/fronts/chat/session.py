@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from ebbtide.assembly import Conversation
+from ebbtide.compaction.rehydrate import Source
 from ebbtide.config import Access, Settings, environment_without_keys
 from ebbtide.core.errors import BadRequest
-from ebbtide.drive.context import Context
-from ebbtide.drive.report import Listener
-from ebbtide.drive.restoring import Source
 from ebbtide.fronts.chat.bill import Bill, bill_of
+from ebbtide.fronts.chat.error_messages import told
 from ebbtide.fronts.chat.loop import STEPS, Agent, final_words
 from ebbtide.fronts.chat.notebook import Begun, Notebook, Scribe, read_notebook, retell
 from ebbtide.fronts.chat.permission import Ask, Permits, Rules
 from ebbtide.fronts.chat.prompts import DELEGATED, prompt_for
 from ebbtide.fronts.chat.providers import Call, Interrupted, Provider, complete, define, watched
-from ebbtide.fronts.chat.telling import told
 from ebbtide.fronts.chat.tools import ALONE, TOOLS, Desk, Outcome, Refused, Tool
 from ebbtide.fronts.chat.tools.bash import stop_all
 from ebbtide.fronts.chat.tools.todo import listed
 from ebbtide.policy import Policy
+from ebbtide.runtime.context import Context
+from ebbtide.runtime.report import Listener
 from ebbtide.store import SessionInfo, Store
 from ebbtide.workspace import Sources, Surroundings, look_around
 

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.showing import line
+from ebbtide.display import line
 
 _QUESTION = """\
 {folder}

@@ -16,14 +16,14 @@ from typing import Literal
 
 import ebbtide
 from ebbtide.config import Access, Settings, Source
-from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadConfig
+from ebbtide.core.text.pluralize import counted
 from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.extras import Extra
-from ebbtide.fronts.cli.housekeeping import Holdings
+from ebbtide.fronts.cli.store_checks import Holdings
 from ebbtide.prices import rates
-from ebbtide.store.names import INDEX
-from ebbtide.store.search_tables import VERSION
+from ebbtide.store.directory.file_names import INDEX
+from ebbtide.store.search.tables import VERSION
 
 State = Literal["ok", "warn", "fail"]
 _OLD = 90 * 86_400.0

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadConfig, EbbtideError
+from ebbtide.display import line
 from ebbtide.formats.claude_folder import LAST, claude_sessions
+from ebbtide.fronts.cli.help import Commands, Parser, command
 from ebbtide.fronts.cli.settings import settled
-from ebbtide.fronts.cli.teaching import Commands, Parser, command
 from ebbtide.policy import PRESETS
-from ebbtide.showing import line
 from ebbtide.store import open_store
 
 if TYPE_CHECKING:

@@ -6,23 +6,23 @@ import argparse
 import os
 from dataclasses import replace
 
-from ebbtide.core.counted import counted
+from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.gauge import Readings
+from ebbtide.core.text.pluralize import counted
+from ebbtide.core.tokens.size import Readings
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
-from ebbtide.drive.history import History, history_of
+from ebbtide.display import Window, drawn, parts_of
 from ebbtide.formats import Call
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.phrases import moment
+from ebbtide.fronts.cli.session_lookup import records_of, session_or_file
 from ebbtide.fronts.cli.settings import INPUT, OUTPUT, Settled, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, given_or_own, wanted
-from ebbtide.fronts.cli.stored import records_of, session_or_file
-from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.showing import Window, drawn, parts_of
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 
 def add(commands: Commands) -> None:

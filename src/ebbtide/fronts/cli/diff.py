@@ -8,17 +8,17 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ebbtide.core.counted import counted
+from ebbtide.audit.history import Step
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit, Item
-from ebbtide.drive.history import Step
+from ebbtide.display import in_tokens, line, visible
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.phrases import covered_told, item_told
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import in_tokens, line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,17 +7,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from ebbtide.argparse_errors import near
 from ebbtide.config import Settings, load_access, load_settings, process_environment, survey
 from ebbtide.config_keys import VARIABLES
 from ebbtide.core.errors import BadConfig
+from ebbtide.display import line
 from ebbtide.fronts.cli import checks, screen
 from ebbtide.fronts.cli.checks import Check
 from ebbtide.fronts.cli.extras import extras
-from ebbtide.fronts.cli.housekeeping import holdings
+from ebbtide.fronts.cli.help import CODES, Commands, command
 from ebbtide.fronts.cli.settings import INPUT, add_json, add_store
-from ebbtide.fronts.cli.teaching import CODES, Commands, command
-from ebbtide.refusing import near
-from ebbtide.showing import line
+from ebbtide.fronts.cli.store_checks import holdings
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 

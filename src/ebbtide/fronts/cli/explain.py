@@ -6,18 +6,18 @@ import argparse
 from collections.abc import Sequence
 from typing import TextIO
 
-from ebbtide.core.counted import counted
-from ebbtide.core.savings import Entry
+from ebbtide.accounting.savings import Entry
+from ebbtide.audit.history import History, Step
+from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit
-from ebbtide.drive.history import History, Step
+from ebbtide.display import in_tokens, line, short
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 from ebbtide.fronts.cli.settings import add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import in_tokens, line, short
 
 
 def add(commands: Commands) -> None:

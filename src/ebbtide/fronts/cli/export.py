@@ -10,21 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.redact import redact_tree
+from ebbtide.core.text.redact import redact_tree
 from ebbtide.core.types import Item
-from ebbtide.drive.history import History, history_of
+from ebbtide.display import line, visible
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.phrases import item_told
+from ebbtide.fronts.cli.session_lookup import found, records_of
 from ebbtide.fronts.cli.settings import add_project, add_store, settled
-from ebbtide.fronts.cli.stored import found, records_of
-from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.showing import line, visible
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import write
-from ebbtide.wire.shape import grouped
+from ebbtide.wire.protocol import grouped
+from ebbtide.wire.reader import write
 from ebbtide.wire.validity import harden
 
 _BACKTICKS = re.compile(r"`{3,}")

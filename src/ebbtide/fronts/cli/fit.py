@@ -9,22 +9,22 @@ import tempfile
 import time
 from pathlib import Path
 
+from ebbtide.audit.history import history_of
 from ebbtide.core.errors import BadRequest, Busy, StoreError
 from ebbtide.core.view import View
-from ebbtide.drive import Context, Ready, Report, fit
-from ebbtide.drive.history import history_of
-from ebbtide.drive.projection import project
-from ebbtide.drive.report import Behind
+from ebbtide.display import visible
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
+from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.phrases import report_told
 from ebbtide.fronts.cli.settings import ENGINE, OUTPUT, STORE, Settled, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
-from ebbtide.fronts.cli.teaching import FITTING, Commands, command
 from ebbtide.policy import default
-from ebbtide.showing import visible
+from ebbtide.runtime import Context, Ready, Report, fit
+from ebbtide.runtime.outgoing import project
+from ebbtide.runtime.report import Behind
 from ebbtide.wire import WIRES
-from ebbtide.wire.reading import Reader
+from ebbtide.wire.reader import Reader
 
 _TOLD = 10  # repairs and notes: the same repair of every message says no more than the first
 

@@ -6,11 +6,11 @@ import argparse
 import time
 from dataclasses import asdict
 
-from ebbtide.core.counted import counted
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import visible
 from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.settings import add_json, add_store, settled
-from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.showing import visible
 from ebbtide.store import gc, open_store
 
 

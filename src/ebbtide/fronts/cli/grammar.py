@@ -32,7 +32,7 @@ from ebbtide.fronts.cli import (
     verify,
     why,
 )
-from ebbtide.fronts.cli.teaching import Commands, Parser
+from ebbtide.fronts.cli.help import Commands, Parser
 
 _HERE = (
     *(fit, context, explain, report, why, recall, sessions, show),

@@ -13,15 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
-from ebbtide.core.books import Books, books
-from ebbtide.core.counted import counted
+from ebbtide.accounting.calls import Books, books
+from ebbtide.accounting.savings import Entry, Savings, Tariff, Tariffs, closed, relative
+from ebbtide.audit.history import History
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.savings import Entry, Savings, Tariff, Tariffs, closed, relative
-from ebbtide.drive.history import History
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import short
+from ebbtide.fronts.cli.help import Parser
 from ebbtide.fronts.cli.settings import ENGINE
-from ebbtide.fronts.cli.teaching import Parser
 from ebbtide.prices import rates
-from ebbtide.showing import short
 
 _MILLION = 1_000_000
 

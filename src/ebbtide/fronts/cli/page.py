@@ -12,14 +12,14 @@ from html import escape
 from itertools import accumulate
 
 from ebbtide import __version__
-from ebbtide.core.counted import counted
-from ebbtide.core.savings import Savings
+from ebbtide.accounting.savings import Savings
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import rounded, short, visible
 from ebbtide.fronts.cli import plots
 from ebbtide.fronts.cli.money import units, usd
 from ebbtide.fronts.cli.page_style import STYLE
 from ebbtide.fronts.cli.plots import Series
 from ebbtide.fronts.cli.statement import Row, Statement, bill_of
-from ebbtide.showing import rounded, short, visible
 
 _ROWS = 400  # of the table of edits: what a browser still scrolls through with ease
 Shown = Callable[[float], str]

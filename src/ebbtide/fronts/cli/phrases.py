@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from ebbtide.core.content import file_of, media_of
-from ebbtide.core.counted import counted
+from ebbtide.audit.history import Step
 from ebbtide.core.stub import parse
+from ebbtide.core.text.pluralize import counted
+from ebbtide.core.tool_calls import file_of, media_of
 from ebbtide.core.types import HARNESS, Edit, Item
-from ebbtide.drive import Report
-from ebbtide.drive.history import Step
-from ebbtide.showing import rounded, short
+from ebbtide.display import rounded, short
+from ebbtide.runtime import Report
 
 _ABOUT = 60  # characters of a path or type that help to recognise it
 

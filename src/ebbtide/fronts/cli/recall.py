@@ -7,21 +7,21 @@ import shlex
 import sys
 from dataclasses import asdict, replace
 
-from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.recall import HITS, MOST_HITS, PAGE
-from ebbtide.core.redact import redact
-from ebbtide.drive.embedding import StaticMeaning
-from ebbtide.drive.recalling import Hit, Page, Recall
+from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE
+from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.redact import redact
+from ebbtide.display import line, visible
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import Commands, command
+from ebbtide.fronts.cli.session_lookup import chosen, told_again
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
-from ebbtide.fronts.cli.stored import chosen, told_again
-from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.showing import line, visible
+from ebbtide.recall.embeddings import StaticMeaning
+from ebbtide.recall.search import Hit, Page, Recall
 from ebbtide.store import open_store
-from ebbtide.store.search_excerpt import excerpt
-from ebbtide.store.search_words import Query, read_query
+from ebbtide.store.search.excerpt import excerpt
+from ebbtide.store.search.words import Query, read_query
 
 _MARK = "bold black on yellow"
 

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import in_tokens, line, short
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import told_in_all
+from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.money import add_price, booked, summed, units, usd
 from ebbtide.fronts.cli.page import page
 from ebbtide.fronts.cli.phrases import moment
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
-from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import in_tokens, line, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

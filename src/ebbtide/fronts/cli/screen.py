@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
-from ebbtide.showing import visible
+from ebbtide.display import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

@@ -8,12 +8,12 @@ import time
 from dataclasses import asdict
 
 from ebbtide.config import claude_directory
+from ebbtide.display import line, short
 from ebbtide.formats.claude_folder import ClaudeSession, claude_sessions
 from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.phrases import moment
 from ebbtide.fronts.cli.settings import INPUT, OUTPUT, add_json, add_store, settled
-from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.showing import line, short
 from ebbtide.store import SessionInfo, open_store
 
 _ID, _PROJECT, _TITLE = 36, 32, 48

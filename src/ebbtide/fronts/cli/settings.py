@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ebbtide.config import load_settings
 from ebbtide.fronts.cli import amounts
-from ebbtide.fronts.cli.teaching import Parser
+from ebbtide.fronts.cli.help import Parser
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.wire import WIRES
 

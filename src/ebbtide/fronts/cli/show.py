@@ -6,19 +6,19 @@ import argparse
 import os
 import sys
 
-from ebbtide.core.counted import counted
+from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest, StoreError
+from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
-from ebbtide.drive.history import History
+from ebbtide.display import in_tokens, line, visible
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.phrases import item_told, way_back
+from ebbtide.fronts.cli.session_lookup import found
 from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.stored import found
-from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import in_tokens, line, visible
 
 _LINES = 12  # of each item: a screen shows a few turns, and long output does not bury the words between
 

@@ -14,18 +14,18 @@ import zlib
 from dataclasses import dataclass
 
 from ebbtide import example, formats
+from ebbtide.audit.history import History, history_of
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
-from ebbtide.drive.history import History, history_of
 from ebbtide.formats import Call, Recording, load
 from ebbtide.formats.claude_folder import LAST, claude_session
 from ebbtide.formats.source import read_file
 from ebbtide.fronts.cli import amounts
-from ebbtide.fronts.cli.rehearsal import fitted, rehearsed
 from ebbtide.fronts.cli.screen import say, watched
+from ebbtide.fronts.cli.session_lookup import records_of, session_or_file
 from ebbtide.fronts.cli.settings import Settled
-from ebbtide.fronts.cli.stored import records_of, session_or_file
-from ebbtide.store.lines import Position, header_of, scan
+from ebbtide.fronts.cli.simulation import fitted, rehearsed
+from ebbtide.store.log_lines import Position, header_of, scan
 from ebbtide.wire.body import read_body
 
 _GZIP = b"\x1f\x8b"

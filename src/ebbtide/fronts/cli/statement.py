@@ -9,13 +9,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ebbtide.core.redact import redact
-from ebbtide.core.savings import Entry, Line
+from ebbtide.accounting.savings import Entry, Line
+from ebbtide.audit.history import History, Step
+from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Usage
-from ebbtide.drive.history import History, Step
+from ebbtide.display import learned_told
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, even
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
-from ebbtide.showing import learned_told
 
 LARGEST = 12
 """Things that left which are named one by one."""

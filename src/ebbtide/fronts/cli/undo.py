@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from ebbtide.core.counted import counted
+from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.journal import State, fold
-from ebbtide.drive import Context
-from ebbtide.drive.history import History, history_of
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import in_tokens, short
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.phrases import covered_told
+from ebbtide.fronts.cli.session_lookup import chosen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
-from ebbtide.fronts.cli.stored import chosen
-from ebbtide.fronts.cli.teaching import Commands, command
-from ebbtide.showing import in_tokens, short
+from ebbtide.runtime import Context
+from ebbtide.state.session_state import State, fold
 from ebbtide.store import SessionInfo, Store, open_store
 
 

@@ -6,17 +6,18 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ebbtide.core.counted import counted
+from ebbtide.audit.replan import plans_in, recheck, replanned
 from ebbtide.core.errors import BadRequest
-from ebbtide.drive.replan import plans_in, recheck, replanned
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import line, visible
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import CODES, Commands, command
+from ebbtide.fronts.cli.session_lookup import chosen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
-from ebbtide.fronts.cli.stored import chosen
-from ebbtide.fronts.cli.teaching import CODES, Commands, command
 from ebbtide.policy import PRESETS, Policy
-from ebbtide.showing import line, visible
-from ebbtide.store import SessionInfo, Verification, open_store, verify
-from ebbtide.store.contract import Store
+from ebbtide.store import SessionInfo, Verification, open_store
+from ebbtide.store.directory.verify import verify
+from ebbtide.store.protocol import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,17 +8,17 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ebbtide.audit.history import History, Step
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
-from ebbtide.drive.history import History, Step
+from ebbtide.display import in_tokens, line
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
+from ebbtide.fronts.cli.session_lookup import told_again
 from ebbtide.fronts.cli.settings import add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.stored import told_again
-from ebbtide.fronts.cli.teaching import FITTING, Commands, command
-from ebbtide.showing import in_tokens, line
 
 _NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.live import Live
 
+from ebbtide.argparse_errors import Parser
 from ebbtide.config import load_settings
 from ebbtide.config_keys import tokens
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.demo.drawing import Brush, Film, basis, drawn, event_line, money
+from ebbtide.fronts.demo.render import Brush, Film, basis, drawn, event_line, money
 from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, Moment, told
 from ebbtide.policy import PRESETS, Policy
-from ebbtide.refusing import Parser
 
 INTERRUPTED = 130
 _NARROWEST = 60

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ebbtide import example
-from ebbtide.core.books import books
-from ebbtide.core.counted import counted
+from ebbtide.accounting.calls import books
+from ebbtide.accounting.savings import Tariff, Tariffs, closed, relative
+from ebbtide.audit.history import Step, history_of
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.savings import Tariff, Tariffs, closed, relative
+from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit
-from ebbtide.drive import Context, Ready
-from ebbtide.drive.history import Step, history_of
+from ebbtide.display import short
 from ebbtide.formats import Call, load
 from ebbtide.policy import Policy
 from ebbtide.policy.adjust import with_passes
 from ebbtide.prices import Rates, rates
-from ebbtide.showing import short
+from ebbtide.runtime import Context, Ready
 from ebbtide.store import open_store
 
 WINDOW = 80_000

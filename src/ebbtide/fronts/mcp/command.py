@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 
+from ebbtide.argparse_errors import Parser
 from ebbtide.config import load_settings, process_environment
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.mcp.server import Desk, serve
-from ebbtide.refusing import Parser
 from ebbtide.store import open_store
 from ebbtide.store.tenants import is_of_tenant, project_of_tenant, tenant_of
 from ebbtide.wire.caller import credentials_of

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError
-from ebbtide.drive.answering import answered
-from ebbtide.drive.recalling import Recall
+from ebbtide.recall.search import Recall
+from ebbtide.recall.tools import answered
 from ebbtide.store import SessionInfo, Store
 from ebbtide.wire.recall_tools import recall_tools
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import dedent
 from typing import TypeVar
 
+from ebbtide.argparse_errors import Parser
 from ebbtide.config import Settings, load_settings
 from ebbtide.config_keys import port
 from ebbtide.core.errors import BadConfig
@@ -16,7 +17,6 @@ from ebbtide.fronts.proxy.guard import check_address, is_loopback
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.upstreams import KNOWN, checked
 from ebbtide.policy import PRESETS
-from ebbtide.refusing import Parser
 
 try:
     from ebbtide.fronts.proxy.server import serve

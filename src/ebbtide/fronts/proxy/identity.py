@@ -21,9 +21,9 @@ from typing import NamedTuple
 from ebbtide.core.types import USER
 from ebbtide.store.tenants import project_of_tenant, tenant_of
 from ebbtide.wire import WIRES
-from ebbtide.wire.beginning import lasting_prompt
 from ebbtide.wire.caller import caller_of, credentials_of, has_uuid
-from ebbtide.wire.shape import Block, Wire
+from ebbtide.wire.conversation_start import lasting_prompt
+from ebbtide.wire.protocol import Block, Wire
 
 _ROUTES = (
     (re.compile(r"/v1/messages\Z"), "anthropic"),

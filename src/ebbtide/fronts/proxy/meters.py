@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TextIO
 
-from ebbtide.core.redact import redact
+from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Usage
 from ebbtide.fronts.proxy.tally import Tally
 

@@ -21,21 +21,21 @@ import aiohttp
 from aiohttp import web
 
 from ebbtide.core.errors import BadConfig, BadRequest
-from ebbtide.core.redact import redact
-from ebbtide.fronts.proxy import forwarding, status
+from ebbtide.core.text.redact import redact
+from ebbtide.fronts.proxy import status, upstream_client
 from ebbtide.fronts.proxy.encoding import inflated, readable
-from ebbtide.fronts.proxy.engine import Engine, Outgoing
 from ebbtide.fronts.proxy.guard import admitted
+from ebbtide.fronts.proxy.guarded_engine import Engine, Outgoing
 from ebbtide.fronts.proxy.identity import Asked, asked, talker, wire_of
-from ebbtide.fronts.proxy.listening import Copy
 from ebbtide.fronts.proxy.meters import Handler, Meters
 from ebbtide.fronts.proxy.options import OWN, Options
 from ebbtide.fronts.proxy.otel import exporting
-from ebbtide.fronts.proxy.recalling import Begun, Recalling
+from ebbtide.fronts.proxy.recall_loop import Begun, Recalling
 from ebbtide.fronts.proxy.refusals import Held, held
 from ebbtide.fronts.proxy.sessions import Advice, Line, Sessions
-from ebbtide.fronts.proxy.summarizing import Summarizing
+from ebbtide.fronts.proxy.upstream_summarizer import Summarizing
 from ebbtide.fronts.proxy.upstreams import Target, target
+from ebbtide.fronts.proxy.usage_tap import Copy
 from ebbtide.store import Store
 from ebbtide.wire.body import Body
 
@@ -85,7 +85,7 @@ class Proxy:
     def application(self) -> web.Application:
         app = web.Application(client_max_size=self.options.most_body)
         app.router.add_route("*", "/{path:.*}", self.handle, expect_handler=_expectation)
-        app.on_response_prepare.append(forwarding.only_its_own)
+        app.on_response_prepare.append(upstream_client.only_its_own)
         return app
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -123,15 +123,15 @@ class Proxy:
             response = await (self._turn(arrived) if wire else self._passed(arrived, _body(request)))
         except (aiohttp.ClientError, OSError, TimeoutError) as failed:
             return self._unreached(arrived, failed)
-        if isinstance(response, forwarding.Relayed) and response.broken_off:
+        if isinstance(response, upstream_client.Relayed) and response.broken_off:
             self._failed(arrived, "BrokenOff")
         return response
 
     async def _passed(self, arrived: Arrived, body: bytes | AsyncIterator[bytes] | None) -> web.StreamResponse:
         """Untouched."""
-        async with forwarding.send(self.client, arrived.request, arrived.target.url, body) as answer:
+        async with upstream_client.send(self.client, arrived.request, arrived.target.url, body) as answer:
             self._answered(arrived, answer.status)
-            return await forwarding.pump(arrived.request, answer, [], _ignored)
+            return await upstream_client.pump(arrived.request, answer, [], _ignored)
 
     async def _turn(self, arrived: Arrived) -> web.StreamResponse:
         """A request to a model."""
@@ -198,18 +198,18 @@ class Proxy:
 
     def _sent(self, arrived: Arrived, outgoing: Outgoing) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         told = {"edited": outgoing.edited, "armed": outgoing.armed}
-        return forwarding.send(self.client, arrived.request, arrived.target.url, outgoing.body, **told)
+        return upstream_client.send(self.client, arrived.request, arrived.target.url, outgoing.body, **told)
 
     async def _streamed(
         self, arrived: Arrived, outgoing: Outgoing, answer: aiohttp.ClientResponse, chunks: list[bytes]
     ) -> web.StreamResponse:
         if answer.status != 200 or outgoing.asked.only_replayed == "count":
             self.meters.turned(outgoing.turn(answer.status))
-            return await forwarding.pump(arrived.request, answer, chunks, _ignored)
+            return await upstream_client.pump(arrived.request, answer, chunks, _ignored)
         told = answer.headers
         copy = Copy(outgoing.asked.wire, told.get("content-type", ""), told.get("content-encoding", ""))
         try:
-            return await forwarding.pump(arrived.request, answer, chunks, copy.feed)
+            return await upstream_client.pump(arrived.request, answer, chunks, copy.feed)
         finally:
             # Also of a client that left: what came was billed.
             self.engine.heard(outgoing, copy.heard)
@@ -261,7 +261,7 @@ class Proxy:
     @property
     def client(self) -> aiohttp.ClientSession:
         if self._client is None:
-            self._client = forwarding.client()
+            self._client = upstream_client.client()
         return self._client
 
 

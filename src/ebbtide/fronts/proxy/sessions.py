@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from ebbtide.core.binding_records import upgrade_log
+from ebbtide.compaction.answer_sources import TIMEOUT
 from ebbtide.core.errors import StoreError
-from ebbtide.core.journal import State, fold
 from ebbtide.core.types import Edit
-from ebbtide.drive import Context
-from ebbtide.drive.consulting import TIMEOUT
-from ebbtide.drive.context import Ready
-from ebbtide.drive.recorded import carries
-from ebbtide.drive.report import Event
 from ebbtide.fronts.proxy.identity import Asked, Identity
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.policy import Policy
+from ebbtide.recall.handles import carries
+from ebbtide.runtime import Context
+from ebbtide.runtime.context import Ready
+from ebbtide.runtime.report import Event
+from ebbtide.state.binding_records import upgrade_log
+from ebbtide.state.session_state import State, fold
 from ebbtide.store import Store, open_store
 from ebbtide.store.tenants import PREFIX
 from ebbtide.wire import WIRES

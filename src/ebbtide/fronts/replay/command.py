@@ -11,18 +11,18 @@ from pathlib import Path
 from textwrap import dedent
 
 from ebbtide import example
+from ebbtide.argparse_errors import Parser
 from ebbtide.config import claude_directory, load_settings
 from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
+from ebbtide.display import visible
 from ebbtide.formats.claude_folder import claude_session
 from ebbtide.fronts.replay.picture import check_picture, draw_picture
 from ebbtide.fronts.replay.roster import USUAL, chosen, listed
 from ebbtide.fronts.replay.rows import show_csv, show_json
 from ebbtide.fronts.replay.tables import console, show_tables
 from ebbtide.prices import rates
-from ebbtide.refusing import Parser
 from ebbtide.replay import Played, Terms, files, on_ray, replay
-from ebbtide.showing import visible
 
 _WINDOW = 200_000
 """Tokens, where nothing else was set: one dial for all sessions, so that their peaks can be compared."""

@@ -14,11 +14,11 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from ebbtide.core.counted import counted
 from ebbtide.core.errors import BadConfig, BadRequest
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import rounded
 from ebbtide.replay import Played, Point, Score, Terms, totals
 from ebbtide.replay.measures import measured
-from ebbtide.showing import rounded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from ebbtide.core.counted import counted
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import rounded, short, visible
 from ebbtide.prices import rates
 from ebbtide.replay import Played, Score, Terms, failures, totals
 from ebbtide.replay.measures import CALIBRATED_ON, GROUPS, Calibration, Measure, calibrated
-from ebbtide.showing import rounded, short, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -7,13 +7,13 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 
+from ebbtide.argparse_errors import Parser
 from ebbtide.config import process_environment
-from ebbtide.core.counted import counted
+from ebbtide.core.text.pluralize import counted
+from ebbtide.display import visible
 from ebbtide.fronts.run.addresses import CLIENTS, Client, Environment, Plan, Route, planned
-from ebbtide.fronts.run.behind import CannotStart, Proxy
 from ebbtide.fronts.run.foreground import run
-from ebbtide.refusing import Parser
-from ebbtide.showing import visible
+from ebbtide.fronts.run.proxy_process import CannotStart, Proxy
 
 CANNOT_START = 125
 """As `env`, `timeout` and `docker run` have it: the trouble is ours, and not the program's."""

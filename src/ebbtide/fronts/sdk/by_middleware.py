@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, cast
 from ebbtide.fronts.sdk.gate import Gate, Passage, wire_of
 from ebbtide.fronts.sdk.lanes import Body, Call
 from ebbtide.fronts.sdk.owner import owner_of
-from ebbtide.fronts.sdk.returned import ataken, carry, taken
+from ebbtide.fronts.sdk.response_hooks import ataken, carry, taken
 
 
 class Request(Protocol):

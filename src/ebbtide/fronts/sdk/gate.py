@@ -17,12 +17,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ebbtide.core.errors import BadRequest, Blocked, Busy, WontFit
-from ebbtide.drive import Context, Ready, Report
 from ebbtide.fronts.sdk.lanes import Body, Call, Lane, Lanes
 from ebbtide.policy import Policy
+from ebbtide.runtime import Context, Ready, Report
 from ebbtide.wire.overflow import overflow_in
 from ebbtide.wire.sse import EventReader
-from ebbtide.wire.streamed import assembly, parsed
+from ebbtide.wire.stream_assembler import assembly, parsed
 
 _log = logging.getLogger("ebbtide")
 

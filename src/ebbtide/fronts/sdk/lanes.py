@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from ebbtide.drive import Context, Ready
-from ebbtide.wire.beginning import lasting_prompt
-from ebbtide.wire.shape import canonical_json, digest
+from ebbtide.runtime import Context, Ready
+from ebbtide.wire.conversation_start import lasting_prompt
+from ebbtide.wire.protocol import canonical_json, digest
 
 Body = Mapping[str, object]
 

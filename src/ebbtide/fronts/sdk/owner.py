@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ebbtide.wire.caller import caller_of
-from ebbtide.wire.shape import digest
+from ebbtide.wire.protocol import digest
 
 _KEYS = ("api_key", "auth_token")
 _PLACES = ("organization", "project", "project_id", "workspace_id", "aws_access_key", "aws_profile")

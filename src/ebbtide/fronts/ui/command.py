@@ -10,11 +10,11 @@ import webbrowser
 from collections.abc import Sequence
 
 from ebbtide import example
+from ebbtide.argparse_errors import Parser
 from ebbtide.config import load_settings
 from ebbtide.config_keys import port
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import PRESETS
-from ebbtide.refusing import Parser
 from ebbtide.store import open_store
 
 try:

@@ -13,16 +13,16 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
 
+from ebbtide.audit.history import History, history_of
+from ebbtide.audit.simulate import rehearsed
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.redact import redact
+from ebbtide.core.text.redact import redact
 from ebbtide.core.view import View
-from ebbtide.drive.history import History, history_of
-from ebbtide.drive.recalling import Recall
-from ebbtide.drive.recorded import since
-from ebbtide.drive.rehearsal import rehearsed
 from ebbtide.formats import Recording, load
 from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.policy import PRESETS, Policy, preset
+from ebbtide.recall.handles import since
+from ebbtide.recall.search import Recall
 from ebbtide.store import Position, Reader, SessionInfo, Store
 from ebbtide.wire import WIRES
 

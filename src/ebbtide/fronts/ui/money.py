@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.core.books import books
+from ebbtide.accounting.calls import books
+from ebbtide.accounting.savings import Entry, Savings, Tariff, closed
+from ebbtide.audit.history import History
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.savings import Entry, Savings, Tariff, closed
 from ebbtide.core.types import FIVE_MINUTES
-from ebbtide.drive.history import History
 from ebbtide.prices import Rates, rates
 
 _MILLION = 1_000_000

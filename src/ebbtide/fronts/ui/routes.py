@@ -12,23 +12,23 @@ from typing import TypeVar
 from aiohttp import web
 
 from ebbtide import __version__
-from ebbtide.core.cache import warmth
+from ebbtide.core.cache.warmth import warmth
 from ebbtide.core.errors import BadRequest, EbbtideError
-from ebbtide.core.recall import PAGE
-from ebbtide.core.redact import redact
-from ebbtide.drive import Context
-from ebbtide.drive.recalling import Hit
-from ebbtide.fronts.ui.comparing import compared
+from ebbtide.core.recall_limits import PAGE
+from ebbtide.core.text.redact import redact
+from ebbtide.fronts.ui.compare import compared
 from ebbtide.fronts.ui.guard import ignore_expectation, read_json
 from ebbtide.fronts.ui.library import Library, Opened, Setting, Unknown, matching
 from ebbtide.fronts.ui.money import Accounts, accounts_of
-from ebbtide.fronts.ui.told import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
+from ebbtide.fronts.ui.serialize import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
 from ebbtide.fronts.ui.trace import Trace, batch_marks, warm_tokens
 from ebbtide.policy import PRESETS
+from ebbtide.recall.search import Hit
 from ebbtide.replay import NAMES
-from ebbtide.store.search_excerpt import excerpt
-from ebbtide.store.search_words import read_query
-from ebbtide.wire.shape import grouped
+from ebbtide.runtime import Context
+from ebbtide.store.search.excerpt import excerpt
+from ebbtide.store.search.words import read_query
+from ebbtide.wire.protocol import grouped
 
 T = TypeVar("T")
 _ROWS = 400

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from ebbtide.core.cache import Warmth, warmth
-from ebbtide.core.health import Break, health
+from ebbtide.audit.history import History, Turn, Walk
+from ebbtide.core.cache.diagnosis import Break, health
+from ebbtide.core.cache.warmth import Warmth, warmth
 from ebbtide.core.types import FOLDS, OURS, Item, Usage
 from ebbtide.core.view import View
-from ebbtide.drive.history import History, Turn, Walk
-from ebbtide.wire.shape import grouped, is_original
+from ebbtide.wire.protocol import grouped, is_original
 
 PARTS = (
     "system", "tools", "unrecorded", "user", "assistant", "tool calls", "tool results", "thinking", "images",

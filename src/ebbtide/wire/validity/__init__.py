@@ -15,7 +15,9 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.wire.validity import anthropic, openai_chat, openai_responses
+from ebbtide.wire.anthropic import rules as anthropic
+from ebbtide.wire.openai_chat import rules as openai_chat
+from ebbtide.wire.openai_responses import rules as openai_responses
 from ebbtide.wire.validity.findings import SHAPE, UNVERIFIED, Finding, Repair, Violation, refuse
 
 __all__ = ["Repair", "Violation", "WireName", "harden", "violations"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.names import uuid5
+from ebbtide.core.ids import uuid5
 
 Json = Any
 """A JSON value as it came: nothing about it is certain."""

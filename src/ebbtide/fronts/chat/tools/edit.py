@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ebbtide.core.counted import counted
+from ebbtide.core.text.pluralize import counted
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, text, truth, words
 from ebbtide.fronts.chat.tools.write import put
 

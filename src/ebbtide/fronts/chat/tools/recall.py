@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ebbtide.core.recall import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
+from ebbtide.core.recall_limits import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Outcome, Refused
 
 __all__ = ["READ_TOOL", "RECALL_TOOLS", "SEARCH_TOOL", "recalled"]

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.core.counted import counted
+from ebbtide.core.text.pluralize import counted
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, words
 
 

@@ -1,0 +1,180 @@
+"""What each edit has gained, added up over all calls without looking at every edit in every call.
+
+In most calls an edit gains what every other one does for a token. So a call is one step of a few running sums, and what
+an edit gained over a stretch of calls is what they grew by, times its tokens. Only what an edit gains otherwise, in the
+call that it is made for or taken back in, is added by itself: the work is calls and edits, not calls times edits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ebbtide.accounting.calls import Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One call, as edits see it. Changes are told by their places."""
+
+    each: float
+    """What a held token gains."""
+    own: Mapping[int, float]
+    """What changes gain that do not gain by that, whether they hold or not."""
+    drift: float | None
+    """What the bill adds to all gains, negative mostly; None while there is no bill."""
+    blamed: Sequence[int]
+    """Changes that alone share in it, out of `own`; where there is none, all that hold or have a gain of their own."""
+    entered: Iterable[int] = ()
+    """Changes that hold from this call on."""
+    left: Iterable[int] = ()
+    """Changes that held up to the call before."""
+
+
+_NOISE = 1e-12
+"""What sums may be off by, as a part of them, for the order in which they were added up: even but for that is even."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One edit so far."""
+
+    tokens: int
+    expected: float = 0.0
+    sure: float = 0.0
+    """Of that, in calls with a bill."""
+    billed: float = 0.0
+    """The same with its share of the drift."""
+    calls: int = 0
+    """In which it held."""
+    paid: int | None = None
+    """Number of the call since which the balance was never below zero."""
+
+    @property
+    def weight(self) -> int:
+        """By which it shares in the drift."""
+        return max(1, self.tokens)
+
+    @property
+    def balance(self) -> float:
+        return self.billed + self.expected - self.sure
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Over all calls so far."""
+
+    calls: int = 0
+    each: float = 0.0
+    sure: float = 0.0
+    drift: float = 0.0
+    """What a unit of weight had to bear."""
+
+
+class Tally:
+    def __init__(self, changes: Sequence[Change]) -> None:
+        self.rows = [Row(change.tokens) for change in changes]
+        self._sums = _Sums()
+        self._since: dict[int, tuple[_Sums, float]] = {}
+        """Of each change that holds: the sums, and its slope's, up to which it is counted."""
+        self._weight = 0
+        """Of all that hold."""
+        self._slopes: dict[float, _Slope] = {}
+
+    def take(self, step: Step) -> None:
+        """The next call."""
+        self.settle(n for n in (*step.left, *step.own) if n in self._since)
+        for n in step.left:
+            del self._since[n]
+            self._weight -= self.rows[n].weight
+        for n in step.entered:
+            self._open(n)
+            self._weight += self.rows[n].weight
+        others = sum(self.rows[n].weight for n in step.own if n not in self._since)
+        whole = sum(self.rows[n].weight for n in step.blamed) or self._weight + others
+        share = step.drift / whole if step.drift is not None and whole else 0.0
+        self._grow(step.each, step.drift is not None, 0.0 if step.blamed else share)
+        for n, gain in step.own.items():
+            bears = share if not step.blamed or n in step.blamed else 0.0
+            self._add(n, gain, bears * self.rows[n].weight, billed=step.drift is not None)
+
+    def holds(self, n: int) -> bool:
+        """In the call that was taken last."""
+        return n in self._since
+
+    def settle(self, places: Iterable[int]) -> None:
+        """Add to these what they gained since they were last counted."""
+        for n in places:
+            row, (then, height), now = self.rows[n], self._since[n], self._sums
+            self._slopes[row.tokens / row.weight].settle(row, then.calls, height)
+            row.calls += now.calls - then.calls
+            row.expected += row.tokens * (now.each - then.each)
+            row.sure += row.tokens * (now.sure - then.sure)
+            row.billed += row.tokens * (now.sure - then.sure) + row.weight * (now.drift - then.drift)
+            self._open(n)
+
+    def closed(self) -> list[Row]:
+        self.settle(tuple(self._since))
+        return self.rows
+
+    def _open(self, n: int) -> None:
+        slope = self._slopes.setdefault(self.rows[n].tokens / self.rows[n].weight, _Slope())
+        self._since[n] = self._sums, slope.height
+
+    def _grow(self, each: float, billed: bool, drift: float) -> None:
+        now = self._sums
+        self._sums = _Sums(now.calls + 1, now.each + each, now.sure + each * billed, now.drift + drift)
+        for tokens, slope in self._slopes.items():
+            slope.grow(self._sums.calls, tokens * each + drift)
+
+    def _add(self, n: int, gain: float, drift: float, *, billed: bool) -> None:
+        """A gain of its own, in the call that was taken last."""
+        row = self.rows[n]
+        row.expected += gain
+        if billed:
+            row.sure += gain
+            row.billed += gain + drift
+        if row.balance < 0:
+            row.paid = None
+        elif row.paid is None:
+            row.paid = self._sums.calls
+        if n in self._since:
+            row.calls += 1
+            self._open(n)
+
+
+@dataclass(slots=True)
+class _Slope:
+    """How the balance of a unit of weight moved, for edits with so many tokens for it: one, but for those that took
+    nothing out. A balance is below zero where this is below a level, so the last low before now tells since when it
+    is paid.
+    """
+
+    height: float = 0.0
+    _lows: list[float] = field(default_factory=list)
+    """Heights that all later ones are above, rising."""
+    _calls: list[int] = field(default_factory=list)
+    """Those they were in."""
+
+    def grow(self, call: int, more: float) -> None:
+        self.height += more
+        while self._lows and self._lows[-1] >= self.height:
+            self._lows.pop()
+            self._calls.pop()
+        self._lows.append(self.height)
+        self._calls.append(call)
+
+    def settle(self, row: Row, since: int, height: float) -> None:
+        """Since when it is paid, after the calls since this one, when it had this height."""
+        if not self._calls or self._calls[-1] == since:
+            return
+        level = height - row.balance / row.weight
+        under = bisect_left(self._lows, level - _NOISE * (abs(height) + abs(level)))
+        low = self._calls[under - 1] if under else 0
+        if low == self._calls[-1]:
+            row.paid = None
+        elif low > since:
+            row.paid = low + 1
+        elif row.paid is None:
+            row.paid = since + 1

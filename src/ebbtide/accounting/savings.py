@@ -1,0 +1,325 @@
+"""What edits saved, after cache prices, against the same conversation untouched. No more is told than the bill shows.
+
+An untouched conversation was never billed, so it is modelled: all that the call before it carried is read from the
+cache, the rest is written. Both sides are modelled alike, so that an edit's gain in a call is simply the price of the
+tokens that it keeps out, less what it made the provider write again. Then comes the bill. What it exceeds the model by,
+for the tokens it was for, is taken off the gain; what it is lower by is not added.
+
+Three laws: the savings of all edits, less answers that came to nothing, are the session's; what was expected and the
+drift make up what was billed; and a conversation without edits saves nothing, whatever its bills.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+
+from ebbtide.accounting.attribution import Step, Tally
+from ebbtide.accounting.calls import Books, Call, Change, books
+from ebbtide.core.cache.economics import Prices, break_even, prices_for
+from ebbtide.core.types import Usage
+
+OUTPUT = 5.0
+"""Input tokens that one of output costs: five at Anthropic, four to eight elsewhere. Only answers are counted by it."""
+
+FEW = 3
+"""Bills before the first edit from which it is learned how well this client's cache works. Fewer say nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """What one token costs, in the currency that a sum is wanted in."""
+
+    input: float
+    read: float
+    write: float
+    output: float
+
+    def bill(self, usage: Usage) -> float:
+        """Of the prompt: replies are the same with and without edits."""
+        return self.input * usage.input + self.read * usage.cache_read + self.write * usage.cache_write
+
+    def uncached(self) -> Tariff:
+        return replace(self, read=self.input, write=self.input)
+
+
+Tariffs = Callable[[str, float, int], Tariff]
+"""By model, TTL in seconds, and prompt tokens."""
+
+
+def relative(model: str, ttl: float, prompt: int) -> Tariff:  # noqa: ARG001 - in this currency length costs no extra
+    """In uncached input tokens, which no price list is needed for."""
+    prices = prices_for(model, ttl)
+    return Tariff(input=1.0, read=prices.read, write=prices.write, output=OUTPUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One call in the books."""
+
+    call: Call
+    tariff: Tariff
+    tokens: int
+    """Prompt tokens: billed where that is known, else expected."""
+    touched: bool
+    """Whether edits have to do with it: they hold in it, or were just taken back."""
+    out: int
+    """Tokens that edits kept out of it."""
+    read: float
+    """Of its expected tokens, those that the provider should still have."""
+    expected: float
+    """What it should cost."""
+    untouched: float
+    """What it should cost had nothing been taken out."""
+    gain: float
+    """What edits save in it as expected; negative where they cost more than they save."""
+    billed: float | None = None
+    saved: float | None = None
+    """The gain less what the bill exceeds the model by; None while there is no bill."""
+    recorded: float | None = None
+    """In a replay: what the untouched call was billed."""
+
+    @property
+    def drift(self) -> float | None:
+        """What was billed over what was expected."""
+        return None if self.billed is None else self.billed - self.expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One edit in the books."""
+
+    change: Change
+    undone: bool
+    calls: int
+    """Requests that it held in."""
+    expected: float
+    """Its gains so far."""
+    billed: float
+    """The same over the calls that were billed, less its share of what their bills exceed the model by."""
+    told: float
+    """What may be claimed."""
+    breaks_even: float
+    """After how many calls it has paid for itself, as expected when it was made; infinite if never."""
+    paid: int | None
+    """Number of the call from which on it has; None if it has not yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savings:
+    """A session's books, closed."""
+
+    lines: tuple[Line, ...]
+    entries: tuple[Entry, ...]
+    vain: float
+    """Spent on answers of which no fold came."""
+    expected: float
+    """All gains, less `vain`."""
+    billed: float | None
+    """Savings as the bills have them; None where no call with an edit in it was billed."""
+    told: float
+    """What may be claimed: of the billed calls the lower of both; where none was billed, what is expected."""
+    pending: float
+    """Expected of the other calls and not in `told`, where some were billed."""
+    settled: int
+    """Calls that have both edits and a bill."""
+    served: float
+    """Share of what could be read from the cache that was, before the first edit; 1 where that is not known."""
+
+    @property
+    def tokens_out(self) -> int:
+        return sum(entry.change.tokens for entry in self.entries if not entry.undone)
+
+    @property
+    def rewritten(self) -> int:
+        return sum(entry.change.after for entry in self.entries)
+
+    @property
+    def bills(self) -> int:
+        return sum(line.billed is not None for line in self.lines)
+
+    @property
+    def bill(self) -> float:
+        """Of all calls: as billed, else as expected."""
+        return sum(line.expected if line.billed is None else line.billed for line in self.lines)
+
+    @property
+    def drift(self) -> float:
+        """Billed over expected, summed over the calls that were billed."""
+        return sum(line.drift or 0.0 for line in self.lines)
+
+    @property
+    def share(self) -> float:
+        """Of what the untouched conversation would have cost."""
+        whole = self.bill + self.told + self.pending
+        return self.told / whole if whole > 0 else 0.0
+
+
+def savings(records: Iterable[Mapping[str, object]], tariffs: Tariffs = relative) -> Savings:
+    """The books of a session's records."""
+    return closed(books(records), tariffs)
+
+
+def closed(kept: Books, tariffs: Tariffs = relative) -> Savings:
+    priced = [_tariff(call, tariffs) for call in kept.calls]
+    served = _served(kept)
+    lines, tally = list[Line](), Tally(kept.changes)
+    for call, tariff in zip(kept.calls, priced, strict=True):
+        held = {n for n in call.returned if tally.holds(n)}
+        holds = {*held, *call.entered}.difference(call.left)
+        own = _own(kept, call, tariff, held, holds)
+        rest = call.out - sum(kept.changes[n].tokens for n in own if n in holds)
+        lines.append(_line(kept, call, tariff, own, rest, served))
+        tally.take(_step(kept, lines[-1], own))
+    vain = _asked(kept.vain, priced[-1]) if priced else 0.0
+    expected = sum(line.gain for line in lines) - vain
+    known = [line for line in lines if line.saved is not None and line.touched]
+    sure = sum(line.gain for line in known) - vain
+    billed = sum(line.saved or 0.0 for line in known) - vain if known else None
+    by_bill = billed is not None and billed < sure
+    told = expected if billed is None else min(billed, sure)
+    return Savings(
+        lines=tuple(lines),
+        entries=tuple(_entries(kept, tally, priced, settled=bool(known), by_bill=by_bill)),
+        vain=vain,
+        expected=expected,
+        billed=billed,
+        told=told,
+        pending=sum(line.gain for line in lines if line.saved is None) if known else 0.0,
+        settled=len(known),
+        served=served,
+    )
+
+
+def _tariff(call: Call, tariffs: Tariffs) -> Tariff:
+    found = tariffs(call.model, call.ttl, call.usage.prompt if call.usage else call.expected)
+    return found if call.cached else found.uncached()
+
+
+def _asked(usage: Usage, tariff: Tariff) -> float:
+    return tariff.bill(usage) + tariff.output * usage.output
+
+
+def _each(call: Call, tariff: Tariff) -> float:
+    """What a token saves that is kept out of this call, and was of the one before."""
+    return tariff.read if call.source is not None else tariff.write
+
+
+def _own(kept: Books, call: Call, tariff: Tariff, held: Set[int], holds: Set[int]) -> dict[int, float]:
+    """By place of the change: what those save in this call that were made for it, taken back, or brought back.
+
+    `held` are the latter that did in the call before; all that hold in this one and were made or returned are in
+    `holds`.
+    """
+    found = dict[int, float]()
+    for n in call.made:
+        change = kept.changes[n]
+        again = 0.0 if change.fresh else (tariff.write - tariff.read) * (change.after + change.put)
+        price = tariff.write if change.fresh else _each(call, tariff)
+        found[n] = (
+            change.tokens * price * (n in holds) - again * (call.source is not None) - _asked(change.asked, tariff)
+        )
+    if call.returned and call.source is not None:
+        # Somebody took a batch back, or brought it back: from there on all is written again.
+        whole = _tokens(kept.calls[call.number - 2]) + sum(kept.changes[n].tokens for n in held)
+        lost = (tariff.write - tariff.read) * max(0.0, whole - call.share * _tokens(kept.calls[call.source]))
+        for n in call.returned:
+            found[n] = kept.changes[n].tokens * _each(call, tariff) * (n in holds) - lost / len(call.returned)
+    return found
+
+
+def _step(kept: Books, line: Line, own: Mapping[int, float]) -> Step:
+    call = line.call
+    return Step(
+        each=_each(call, line.tariff),
+        own=own,
+        drift=None if line.saved is None else line.saved - line.gain,
+        # Who changed the prefix for this call answers for what its bill exceeds the model by; else all that hold.
+        blamed=[n for n in call.made if not kept.changes[n].fresh],
+        entered=call.entered,
+        left=call.left,
+    )
+
+
+def _tokens(call: Call) -> int:
+    return call.usage.prompt if call.usage else call.expected
+
+
+def _readable(kept: Books, call: Call, tokens: int) -> float:
+    """Tokens of this call, which has so many, that the provider should still have."""
+    if call.source is None:
+        return 0.0
+    had = _tokens(kept.calls[call.source])
+    old = [kept.changes[n] for n in call.made if not kept.changes[n].fresh]
+    left = had - sum(change.tokens + change.put + change.after for change in old) if old else had * call.share
+    return min(max(0.0, left), tokens)
+
+
+def _served(kept: Books) -> float:
+    """How well the cache works for this client by itself, from the calls before the first edit."""
+    first = min((change.call for change in kept.changes), default=math.inf)
+    before = [call for call in kept.calls if call.number < first and call.usage is not None and call.source is not None]
+    could = sum(_readable(kept, call, _tokens(call)) for call in before)
+    if len(before) < FEW or could <= 0:
+        return 1.0
+    did = sum(min(call.usage.cache_read, _readable(kept, call, _tokens(call))) for call in before if call.usage)
+    # None at all is a client without marks, which `cached` says already.
+    return did / could if did else 1.0
+
+
+def _line(kept: Books, call: Call, tariff: Tariff, own: Mapping[int, float], rest: int, served: float) -> Line:
+    """`rest` tokens are kept out of it by changes that have no gain of their own."""
+    # An answer's price is a gain lost, and no part of what this call costs.
+    asked = sum(_asked(kept.changes[n].asked, tariff) for n in call.made)
+    gain = rest * _each(call, tariff) + sum(own.values())
+    read = _readable(kept, call, call.expected)
+    expected = tariff.read * read + tariff.write * (call.expected - read)
+    line = Line(
+        call=call,
+        tariff=tariff,
+        tokens=_tokens(call),
+        touched=bool(call.held or own),
+        out=call.out,
+        read=read,
+        expected=expected,
+        untouched=expected + gain + asked,
+        gain=gain,
+        recorded=None if call.recorded is None else tariff.bill(call.recorded),
+    )
+    if call.usage is None:
+        return line
+    billed = tariff.bill(call.usage)
+    if not line.touched:
+        return replace(line, billed=billed, saved=0.0)
+    read = served * _readable(kept, call, call.usage.prompt)
+    model = tariff.read * read + tariff.write * (call.usage.prompt - read)
+    return replace(line, billed=billed, saved=gain - (billed - model))
+
+
+def _entries(kept: Books, tally: Tally, priced: list[Tariff], *, settled: bool, by_bill: bool) -> Iterator[Entry]:
+    for change, row in zip(kept.changes, tally.closed(), strict=True):
+        yield Entry(
+            change=change,
+            undone=change.batch in kept.undone,
+            calls=row.calls,
+            expected=row.expected,
+            billed=row.billed,
+            told=row.expected if not settled else row.billed if by_bill else row.sure,
+            breaks_even=_breaks_even(change, priced[change.call - 1]),
+            paid=row.paid,
+        )
+
+
+def _breaks_even(change: Change, tariff: Tariff) -> float:
+    """In calls, the first counted."""
+    prices = Prices(read=tariff.read, write=tariff.write)
+    put = 0 if change.fresh else change.put
+    return break_even(
+        removed=change.tokens + put,
+        put=put,
+        after=0 if change.fresh else change.after,
+        prices=prices,
+        ask_cost=_asked(change.asked, tariff),
+        unsent=change.tokens if change.fresh else 0,
+    )

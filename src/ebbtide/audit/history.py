@@ -1,0 +1,401 @@
+"""A session as its records tell it: each batch of edits with the request it was made for, and the conversation now.
+
+Nothing is planned here and nothing written. A recorded file becomes a history by rehearsal, a stored one is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Lock
+
+from ebbtide.core.cache.prefix_hashes import shared
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.record_fields import float_in, int_in
+from ebbtide.core.text.pluralize import counted
+from ebbtide.core.tokens import Estimator
+from ebbtide.core.types import Edit, Item, Sent, Usage
+from ebbtide.core.view import View
+from ebbtide.facts import Ledger, ledger_of
+from ebbtide.policy import PRESETS, default
+from ebbtide.state.binding_records import upgrade_log
+from ebbtide.state.session_state import Batch, State, fold, usage_out
+from ebbtide.store import Record, thread
+from ebbtide.wire import WIRES
+from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.reader import Reader, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One request that went out."""
+
+    number: int
+    """Counted from 1."""
+    at: float
+    model: str
+    wire: str
+    path: Sequence[str]
+    """Uuids of its messages; each says all before it."""
+    planned: tuple[str, ...]
+    """Batches that were made for it."""
+    undone: frozenset[str]
+    """Batches that were not in force."""
+    marked: bool
+    """Whether it carried cache breakpoints."""
+    ttl: float
+    overhead: tuple[int, int]
+    """Tokens of system prompt and tools."""
+    max_output: int
+    usage: Usage | None
+    """What was billed, where the reply was recorded."""
+    sent: Sent
+    """The same as the cache sees it, usage included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strand:
+    """A conversation at its longest: the request of every turn on the way to it is its beginning.
+
+    Read once and looked up by name. All of a long session's items, for each of its batches, would be millions.
+    """
+
+    items: tuple[Item, ...]
+
+    def place(self, id: str, end: int) -> int | None:
+        """Of an item, if it is in the first `end` messages."""
+        place = self._places.get(id)
+        return place if place is not None and self.items[place].message < end else None
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {item.id: place for place, item in enumerate(self.items)}
+
+    @cached_property
+    def calls(self) -> Mapping[str, Sequence[Item]]:
+        """By their ids, in order: a client may use one twice."""
+        found: dict[str, list[Item]] = {}
+        for item in self.items:
+            if item.kind == "call":
+                found.setdefault(item.call_id, []).append(item)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A batch of edits, and the conversation around it."""
+
+    batch: Batch
+    turn: Turn
+    undone: bool
+    """Left out again, as things stand."""
+    strand_of: Callable[[Turn], Strand] = field(repr=False, compare=False)
+
+    @property
+    def _strand(self) -> Strand:
+        return self.strand_of(self.turn)
+
+    def covered(self, edit: Edit) -> Sequence[Item]:
+        """The originals that the edit took out; empty for an insertion."""
+        strand, end = self._strand, len(self.turn.path)
+        first, last = strand.place(edit.first, end), strand.place(edit.last, end)
+        return () if first is None or last is None else strand.items[first : last + 1]
+
+    def original(self, item: Item) -> Item:
+        """What an edit put there as it was before; the item itself where it is none of the originals."""
+        place = self._strand.place(item.id, len(self.turn.path)) if item.id else None
+        return item if place is None else self._strand.items[place]
+
+    def call_of(self, result: Item) -> Item | None:
+        """The newest one that it may be of."""
+        calls, end = self._strand.calls.get(result.call_id, ()), len(self.turn.path)
+        return next((call for call in reversed(calls) if call.message < end), None)
+
+    def situation(self) -> Mapping[str, object]:
+        told = self.batch.record.get("situation")
+        return told if isinstance(told, Mapping) else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    session: str
+    name: str
+    """What commands call it: the id, or the file."""
+    stored: bool
+    state: State = field(default_factory=State)
+    turns: tuple[Turn, ...] = ()
+    messages: Mapping[str, object] = field(default_factory=dict, repr=False)
+    """By uuid."""
+    newest: tuple[str, ...] = ()
+    """Uuids of the conversation as it stands, the last reply included."""
+    records: Sequence[Record] = field(default=(), repr=False)
+    """All that the log holds."""
+    refusals: tuple[str, ...] = ()
+    """Requests of a rehearsal that did not fit."""
+    _placed: int = 0
+    """Batches that were made for one of the turns; what a person asked for since is made for the next."""
+    _reread: _Rereader | None = field(default=None, repr=False, compare=False)
+    """Handed on when the session grows: what it read is not read again."""
+
+    def grown(self, records: Sequence[Record]) -> History:
+        """The same session, after what was appended to its log. Costs what is new."""
+        fresh = {str(one["uuid"]): one.get("wire") or one.get("message") for one in records if one.get("uuid")}
+        messages = {**self.messages, **fresh}
+        turns, state, placed = _turns(self, records)
+        known = [*self.records, *records]
+        branches = len(turns) > len(self.turns) and not (turns[-1].path and turns[-1].path[-1] in fresh)
+        path = turns[-1].path if len(turns) > len(self.turns) else self.newest
+        newest = (
+            _replied(path, known if branches else records) if turns else [str(one["uuid"]) for one in thread(known)]
+        )
+        reread = _Rereader(messages, state) if self._reread is None else self._reread.goes_on(messages, state)
+        return replace(
+            self, state=state, turns=turns, messages=messages, newest=tuple(newest), records=known, _placed=placed,
+            _reread=reread,
+        )  # fmt: skip
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        assert self._reread is not None, "a history has grown from its records"
+        return tuple(_steps(self.turns, self.state, _Strands(self.turns, self._reread)))
+
+    @property
+    def wire(self) -> str:
+        return self.turns[-1].wire if self.turns else "anthropic"
+
+    def window(self, number: int) -> int | None:
+        """What this request was held against. Of a log that does not say, what the newest plan up to it went by; None
+        where nothing was planned either."""
+        if 0 < number <= len(self.turns) and (told := self.turns[number - 1].sent.window):
+            return told
+        planned = {id for turn in self.turns[:number] for id in turn.planned}
+        windows = [batch.record.get("window") for batch in self.state.batches if batch.id in planned]
+        return windows[-1] if windows and isinstance(windows[-1], int) else None
+
+    def learned_window(self, model: str) -> tuple[int, float] | None:
+        """The window that a refusal taught, and when; None where nothing was learned, or it was taken back."""
+        window = self.state.limits.get(model)
+        for record in reversed(self.records) if window else ():
+            if record.get("kind") == "limit" and record.get("model") == model and record.get("window") == window:
+                return int_in(record, "window"), float_in(record, "at")
+        return None
+
+    def now(self) -> tuple[Request, View]:
+        """The conversation as the model would see it next."""
+        model = self.turns[-1].model if self.turns else ""
+        request = _Rereader(self.messages, self.state).read(self.newest, self.wire, model)
+        return request, View.of(request.items, self.state.edits)
+
+    def sent(self, number: int) -> tuple[Request, View]:
+        """The request of one turn, with the edits that were in force then."""
+        turn = self.turn(number)
+        request = _Rereader(self.messages, self.state)(turn)
+        return request, View.of(request.items, self.in_force(turn))
+
+    def view(self, number: int) -> View:
+        """What the model saw in a turn; 0 for the conversation as it stands. What was read before is not read again."""
+        assert self._reread is not None, "a history has grown from its records"
+        if number:
+            turn = self.turn(number)
+            return View.of(self._reread(turn).items, self.in_force(turn))
+        model = self.turns[-1].model if self.turns else ""
+        return View.of(self._reread.read(self.newest, self.wire, model).items, self.state.edits)
+
+    def walk(self) -> Iterator[tuple[Turn, Request, View]]:
+        """Every request in order. A view grows from the one before it: all of them cost little more than the last."""
+        return Walk().on(self)
+
+    def ledger(self, items: Sequence[Item]) -> Ledger:
+        """The facts of these items, as a fold would record them."""
+        return ledger_of(items)
+
+    def in_force(self, turn: Turn) -> tuple[Edit, ...]:
+        made = {id for one in self.turns[: turn.number] for id in one.planned} - turn.undone
+        return tuple(edit for batch in self.state.batches if batch.id in made for edit in batch.edits)
+
+    def turn(self, number: int) -> Turn:
+        if not 1 <= number <= len(self.turns):
+            raise BadRequest(f"{self.name} has {counted(len(self.turns), 'request')}; there is no number {number}")
+        return self.turns[number - 1]
+
+
+def history_of(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
+    """Fold the records; messages are read where somebody looks at them."""
+    return History(session=session, name=name or session, stored=stored).grown(upgrade_log(records))
+
+
+class Walk:
+    """Through the requests of a session, in order, and on from there when it has grown."""
+
+    def __init__(self) -> None:
+        self._reread: _Rereader | None = None
+        self._view, self._force = View.of(()), (frozenset[str](), "")
+        self._turns = self._batches = 0
+
+    def on(self, history: History) -> Iterator[tuple[Turn, Request, View]]:
+        """Those that it has not been at. A view grows from the one before it."""
+        messages, state = history.messages, history.state
+        self._reread = _Rereader(messages, state) if self._reread is None else self._reread.goes_on(messages, state)
+        for turn in history.turns[self._turns :]:
+            request, before, self._force = self._reread(turn), self._force, (turn.undone, turn.wire)
+            batches = state.batches[self._batches : self._batches + len(turn.planned)]
+            if self._force != before:
+                self._view = View.of(request.items, history.in_force(turn))
+            else:
+                recorded = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
+                made = [edit for edit in recorded if edit.binding is not None]  # others hold nowhere
+                grown = self._view.regrow(request.same, request.items)
+                self._view = grown.apply(made) if made else grown
+            self._turns, self._batches = turn.number, self._batches + len(batches)
+            yield turn, request, self._view
+
+
+def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...], State, int]:
+    """Every request, what all records come to, and how many batches were made for these requests."""
+    turns, state, placed, unread = list(history.turns), history.state, history._placed, list[Record]()
+    for record in records:
+        unread.append(record)
+        if record.get("kind") == "usage":
+            _bill(turns, record)
+        if record.get("type") != "ebb" or record.get("kind") != "turn":
+            continue
+        state, unread = fold(state, unread), []
+        planned, placed = state.batches[placed:], len(state.batches)
+        sent = state.sent[-1]
+        made = Turn(
+            number=state.turns,
+            at=sent.at,
+            model=sent.model,
+            wire=_known(str(record.get("wire"))),
+            path=state.messages,
+            planned=tuple(batch.id for batch in planned),
+            undone=frozenset(state.undone),
+            marked=bool(sent.marks),
+            ttl=sent.ttl,
+            overhead=_pair(record.get("overhead")),
+            max_output=_whole(record.get("max_output")),
+            usage=None,
+            sent=sent,
+        )
+        turns.append(made)
+    return tuple(turns), fold(state, unread), placed
+
+
+def _bill(turns: list[Turn], record: Record) -> None:
+    """What a request was billed comes after it."""
+    number, usage = record.get("turn"), usage_out(record)
+    if isinstance(number, int) and 0 < number <= len(turns):
+        turn = turns[number - 1]
+        turns[number - 1] = replace(turn, usage=usage, sent=turn.sent._replace(usage=usage))
+
+
+def _steps(turns: Sequence[Turn], state: State, strand_of: Callable[[Turn], Strand]) -> Iterator[Step]:
+    by_id = {batch.id: batch for batch in state.batches}
+    for turn in turns:
+        for batch in (by_id[id] for id in turn.planned):
+            yield Step(batch=batch, turn=turn, undone=batch.id in state.undone, strand_of=strand_of)
+
+
+class _Strands:
+    """Strands of one session, read where somebody asks. Few are kept: who looks at steps looks at them in order."""
+
+    def __init__(self, turns: Sequence[Turn], reread: Callable[[Turn], Request]) -> None:
+        self._reread = reread
+        self._longest: dict[int, Turn] = {}
+        """By number of a turn: the newest one that goes on from it."""
+        self._read: dict[int, Strand] = {}
+        for turn in reversed(turns):
+            later = self._longest.get(turn.number + 1)
+            on = later is not None and later.wire == turn.wire and _begins(turn.path, later.path)
+            self._longest[turn.number] = later if later is not None and on else turn
+
+    def __call__(self, turn: Turn) -> Strand:
+        longest = self._longest[turn.number]
+        # The inspector asks from several threads: what another let go is read again, and nothing is changed in place.
+        found = self._read.get(longest.number)
+        if found is None:
+            found = Strand(items=self._reread(longest).items)
+            self._read = {**dict(list(self._read.items())[1 - _STRANDS :]), longest.number: found}
+        return found
+
+
+_STRANDS = 4
+"""Strands kept: the main one, and what a person compares it with."""
+
+
+def _begins(path: Sequence[str], longer: Sequence[str]) -> bool:
+    return len(path) <= len(longer) and (not path or path[-1] == longer[len(path) - 1])
+
+
+class _Rereader:
+    """Reads requests of one session again; what the last one had already is not read twice."""
+
+    def __init__(self, messages: Mapping[str, object], state: State) -> None:
+        self._messages, self._state, self._estimator = messages, state, _counting(state)
+        self._readers: dict[str, tuple[Reader, StandIns]] = {}
+        self._last: tuple[Sequence[str], list[object]] = (), []
+        # Steps are looked at when somebody asks, and the inspector asks from several threads.
+        self._lock = Lock()
+
+    def goes_on(self, messages: Mapping[str, object], state: State) -> _Rereader:
+        """The same, where the session has grown; another one where its items are counted or pinned otherwise."""
+        with self._lock:
+            before = self._state.edits
+            if state.spared != self._state.spared or _counting(state) is not self._estimator:
+                return _Rereader(messages, state)
+            self._messages, self._state = messages, state
+            more = state.edits[len(before) :] if state.edits[: len(before)] == before else state.edits
+            for wire, (_, ours) in self._readers.items():
+                ours.learn(WIRES[wire], more)
+            return self
+
+    def __call__(self, turn: Turn) -> Request:
+        return self.read(turn.path, turn.wire, turn.model)
+
+    def read(self, path: Sequence[str], wire: str, model: str) -> Request:
+        shape = WIRES[wire]
+        with self._lock:
+            said = self._said(path)
+            if wire not in self._readers:
+                ours = StandIns().learn(shape, self._state.edits)
+                reader = Reader(self._estimator, wire=shape, ours=ours.marks, pinned=self._state.spared)
+                self._readers[wire] = reader, ours
+            return self._readers[wire][0].read({"model": model, shape.key: said})
+
+    def _said(self, path: Sequence[str]) -> list[object]:
+        """The messages of a request. What it shares with the last one is not looked up again."""
+        before, known = self._last
+        # Where one is missing, places are not those of the path.
+        alike = shared(before, path) if len(known) == len(before) else 0
+        said = known[:alike] + [self._messages[one] for one in path[alike:] if one in self._messages]
+        self._last = path, said
+        return said
+
+
+def _replied(path: Sequence[str], records: Sequence[Record]) -> list[str]:
+    """The messages of a request, and the reply to it where these records have one."""
+    found = list(path)
+    for record in records:
+        if found and record.get("uuid") and record.get("parentUuid") == found[-1]:
+            found.append(str(record["uuid"]))
+    return found
+
+
+def _counting(state: State) -> Estimator:
+    """That of the policy that planned last: its figures are the ones in the log."""
+    policy = PRESETS.get(str(state.batches[-1].record.get("policy")), default) if state.batches else default
+    return policy.estimator
+
+
+def _known(wire: str) -> str:
+    return wire if wire in WIRES else "anthropic"
+
+
+def _pair(value: object) -> tuple[int, int]:
+    pair = value if isinstance(value, list) and len(value) == 2 else (0, 0)
+    return _whole(pair[0]), _whole(pair[1])
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,190 @@
+"""Makes every recorded plan again, from the log alone, and says where the bytes differ.
+
+A plan goes by its view and its situation, and both are in the log: messages, earlier edits, and what was journaled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ebbtide.compaction.questions import folding_from
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.cache.economics import Prices
+from ebbtide.core.planner import Budget, Situation, plan
+from ebbtide.core.text.pluralize import counted
+from ebbtide.core.types import Edit
+from ebbtide.core.view import View
+from ebbtide.policy import PRESETS, Policy
+from ebbtide.runtime.plan_input_builder import steps_of
+from ebbtide.state.binding_records import upgrade_log
+from ebbtide.state.session_state import State, batch_from, edit_to, fold
+from ebbtide.store import Record
+from ebbtide.wire import WIRES
+from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.protocol import fingerprint
+from ebbtide.wire.reader import Reader, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A plan that could not be made again as it was, or a message that is not what its ids say."""
+
+    plan: str
+    """The plan's id, or the message's uuid."""
+    reason: str
+
+
+def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> tuple[int, list[Difference]]:
+    """How many plans were made again, and which came out otherwise."""
+    found = list(replanned(records, policies))
+    return len(found), [one for one in found if one is not None]
+
+
+def plans_in(records: Sequence[Record]) -> int:
+    return sum(_is_plan(record) for record in records)
+
+
+def replanned(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
+    """Every recorded plan made again, one after the other; None where it came out as it was."""
+    state, known = State(), _Known()
+    older = {record.get("id") for record in records if _is_plan(record) and "items_on" not in record}
+    records = upgrade_log(records)
+    messages: dict[str, Any] = {}
+    turns = deque(n for n, record in enumerate(records) if record.get("kind") == "turn")
+    for n, record in enumerate(records):
+        if record.get("uuid"):
+            messages[str(record["uuid"])] = record.get("wire") or record.get("message")
+        while turns and turns[0] < n:
+            turns.popleft()
+        if _is_plan(record):
+            # A fold that a person asked for was made between two requests: it says itself what it was made for.
+            turn = record if "add" in record else records[turns[0]] if turns else None
+            why = _compare(record, turn, state, messages, policies, known)
+            # The reader only saves time. Report a difference only if a fresh reader finds it too.
+            why = why and _compare(record, turn, state, messages, policies, _Known())
+            # An older version had other names and texts: where its plans come out otherwise, that says nothing.
+            if not why or record.get("id") not in older:
+                yield Difference(plan=str(record.get("id")), reason=why) if why else None
+        state = fold(state, [record])
+
+
+def _is_plan(record: Record) -> bool:
+    return record.get("type") == "ebb" and record.get("kind") == "plan"
+
+
+@dataclass(slots=True)
+class _Known:
+    """The reader of the plan before, which has read most of the messages already.
+
+    It starts over where a person undid or pinned something, or where the wire or the policy changed.
+    """
+
+    terms: tuple[object, ...] = ()
+    reader: Reader | None = None
+    ours: StandIns = field(default_factory=StandIns)
+
+    def read(self, turn: Record, path: list[Any], state: State, policy: Policy) -> Request:
+        wire = WIRES[str(turn.get("wire"))]
+        terms = (wire.name, policy.name, state.undone, state.stays)
+        if self.reader is None or terms != self.terms:
+            self.terms, self.ours = terms, StandIns()
+            self.reader = Reader(policy.estimator, wire=wire, ours=self.ours.marks, pinned=state.stays)
+        self.ours.learn(wire, state.edits)
+        return self.reader.read({"model": str(turn.get("model", "")), wire.key: path})
+
+
+def recheck(records: Sequence[Record]) -> list[Difference]:
+    """Message records whose items no longer hash to the ids recorded with them."""
+    found: list[Difference] = []
+    for record in records:
+        ids = record.get("ebbids")
+        wire = WIRES.get(str(record.get("ebbwire", "anthropic")))
+        if not isinstance(ids, list) or wire is None:
+            continue
+        message = record.get("wire") or record.get("message")
+        marks = [fingerprint(block.role, block.kind, block.canonical) for block in wire.blocks(message, wire.key)]
+        if marks != [str(id).rpartition("-")[0] for id in ids]:
+            found.append(Difference(plan=str(record.get("uuid")), reason="its content is not what its ids say"))
+    return found
+
+
+def _compare(
+    record: Record,
+    turn: Record | None,
+    state: State,
+    messages: Mapping[str, Any],
+    policies: Mapping[str, Policy],
+    known: _Known,
+) -> str:
+    policy = policies.get(str(record.get("policy")))
+    if policy is None:
+        return f"the policy {record.get('policy')!r} is not known here"
+    if turn is None:
+        return "the request it was made for is not in the log"
+    path = [*state.messages[: int(str(turn.get("base", 0)))], *_listed(turn, "add")]
+    missing = [uuid for uuid in path if str(uuid) not in messages]
+    if missing:
+        return f"not in the log: {counted(len(missing), 'message')}"
+    request = known.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
+    view = View.of(request.items, state.edits)
+    situation = _situation(record, state, policy, int(str(record.get("window", 0))))
+    try:
+        again = plan(view, budget=situation.budget, situation=situation, **steps_of(policy, situation.trigger))
+    except Exception as error:  # noqa: BLE001 - one plan that cannot be made is told, and the others are looked at
+        return f"planning failed: {type(error).__name__}: {error}"
+    if [edit.id for edit in again.edits] != _listed(record, "planned"):
+        return "other edits were planned"
+    remade = {edit.id: edit for edit in again.edits}
+    for told in _listed(record, "edits"):
+        said = {name: value for name, value in told.items() if name != "of"}
+        edit = remade.get(str(told["id"]))
+        if edit is None or json.dumps(said, sort_keys=True) != json.dumps(edit_to(edit), sort_keys=True):
+            return "an edit came out otherwise"
+    batch, _ = batch_from(record, state.items)
+    same = all(edit.binding is None or _hidden(edit) == _hidden(remade[edit.id]) for edit in batch.edits)
+    return "" if same else "an edit hides other items"
+
+
+def _hidden(edit: Edit) -> frozenset[str]:
+    return edit.binding.movable.union(edit.binding.hidden) if edit.binding else frozenset()
+
+
+def _situation(record: Record, state: State, policy: Policy, window: int) -> Situation:
+    told = record.get("situation")
+    was: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    output, overhead = int(was.get("max_output", 0)), int(was.get("overhead", 0))
+    read, write = was.get("prices", (0.1, 1.25))
+    directory = was.get("directory")
+    return Situation(
+        budget=Budget(
+            window=window, max_output=output, levels=policy.levels(window, output, overhead), overhead=overhead
+        ),
+        tokens=int(was.get("tokens", 0)),
+        scale=float(was.get("scale", 1.0)),
+        scale_new=float(was.get("scale_new", 1.0)),
+        utilisation=float(was.get("utilisation", 0.0)),
+        warm=int(was.get("warm", 0)),
+        new=int(was.get("new", 0)),
+        idle=was.get("idle"),
+        trigger=was.get("trigger", "auto"),
+        target=was.get("target"),
+        growth=int(was.get("growth", 0)),
+        prices=Prices(read=read, write=write),
+        count=policy.estimator.text,
+        frame=policy.estimator.per_result,
+        per_message=policy.estimator.per_message,
+        shelf=Shelf(directory=directory, taken=state.taken) if directory is not None else None,
+        bound=bool(was.get("bound")),
+        cleared=state.cleared,
+        folding=folding_from(was.get("folding") or {}, state),
+        now=float(was.get("now", 0.0)),
+    )
+
+
+def _listed(record: Record, key: str) -> list[Any]:
+    found = record.get(key)
+    return found if isinstance(found, list) else []

@@ -1,0 +1,45 @@
+"""What a policy would have done to a recorded conversation, call by call. Everything happens in memory.
+
+The recorded usage is the truth only while nothing was taken out: after the first edit the provider would have billed
+another request, so from there on tokens are estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+
+from ebbtide.audit.history import History, history_of
+from ebbtide.core.errors import WontFit
+from ebbtide.formats import Call
+from ebbtide.policy import Policy
+from ebbtide.runtime.effects import drive
+from ebbtide.runtime.session import Session
+from ebbtide.state.session_state import ebb
+from ebbtide.store import Log, open_store
+from ebbtide.wire import WIRES
+
+_PACE = 10.0  # seconds between calls where the file has no times: within any cache's lifetime
+
+
+def rehearsed(calls: Iterable[Call], *, name: str, wire: str, policy: Policy, window: int) -> tuple[History, Log]:
+    """The calls of one conversation, and the log that came of them: what left can be read back from it."""
+    log = open_store(None).open(name, now=0.0)
+    session = Session(policy=policy, window=window, log=log, wire=WIRES[wire])
+    refusals: list[str] = []
+    now = 0.0
+    for number, call in enumerate(calls, 1):
+        now = max(now + 0.001, call.at if call.at is not None else now + _PACE)
+        try:
+            ready = drive(session.preparing(call.request, now=now), log)
+        except WontFit as refused:
+            refusals.append(f"call {number}: {refused}")
+            continue
+        if call.usage is None:
+            continue
+        if not ready.report.held:
+            drive(session.recording((), call.usage, ready, now=now), log)
+        # For the books alone: it anchors nothing, being the bill of another request where an edit holds.
+        drive(session.noting(ebb("recorded", turn=ready.turn, at=now, **asdict(call.usage)), now=now), log)
+    history = history_of(log.read().records, session=name, name=name, stored=False)
+    return replace(history, refusals=tuple(refusals)), log

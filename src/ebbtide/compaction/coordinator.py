@@ -1,0 +1,175 @@
+"""Who is asked about a fold, and what is said around one. A hook that breaks, breaks nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from ebbtide.compaction.answer_sources import Consult, Heard
+from ebbtide.compaction.manual import Hooks
+from ebbtide.compaction.questions import Manual, folding_of, judged, question_for, unasked
+from ebbtide.core.edit_binding import mark_history
+from ebbtide.core.planner import Folding, Pass, Plan, Situation
+from ebbtide.core.recall_limits import RECALL_TOOLS
+from ebbtide.core.tool_calls import compact_instructions
+from ebbtide.core.types import FOLDS, HARNESS, USER, Ask, Edit, Item
+from ebbtide.core.view import View
+from ebbtide.runtime.effects import Effect, Outcome
+from ebbtide.state.session_state import State
+from ebbtide.store import Record
+from ebbtide.wire.reader import Request
+
+_log = logging.getLogger("ebbtide")
+_FIRST = 6
+"""Items at the beginning among which a client puts the project's instructions."""
+
+
+class Decided(NamedTuple):
+    """What a plan was made of, and the plan; None where none could be made."""
+
+    request: Request
+    view: View
+    situation: Situation
+    made: Plan | None
+    may_edit: bool
+
+
+class Compacted(NamedTuple):
+    """The plan of a fold that was asked for, and which of its edits were made or would be."""
+
+    plan: Plan | None
+    edits: tuple[Edit, ...]
+    notes: tuple[str, ...]
+
+
+def folds(made: Plan) -> bool:
+    """Whether a plan folds, or would if it were answered."""
+    return bool(made.asks) or any(edit.by in FOLDS for edit in made.edits)
+
+
+def _asked_by(propose: Pass, view: View, situation: Situation) -> list[Ask]:
+    """What a fold would ask. One that breaks asks nothing here: a plan names it."""
+    try:
+        return [step for step in propose(view, situation) if isinstance(step, Ask)]
+    except Exception:  # noqa: BLE001 - it may be a user's own
+        return []
+
+
+def _nobody(kind: str, **fields: object) -> None:
+    """Nobody listens."""
+
+
+@dataclass(slots=True)
+class Asking:
+    """What a session knows about its advisers; asking them is the edge's work."""
+
+    able: bool = False
+    """Whether somebody can be asked for a summary."""
+    model: str = ""
+    """The model that is asked, where it is not the conversation's own."""
+    live: bool = False
+    """Whether files and notes can be read as they are now."""
+    recall: str = "path"
+    """How the model gets at what left; a session keeps the way of its first request."""
+    waiting: bool = False
+    """Whether somebody is being asked in the background."""
+    about: Decided | None = None
+    """What was asked about in the background: answers are held against it, whatever was prepared meanwhile."""
+    hooks: Hooks = field(default_factory=Hooks)
+    tell: Callable[..., None] = _nobody
+    _told_by: tuple[str, tuple[Item, ...]] = ("", ())
+    _told: tuple[str, ...] = ()
+
+    def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
+        """What the passes may know. In the last round nobody is asked any more."""
+        way, known = state.recall or self.recall, folding_of(state, manual, request.items)
+        return replace(
+            known,
+            asks=known.asks and self.able and not self.waiting and not last,
+            live=self.live and not last,
+            instructions=self._instructions(request),
+            way=way,
+            transcript=transcript if way == "path" else "",
+            tool=RECALL_TOOLS[0] if way == "tool" else "",
+            waiting=self.waiting,
+        )
+
+    def _instructions(self, request: Request) -> tuple[str, ...]:
+        """What the operator's prompt and the project's files say about summaries, looked for once (R097)."""
+        first = request.items[:_FIRST]
+        told_by = (request.system, first)
+        if self._told_by != told_by:
+            system, _ = request.wire.surroundings(request.body.tree)
+            texts = [system if isinstance(system, str) else _words(system)]
+            texts += [item.text for item in first if item.tier <= HARNESS and item.tier != USER]
+            self._told_by, self._told = told_by, tuple(filter(None, map(compact_instructions, texts)))
+        return self._told
+
+    def before(self, made: Plan, situation: Situation, manual: Manual | None) -> tuple[Manual | None, bool]:
+        """What is to be heeded in the fold, and whether it may be made."""
+        fields = {"trigger": situation.trigger, "tokens": situation.tokens, "asks": bool(made.asks)}
+        self.tell("fold_begins", **fields)
+        said = self._hook(self.hooks.before, fields)
+        if isinstance(said, str) and said.strip():
+            asked = manual or Manual()
+            manual = replace(asked, focus="\n".join(filter(None, (asked.focus, said.strip()))))
+        return manual, said is not False
+
+    def consult(self, decided: Decided, tree: Mapping[str, Any]) -> Generator[Effect, Outcome, list[Record]]:
+        """Every question of a plan, and its answer as a record. `tree` is the live request."""
+        request, view, situation, made, _ = decided
+        count, now, room = situation.count, situation.now, situation.budget.window - situation.tokens
+        records: list[Record] = []
+        for ask in made.asks if made else ():
+            if ask.way == "prefix" and count(ask.prompt) + ask.max_tokens > room:
+                # Nobody need be asked to know that it does not fit: the ladder goes on with less.
+                records.append(unasked(ask, "overflow", now, request.items))
+                continue
+            possible = question_for(ask, request, tree, self.model)
+            self.tell("fold_asks", way=ask.way, first=ask.first, last=ask.last)
+            heard = (yield possible) if possible else Heard(failed="the request cannot be asked about")
+            question = possible or Consult(ask, {}, mark_history(request.items))
+            if not isinstance(heard, Heard):
+                heard = Heard(failed="nobody answers")
+            records.append(judged(question, heard, view, request.wire, count, now))
+            if failed := records[-1].get("failed"):
+                fields = {"way": ask.way, "reason": failed}
+                self.tell("fold_failed", **fields)
+                self._hook(self.hooks.failed, fields)
+        return records
+
+    def ahead(self, propose: Sequence[Pass], decided: Decided, tree: Mapping[str, Any]) -> list[Consult]:
+        """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
+        request, view, situation, made, _ = decided
+        if made is None or made.edits or not self.able or self.waiting:
+            return []
+        if not situation.budget.levels.reached(made.tokens_after, "soft"):
+            return []
+        forced = replace(situation, trigger="overflow", folding=replace(situation.folding, asks=True))
+        asks = [ask for one in propose for ask in _asked_by(one, view, forced)]
+        found = [question_for(ask, request, tree, self.model) for ask in asks]
+        self.about = decided
+        return [question for question in found if question is not None]
+
+    def after(self, made: Plan, edits: Sequence[Edit]) -> None:
+        done = [edit for edit in edits if edit.by in FOLDS]
+        if done:
+            fields = {"tokens_before": made.tokens_before, "tokens_after": made.tokens_after, "by": done[-1].reason}
+            self.tell("folded", **fields)
+            self._hook(self.hooks.after, fields)
+
+    def _hook(self, hook: Callable[[Mapping[str, object]], object] | None, fields: Mapping[str, object]) -> object:
+        if hook is None:
+            return None
+        try:
+            return hook(fields)
+        except Exception:  # noqa: BLE001 - a listener that breaks must not break the session
+            _log.exception("a hook failed")
+            return None
+
+
+def _words(system: Any) -> str:
+    parts = [part for part in system if isinstance(part, Mapping)] if isinstance(system, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts)

@@ -1,0 +1,156 @@
+"""Between a plan that asks and the one who answers: the question as a request, and the answer held against its source.
+
+What is written down is what was checked, so a plan made again from the log goes by the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ebbtide.compaction.answer_sources import Consult, Heard, told
+from ebbtide.core.edit_binding import mark_history, usable_answers
+from ebbtide.core.planner import Folding
+from ebbtide.core.types import USER, Ask, HistoryMark, Item
+from ebbtide.core.view import View
+from ebbtide.state.session_state import State, ebb, history_to
+from ebbtide.store import Record
+from ebbtide.summary.check import Summarised, check
+from ebbtide.wire.protocol import Wire
+from ebbtide.wire.reader import Request
+from ebbtide.wire.summary_request import Reply, answer_of, same_prefix, transcript
+from ebbtide.wire.validity import harden
+
+BREAKER = 3
+"""Useless answers in a row after which nobody is asked by itself any more (R251)."""
+STALLED = 2
+"""Folds in a row that made no room, after which none is made by itself below the hard level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manual:
+    """What a person said about a fold they asked for."""
+
+    focus: str = ""
+    summary: str = ""
+    first: str = ""
+    last: str = ""
+
+
+def folding_of(state: State, manual: Manual | None, items: Sequence[Item]) -> Folding:
+    """What the log and a person say about a fold of these items.
+
+    The breaker keeps a broken model from being asked for ever; a person may try again.
+    """
+    asked = manual or Manual()
+    return Folding(
+        answers=usable_answers(state.answers, items),
+        asks=manual is not None or state.failures < BREAKER,
+        focus=asked.focus,
+        summary=asked.summary,
+        first=asked.first,
+        last=asked.last,
+        after=state.folded,
+        stalled=state.stalled >= STALLED,
+        children=_brought(state),
+    )
+
+
+_JOURNALED = (
+    "asks",
+    "live",
+    "focus",
+    "instructions",
+    "summary",
+    "first",
+    "last",
+    "after",
+    "stalled",
+    "waiting",
+    "way",
+    "transcript",
+    "tool",
+)
+
+
+def journaled(folding: Folding) -> Record:
+    """What a plan went by, but for answers and sub-agents, which are records of their own."""
+    return {name: getattr(folding, name) for name in _JOURNALED} | {"instructions": list(folding.instructions)}
+
+
+def folding_from(was: Mapping[str, Any], state: State) -> Folding:
+    """The same, read back."""
+    kept = {name: was[name] for name in _JOURNALED if name in was}
+    kept["instructions"] = tuple(map(str, was.get("instructions", ())))
+    return Folding(**kept, answers=state.answers, children=_brought(state))
+
+
+def _brought(state: State) -> tuple[tuple[str, str], ...]:
+    """What sub-agents that are done brought."""
+    return tuple((name, result) for name, result in state.children.items() if result is not None)
+
+
+def question_for(ask: Ask, request: Request, tree: Mapping[str, Any], model: str) -> Consult | None:
+    """The request to put to a model: valid, and the live one as far as it can be. None where there is none."""
+    history = mark_history(request.items)
+    if ask.way == "live":
+        return Consult(ask, {}, history)
+    wire: Any = request.wire.name
+    if ask.way == "transcript":
+        body = transcript(
+            request.wire, model=model or request.model, prompt=ask.prompt, quoted=ask.quoted, max_tokens=ask.max_tokens
+        )
+    else:
+        found = same_prefix(request.wire, tree, ask.prompt, ask.max_tokens)
+        if found is None:
+            return None
+        body = {**found, "model": model} if model else found
+    return Consult(ask, dict(harden(wire, body)[0]), history)
+
+
+def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Callable[[str], int], now: float) -> Record:
+    """An answer as a record: words that may be used, or why there are none."""
+    ask = question.ask
+    fields = _about(ask, question.history)
+    if heard.failed:
+        return ebb("answer", at=now, **fields, failed=heard.failed)
+    answer = told(heard.response)
+    if ask.way == "live":
+        return ebb("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
+    reply = Reply(text=answer, stopped="end", usage=None) if isinstance(answer, str) else answer_of(wire, answer)
+    stopped = _STOPS.get(reply.stopped, reply.stopped)
+    checked = check(reply.text, summarised(ask, view), stopped=stopped, cap=ask.max_tokens, count=count)
+    usage = reply.usage
+    bill = {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read} if usage else {}
+    struck = [[one.text, one.reason] for one in checked.dropped]
+    return ebb(
+        "answer", at=now, **fields, text=checked.text, analysis=checked.analysis, struck=struck,
+        failed=checked.faults[0] if checked.faults else "", usage=bill,
+    )  # fmt: skip
+
+
+def unasked(ask: Ask, why: str, now: float, items: Sequence[Item]) -> Record:
+    """The answer to a question that was not put to anybody: it is nobody's failure."""
+    return ebb("answer", at=now, **_about(ask, mark_history(items)), failed=why, asked=False)
+
+
+def _about(ask: Ask, history: HistoryMark | None) -> dict[str, object]:
+    """Which question a record answers, and about which conversation it was asked."""
+    named = {"key": ask.key, "by": ask.by, "way": ask.way, "first": ask.first, "last": ask.last}
+    return {**named, "history": history_to(history)}
+
+
+_STOPS = {"tool": "tool_use"}
+
+
+def summarised(ask: Ask, view: View) -> Summarised:
+    """What was asked about: the originals, and what earlier folds say."""
+    lo, hi = view.index.get(ask.first), view.index.get(ask.last)
+    run = view.items[lo : hi + 1] if lo is not None and hi is not None else ()
+    return Summarised(
+        texts=[*(item.text for item in run), *(entry.text for entry in view.entries if entry.id in view.owner)],
+        trusted=[item.text for item in run if item.role == "user" and item.tier <= USER],
+        outputs=[item.text for item in run if item.kind == "result"],
+        tokens=sum(item.tokens for item in run),
+    )

@@ -1,0 +1,65 @@
+"""What changing a cached prefix costs, and after how many calls an edit has paid for it. A token of input costs 1."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ebbtide.core.cache.breakpoints import needs_marks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """Of a token, where an uncached one of input costs 1."""
+
+    read: float
+    write: float
+
+
+_READ: tuple[tuple[str, float], ...] = (
+    (r"fable-5[-.]1(?!\d)", 0.025),
+    (r"(opus|sonnet)-5[-.]5|gpt-6[-.]1(?!\d)", 0.05),
+    (r"gpt-4o|gpt-4-turbo|gpt-4\.5|\bo1|o3-mini", 0.5),
+    (r"gpt-4\.1|\bo3|\bo4", 0.25),
+    # The newest of every vendor. For a model we do not know it is also the careful guess: where reading is cheap, an
+    # edit has to save more before it is worth breaking the cache.
+    (r"", 0.1),
+)
+_CHARGED = re.compile(r"gpt-5[-.]6|gpt-6")
+"""OpenAI's that charge for writing, as Claude does. A test holds all of these against the price table."""
+
+
+@lru_cache(maxsize=64)
+def prices_for(model: str, ttl: float) -> Prices:
+    """Claude charges for writing, more for an hour than for five minutes; most others write at the price of input."""
+    name = model.lower()
+    read = next(read for pattern, read in _READ if re.search(pattern, name))
+    if needs_marks(model):
+        return Prices(read=read, write=1.25 if ttl <= 300 else 2.0)
+    return Prices(read=read, write=1.25 if _CHARGED.search(name) else 1.0)
+
+
+def break_even(*, removed: int, put: int, after: int, prices: Prices, ask_cost: float = 0.0, unsent: int = 0) -> float:
+    """After how many calls, the first counted, an edit has paid for itself; infinite when it saves nothing.
+
+    `after` are kept warm tokens behind the first changed one: they are written again. `unsent` of the removed tokens
+    were not warm, so the first call saves writing them. `ask_cost` in uncached input tokens.
+    """
+    if removed <= put:
+        return float("inf")
+    paid = (prices.write - prices.read) * (after + put - unsent) + ask_cost
+    saved = prices.read * (removed - put)
+    if paid <= 0:
+        return 0.0
+    return paid / saved if saved else float("inf")
+
+
+def horizon(*, tokens: int, high: int, growth: float, calls: float) -> float:
+    """Calls that will profit: until high water forces a rewrite anyway, or the cache is expected to go cold.
+
+    `growth` in tokens per call; `calls` is how many more are expected before a pause longer than the TTL.
+    """
+    if growth <= 0:
+        return max(0.0, calls)
+    return max(0.0, min((high - tokens) / growth, calls))

@@ -1,0 +1,133 @@
+"""How content leaves: name, blob, stub and edit are made together, so that no stub names what is not to be kept.
+
+The driver writes an edit's blobs before it records the edit, and drops the edit if that fails. Where there is no shelf
+there is no blob and no handle, and the stub says that the content was not kept.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+
+from ebbtide.core.blob_names import Shelf, digest
+from ebbtide.core.planner import Situation
+from ebbtide.core.stub import Stub, Template
+from ebbtide.core.text.preview import Preview
+from ebbtide.core.tool_calls import listed, tool_of
+from ebbtide.core.types import OURS, Blob, Edit, Item
+from ebbtide.core.view import View
+
+HISTORY = "history"
+"""The key of what was left out as a whole: no tool call, but many messages."""
+
+Form = Callable[[Item], tuple[str, str]]
+"""How a result is written down: its text, and the file name's suffix."""
+
+
+def readable(item: Item) -> tuple[str, str]:
+    """As text, so that lines can be read one by one; as JSON only where parts are not text."""
+    parts = listed(item) if item.media else None
+    return (item.text, ".txt") if parts is None else (parts, ".json")
+
+
+def as_received(item: Item) -> tuple[str, str]:
+    """A list of parts as JSON, a string as text (R109)."""
+    parts = listed(item)
+    return (item.text, ".txt") if parts is None else (parts, ".json")
+
+
+def nothing(_text: str, _count: object) -> str:
+    """No preview."""
+    return ""
+
+
+def may_leave(view: View, entry: Item) -> bool:
+    """Whether a pass may take this out: an original with content that the model has seen and nobody holds on to."""
+    held = entry.locked or entry.pinned or view.is_ours(entry)
+    return not held and entry.id not in view.unseen and bool(entry.text or entry.media)
+
+
+def newest(view: View, turns: int) -> int:
+    """Where the newest turns begin in `entries`: at the end for none, at the start where there are no more."""
+    if turns == 0:
+        return len(view.entries)
+    found = list(islice(view.turns_back(), turns + 1))
+    return found[turns - 1] if turns < len(found) else 0
+
+
+def original(view: View, entry: Item) -> Item:
+    """The item under a stand-in for one item; the entry itself where it is none."""
+    owner = view.owner.get(entry.id)
+    span = view.span(owner) if owner is not None and entry.id not in view.index else None
+    return view.items[span[0]] if span is not None else entry
+
+
+@dataclass(kw_only=True)
+class Leaving:
+    """One run of one pass. Knows the names given so far: two contents never share one."""
+
+    by: str
+    view: View
+    situation: Situation
+    _given: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _shelf(self) -> Shelf | None:
+        shelf = self.situation.shelf
+        if shelf is None:
+            return None
+        # Edits made earlier in the same plan are not on the shelf yet.
+        blobs = [blob for edit in self.view.edits for blob in edit.blobs if blob.text]
+        planned = {blob.name.lower(): blob.mark or digest(blob.text) for blob in blobs}
+        return replace(shelf, taken=ChainMap(self._given, dict(shelf.taken), planned))
+
+    def keep(self, key: str, text: str, suffix: str = ".txt") -> tuple[str, tuple[Blob, ...]]:
+        """The path that a stub may name, and what must be durable first; both empty where nothing is kept."""
+        if self._shelf is None:
+            return "", ()
+        mark = digest(text)
+        # No call has its id: a plan that came to nothing may have left another text under the same words.
+        key = f"{HISTORY}-{mark[:8]}" if key == HISTORY else key
+        name = self._shelf.named(key, mark, suffix=suffix)
+        self._given[name.lower()] = mark
+        return self._shelf.path(name), (Blob(name=name, text=text, mark=mark),)
+
+    def result(
+        self, entry: Item, template: Template, reason: str, *, preview: Preview = nothing, form: Form = readable
+    ) -> Edit:
+        """A result becomes its stub; the call stays, so the model knows what it did and can do it again."""
+        text, suffix = form(entry)
+        path, blobs = self.keep(entry.call_id, text, suffix)
+        shown = preview(text, self.situation.count)
+        stub = describe(text, kind="result", name=tool_of(self.view, entry), tokens=entry.tokens, path=path)
+        return self.rewrite(entry, template(replace(stub, preview=shown, more=len(shown) < len(text))), reason, blobs)
+
+    def counted(self, entry: Item, text: str) -> int:
+        """Tokens of this entry with another text: a result keeps its frame."""
+        return self.situation.count(text) + (self.situation.frame if entry.kind == "result" else 0)
+
+    def rewrite(self, entry: Item, text: str, reason: str, blobs: tuple[Blob, ...]) -> Edit:
+        """The same item with another text. `entry` may be a stand-in: the edit names the original under it."""
+        owner = self.view.owner.get(entry.id)
+        first, last = (owner.first, owner.last) if owner else (entry.id, entry.id)
+        tokens = self.counted(entry, text)
+        put = replace(entry, id="", message=-1, text=text, tokens=tokens, media=0, source=OURS, raw=None)
+        saved = entry.tokens - tokens
+        return Edit(by=self.by, first=first, last=last, put=(put,), reason=reason, saved=saved, blobs=blobs)
+
+
+def describe(text: str, *, kind: str, tokens: int, path: str, name: str = "", about: str = "") -> Stub:
+    """A stub of this text, without preview."""
+    return Stub(
+        kind=kind,
+        name=name,
+        about=about,
+        tokens=tokens,
+        lines=text.count("\n") + 1 if text else 0,
+        path=path,
+        chars=len(text),
+        octets=len(text.encode("utf-8", "surrogatepass")),
+    )

@@ -1,0 +1,153 @@
+"""Reading items: what a call is about, what a result holds. Nothing here is trusted, and nothing here raises.
+
+Arguments and results come from models and tools of any make. What cannot be read is empty, not an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from ebbtide.core.recall_limits import RECALL_TOOLS
+from ebbtide.core.text.media import HEAD, base64_head, image_pixels, media_type
+from ebbtide.core.types import Item
+from ebbtide.core.view import View
+
+READS = frozenset(
+    (
+        *("Read", "NotebookRead", "read", "read_file", "readFile", "ReadFile", "read_text_file", "get_file_contents"),
+        *("view", "view_file", "open_file", "cat", "str_replace_editor", "str_replace_based_edit_tool"),
+    )
+)
+"""Tools whose result is a file's text: Claude Code, OpenCode, Codex, mini-claude, MCP's file servers and the usual
+names. The two editors read only when their command is `view`."""
+
+SEARCHES = frozenset(
+    (
+        *("Grep", "Glob", "LS", "WebSearch", "WebFetch", "grep", "glob", "list", "webfetch", "grep_search"),
+        *("list_files", "list_dir", "list_directory", "search_files", "find_files", "codebase_search", "web_search"),
+        "run_shell",
+    )
+)
+"""Tools whose older results say less and less. `run_shell` is among them in the seed (R125)."""
+
+PROTECTED = frozenset(("skill", "Skill", "memory", "recall", *RECALL_TOOLS))
+"""Tools whose results are instructions or were asked back on purpose: taken out again they would be fetched again."""
+
+UNKNOWN = "unknown"
+"""The tool of a result without a call."""
+
+_FILE_KEYS = (
+    *("file_path", "filePath", "path", "notebook_path", "notebookPath", "filename", "file_name"),
+    *("target_file", "absolute_path", "relative_path", "file"),
+)
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_EDITORS = frozenset(("str_replace_editor", "str_replace_based_edit_tool"))
+
+
+def arguments(call: Item) -> Mapping[str, object]:
+    """A call's arguments; empty where they are not a JSON object."""
+    try:
+        value = json.loads(call.text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def file_of(call: Item) -> str:
+    """The file a call names, or the first one that a patch in it touches; empty where there is none."""
+    given = arguments(call)
+    named = next((value for key in _FILE_KEYS if isinstance(value := given.get(key), str) and value), "")
+    if named:
+        return named
+    patches = [value for value in given.values() if isinstance(value, str)] or [call.text]
+    found = next((match for patch in patches if (match := _PATCHED.search(patch))), None)
+    return found[1].strip() if found else ""
+
+
+def reads(call: Item) -> str:
+    """The file whose text this call asks for; empty where it does something else."""
+    if call.name not in READS or (call.name in _EDITORS and arguments(call).get("command") != "view"):
+        return ""
+    return file_of(call)
+
+
+def tool_of(view: View, result: Item) -> str:
+    if result.name:
+        # The reader named it. Looking for the call would index the whole conversation on every turn.
+        return result.name
+    call = view.calls.get(result.call_id)
+    return (call.name if call else "") or UNKNOWN
+
+
+def failed(result: Item) -> bool:
+    """Whether the tool itself called it an error."""
+    return isinstance(result.raw, Mapping) and result.raw.get("is_error") is True
+
+
+def is_reasoning(item: Item) -> bool:
+    """A block of reasoning that only the provider can read, and that it wants together with what follows."""
+    return item.kind == "opaque" and isinstance(item.raw, Mapping) and item.raw.get("type") == "reasoning"
+
+
+def listed(item: Item, *, indent: int | None = 2) -> str | None:
+    """A result's content as JSON, where it is a list of parts (R109); None where it is a string."""
+    if not isinstance(item.raw, Mapping):
+        return None
+    parts = next((value for key in ("content", "output") if isinstance(value := item.raw.get(key), list)), None)
+    return None if parts is None else _json(parts, indent)
+
+
+def block(item: Item) -> str | None:
+    """The provider's own block as JSON: the one way to keep an image."""
+    return _json(item.raw, 2) if isinstance(item.raw, Mapping) else None
+
+
+def _json(value: object, indent: int | None) -> str | None:
+    separators = (",", ":") if indent is None else None
+    try:
+        return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def media_of(item: Item) -> str:
+    """An image's or document's name, type and sides, as far as its block tells."""
+    raw = item.raw if isinstance(item.raw, Mapping) else {}
+    source = next((value for key in ("source", "image_url", "file") if (value := raw.get(key)) is not None), raw)
+    inner: Mapping[str, object] = source if isinstance(source, Mapping) else {"data": source}
+    data = next((text for key in ("data", "url", "file_data") if isinstance(text := inner.get(key), str)), "")
+    head = b"" if data.startswith("http") else base64_head(data, HEAD)
+    sides = image_pixels(head)
+    names = [value for one in (raw, inner) for key in ("title", "filename") if isinstance(value := one.get(key), str)]
+    declared = inner.get("media_type")
+    parts = [*names[:1], media_type(head) or (declared if isinstance(declared, str) else "")]
+    parts += [data] if data.startswith("http") else []
+    parts += [f"{sides[0]}x{sides[1]}"] if sides else []
+    # A stub is a line: a name or address may be of any length.
+    return " ".join(part for part in parts if part)[:200]
+
+
+def forgotten_files(before: View, after: View) -> tuple[str, ...]:
+    """Files whose text the model saw and no longer sees (R145): the caller's read cache must let go of them."""
+    still = set(_files_seen(after))
+    return tuple(file for file in dict.fromkeys(_files_seen(before)) if file not in still)
+
+
+def _files_seen(view: View) -> list[str]:
+    # A stand-in shows a preview at most; an original that an edit carried along is whole.
+    whole = [result for result in view.results if result.id in view.index]
+    calls = [view.calls[result.call_id] for result in whole if result.call_id in view.calls]
+    return [file for call in calls if (file := reads(call))]
+
+
+def compact_instructions(text: str) -> str:
+    """What an instruction file asks of a summary: its sections of that name, headings left out."""
+    wanted = r"^(?P<level>\#{1,6})[ \t]+(?:compact|summary)[ \t]+instructions[ \t]*\#*[ \t]*$"
+    sections = []
+    for heading in re.finditer(wanted, text, re.IGNORECASE | re.MULTILINE):
+        rest = text[heading.end() :]
+        end = re.search(rf"^\#{{1,{len(heading['level'])}}}[ \t]", rest, re.MULTILINE)
+        sections.append((rest[: end.start()] if end else rest).strip())
+    return "\n\n".join(filter(None, sections))

@@ -1,0 +1,222 @@
+"""A moment as a picture: the tide of tokens, what the window holds, the bills, and what happened.
+
+Solid is what went out, shaded what would have, so that the picture also tells without colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ebbtide.display import line, rounded, short
+from ebbtide.fronts.demo.story import PRICED_AS, Bill, Event, Moment
+
+OURS, RAW, OVER, QUIET, LIMIT = "#2a9fb8", "#8a8f98", "#c4605a", "#8a8f98", "#d8766f"
+_MARK = {"overflow": OVER, "offload": "#d9a441", "ebb": OURS, "fold": "#a97bd6", "recall": "#5fae5f"}
+_PART = {
+    "text": ("words", "#5fae5f"),
+    "call": ("calls", "#a97bd6"),
+    "result": ("results", "#d9a441"),
+    "image": ("pictures", "#c97fb0"),
+    "thinking": ("thoughts", "#8a8f98"),
+}
+_ROWS = 10
+_LABEL = 8
+_ABOVE = 1.3
+"""Of the window: the chart's top. How far beyond it a request would have gone is told in words."""
+_REST = 21
+"""Lines of all but the events."""
+WIDEST = 100
+"""Columns; a line of text that is longer is hard to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brush:
+    """What the terminal can show."""
+
+    width: int
+    height: int = 30
+    ascii_only: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Of the chart."""
+        return min(self.width, WIDEST) - _LABEL - 2
+
+    @property
+    def steps(self) -> str:
+        """From nothing to a full cell."""
+        return " .:-=+*##" if self.ascii_only else " ▁▂▃▄▅▆▇█"
+
+    def sign(self, drawn: str, plain: str) -> str:
+        return plain if self.ascii_only else drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Film:
+    """What was seen so far."""
+
+    moments: tuple[Moment, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    def and_then(self, moment: Moment) -> Film:
+        return Film(moments=(*self.moments, moment), events=(*self.events, *moment.events))
+
+    def about_to(self, moment: Moment) -> Film:
+        """As it would be had nothing been done for this call."""
+        return self.and_then(replace(moment, ours=moment.before, made_of=(), events=()))
+
+
+def drawn(film: Film, brush: Brush) -> RenderableType:
+    now = film.moments[-1]
+    rows = [
+        _title(now, brush),
+        Text(),
+        *_chart(film.moments, brush),
+        _axis(now, brush),
+        Text(),
+        *_window(now, brush),
+        Text(),
+        *_bill(now.bill, brush),
+        Text(),
+        *(event_line(one, brush) for one in film.events[-max(3, brush.height - _REST) :]),
+    ]
+    return Group(*rows)
+
+
+def event_line(event: Event, brush: Brush) -> Text:
+    saved = f"{brush.sign('−', '-')}{short(event.saved)}" if event.saved else ""
+    room = min(brush.width, WIDEST) - 16 - (8 if saved else 0)
+    words = line(brush.sign(event.told, _plain(event.told)), room)
+    return Text.assemble(
+        (f" {event.call:>3}  ", QUIET),
+        (f"{event.kind:<9} ", f"bold {_MARK[event.kind]}"),
+        f"{words:<{room}}",
+        (f"{saved:>8}" if saved else "", f"bold {OURS}"),
+        no_wrap=True,
+    )
+
+
+def _plain(words: str) -> str:
+    return words.replace("“", '"').replace("”", '"').replace("→", "->")
+
+
+def _title(now: Moment, brush: Brush) -> Text:
+    dot, room = brush.sign("·", "-"), min(brush.width, WIDEST)
+    told = f" a window of {rounded(now.window)} {dot} no model is called"
+    whole = f" an agent mends a tide gauge's report {dot}{told}"
+    count = f"call {now.call} of {now.calls}"
+    words = whole if len(f"ebb demo{whole}  {count}") <= room else told
+    gap = max(2, room - len(f"ebb demo{words}{count}"))
+    return Text.assemble(("ebb demo", "bold"), (words, QUIET), " " * gap, (count, "bold"), no_wrap=True)
+
+
+def _chart(moments: Sequence[Moment], brush: Brush) -> Iterator[Text]:
+    now = moments[-1]
+    places = [round(column * (now.calls - 1) / (brush.columns - 1)) for column in range(brush.columns)]
+    unit = now.window * _ABOVE / _ROWS
+    for row in reversed(range(_ROWS)):
+        base = row * unit
+        cells = [_cell(moments[place] if place < len(moments) else None, now, base, unit, brush) for place in places]
+        text = Text(no_wrap=True)
+        text.append(*_label(now, base, unit))
+        for style, run in groupby(cells, key=lambda cell: cell[1]):
+            text.append("".join(sign for sign, _ in run), style)
+        yield text
+
+
+def _label(now: Moment, base: float, unit: float) -> tuple[str, str]:
+    for name, tokens, style in _levels(now):
+        if base <= tokens < base + unit:
+            return f"{name:>{_LABEL - 1}} ", style
+    return f"{rounded(round(base + unit)):>{_LABEL - 1}} ", QUIET
+
+
+def _levels(now: Moment) -> tuple[tuple[str, int, str], ...]:
+    return ("window", now.window, LIMIT), ("acts", now.acts_at, OURS)
+
+
+def _cell(one: Moment | None, now: Moment, base: float, unit: float, brush: Brush) -> tuple[str, str]:
+    """Of one call in one row of the chart: what went out, what ebbed just then, what would have gone out."""
+    if one is not None:
+        if ours := _eighths(one.ours, base, unit):
+            return brush.steps[ours], OURS
+        if _eighths(one.before, base, unit) >= _HALF:
+            return brush.sign("▒", "%"), OURS
+        if _eighths(one.raw, base, unit) >= _HALF:
+            top = base + unit >= now.window * _ABOVE - 1 and one.raw > base + unit
+            return (brush.sign("▴", "^") if top else brush.sign("░", ":")), OVER if base + unit > now.window else RAW
+    for _, tokens, style in _levels(now):
+        if base <= tokens < base + unit:
+            return brush.sign("┄", "-"), f"dim {style}"
+    return " ", ""
+
+
+_HALF = 4
+
+
+def _eighths(tokens: int, base: float, unit: float) -> int:
+    """How much of the cell is filled; something is never shown as nothing at the bottom."""
+    filled = round(8 * min(1.0, max(0.0, (tokens - base) / unit)))
+    return max(filled, 1) if base == 0 and tokens else filled
+
+
+def _axis(now: Moment, brush: Brush) -> Text:
+    with_us = f"{brush.sign('█', '#')} sent, now {short(now.ours)}"
+    without = f"{brush.sign('░', ':')} untouched, now {short(now.raw)}"
+    over = f"{brush.sign('░', ':')} over the window"
+    gone = f"{brush.sign('▒', '%')} ebbs"
+    beyond = ("   ", (over, OVER)) if now.raw > now.window else ()
+    return Text.assemble(
+        " " * _LABEL, (with_us, OURS), "   ", (gone, OURS), "   ", (without, RAW), *beyond, no_wrap=True
+    )
+
+
+def _window(now: Moment, brush: Brush) -> Iterator[Text]:
+    """What the request holds, as parts of the window."""
+    full, free = brush.sign("█", "#"), brush.sign("·", ".")
+    bar, legend = Text(f"{'holds':>{_LABEL - 1}} ", style=QUIET), Text(" " * _LABEL, no_wrap=True)
+    used = 0
+    for kind, tokens in now.made_of:
+        name, style = _PART.get(kind, (kind, QUIET))
+        cells = round(brush.columns * tokens / now.window)
+        used += cells
+        bar.append(full * cells, style)
+        if cells:
+            legend.append(f"{full} {name} {short(tokens)}   ", style)
+    acts = round(brush.columns * now.acts_at / now.window)
+    for column in range(used, brush.columns):
+        bar.append(brush.sign("┆", "|") if column == acts else free, OURS if column == acts else f"dim {QUIET}")
+    left = max(0.0, 1 - now.ours / now.acts_at) if now.acts_at else 0.0
+    legend.append(f"left until it acts: {left:.0%}", QUIET)
+    yield bar
+    yield legend
+
+
+def _bill(bill: Bill, brush: Brush) -> Iterator[Text]:
+    longest = max(bill.raw, bill.ours)
+    room = brush.columns - 30
+    for name, amount, style, sign in (
+        ("raw", bill.raw, RAW, brush.sign("░", ":")),
+        ("ebbtide", bill.ours, OURS, brush.sign("█", "#")),
+    ):
+        cells = max(1, round(room * amount / longest)) if longest else 1
+        text = Text(f"{name:>{_LABEL - 1}} ", style=QUIET, no_wrap=True)
+        text.append(sign * cells, style)
+        text.append(f" {money(amount, dollars=bill.dollars)}", "bold")
+        if name == "ebbtide":
+            text.append(f"  {brush.sign('−', '-') if bill.saved >= 0 else '+'}{abs(bill.saved):.0%}", f"bold {OURS}")
+            text.append(f"  {basis(bill)}", QUIET)
+        yield text
+
+
+def money(amount: float, *, dollars: bool) -> str:
+    return f"${amount:.2f}" if dollars else f"{short(round(amount))} tokens"
+
+
+def basis(bill: Bill) -> str:
+    return f"at {PRICED_AS}'s prices" if bill.dollars else "as input tokens at full price"

@@ -1,0 +1,94 @@
+"""Whether a request fits the window, asked of bytes without a plan, and what a client is told where it does not.
+
+Sure to fit is what our upper bound says fits. Known to be over is what our estimate says is over a window that somebody
+set, that the model's name tells, or that the provider named; of a window that is a guess nothing is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from ebbtide.core.errors import Busy, WontFit
+from ebbtide.fronts.proxy.identity import Asked
+from ebbtide.fronts.proxy.options import Options
+from ebbtide.fronts.proxy.sessions import Slot
+from ebbtide.runtime.context import fit
+from ebbtide.runtime.size_limits import Bounds, bounds_of
+from ebbtide.wire import WIRES
+
+_DOUBT = 1.25
+"""How far an estimate may be above a bill: beyond so many windows, a request that will not fit is not sent."""
+
+
+class Refusal(NamedTuple):
+    """Why a request does not go out, for the client."""
+
+    status: int
+    message: str
+
+
+class Fitting:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def known_window(self, slot: Slot, asked: Asked) -> int | None:
+        """As set, as the model's name tells, or as its provider said; None where it is only a guess."""
+        context = slot.context
+        if context is not None and context.window < slot.window:
+            return context.window
+        return self._options.settings.known_window_for(asked.model)
+
+    async def is_sure(self, slot: Slot, asked: Asked, body: bytes) -> bool:
+        """A token is a byte at least."""
+        window = self.known_window(slot, asked) or self._options.settings.window_for(asked.model)
+        return len(body) <= window or (await _bounds(slot, asked, body)).upper <= window
+
+    async def refusal(self, slot: Slot, asked: Asked, body: bytes, failed: Exception) -> Refusal | None:
+        """For what is known to be over the window; None where the provider has the last word."""
+        window = self.known_window(slot, asked)
+        if window is None or len(body) <= window:
+            return None
+        if is_complete(failed):
+            # All was tried. An estimate may be too high: the provider is asked unless it is beyond doubt.
+            tokens = getattr(failed, "tokens", 0)
+            return Refusal(400, _too_long(tokens, window)) if tokens > window * _DOUBT else None
+        tokens = (await _bounds(slot, asked, body)).estimate
+        return Refusal(503, _not_now(tokens, window)) if tokens > window else None
+
+    def smaller(self, slot: Slot, asked: Asked, body: bytes) -> bytes | None:
+        """A body that is sure to fit, made for this once; None where this one is. Raises WontFit."""
+        window, upper = self.known_window(slot, asked), bounds_of(body, WIRES[asked.wire]).upper
+        if window is not None and upper <= window:
+            return None
+        made = fit(body, window=window or upper * 9 // 10, policy=slot.policy, model=asked.model, wire=asked.wire)
+        return bytes(made.body)
+
+
+def is_complete(failed: Exception) -> bool:
+    """Whether a plan was made, and nothing more may be taken out."""
+    return isinstance(failed, WontFit) and not isinstance(failed, Busy)
+
+
+async def _bounds(slot: Slot, asked: Asked, body: bytes) -> Bounds:
+    """In a thread of its own: those of the engine may all be waiting."""
+    known = [slot.context.calibration] if slot.context is not None else []
+    try:
+        return await asyncio.to_thread(bounds_of, body, WIRES[asked.wire], *known)
+    except Exception:  # noqa: BLE001 - a body that we cannot read is the provider's to judge
+        return Bounds(0, 0)
+
+
+def _too_long(tokens: int, window: int) -> str:
+    # The first words are those that clients look for.
+    return (
+        f"prompt is too long: {tokens} tokens > {window} maximum, by the estimate of ebb proxy. "
+        "Nothing more can be taken out of it. If the model's window is larger, start the proxy with --window."
+    )
+
+
+def _not_now(tokens: int, window: int) -> str:
+    return (
+        f"ebb proxy: the request has about {tokens} tokens, the window {window}, and nothing could be taken out in "
+        "time: others are at work on the session. Try again in a moment."
+    )

@@ -1,0 +1,63 @@
+"""Two ways to keep one conversation, played on the same calls, with the same window and the same provider."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.types import FIVE_MINUTES
+from ebbtide.formats import Recording
+from ebbtide.fronts.ui.serialize import Json
+from ebbtide.prices import rates
+from ebbtide.replay import NAMES
+from ebbtide.replay.peers import arm
+from ebbtide.replay.score import Score, Scoring, uses
+from ebbtide.replay.tape import Tape, tapes
+
+MOST = 3
+"""Arms of one comparison: each plays the whole session."""
+
+
+def compared(recording: Recording, episode: str, names: Sequence[str], *, window: int, models: Sequence[str]) -> Json:
+    """Every arm's score on one conversation of a recording, at the prices of the models that were called in it."""
+    unknown = [name for name in names if name not in NAMES]
+    if unknown or not 1 <= len(names) <= MOST:
+        raise BadRequest(f"name 1 to {MOST} of {', '.join(NAMES)}")
+    # A log of ours names the model with the request, and other programs with the answer: there it stays by call.
+    answers = any(call.model for call in recording.requests() if call.episode == episode)
+    played = tapes(recording, "", model="" if answers or not models else models[-1])
+    # Tapes are named by file and episode; without a file's name the episode is all that is left.
+    tape = next((one for one in played if one.name.removeprefix("#") == episode), None)
+    if tape is None:
+        raise BadRequest("no model was called in this session")
+    used = uses(tape)
+    return {
+        "window": window,
+        "calls": len(tape.takes),
+        "unpriced": [model for model in dict.fromkeys(models) if rates(model) is None],
+        "arms": [_arm(tape, name, window, used) for name in names],
+    }
+
+
+def _arm(tape: Tape, name: str, window: int, used: Sequence[frozenset[str]]) -> Json:
+    scoring = Scoring(tape, arm(name, window)(tape), window, FIVE_MINUTES, used)
+    score = scoring.run()
+    prompt = score.read + score.written + score.fresh
+    return {
+        "policy": name,
+        "cost": round(score.bill, 6),
+        "recalled": round(score.recalled, 6),
+        "tokens": score.tokens,
+        "peak": score.peak,
+        "breaks": score.breaks,
+        "over": score.over,
+        "shrunk": score.shrunk,
+        "hit_rate": score.read / prompt if prompt else 0.0,
+        "kept": _share(score.available, score),
+        "reachable": _share(score.available + score.recoverable, score),
+        "series": [point.tokens for point in scoring.points],
+    }
+
+
+def _share(names: int, score: Score) -> float | None:
+    return names / score.used if score.used else None

@@ -1,0 +1,78 @@
+"""Recall behind a client's back: a call and its answer stand in every later request, and the client has neither.
+
+They follow the last thing that the client did see, as one insertion: together they stay, leave, and are undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from ebbtide.core.types import QUOTED, Edit, Item, Kind, Role
+from ebbtide.state.session_state import State, ebb, edits_to
+from ebbtide.store import Record
+from ebbtide.wire.reader import Reader, Request
+
+BY = "recall"
+_UNIQUE = 12
+"""Characters of a call's id that is one. Some local servers count from `call_0` in every answer."""
+
+
+class Recalled(NamedTuple):
+    """A call of a recall tool, and what it was told."""
+
+    id: str
+    name: str
+    arguments: str
+    """As JSON."""
+    result: str
+    raw: Mapping[str, Any] | None = None
+    """The call as the provider wrote it."""
+
+
+def insertion(
+    recalled: Sequence[Recalled], said: str, after: str, taken: Collection[str], count: Callable[[Kind, str], int]
+) -> Edit:
+    """`said` are words of the same answer that the client got in another place, on wires that cannot part them."""
+    names = [_named(one, after, taken) for one in recalled]
+    put = [_item("text", said, count)] if said else []
+    for id, one in zip(names, recalled, strict=True):
+        put.append(replace(_item("call", one.arguments, count, one.name, id), raw=_renamed(one.raw, id)))
+    put += [_item("result", one.result, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
+    tokens = sum(item.tokens for item in put)
+    return Edit(
+        by=BY, after=after, put=tuple(put), reason="recalled behind the client's back", saved=-tokens, made_of="lasting"
+    )
+
+
+def _named(one: Recalled, after: str, taken: Collection[str]) -> str:
+    if len(one.id) >= _UNIQUE and one.id not in taken:
+        return one.id
+    told = "\0".join((one.id, after, one.arguments)).encode("utf-8", "surrogatepass")
+    return f"ebb_{blake2b(told, digest_size=8).hexdigest()}"
+
+
+def _renamed(raw: Mapping[str, Any] | None, id: str) -> Mapping[str, Any] | None:
+    return {**raw, "call_id" if "call_id" in raw else "id": id} if raw is not None else None
+
+
+def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = "", call_id: str = "") -> Item:
+    role: Role = "tool" if kind == "result" else "assistant"
+    tokens = count(kind, text)
+    return Item(
+        id="", message=-1, role=role, kind=kind, text=text, tokens=tokens, name=name, call_id=call_id, tier=QUOTED
+    )
+
+
+def anchor(reader: Reader, request: Request, shown: Sequence[Any]) -> str:
+    """The last item of this request once it goes on with what the client was shown."""
+    ids = [id for message in shown for id in reader.ids(request.wire, message)]
+    return ids[-1] if ids else request.items[-1].id if request.items else ""
+
+
+def insert_record(edit: Edit, state: State, now: float) -> Record:
+    turn = state.turns
+    before = sum(1 for batch in state.batches if batch.id.startswith(f"i{turn}."))
+    return ebb("insert", id=f"i{turn}.{before}", at=now, turn=turn, **edits_to([edit], state.items))

@@ -1,0 +1,298 @@
+"""The way back: search over all that a session recorded, and its exact text by handle.
+
+The index is brought up to the log before each search, by what is new. Where its file cannot be used, the search runs
+in memory and finds the same. Nothing here writes to a session or reads a clock.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from ebbtide.core.blob_names import digest
+from ebbtide.core.errors import BadRequest, StoreError
+from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE, RECALL_TOOLS
+from ebbtide.core.types import Item
+from ebbtide.recall.handles import SHORT, Recorded, Scope, said, since
+from ebbtide.store import DirectoryStore, Position, Reader, Store
+from ebbtide.store.search.excerpt import excerpt
+from ebbtide.store.search.index import NAME, Index, Unusable
+from ebbtide.store.search.meaning import Meaning
+from ebbtide.store.search.tables import Batch, Entry, Found, Known
+from ebbtide.store.search.words import Query, read_query
+from ebbtide.wire.protocol import SCHEME
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """Where a query was found, and enough of it to tell whether it is the right place."""
+
+    handle: str
+    """For `read`: a stored result's name, or the beginning of an item's content hash."""
+    session: str
+    message: int
+    """Its number in the conversation, from 0; -1 for a stored result that is no item."""
+    role: str
+    kind: str
+    """`text`, `call`, `result`, `thinking`, ... as items have it; `blob` for a stored result that is no item."""
+    name: str
+    """The tool's."""
+    path: str
+    """The file that the call named."""
+    file: str
+    """Where the same text stands on disk, if it was taken out."""
+    line: int
+    """Of the text, from 1: where the snippet begins."""
+    start: int
+    """The same as a character's place: what `read` takes."""
+    snippet: str
+    spans: tuple[tuple[int, int], ...]
+    """What matched, as places in the snippet."""
+    total: int
+    """Characters of the whole text."""
+    copies: int
+    """How often this very text was recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A part of an exact text."""
+
+    handle: str
+    session: str
+    text: str
+    start: int
+    end: int
+    total: int
+    """Characters of the whole."""
+    next: int | None
+    """Where the next page starts; None where this is the last."""
+    message: int
+    role: str
+    kind: str
+    name: str
+    path: str
+
+
+@dataclass(slots=True)
+class Recall:
+    """One session's way back. `store` is asked for other sessions of its project, and for where its index may stand."""
+
+    log: Reader
+    store: Store | None = None
+    project: str = ""
+    meaning: Meaning | None = None
+    """Finds what words do not; see `drive.embedding`."""
+    _index: Index = field(init=False)
+    _spare: Index | None = None
+    """In memory, for as long as the file cannot be used."""
+    _recorded: dict[str, Recorded] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        at = os.path.join(self.store.tree.root, NAME) if isinstance(self.store, DirectoryStore) else ""
+        self._index = Index(at, self.meaning)
+
+    def search(
+        self, query: str, *, limit: int = HITS, across: bool = False, scope: Scope | None = None
+    ) -> tuple[Hit, ...]:
+        """The best places first, in this session or in all of its project; with a `scope`, in that alone."""
+        if not 1 <= limit <= MOST_HITS:
+            raise BadRequest(f"limit must be from 1 to {MOST_HITS}, not {limit}")
+        if not isinstance(query, str):
+            raise BadRequest(f"a query must be a text, not {type(query).__name__}")
+        wanted = read_query(query)
+        if not wanted.terms:
+            raise BadRequest("a query must have a letter or a digit")
+        if across and scope is not None:
+            raise BadRequest("this session tells conversations apart by how they begin: only this one can be searched")
+        logs = self._logs(across)
+        own = self._own(scope) if scope is not None else {}
+        handles = None if scope is None else {*own, *scope.blobs}
+
+        def look(index: Index) -> list[Hit]:
+            if across and index.sessions(self.project) - set(logs):
+                index.discard()  # sessions that were collected must not be found, nor kept
+            for log in logs.values():
+                _catch_up(index, self.project, log)
+            session = "" if across else self.log.session
+            found = index.search(wanted, project=self.project, session=session, limit=limit, handles=handles)
+            if scope is not None:
+                found = [_told_by(own, scope, one) for one in found]
+            return [self._hit(index, logs[one.session], one, wanted) for one in found]
+
+        return tuple(self._trying(look))
+
+    def read(
+        self, handle: str, start: int = 0, end: int | None = None, *, session: str = "",
+        scope: Scope | None = None,
+    ) -> Page:  # fmt: skip
+        """The exact text from `start` to `end`, in characters; a page of it where no end is given.
+
+        `session` is for a hit of another session of the project. Without it only what this one recorded is read; with
+        a `scope`, what that part of it holds.
+        """
+        if start < 0 or (end is not None and end < start):
+            raise BadRequest(f"there is no text from {start} to {end}")
+        name = session or self.log.session
+        with self._lock:
+            # The ledger writes a handle as `#1a2b3c4d`.
+            entry = self._record_of(name).get(handle.strip().removeprefix("#"), scope)
+        total = len(entry.text)
+        until = min(total, start + PAGE if end is None else end)
+        return Page(
+            handle=handle.strip(),
+            session=name,
+            text=entry.text[start:until],
+            start=min(start, total),
+            end=max(until, min(start, total)),
+            total=total,
+            next=until if until < total else None,
+            message=entry.message,
+            role=entry.role,
+            kind=entry.kind,
+            name=entry.name,
+            path=entry.path,
+        )
+
+    def close(self) -> None:
+        self._index.close()
+        self._spare = None
+
+    def _record_of(self, name: str) -> Recorded:
+        if name not in self._recorded:
+            log = self._logs(across=name != self.log.session).get(name) or self._missing(name)
+            self._recorded[name] = Recorded(log)
+        return self._recorded[name]
+
+    def _own(self, scope: Scope) -> dict[str, Entry]:
+        with self._lock:
+            return self._record_of(self.log.session).within(scope)
+
+    def _missing(self, name: str) -> Reader:
+        raise BadRequest(f"{name[:80]!r} is no session of this project")
+
+    def _logs(self, across: bool) -> dict[str, Reader]:
+        logs: dict[str, Reader] = {}
+        for info in self.store.sessions() if across and self.store else ():
+            if info.project == self.project and info.session != self.log.session:
+                logs[info.session] = self.store.peek(info.session, project=self.project) if self.store else self.log
+        return {**logs, self.log.session: self.log}
+
+    def _trying(self, look: Callable[[Index], T]) -> T:
+        """On the file; on a new one where it was damaged; in memory where it cannot be used."""
+        for _ in range(2 if self._index.path else 0):
+            try:
+                found = look(self._index)
+            except Unusable:
+                continue
+            self._spare = None
+            return found
+        if not self._index.path:
+            self._spare = self._index
+        self._spare = self._spare or Index(meaning=self.meaning)
+        try:
+            return look(self._spare)
+        except Unusable as failed:
+            raise StoreError(f"cannot search: {failed}") from failed
+
+    def _hit(self, index: Index, log: Reader, found: Found, query: Query) -> Hit:
+        entry = found.entry
+        shown = excerpt(entry.text, query, found.terms)
+        return Hit(
+            handle=entry.handle if entry.kind == "blob" else self._short(index, log.session, entry.handle),
+            session=found.session,
+            message=entry.message,
+            role=entry.role,
+            kind=entry.kind,
+            name=entry.name,
+            path=entry.path,
+            file=log.path(entry.blob) if entry.blob else "",
+            line=shown.line,
+            start=shown.start,
+            snippet=shown.snippet,
+            spans=shown.spans,
+            total=len(entry.text),
+            copies=found.copies,
+        )
+
+    def _short(self, index: Index, session: str, mark: str) -> str:
+        """As few digits as mean this item alone."""
+        digits = mark.partition("-")[2]
+        for length in range(SHORT, len(digits), 4):
+            if index.sharing(self.project, session, f"{SCHEME}-{digits[:length]}") == [mark]:
+                return digits[:length]
+        return digits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """A session's way back for one of the conversations that share it."""
+
+    recall: Recall
+    scope: Scope
+
+    def search(self, query: str) -> tuple[Hit, ...]:
+        return self.recall.search(query, scope=self.scope)
+
+    def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
+        return self.recall.read(handle, start, end, scope=self.scope)
+
+
+def _told_by(own: Mapping[str, Entry], scope: Scope, found: Found) -> Found:
+    """What a hit is of, and where it stands, as its own conversation has it: the index knows the newest of all."""
+    entry = own.get(found.entry.handle)
+    blob = found.entry.blob if found.entry.blob in scope.blobs else ""
+    return replace(found, entry=replace(entry, blob=blob)) if entry is not None else found
+
+
+def _catch_up(index: Index, project: str, log: Reader) -> None:
+    """Index what is new in a log; from its beginning if it is not the log it was."""
+    position = index.position(project, log.session)
+    reading = since(log, position)
+    if reading is None:
+        index.discard()
+    elif reading.position == position:
+        return
+
+    def fill(start: Position, known: Known) -> Batch:
+        more = reading if reading is not None and start == position else since(log, start)
+        if more is None:
+            raise StoreError(f"the log of {log.session!r} is being replaced")
+        heard = list(said(more.records, known))
+        entries = [entry for _, _, blocks in heard for entry, _ in blocks if _findable(entry)]
+        return Batch(
+            entries=[*entries, *filter(_findable, (_stored(log, name) for name in more.blobs))],
+            position=more.position,
+            messages=[(uuid, number) for uuid, number, _ in heard],
+        )
+
+    index.add(project, log.session, fill)
+
+
+def _findable(entry: Entry) -> bool:
+    """What was recalled quotes what is here already; a picture has no words."""
+    return bool(entry.text.strip()) and entry.name not in RECALL_TOOLS
+
+
+def _stored(log: Reader, name: str) -> Entry:
+    try:
+        text = log.get(name)
+    except StoreError:
+        text = ""  # damaged or gone: `verify` tells of it, a search need not end
+    return Entry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
+
+
+def item_named(items: Sequence[Item], handle: str) -> str:
+    """The id of the item that a person means, by its id or the beginning of its hash. BadRequest for none."""
+    wanted = handle.strip().removeprefix("#")
+    found = [item.id for item in items if item.id == wanted or item.id.partition("-")[2].startswith(wanted)]
+    if len(found) != 1 or not wanted:
+        why = "is not in the last request" if not found else f"may be any of {len(found)} items"
+        raise BadRequest(f"{handle[:80]!r} {why}")
+    return found[0]

@@ -1,0 +1,10 @@
+"""Runs the effects that the core decides on, sync and async. `Context` and `fit` are the library's front doors."""
+
+from __future__ import annotations
+
+from ebbtide.compaction.manual import Compaction, Hooks
+from ebbtide.recall.search import Hit, Page
+from ebbtide.runtime.context import Context, Ready, fit
+from ebbtide.runtime.report import Event, Report
+
+__all__ = ["Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"]

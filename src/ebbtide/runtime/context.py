@@ -1,0 +1,470 @@
+"""The library's front door: a request in, a request out, and the answer recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ebbtide.compaction.answer_sources import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
+from ebbtide.compaction.coordinator import Asking, Compacted
+from ebbtide.compaction.manual import Compaction, Hooks
+from ebbtide.compaction.questions import Manual
+from ebbtide.compaction.rehydrate import Source, restore
+from ebbtide.compaction.rehydrate import live as now_told
+from ebbtide.core.cache.diagnosis import Health, health
+from ebbtide.core.errors import BadRequest, WontFit
+from ebbtide.core.recall_limits import HITS
+from ebbtide.core.tokens import DEFAULT, Calibration
+from ebbtide.core.tokens.size import upper_bound
+from ebbtide.core.types import Edit
+from ebbtide.policy import Policy, preset
+from ebbtide.policy.windows import window_of
+from ebbtide.recall.handles import Scope
+from ebbtide.recall.inject import Recalled, anchor, insert_record, insertion
+from ebbtide.recall.search import Bounded, Hit, Page, Recall
+from ebbtide.recall.tools import answer
+from ebbtide.runtime.effects import Steps, adrive, drive
+from ebbtide.runtime.report import Listener, Prepared, Report
+from ebbtide.runtime.session import Session
+from ebbtide.runtime.size_limits import bounds_of
+from ebbtide.runtime.undo import redoing, undoing
+from ebbtide.runtime.validation import RecallBy, RecallScope, check, clock_of, tokens
+from ebbtide.state.session_state import ebb
+from ebbtide.store import Log, PrivateLog, Record, Store, open_store
+from ebbtide.wire import WIRES
+from ebbtide.wire.body import Body as Read
+from ebbtide.wire.overflow import overflow_in
+from ebbtide.wire.plain_json import plain_value
+from ebbtide.wire.protocol import Wire
+from ebbtide.wire.recall_tools import recall_tools
+
+Body = Mapping[str, Any] | bytes | str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A request that may go out, and what was done to it."""
+
+    body: Any
+    """In the form the request came in; the very same object where nothing was changed."""
+    report: Report
+    _context: Context | None = None
+    _prepared: Prepared | None = None
+
+    def record(self, response: object) -> None:
+        """What came back for this very request, where several are under way."""
+        if self._context is not None and self._prepared is not None:
+            self._context._record(response, self._prepared)
+
+    def record_usage(self, response: object) -> None:
+        """Its usage alone, where the answer itself did not come whole: half a reply is not what the model said."""
+        if self._context is not None and self._prepared is not None:
+            self._context._record(response, self._prepared, reply=False)
+
+
+class Context:
+    """One agent's conversation, kept inside its window.
+
+    `window` may be a number for all models, or a function from a model's name to its window; without it, the names of
+    models tell. `scope` says what `recall` and `read` open: all that the session recorded, or, where several
+    conversations may share a session as branches of it, what the last request's own conversation did.
+
+    The clock is read here and nowhere below; give `clock` to replay or to test.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        window: int | Callable[[str], int] | None = None,
+        policy: str | Policy = "default",
+        store: str | os.PathLike[str] | Store | None = None,
+        session: str = "default",
+        project: str = "",
+        durable: bool = True,
+        wire: str | None = None,
+        marks: bool = False,
+        summarizer: Summarizer | None = None,
+        summarizer_model: str = "",
+        summarizer_timeout: float = TIMEOUT,
+        background: bool = False,
+        workspace: str | os.PathLike[str] | None = None,
+        live: Mapping[str, Source] | None = None,
+        recall: RecallBy = "path",
+        scope: RecallScope = "session",
+        hooks: Hooks | None = None,
+        on_event: Listener | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        check(model=model, store=store, session=session, project=project, summarizer=summarizer)
+        check(workspace=workspace, live=live, recall=recall, scope=scope, hooks=hooks, on_event=on_event, clock=clock)
+        self._clock = clock_of(clock)
+        self._background = background and summarizer is not None
+        self._store, self._project = _opened(store, durable), project
+        self._log = _log(self._store, session, project=project, now=self._clock())
+        self._session = Session(
+            policy=preset(policy, model=model),
+            window=_windows(window, model),
+            log=self._log,
+            model=model,
+            project=project,
+            wire=_wire(wire),
+            listen=on_event,
+            mark_always=marks,
+            asking=Asking(
+                able=summarizer is not None,
+                model=summarizer_model,
+                live=workspace is not None or bool(live),
+                recall=recall,
+                hooks=hooks or Hooks(),
+            ),
+        )
+        sources = _sources(workspace, live or {}, self._session.policy.estimator.text)
+        self._advisers = Advisers(summarizer=summarizer, live=sources, timeout=summarizer_timeout)
+        self._recall = Recall(log=self._log, store=self._store, project=project)
+        self._scope = scope
+        self._parent: Context | None = None
+        self._ahead: Ahead | None = None
+        self._last: Prepared | None = None
+
+    def __repr__(self) -> str:
+        told = {"session": self._log.session, "model": self._session.model, "window": self.window}
+        return f"Context({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+
+    def __reduce__(self) -> str:
+        # What copy, deepcopy and pickle ask for. Two that think they hold one lock would write over each other.
+        raise TypeError("a Context cannot be copied or pickled: make another with the same store and session")
+
+    @property
+    def window(self) -> int:
+        """That of the model of the last request: as given, or as the provider said when it refused one."""
+        return self._session.window_for(self._last.model if self._last else "")
+
+    @property
+    def calibration(self) -> Calibration:
+        """What bills have taught about the tokens of each model, as this process knows it."""
+        return self._session.state.calibration
+
+    def prepare(self, request: Body) -> Ready:
+        """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
+        return self.prepare_soon(request, None)
+
+    def prepare_soon(self, request: Body | Read, soon: Callable[[Ready], None] | None) -> Ready:
+        """The same. `soon` gets the request before its turn is in the log.
+
+        Where it has no new edit it may go out by then. Where it has, `soon` may raise: then nothing is recorded.
+        """
+        if self._ahead is not None and self._ahead.done:
+            drive(self._answered(), self._log)
+        known = None if soon is None else lambda prepared: soon(Ready(prepared.body, prepared.report, self, prepared))
+        steps = self._session.preparing(request, now=self._clock())
+        return self._ready(drive(steps, self._log, self._advisers, known))
+
+    async def aprepare(self, request: Body) -> Ready:
+        """As `prepare`; a summarizer that is a coroutine is awaited, and the loop goes on meanwhile."""
+        if self._ahead is not None and self._ahead.done:
+            await adrive(self._answered(), self._log)
+        steps = self._session.preparing(request, now=self._clock())
+        return self._ready(await adrive(steps, self._log, self._advisers))
+
+    def compact(
+        self,
+        request: Body | None = None,
+        focus: str = "",
+        *,
+        first: str = "",
+        last: str = "",
+        summary: str = "",
+        apply: bool = True,
+    ) -> Compaction:
+        """Fold the old turns now, as `/compact` does; of the last prepared request where none is given.
+
+        `first` and `last` are ids of items to fold from and up to. With `apply=False` nothing is changed: look at the
+        result, and `apply()` it, with a summary of your own if you like. Undo is `undo()`.
+        """
+        manual = self._manual(focus, summary, first, last)
+        made = drive(self._compacting(request, manual, apply), self._log, self._advisers)
+        return self._compaction(made, request, manual, apply)
+
+    async def acompact(
+        self,
+        request: Body | None = None,
+        focus: str = "",
+        *,
+        first: str = "",
+        last: str = "",
+        summary: str = "",
+        apply: bool = True,
+    ) -> Compaction:
+        """As `compact`, awaited."""
+        manual = self._manual(focus, summary, first, last)
+        made = await adrive(self._compacting(request, manual, apply), self._log, self._advisers)
+        return self._compaction(made, request, manual, apply)
+
+    def overflowed(self, error: BaseException) -> Ready:
+        """The provider refused the last request for its size: its real window is learned, and the request folded anew.
+
+        Anything else is raised again, and so is a second refusal, as `WontFit`.
+        """
+        return self._ready(drive(self._overflowing(error), self._log, self._advisers))
+
+    async def aoverflowed(self, error: BaseException) -> Ready:
+        """As `overflowed`, awaited."""
+        return self._ready(await adrive(self._overflowing(error), self._log, self._advisers))
+
+    def _overflowing(self, error: BaseException) -> Steps[Prepared]:
+        if not isinstance(error, BaseException):
+            raise BadRequest(f"overflowed() takes the exception that was raised, not {type(error).__name__}")
+        ready = self._last
+        found = overflow_in(error)
+        if found is None or ready is None:
+            raise error
+        if ready.retried:
+            told = f"the provider refused {ready.report.tokens_after:,} tokens after folding: {error}"
+            raise WontFit(told, tokens=ready.report.tokens_after, limit=found.limit or 0) from error
+        return self._session.overflowing(found, ready, now=self._clock())
+
+    def reset_window(self, model: str = "") -> None:
+        """Forget the window that refusals of this model's provider taught, or those of all models."""
+        self._note(ebb("limit", reset=True, model=model, at=self._clock()))
+
+    def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
+        """Where this was said, read or printed, best first: in this session, or in all of its project."""
+        return self._recall.search(query, limit=limit, across=across, scope=self._bounds())
+
+    def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
+        """The exact text behind a handle that this session recorded, a page at a time."""
+        return self._recall.read(handle, start, end, scope=self._bounds())
+
+    def recall_tools(self, wire: str = "") -> list[dict[str, Any]]:
+        """The tools with which the model finds and reads what left, for `tools` of every request from the first on.
+
+        Where the session's way is not `tool` there are none: a tool that comes later costs the whole cached prefix.
+        """
+        if (self._session.state.recall or self._session.asking.recall) != "tool":
+            return []
+        known = self._session.wire_of({})
+        return recall_tools(wire or known.name)
+
+    def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
+        """What to return to the model that called one of them: bounded, with its source, quoted as data."""
+        scope = self._bounds()
+        return answer(self._recall if scope is None else Bounded(recall=self._recall, scope=scope), name, arguments)
+
+    def _bounds(self) -> Scope | None:
+        """What may be recalled; None for all that the session recorded."""
+        if self._scope == "session":
+            return None
+        view = self._session._view
+        if view is None:
+            raise BadRequest("recall comes after prepare(): there is no conversation yet")
+        blobs = frozenset(blob.name for edit in view.held for blob in edit.blobs)
+        return Scope(messages=self._session._transcript.path, blobs=blobs)
+
+    def insert_recalled(self, recalled: Sequence[Recalled], shown: Sequence[Any] = (), said: str = "") -> Edit:
+        """Calls of the recall tools and their answers, for every request from now on: the client has neither.
+
+        `shown` is what it was shown of the model's answer to the last request, as messages: they stand behind it.
+        """
+        session = self._session
+        if session._last is None:
+            raise BadRequest("insert_recalled() comes after prepare()")
+        self._catch_up()  # the record goes on from what the log holds now
+        request = session._last[1].request
+        taken = {item.call_id for item in request.items}
+        at = anchor(session._reader, request, shown)
+        view = session._last[1].view
+        edit = view.bind(insertion(recalled, said, at, taken, session.policy.estimator.block))
+        session._ours.learn(request.wire, (edit,))
+        self._note(insert_record(edit, session.state, self._clock()))
+        return edit
+
+    def pin(self, *handles: str) -> None:
+        """These items of the last request stay, whatever folds: by id, or by the handle that `recall` gives."""
+        self._pin(handles, on=True)
+
+    def unpin(self, *handles: str) -> None:
+        """These may leave again."""
+        self._pin(handles, on=False)
+
+    def _pin(self, handles: Sequence[str], *, on: bool) -> None:
+        ids = [self._session.item_of(handle) for handle in handles]
+        self._note(ebb("pin", ids=ids, on=on, at=self._clock()))
+
+    def child(self, name: str, **options: Any) -> Context:
+        """A sub-agent's context: its own window and log, linked to this one. Its `finish` brings the result here."""
+        session = f"{self._log.session}.{name}"
+        made = Context(store=self._store, session=session, project=self._project, clock=self._clock, **options)
+        made._parent = self
+        self._note(ebb("child", session=session, at=self._clock()))
+        made._note(ebb("parent", session=self._log.session, at=self._clock()))
+        return made
+
+    def finish(self, result: str) -> None:
+        """What a sub-agent brought, once: it stays in its parent's folds."""
+        if self._parent is None:
+            raise BadRequest("finish() is for a sub-agent: see child()")
+        self._parent._note(ebb("child", session=self._log.session, result=result, at=self._clock()))
+
+    def record(self, response: object) -> None:
+        """What came back for the last request: into the log, and its usage anchors the counter."""
+        if self._last is None:
+            raise BadRequest("record() comes after prepare()")
+        self._record(response, self._last)
+
+    def edits(self) -> tuple[Edit, ...]:
+        """All that hold or held, oldest first, undone ones left out."""
+        self._catch_up()
+        return self._session.state.edits
+
+    @property
+    def standing(self) -> tuple[Edit, ...]:
+        """The same as this process knows them, without a look at the log: what `replay` takes."""
+        return self._session.state.edits
+
+    def undo(self, batch: str = "") -> tuple[Edit, ...]:
+        """Leave the newest batch of edits out again, or the one named. Returns what came back; empty if nothing did."""
+        return drive(undoing(self._session, now=self._clock(), batch=batch), self._log)
+
+    def redo(self) -> tuple[Edit, ...]:
+        """Bring back the batch that was undone last, exactly as it was. Returns its edits; empty if there was none."""
+        return drive(redoing(self._session, now=self._clock()), self._log)
+
+    def health(self) -> Health:
+        """How the provider's cache has served the last requests, and why it broke."""
+        return health(self._session.state.sent)
+
+    def counters(self) -> Mapping[str, int]:
+        """R020, R028, R248: compactions, skips, tokens saved, and usage so far."""
+        return dict(self._session.state.counters)
+
+    def _catch_up(self) -> None:
+        drive(self._session.catching_up(), self._log)
+
+    def _note(self, record: Record) -> None:
+        drive(self._session.noting(record, now=self._clock()), self._log)
+
+    def _manual(self, focus: str, summary: str, first: str, last: str) -> Manual:
+        ends = [self._session.item_of(one) if one and not one.startswith("e1-") else one for one in (first, last)]
+        return Manual(focus=focus, summary=summary, first=ends[0], last=ends[1])
+
+    def _compacting(self, request: Body | None, manual: Manual, apply: bool) -> Steps[Compacted]:
+        return self._session.compacting(request, now=self._clock(), manual=manual, apply=apply)
+
+    def _compaction(self, made: Compacted, request: Body | None, manual: Manual, applied: bool) -> Compaction:
+        def again(summary: str) -> Compaction:
+            asked = replace(manual, summary=summary or manual.summary)
+            return self._compaction(
+                drive(self._compacting(request, asked, True), self._log, self._advisers), request, asked, True
+            )
+
+        plan = made.plan
+        return Compaction(
+            edits=made.edits,
+            tokens_before=plan.tokens_before if plan else 0,
+            tokens_after=plan.tokens_after if plan else 0,
+            applied=applied and bool(made.edits),
+            notes=made.notes,
+            again=again,
+        )
+
+    def _answered(self) -> Steps[None]:
+        ahead, self._ahead = self._ahead, None
+        assert ahead is not None, "asked only when it is done"
+        return self._session.answering(ahead.heard, now=self._clock())
+
+    def _ready(self, prepared: Prepared) -> Ready:
+        self._last = prepared
+        if self._background and self._ahead is None:
+            questions = self._session.questions_ahead()
+            if questions:
+                self._session.asking.waiting = True
+                self._ahead = Ahead(self._advisers, questions)
+        return Ready(prepared.body, prepared.report, self, prepared)
+
+    def _record(self, response: object, prepared: Prepared, *, reply: bool = True) -> None:
+        told = _plain(response)
+        wire = self._session.wire_of(told)
+        said = wire.reply(told) if reply else []
+        steps = self._session.recording(said, wire.usage(told), prepared, now=self._clock())
+        drive(steps, self._log)
+
+
+def _windows(window: int | Callable[[str], int] | None, model: str) -> int | Callable[[str], int]:
+    """The window of each model: the one that was given, or what the name of the model that is asked tells."""
+    if window is None:
+        return lambda asked: window_of(asked or model)
+    return (lambda asked: tokens("window", window(asked))) if callable(window) else tokens("window", window)
+
+
+def _sources(
+    workspace: str | os.PathLike[str] | None, live: Mapping[str, Source], count: Callable[[str], int]
+) -> LiveSource | None:
+    """Files read lately, and what the caller has to say, as they are when a fold asks."""
+    if workspace is None and not live:
+        return None
+
+    def told(paths: list[str]) -> str:
+        files = restore(paths, root=Path(workspace), count=count) if workspace is not None else ()
+        notes = now_told(live, count=count)
+        found = [{"source": note.name, "text": note.text or note.note} for note in notes]
+        found += [{"source": "file", "text": f"{one.title}\n{one.text}"} for one in files]
+        return json.dumps(found, ensure_ascii=False)
+
+    return told
+
+
+def fit(
+    request: Body,
+    *,
+    window: int = 200_000,
+    policy: str | Policy = "default",
+    model: str = "",
+    wire: str | None = None,
+) -> Ready:
+    """Stateless: a valid request whose upper bound fits the window, or `WontFit`. Writes nothing anywhere."""
+    check(model=model)
+    window, chosen, named = tokens("window", window), preset(policy, model=model), _wire(wire)
+    ready = _fitted(request, window, chosen, model, named)
+    # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
+    if chosen.estimator.margin > 1 or bounds_of(ready.body, named).upper <= window:
+        return ready
+    return _fitted(request, window, replace(chosen, estimator=DEFAULT), model, named)
+
+
+def _fitted(request: Body, window: int, policy: Policy, model: str, wire: Wire | None) -> Ready:
+    log = PrivateLog("fit", now=0.0)
+    session = Session(policy=policy, window=window, log=log, model=model, kept=False, wire=wire, exact=upper_bound)
+    prepared = drive(session.preparing(request, now=0.0, trigger="auto"), log)
+    return Ready(prepared.body, prepared.report)
+
+
+def _opened(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:
+    return open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
+
+
+def _log(store: Store | None, session: str, *, project: str, now: float) -> Log:
+    """Nobody else can reach a session that has no store: its records need not be copied."""
+    if store is None:
+        return PrivateLog(session, project=project, now=now)
+    return store.open(session, project=project, now=now)
+
+
+def _wire(name: str | None) -> Wire | None:
+    if name is None:
+        return None
+    if name not in WIRES:
+        raise BadRequest(f"no wire is called {name!r}; there are {', '.join(WIRES)}")
+    return WIRES[name]
+
+
+def _plain(response: object) -> Mapping[str, Any]:
+    made = plain_value(dict(response) if isinstance(response, Mapping) else response, "response")
+    if not isinstance(made, dict):
+        raise BadRequest(f"a response must be a dict or an SDK object, not {type(response).__name__}")
+    return made

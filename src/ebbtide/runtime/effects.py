@@ -1,0 +1,188 @@
+"""The core decides, the edge acts. A preparation yields effects; a driver performs them, sync or async.
+
+The lock is taken by `Load` and given back by `Append` or `Release`: held per commit, never while a model is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from ebbtide.compaction.answer_sources import Advisers, Consult, Heard
+from ebbtide.core.errors import StoreError
+from ebbtide.core.types import Blob
+from ebbtide.runtime.report import Prepared
+from ebbtide.state.snapshot import FORM
+from ebbtide.store import Log, LogGone, Position, Reading, Record, Take
+
+T = TypeVar("T")
+PATIENCE = 0.5
+"""Seconds for the lock. Whoever plans holds it for a tenth of that; a request must not wait for one that hangs."""
+
+
+class Load(NamedTuple):
+    """Take the lock and read what others appended. The answer is `Loaded`, or None if nothing can be read; `Gone` where
+    the log is another than the one that `position` is of."""
+
+    position: Position | None
+    take: Take
+    """At first all that a log holds goes here, and the reading has no records."""
+    patience: float = PATIENCE
+    """Seconds to wait for the lock. A request that cannot go out without a plan waits longer than others."""
+
+
+class Loaded(NamedTuple):
+    reading: Reading
+    locked: bool
+    """False: somebody else works on it. What is recorded holds all the same; nothing may be added."""
+
+
+class Gone(NamedTuple):
+    """Somebody removed the log, cut it short or exchanged it: what was read of it holds no longer."""
+
+
+def holds_lock(outcome: Outcome) -> bool:
+    return isinstance(outcome, Loaded) and outcome.locked
+
+
+class Save(NamedTuple):
+    """Make content durable. The answer is an empty string, or why it could not be done."""
+
+    blob: Blob
+
+
+class Append(NamedTuple):
+    """Commit the records of a turn. The answer is the new position, or why it could not be done."""
+
+    records: Sequence[Record]
+    at: float
+
+
+class Remember(NamedTuple):
+    """What the log comes to up to here, so that resuming need not read all of it. There is no answer: it may fail."""
+
+    records: Sequence[Record]
+    position: Position
+
+
+class GoesOut(NamedTuple):
+    """A request before its turn is in the log. Without new edits it may go out by then. There is no answer, but whoever
+    hears of it may raise: then nothing is recorded."""
+
+    prepared: Prepared
+
+
+class Release(NamedTuple):
+    """Nothing to commit."""
+
+
+Effect = Load | Save | Append | Remember | GoesOut | Release | Consult
+Outcome = Loaded | Gone | Position | Heard | str | None
+Steps = Generator[Effect, Outcome, T]
+
+
+class Performer:
+    """Performs effects on one session's log, and holds its lock in between."""
+
+    __slots__ = ("_lock", "_log", "_soon")
+
+    def __init__(self, log: Log, soon: Callable[[Prepared], None] | None = None) -> None:
+        self._log, self._soon = log, soon
+        self._lock: AbstractContextManager[bool] | None = None
+
+    def __call__(self, effect: Effect) -> Outcome:
+        match effect:
+            case Load():
+                return self._load(effect)
+            case Append():
+                return self._append(effect)
+            case Save():
+                return self._save(effect.blob)
+            case GoesOut():
+                if self._soon is not None:
+                    self._soon(effect.prepared)
+            case Remember():
+                self._log.remember(effect.records, effect.position, FORM)
+            case Release():
+                self.release()
+        return None
+
+    def release(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.__exit__(None, None, None)
+
+    def _load(self, effect: Load) -> Loaded | Gone | None:
+        self.release()
+        position = effect.position
+        try:
+            lock = self._log.locked(effect.patience)
+            locked, self._lock = lock.__enter__(), lock
+            reading = self._log.resume(effect.take, FORM) if position is None else self._log.since(position)
+        except LogGone:
+            return Gone()
+        except StoreError:
+            return None
+        return Loaded(reading, locked)
+
+    def _append(self, effect: Append) -> Position | str:
+        try:
+            return self._log.commit(effect.records, at=effect.at)
+        except StoreError as failed:
+            return str(failed)
+        finally:
+            self.release()
+
+    def _save(self, blob: Blob) -> str:
+        try:
+            self._log.put(blob.name, blob.text)
+        except StoreError as failed:
+            return str(failed) or "the store refused"
+        return ""
+
+
+_NOBODY = Advisers()
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    value: T
+
+
+def _until_asked(steps: Steps[T], perform: Performer, outcome: Outcome) -> Done[T] | Consult:
+    """Disk effects, until somebody must be asked or all is done. One thread takes the lock and gives it back."""
+    try:
+        while True:
+            try:
+                effect = steps.send(outcome)
+            except StopIteration as done:
+                return Done(done.value)
+            if isinstance(effect, Consult):
+                return effect
+            outcome = perform(effect)
+    finally:
+        perform.release()
+
+
+def drive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY, soon: Callable[[Prepared], None] | None = None) -> T:
+    """Perform effects one after the other."""
+    perform, outcome = Performer(log, soon), None
+    while not isinstance(reached := _until_asked(steps, perform, outcome), Done):
+        outcome = advisers.ask(reached)
+    return reached.value
+
+
+async def adrive(steps: Steps[T], log: Log, advisers: Advisers = _NOBODY) -> T:
+    """The same, with disk work off the event loop."""
+    # A fifth of the time that `import ebbtide` may take, for those who never await.
+    import asyncio  # noqa: PLC0415
+
+    perform, outcome = Performer(log), None
+    try:
+        while not isinstance(reached := await asyncio.to_thread(_until_asked, steps, perform, outcome), Done):
+            outcome = await advisers.aask(reached)
+    finally:
+        steps.close()
+    return reached.value

@@ -1,0 +1,258 @@
+"""From a view to the body that goes out: written, hardened, marked. Only what is new is written again."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from ebbtide.core.cache.breakpoints import Place, Strategy
+from ebbtide.core.cache.prefix_hashes import Chain
+from ebbtide.core.types import Edit, Item
+from ebbtide.core.view import View
+from ebbtide.wire.protocol import fingerprint, grouped, is_original
+from ebbtide.wire.reader import Request, write_group
+from ebbtide.wire.validity import Repair, harden
+
+
+@dataclass(slots=True, kw_only=True)
+class Projection:
+    """What went out, kept to extend it next time: the lists grow in place, one place a message."""
+
+    edits: tuple[Edit, ...] = ()
+    around: tuple[str, str, str] = ("", "", "")
+    """Model, system prompt and tools: the hardener has judged them."""
+    entries: tuple[Item, ...] = ()
+    starts: list[int] = field(default_factory=list)
+    """Place in `entries` where each message begins."""
+    written: list[Any] = field(default_factory=list)
+    """Messages before hardening."""
+    chain: Chain = field(default_factory=Chain)
+    """Chained hash after each message."""
+    tokens: list[int] = field(default_factory=list)
+    """Up to and with each message."""
+    marked: list[int] = field(default_factory=list)
+    """Breakpoints up to and with each message, whoever set them."""
+    calls: set[str] = field(default_factory=set)
+    """Ids of all calls, for the hardener."""
+    tree: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    repairs: tuple[Repair, ...] = ()
+    settled: int = -1
+    """The last message that an edit wrote, but for edits of what had just arrived; -1 if there is none."""
+    was_settled: int = -1
+    """The same before the newest batch, where that left it as it was: there the provider still reads."""
+    reusable: bool = True
+    """Each group of entries gave one message, and none needed repair."""
+    stamped: dict[int, tuple[Any, Any]] = field(default_factory=dict, repr=False)
+    """Messages that carry a breakpoint of ours, by the identity of the one without: it and its copy."""
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Where edits end, and ended before: messages worth a mark however far back."""
+        return self.was_settled, self.settled
+
+    def cut(self, entries: int) -> None:
+        """Keep the messages that end at or before this entry."""
+        if entries == len(self.entries):
+            return
+        n = bisect_right(self.starts, entries) - 1
+        self.calls -= {entry.call_id for entry in self.entries[self.starts[n] :] if entry.kind == "call"}
+        self.entries = self.entries[: self.starts[n]]
+        self.chain = self.chain.grown(n, ())
+        for run in (self.starts, self.written, self.marked):
+            del run[n:]
+        self.tokens = self.tokens[:n]  # a report may hold the longer one
+        self.settled = self.settled if self.settled < n else -1
+
+    def add(
+        self, request: Request, groups: Sequence[Sequence[Item]], written: Sequence[Sequence[Any]], authored: bool
+    ) -> None:
+        """Messages, one for each group of entries; `authored` where some of these may be ours."""
+        at, links = len(self.entries), list[str]()
+        link = self.chain[-1] if at else ""
+        tokens, marks = self.tokens_in(len(self.tokens)), self.marks_in(len(self.marked))
+        breakpoints = request.wire.breakpoints
+        for group, messages in zip(groups, written, strict=True):
+            self.starts.append(at)
+            at += len(group)
+            for entry in group:
+                tokens += entry.tokens
+                if entry.kind == "call":
+                    self.calls.add(entry.call_id)
+            # Fingerprints chain instead of bytes: the same whether we authored a block or a client feeds it back. Of an
+            # original its id says it, but for the number that tells equals apart.
+            told = (
+                _fingerprints(request, group, messages)
+                if authored
+                else [entry.id.rpartition("-")[0] for entry in group]
+            )
+            link = blake2b("\0".join([link, *told]).encode(), digest_size=8).hexdigest()
+            links.append(link)
+            for message in messages:
+                marks += breakpoints(message)
+            self.tokens.append(tokens)
+            self.marked.append(marks)
+            self.written += messages
+        self.chain = self.chain.grown(len(self.chain), links)
+
+    def tokens_in(self, messages: int) -> int:
+        """Of the first so many messages."""
+        return self.tokens[messages - 1] if messages else 0
+
+    def entries_in(self, messages: int) -> int:
+        return self.starts[messages] if messages < len(self.starts) else len(self.entries)
+
+    def marks_in(self, messages: int) -> int:
+        return self.marked[messages - 1] if messages else 0
+
+
+def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[Any]) -> list[str]:
+    """Of the blocks of one message."""
+    if all(is_original(entry) for entry in group):
+        return [entry.id.rpartition("-")[0] for entry in group]
+    wire = request.wire
+    blocks = [block for message in messages for block in wire.blocks(message, wire.key)]
+    return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
+
+
+_NEAR = 24
+"""Entries at the end that may differ from the last time: clients move cache marks there."""
+
+
+def project(request: Request, view: View, last: Projection | None) -> Projection:
+    """Write and harden a view. What the last one began with, and needed no repair, is not touched again.
+
+    `last` is taken over: it must not be used afterwards.
+    """
+    made = last if last is not None and last.edits is view.edits and last.reusable else Projection()
+    made.reusable = False  # until all of this has gone well
+    made.cut(_alike(made.entries, view))
+    around = (request.model, request.system, request.tools)
+    accepted = len(made.written) if made.around == around else 0
+    groups, written = _written(request, view, made)
+    tree: Mapping[str, Any] = request.body.tree
+    if view.edited:
+        whole = [*made.written, *(message for messages in written for message in messages)]
+        tree = {**tree, request.wire.key: whole}
+    known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
+    wire: Any = request.wire.name
+    made.tree, made.repairs = harden(wire, tree, since=accepted, taken=known, marked=marks)
+    if view.owner:
+        first = len(made.starts)
+        ends = [n for n, group in enumerate(groups, first) if any(_is_settled(view, entry) for entry in group)]
+        made.settled = ends[-1] if ends else made.settled
+    made.add(request, groups, written, bool(view.owner))
+    made.was_settled = _still(made, last)
+    made.edits, made.around, made.entries = view.edits, around, view.entries
+    made.reusable = not made.repairs and set(map(len, written)) <= {1}
+    return made
+
+
+def _written(request: Request, view: View, made: Projection) -> tuple[list[list[Item]], list[list[Any]]]:
+    """What is new of a view: the entries of each message, and the messages that they make."""
+    groups = [group for _, group in grouped(view.entries[len(made.entries) :])]
+    if not view.edited:
+        new = request.messages[len(made.written) :]
+        if len(groups) == len(new):
+            # Every message has a group at least: each is whole, and goes out as it came.
+            return groups, [[message] for message in new]
+    elif request.wire.name in _MEETING:
+        groups = _joined(groups, _MEETING[request.wire.name])
+    return groups, [write_group(request, view, group) for group in groups]
+
+
+_ARRIVING = frozenset({"offload_results", "offload_input", "limit_output", "truncate_results", "recall"})
+"""Who changes what was never sent: where they did, old and new have not met yet."""
+
+
+def _still(made: Projection, last: Projection | None) -> int:
+    """Where edits ended before, if a new batch left all up to there as it was."""
+    at = last.settled if last is not None and last is not made else -1
+    kept = last is not None and 0 <= at < len(made.chain) and at < len(last.chain) and made.chain[at] == last.chain[at]
+    return at if kept else -1
+
+
+def _is_settled(view: View, entry: Item) -> bool:
+    owner = view.owner.get(entry.id)
+    return owner is not None and owner.by not in _ARRIVING
+
+
+def _emptied_between(last: Sequence[Item], group: Sequence[Item]) -> bool:
+    return group[0].message > last[-1].message + 1
+
+
+def _called_on(last: Sequence[Item], group: Sequence[Item]) -> bool:
+    """A call that was put in belongs to what the model said before it."""
+    return group[0].kind == "call" and group[0].message < 0 <= last[-1].message
+
+
+_MEETING: Mapping[str, Sequence[Callable[[Sequence[Item], Sequence[Item]], bool]]] = {
+    # Two messages of one side may not stand side by side (A5).
+    "anthropic": (_emptied_between, _called_on),
+    "openai_chat": (_called_on,),
+}
+
+
+def _joined(
+    groups: Sequence[list[Item]], meeting: Sequence[Callable[[Sequence[Item], Sequence[Item]], bool]]
+) -> list[list[Item]]:
+    """Where an edit emptied the message between two of one side, they are one: the hardener would join them each turn.
+
+    Neighbours that came as such are its business, and it says so.
+    """
+    joined: list[list[Item]] = []
+    for group in groups:
+        last = joined[-1] if joined else None
+        if last and _side(last) == _side(group) and any(meet(last, group) for meet in meeting):
+            last += group
+        else:
+            joined.append(group)
+    return joined
+
+
+def _side(group: Sequence[Item]) -> str:
+    return group[0].role if group[0].role in ("assistant", "system") else "user"
+
+
+def _alike(before: tuple[Item, ...], view: View) -> int:
+    """How many leading entries are the same objects, where they differ only near the end; else none."""
+    grown, n = view.grew
+    if grown is before:
+        return n
+    now = view.entries
+    most = min(len(before), len(now))
+    n = next((n for n in range(most, max(0, most - _NEAR), -1) if before[n - 1] is now[n - 1]), 0)
+    return n if before[:n] == now[:n] else 0
+
+
+def marked(request: Request, made: Projection, strategy: Strategy) -> tuple[Mapping[str, Any], tuple[Place, ...]]:
+    """The body with breakpoints where the strategy wants them, beside the client's own."""
+    messages = made.tree[request.wire.key]
+    tokens: Sequence[int] = made.tokens
+    if len(messages) != len(tokens):
+        # Hardening merged or added messages: spread evenly, since only sums and order matter here.
+        share = made.tokens_in(len(made.tokens)) // max(1, len(messages))
+        tokens = [share * n for n in range(1, len(messages) + 1)]
+    system, tools = request.overhead
+    ends = made.ends if len(messages) == len(made.tokens) else ()
+    places = request.wire.places(made.tree, tokens, (tools, system), ends)
+    chosen = strategy(places, model=request.model)
+    if not chosen:
+        return made.tree, ()
+    tree = request.wire.mark(made.tree, chosen)
+    marked_at = {place.index for place in chosen if place.section == "messages"}
+    return {**tree, request.wire.key: _as_before(made, messages, tree[request.wire.key], marked_at)}, chosen
+
+
+def _as_before(made: Projection, bare: Sequence[Any], stamped: Sequence[Any], places: Iterable[int]) -> list[Any]:
+    """Where a message carries what it carried the last time it is the same object: what wrote it then knows it."""
+    now: dict[int, tuple[Any, Any]] = {}
+    out = list(stamped)
+    for n in places:
+        _, copy = made.stamped.get(id(bare[n]), (None, None))
+        out[n] = copy if copy == out[n] else out[n]
+        now[id(bare[n])] = (bare[n], out[n])
+    made.stamped = now
+    return out

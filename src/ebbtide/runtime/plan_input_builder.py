@@ -1,0 +1,300 @@
+"""What a plan goes by: the gauge, warmth and budget for one request, from the session's state. No effects here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import NamedTuple, TypedDict
+
+from ebbtide.core.blob_names import Shelf
+from ebbtide.core.cache.economics import Prices, prices_for
+from ebbtide.core.cache.prefix_hashes import Chain, shared
+from ebbtide.core.cache.warmth import anchor, is_warm, warm_messages
+from ebbtide.core.planner import Budget, Folding, Pass, Situation
+from ebbtide.core.record_fields import int_in
+from ebbtide.core.tokens.size import Gauge, Readings, upper_bound
+from ebbtide.core.types import FIVE_MINUTES, Item, Trigger, Usage
+from ebbtide.core.view import View
+from ebbtide.policy import Policy
+from ebbtide.runtime.outgoing import Projection
+from ebbtide.state.session_state import State
+from ebbtide.wire.overflow import Overflow
+from ebbtide.wire.reader import Request
+
+
+class Stages(TypedDict):
+    """What runs, and when."""
+
+    arrival: Sequence[Pass]
+    always: Sequence[Pass]
+    pressure: Sequence[Pass]
+    last_resort: Sequence[Pass]
+
+
+def steps_of(policy: Policy, trigger: Trigger) -> Stages:
+    """A person who asks for a fold gets a fold; else all that the policy has, gentlest first."""
+    if trigger == "manual":
+        return Stages(arrival=(), always=(), pressure=policy.folds, last_resort=())
+    folds = policy.folds if policy.overflow in ("summarize", "auto-compact") else ()
+    return Stages(
+        arrival=policy.arrival,
+        always=policy.always,
+        pressure=(*policy.pressure, *folds),
+        last_resort=policy.last_resort if policy.overflow != "error" else (),
+    )
+
+
+LEAST_WINDOW = 1_024
+"""Tokens. No model that takes messages has a smaller window; a refusal that names less is not about one."""
+
+
+class Ceiling(NamedTuple):
+    """What a refused request has to fit."""
+
+    window: int
+    is_plausible: bool
+    """Whether later requests should go by it too."""
+
+
+def ceiling_after(found: Overflow, sent: int, budget: Budget | None, accepted: int) -> Ceiling:
+    """What a refusal for size means for the window; `accepted` is the largest prompt billed lately for this model.
+
+    Where the refusal names no number, or one that no window has, a tenth less than was sent is a beginning. A window
+    smaller than a prompt that was billed serves the refused request alone: whoever means it will say it again.
+    """
+    named = found.limit if found.unit == "tokens" else None
+    is_absurd = named is not None and named < LEAST_WINDOW
+    window = sent * 9 // 10 if named is None or is_absurd else named
+    is_plausible = not is_absurd and window >= max(LEAST_WINDOW, accepted)
+    if found.output and budget is not None and budget.levels.blocking + found.output > window:
+        # This provider holds the reply's reservation against the window, and our levels counted on a part of it.
+        window = max(window - found.output, window // 8)
+    return Ceiling(window, is_plausible)
+
+
+def may_exceed(situation: Situation) -> bool:
+    """Whether the request, with nothing new taken out, may be over the window by what we know of it."""
+    moment: Moment | None = getattr(situation, "_moment", None)
+    upper = upper_bound(moment.readings) if moment is not None else 0
+    return max(upper, situation.tokens) > situation.budget.window
+
+
+def largest_accepted(state: State, model: str) -> int:
+    """Tokens of the largest prompt among the last few requests that this model's provider billed."""
+    return max((one.usage.prompt for one in state.sent if one.usage is not None and one.model == model), default=0)
+
+
+class Moment(NamedTuple):
+    """One request of a session, before anything new is planned for it.
+
+    Only values: what follows from them comes out the same whenever somebody asks, so on most turns most of it is never
+    worked out. Each part bears the name it has in a `Situation`.
+    """
+
+    policy: Policy
+    budget: Budget
+    state: State
+    request: Request
+    view: View
+    chain: Chain
+    """Links of the messages that would go out with nothing new."""
+    gauge: Gauge
+    readings: Readings
+    tokens: int
+    now: float
+    learn: Callable[[], Folding]
+    """What may be known about folding."""
+
+    @property
+    def calls_left(self) -> float:
+        return math.inf
+
+    @property
+    def forced(self) -> bool:
+        return False
+
+    @property
+    def scale(self) -> float:
+        return self.scale_new or 1.0
+
+    @property
+    def scale_new(self) -> float:
+        return _scale(self.gauge, self.readings, self.tokens)
+
+    @property
+    def utilisation(self) -> float:
+        budget = self.budget
+        return self.tokens / max(1, self.policy.usable(budget.window, budget.max_output, budget.overhead))
+
+    @property
+    def warm(self) -> int:
+        return self._of_the_cache(warm_messages) if self.state.sent else 0
+
+    @property
+    def cold(self) -> bool:
+        """Whether anything is warm is told by one call; how much of it takes all of them."""
+        return bool(self.state.sent) and not self._of_the_cache(is_warm)
+
+    def _of_the_cache(self, ask: Callable[..., int]) -> int:
+        request, sent = self.request, self.state.sent
+        return ask(
+            sent, now=self.now, model=request.model, system=request.system, tools=request.tools, prefix=self.chain
+        )
+
+    @property
+    def idle(self) -> float | None:
+        sent = self.state.sent
+        return max(0.0, self.now - sent[-1].at) if sent else None
+
+    @property
+    def growth(self) -> int:
+        """Tokens that a call added, on average over the requests remembered."""
+        sent = self.state.sent
+        return max(0, (self.tokens - sent[0].tokens) // len(sent)) if sent else 0
+
+    @property
+    def prices(self) -> Prices:
+        model = self.request.model
+        ttl = next((one.ttl for one in reversed(self.state.sent) if one.model == model), FIVE_MINUTES)
+        return prices_for(model, ttl)
+
+    @property
+    def count(self) -> Callable[[str], int]:
+        return self.policy.estimator.text
+
+    @property
+    def frame(self) -> int:
+        return self.policy.estimator.per_result
+
+    @property
+    def per_message(self) -> int:
+        return self.policy.estimator.per_message
+
+    @property
+    def bound(self) -> bool:
+        return self.request.bound
+
+    @property
+    def cleared(self) -> frozenset[str]:
+        return self.state.cleared
+
+    @property
+    def folding(self) -> Folding:
+        return self.learn()
+
+
+class _Awaited(Situation):
+    """A situation whose parts are worked out when a pass, the log or a report asks for them, each once."""
+
+    __slots__ = ("_moment",)
+
+    @property
+    def cold(self) -> bool:
+        # One that was replaced has all of its parts, and no moment.
+        moment: Moment | None = getattr(self, "_moment", None)
+        return super().cold if moment is None else moment.cold
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _PARTS:
+            raise AttributeError(name)
+        value: object = getattr(self._moment, name)
+        object.__setattr__(self, name, value)
+        return value
+
+
+_PARTS = frozenset(one.name for one in fields(Situation))
+
+
+def situation_of(
+    policy: Policy, budget: Budget, state: State, request: Request, view: View, projection: Projection, *,
+    before: View | None, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None,
+    learn: Callable[[], Folding], now: float,
+) -> Situation:  # fmt: skip
+    """What a plan goes by. `projection` is the view as it would go out, `before` the one that the last request was."""
+    chain = projection.chain
+    readings = _readings(policy, state, request, view, projection, budget.window)
+    tokens = gauge(readings)
+    made, know = _Awaited.__new__(_Awaited), object.__setattr__
+    know(made, "_moment", Moment(policy, budget, state, request, view, chain, gauge, readings, tokens, now, learn))
+    know(made, "budget", budget)
+    know(made, "tokens", tokens)
+    know(made, "new", _first_new(state, view, before, projection))
+    know(made, "trigger", trigger)
+    know(made, "target", target)
+    know(made, "shelf", shelf)
+    know(made, "now", now)
+    return made
+
+
+def _first_new(state: State, view: View, before: View | None, out: Projection) -> int:
+    """Place of the first entry that no request has carried."""
+    if before is not None and view.grew[0] is before.entries:
+        # It has the same content up to there, though perhaps in other bytes: clients move cache marks.
+        return len(before.entries)
+    return out.entries_in(max((shared(one.prefix, out.chain) for one in state.sent), default=0))
+
+
+def _readings(policy: Policy, state: State, request: Request, view: View, out: Projection, window: int) -> Readings:
+    """What gauges may go by."""
+    reach, usage = anchor(state.sent, model=request.model, system=request.system, tools=request.tools, prefix=out.chain)
+    reply = since = 0
+    if usage is not None:
+        tail = view.entries[out.entries_in(reach) :]
+        reply = _reply(tail)
+        since = sum([entry.tokens for entry in tail]) - reply
+    system, tools = request.overhead
+    last, left = _last_bill(state, view.tokens)
+    return Readings(
+        policy.estimator, state.calibration, request.model, view.tokens, len(out.starts), system, tools,
+        last, left, usage, reply, since, window,
+    )  # fmt: skip
+
+
+def _scale(gauge: Gauge, readings: Readings, tokens: int) -> float:
+    """How far the gauge falls for each estimated token that leaves; 0 where it only believes bills.
+
+    What such a gauge has billed still falls by what an edit frees (R043), at one to one.
+    """
+    step = min(1000, readings.view)
+    if not step:
+        return 1.0
+    left = None if readings.left is None else readings.left - step
+    less = readings._replace(view=readings.view - step, since=readings.since - step, left=left)
+    return (tokens - gauge(less)) / step
+
+
+def _last_bill(state: State, view: int) -> tuple[Usage | None, int | None]:
+    """The newest usage; and where edits were made since, what they left of it, with what the view gained after them.
+
+    A bill from before would have it all done again, and a retry refused that had gone out; an estimate would count what
+    no bill has yet (R043, R044).
+    """
+    for back, one in enumerate(reversed(state.sent)):
+        if one.usage is not None:
+            turn = state.turns - back
+            return (one.usage, None) if not _made_since(state, turn) else _left(state, turn, view, one.usage)
+    return None, None
+
+
+def _made_since(state: State, turn: int) -> bool:
+    return bool(state.batches) and state.batches[-1].turn > turn
+
+
+def _left(state: State, turn: int, view: int, usage: Usage) -> tuple[Usage | None, int | None]:
+    later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
+    told = next((batch.record for batch in reversed(later) if "view" in batch.record), None)
+    if told is not None:
+        return usage, max(0, int_in(told, "tokens_after") + view - int_in(told, "view"))
+    # A log of before says only that something was folded: an estimate is then nearer than the bill.
+    return (None if any(edit.first != edit.last for batch in later for edit in batch.edits) else usage), None
+
+
+def _reply(entries: Sequence[Item]) -> int:
+    """Tokens of the assistant's items at the start: the reply that the usage already counts as output."""
+    tokens = 0
+    for entry in entries:
+        if entry.role != "assistant":
+            break
+        tokens += entry.tokens
+    return tokens

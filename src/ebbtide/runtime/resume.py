@@ -1,0 +1,70 @@
+"""Going on with a session: its log is read once, in bounded memory, and a long one only from its last checkpoint on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ebbtide.runtime.transcript import Transcript
+from ebbtide.state.binding_records import OldLog
+from ebbtide.state.session_state import State, fold
+from ebbtide.state.snapshot import condensed, expanded
+from ebbtide.store import Position, Reading, Record
+
+_LEAST = 4_000_000
+"""Bytes of log between two checkpoints: what is folded in a tenth of a second."""
+_SHARE = 5
+"""Or a fifth of the log: then all checkpoints together are written for a fraction of what the log itself took."""
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """When to write one, and of what."""
+
+    last: int = 0
+    """Bytes of log that the newest one covers."""
+    sound: bool = True
+    """False once this process knows more than the log: what was not written must not be remembered as if it were."""
+
+    def due(self, end: Position) -> bool:
+        return self.sound and end.offset - self.last > max(_LEAST, end.offset // _SHARE)
+
+    def made(self, state: State, transcript: Transcript, end: Position) -> list[Record]:
+        self.last = end.offset
+        return [condensed(state), {**transcript.as_record(), "covers": end.offset}]
+
+    def read(self, record: Record) -> None:
+        covers = record.get("covers")
+        self.last = covers if isinstance(covers, int) else 0
+
+
+@dataclass(slots=True)
+class Known:
+    """What a session comes to know while its log is read. It counts once all was read."""
+
+    state: State
+    transcript: Transcript
+    checkpoints: Checkpoints
+    old_log: OldLog | None = None
+
+    def take(self, records: list[Record]) -> None:
+        if not records:
+            return
+        if records[0].get("kind") == "checkpoint":
+            self.state, records = expanded(records[0]), records[1:]
+            self.transcript.recollect(records[0])
+            self.checkpoints.read(records[0])
+        self.old_log = self.old_log or OldLog()
+        self.state = fold(self.state, self.old_log.upgrade(records))
+        self.transcript.absorb(records)
+
+    def take_rest(self, reading: Reading) -> None:
+        """The last of a log. What waited for a record that did not come is taken as it is.
+
+        Where lines of the log are damaged, results may be stored whose plan is gone: their names stay taken.
+        """
+        if reading.damage:
+            stored = dict.fromkeys((name.lower() for name in reading.blobs), "")
+            self.state = replace(self.state, taken={**stored, **self.state.taken})
+        self.take(reading.records)
+        if self.old_log is not None:
+            self.state = fold(self.state, self.old_log.rest())

@@ -1,0 +1,94 @@
+"""What a program hands in is looked at once, at the door: what is of a wrong kind is told by its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Literal, TypeGuard, get_args
+
+from ebbtide.compaction.manual import Hooks
+from ebbtide.core.errors import BadConfig
+
+RecallBy = Literal["path", "tool", "off"]
+RecallScope = Literal["session", "conversation"]
+_YEAR_10000 = 253_402_300_800
+"""Where dates of four digits end."""
+
+
+def tokens(name: str, given: object) -> int:
+    """A whole number of tokens above zero; `2e5` is one."""
+    if not _is_number(given) or given < 1 or given != int(given):
+        raise _unlike(name, "a number of tokens, as in 200_000", given)
+    return int(given)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and (isinstance(value, int) or isfinite(value))
+    )
+
+
+def clock_of(clock: Callable[[], object]) -> Callable[[], float]:
+    """The same clock, looked at: what no log could hold is refused before anything is done with it.
+
+    It may jump, back as well as ahead. It may not stand where there is no date.
+    """
+
+    def read() -> float:
+        now = clock()
+        if not _is_number(now) or not 0 <= now < _YEAR_10000:
+            raise _unlike("clock()", "seconds since 1970, as time.time() gives them", now)
+        return float(now)
+
+    return read
+
+
+def check(**given: object) -> None:
+    """Settings of a `Context` by their names."""
+    for name, value in given.items():
+        wanted, holds = _EXPECTED[name]
+        if not holds(value):
+            raise _unlike(name, wanted, value)
+
+
+def _unlike(name: str, wanted: str, given: object) -> BadConfig:
+    # Long values, and those of unknown kinds, are told by their kind alone.
+    plain = isinstance(given, str | int | float | None) and len(repr(given)) <= 40
+    told = f"{given!r} ({type(given).__name__})" if plain and given is not None else type(given).__name__
+    return BadConfig(f"{name} must be {wanted}, not {told}")
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _path(value: object) -> bool:
+    return value is None or isinstance(value, str | os.PathLike)
+
+
+def _callable(value: object) -> bool:
+    return value is None or callable(value)
+
+
+_EXPECTED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "model": ("a model's name, as in 'claude-sonnet-5'", _text),
+    "session": ("a name, as in 'nightly'", _text),
+    "project": ("a name or a path as text", _text),
+    "store": ("a directory, a store, or None for memory", lambda value: _path(value) or hasattr(value, "open")),
+    "summarizer": ("a function that is given a request and returns an answer, or None", _callable),
+    "workspace": ("a directory, or None", _path),
+    "live": ("a dict from a name to a function, or None", lambda value: value is None or isinstance(value, Mapping)),
+    "recall": (
+        f"one of {', '.join(map(repr, get_args(RecallBy)))}",
+        lambda value: isinstance(value, str) and value in get_args(RecallBy),
+    ),
+    "scope": (
+        f"one of {', '.join(map(repr, get_args(RecallScope)))}",
+        lambda value: isinstance(value, str) and value in get_args(RecallScope),
+    ),
+    "hooks": ("ebbtide.Hooks, or None", lambda value: value is None or isinstance(value, Hooks)),
+    "on_event": ("a function that is given an event, or None", _callable),
+    "clock": ("a function that returns seconds, as time.time does", callable),
+}
+"""What each must be, in words and as a test."""

@@ -1,0 +1,490 @@
+"""From records to state: which edits were made, undone and redone, and what went out.
+
+A record is one JSON object of the session's log. What repeats from turn to turn is recorded as a difference (`base` and
+`add`), so that a record costs what is new. Folding the same records gives the same state, in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ebbtide.core.blob_names import digest
+from ebbtide.core.cache.prefix_hashes import Chain, shared
+from ebbtide.core.record_fields import float_in, int_in, list_in, str_in, strings_in
+from ebbtide.core.tokens import Calibration
+from ebbtide.core.types import (
+    FIVE_MINUTES,
+    FOLDS,
+    Answer,
+    Blob,
+    Edit,
+    HistoryMark,
+    Item,
+    Kind,
+    MadeOf,
+    Role,
+    Sent,
+    Usage,
+    Way,
+)
+from ebbtide.state.binding_records import ItemTable, binding_from, bindings_to, table_after
+
+Record = dict[str, object]
+ANSWERS = 32
+"""Answers that are remembered: the ladder of one fold asks for fewer."""
+KEEP = 8
+"""Requests whose prefix is remembered in full: enough to know what is warm, bounded in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The edits of one plan: made together, undone together."""
+
+    id: str
+    edits: tuple[Edit, ...]
+    at: float
+    turn: int
+    """Number of the request that it was made for."""
+    record: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+    """As journaled, with the situation it was made in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """All that a session remembers. A value: folding a record gives a new one, most of it as it was.
+
+    There is one of it a session, and a new one every turn: without slots it is copied at an eighth of the price.
+    """
+
+    batches: tuple[Batch, ...] = ()
+    undone: tuple[str, ...] = ()
+    """Ids of batches, in the order they were undone."""
+    edits: tuple[Edit, ...] = ()
+    """Of all batches that are not undone, oldest first."""
+    items: ItemTable = field(default_factory=ItemTable)
+    """The items that edits were made of."""
+    sent: tuple[Sent, ...] = ()
+    """The last few requests."""
+    turns: int = 0
+    messages: Chain = field(default_factory=Chain)
+    """Uuids of the message records that made up the last request; each follows from the one before."""
+    calibration: Calibration = field(default_factory=Calibration)
+    taken: Mapping[str, str] = field(default_factory=dict)
+    """Names on the shelf, lower-cased, with the digest of what stands there."""
+    spared: frozenset[str] = frozenset()
+    """Items that a person took back by undo: no pass may take them again."""
+    pinned: frozenset[str] = frozenset()
+    """Items that a person wants to stay."""
+    cleared: frozenset[str] = frozenset()
+    """Call ids of results that Claude Code cleared itself, from its own records (R149)."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """The newest answers, by the key of what was asked."""
+    failures: int = 0
+    """Answers of a model in a row that were of no use."""
+    folded: int | None = None
+    """The gauge after the newest fold."""
+    stalled: int = 0
+    """Folds in a row that freed less than a twentieth of what was there."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """From a model to the window that its provider turned out to have."""
+    children: Mapping[str, str | None] = field(default_factory=dict)
+    """From a sub-agent's session to what it brought; None while it works."""
+    recall: str = ""
+    """How the model gets at what left, fixed at the first request: `path`, `tool` or `off`."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Compactions, tokens saved, skips, and the totals of usage (R020, R028, R248)."""
+
+    @property
+    def stays(self) -> frozenset[str]:
+        """Items that no pass may take."""
+        return self.spared | self.pinned
+
+    @property
+    def compact_count(self) -> int:
+        return self.counters.get("compact_count", 0)
+
+
+def fold(state: State, records: Iterable[Mapping[str, object]], turn: Turn | None = None) -> State:
+    """The state after more records. Records of others, and of later versions, are passed over.
+
+    A turn that was made here comes as such, after them: its chains are shared and not built again from its record.
+    """
+    run = _Run(state)
+    for record in records:
+        kind = record.get("kind") if record.get("type") == "ebb" else "message"
+        if kind == "turn":
+            run.turn(record)
+        elif kind == "usage":
+            run.usage(record)
+        elif kind == "message":
+            run = _Run(_cleared(run.state(), record)) if _CLEARED in record else run
+        elif (step := _STEPS.get(str(kind))) is not None:
+            run = _Run(step(run.state(), record))
+    if turn is not None:
+        run.went_out(turn.sent, turn.messages, edited=bool(turn.record["edited"]))
+    return run.state()
+
+
+class _Run:
+    """Turns and their usage, one after the other. They are most of a log, and a new state for each would cost most."""
+
+    __slots__ = ("_calibration", "_counters", "_messages", "_open", "_sent", "_state", "_turns")
+
+    def __init__(self, state: State) -> None:
+        self._state, self._open = state, False
+
+    def state(self) -> State:
+        if not self._open:
+            return self._state
+        self._open = False
+        made = State.__new__(State)
+        made.__dict__.update(
+            self._state.__dict__, sent=tuple(self._sent), turns=self._turns, messages=self._messages,
+            calibration=self._calibration, counters=self._counters,
+        )  # fmt: skip
+        self._state = made
+        return made
+
+    def _begin(self) -> None:
+        state, self._open = self._state, True
+        self._sent, self._turns, self._messages = list(state.sent), state.turns, state.messages
+        self._calibration, self._counters = state.calibration, dict(state.counters)
+
+    def turn(self, record: Mapping[str, object]) -> None:
+        if not self._open:
+            self._begin()
+        last = self._sent[-1] if self._sent else None
+        sent = sent_from(record, last.prefix if last else Chain(), window=last.window if last else 0)
+        messages = self._messages.grown(int_in(record, "base"), strings_in(record, "add"))
+        self.went_out(sent, messages, edited=bool(record.get("edited")))
+
+    def went_out(self, sent: Sent, messages: Chain, *, edited: bool) -> None:
+        if not self._open:
+            self._begin()
+        del self._sent[: 1 - KEEP]
+        self._sent.append(sent)
+        self._turns += 1
+        self._messages = messages
+        if not edited:
+            self._count("skipped_count", 1)
+
+    def usage(self, record: Mapping[str, object]) -> None:
+        if not self._open:
+            self._begin()
+        usage = usage_out(record)
+        nth = len(self._sent) - 1 - (self._turns - int_in(record, "turn"))
+        estimated = 0
+        if 0 <= nth < len(self._sent):
+            estimated = self._sent[nth].tokens
+            self._sent[nth] = self._sent[nth]._replace(usage=usage)
+        raw = int_in(record, "estimated")
+        if raw > 0 and usage.prompt > 0:
+            self._calibration = self._calibration.observe(str_in(record, "model"), raw, usage.prompt)
+        self._count("total_input", usage.input)
+        self._count("total_output", usage.output)
+        self._count("total_cache_read", usage.cache_read)
+        self._count("total_cache_write", usage.cache_write)
+        self._count("estimated", estimated)
+
+    def _count(self, name: str, more: int) -> None:
+        self._counters[name] = self._counters.get(name, 0) + more
+
+
+def _plan(state: State, record: Mapping[str, object]) -> State:
+    batch, items = batch_from(record, state.items)
+    edits = batch.edits
+    taken = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
+    saved = sum(edit.saved for edit in edits)
+    folded, stalled = _after_fold(state, record, edits)
+    return replace(
+        state,
+        batches=(*state.batches, batch),
+        edits=(*state.edits, *edits),
+        items=items,
+        taken={**state.taken, **taken} if taken else state.taken,
+        folded=folded,
+        stalled=stalled,
+        counters=_add(state.counters, compact_count=1, tokens_saved=saved),
+    )
+
+
+def _insert(state: State, record: Mapping[str, object]) -> State:
+    """What was put in between two plans: no pass made it, and no plan can be asked to make it again."""
+    batch, items = batch_from(record, state.items)
+    return replace(state, batches=(*state.batches, batch), edits=(*state.edits, *batch.edits), items=items)
+
+
+def batch_from(record: Mapping[str, object], items: ItemTable) -> tuple[Batch, ItemTable]:
+    """The batch of a record, and the table of items after it."""
+    table = table_after(items, record)
+    edits = tuple(edit_from(one, table) for one in list_in(record, "edits"))
+    batch = Batch(
+        id=str_in(record, "id"), edits=edits, at=float_in(record, "at"), turn=int_in(record, "turn"), record=record
+    )
+    return batch, table or items
+
+
+def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit]) -> tuple[int | None, int]:
+    if not any(edit.by in FOLDS for edit in edits):
+        return state.folded, state.stalled
+    before, after = int_in(record, "tokens_before"), int_in(record, "tokens_after")
+    return after, state.stalled + 1 if before - after < before // 20 else 0
+
+
+def answer_from(record: Mapping[str, object]) -> Answer:
+    way: Way = (
+        "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
+    )
+    names = ("key", "first", "last", "text", "analysis", "failed")
+    about = record.get("history")
+    history = HistoryMark(str(about[0]), tuple(map(str, about[1:]))) if isinstance(about, list) and about else None
+    return Answer(way=way, history=history, **{name: str_in(record, name) for name in names})
+
+
+def answer_to(answer: Answer) -> Record:
+    """The fields of an answer's record; `answer_from` reads them."""
+    fields: Record = {name: getattr(answer, name) for name in ("key", "first", "last", "way", "text", "analysis")}
+    return {**fields, "failed": answer.failed, "history": history_to(answer.history)}
+
+
+def history_to(history: HistoryMark | None) -> list[str] | None:
+    return [history.lasting, *history.passing] if history is not None else None
+
+
+def _answer(state: State, record: Mapping[str, object]) -> State:
+    answer = answer_from(record)
+    newest = dict(list(state.answers.items())[-(ANSWERS - 1) :])
+    asked = answer.way != "live" and record.get("asked", True) is True
+    return replace(
+        state,
+        answers={**newest, answer.key: answer},
+        failures=(state.failures + 1 if answer.failed else 0) if asked else state.failures,
+        counters=_add(state.counters, summary_calls=int(asked), summary_failures=int(asked and bool(answer.failed))),
+    )
+
+
+def _limit(state: State, record: Mapping[str, object]) -> State:
+    """A provider said how large its window is, and perhaps how it counted what it refused; or a person took it back."""
+    model, estimated, used = str_in(record, "model"), int_in(record, "estimated"), int_in(record, "used")
+    if record.get("reset"):
+        return replace(state, limits={name: n for name, n in state.limits.items() if model and name != model})
+    known = state.calibration.observe(model, estimated, used) if estimated > 0 and used > 0 else state.calibration
+    window = int_in(record, "window")
+    # A window that was only claimed, and not believed, is written under another name.
+    return replace(state, limits={**state.limits, model: window} if window else state.limits, calibration=known)
+
+
+def _pin(state: State, record: Mapping[str, object]) -> State:
+    ids = frozenset(strings_in(record, "ids"))
+    return replace(state, pinned=state.pinned | ids if record.get("on") else state.pinned - ids)
+
+
+def _recall(state: State, record: Mapping[str, object]) -> State:
+    """The first word stands: a tool that comes later would cost the whole cached prefix."""
+    return state if state.recall else replace(state, recall=str_in(record, "way"))
+
+
+def _child(state: State, record: Mapping[str, object]) -> State:
+    """Its result enters once: what came first stays."""
+    session = str_in(record, "session")
+    result = record.get("result")
+    known = state.children.get(session)
+    brought = known if known is not None else result if isinstance(result, str) else None
+    return replace(state, children={**state.children, session: brought})
+
+
+def _undo(state: State, record: Mapping[str, object]) -> State:
+    return _with_undone(state, (*state.undone, str_in(record, "batch")))
+
+
+def _redo(state: State, record: Mapping[str, object]) -> State:
+    batch = str_in(record, "batch")
+    return _with_undone(state, tuple(id for id in state.undone if id != batch))
+
+
+def _with_undone(state: State, undone: tuple[str, ...]) -> State:
+    gone = [edit for batch in state.batches if batch.id in undone for edit in batch.edits]
+    return replace(
+        state,
+        undone=undone,
+        edits=tuple(edit for batch in state.batches if batch.id not in undone for edit in batch.edits),
+        # One item taken back stays; a whole run may have to go again when the window is full.
+        spared=frozenset(edit.first for edit in gone if edit.first and edit.first == edit.last),
+        folded=_regrown_from([batch for batch in state.batches if batch.id not in undone], undone, state),
+    )
+
+
+def _regrown_from(standing: Sequence[Batch], undone: Sequence[str], state: State) -> int | None:
+    """What the next fold by itself is measured from. Where a fold was undone, what came back counts as regrown."""
+    folds = [batch for batch in standing if any(edit.by in FOLDS for edit in batch.edits)]
+    taken_back = [batch for batch in state.batches if batch.id in undone and batch not in folds]
+    taken_back = [batch for batch in taken_back if any(edit.by in FOLDS for edit in batch.edits)]
+    if taken_back and (not folds or taken_back[-1].turn > folds[-1].turn):
+        return int_in(taken_back[-1].record, "tokens_before")
+    return int_in(folds[-1].record, "tokens_after") if folds else None
+
+
+class Turn(NamedTuple):
+    """A request that goes out: its record, and what whoever reads the record will make of it."""
+
+    record: Record
+    sent: Sent
+    messages: Chain
+
+
+def turn_of(
+    state: State, sent: Sent, messages: Chain, *, wire: str, estimated: int, edited: bool, overhead: Sequence[int],
+    max_output: int,
+) -> Turn:  # fmt: skip
+    """What it has in common with the request before is only counted in the record."""
+    base = shared(state.messages, messages)
+    out = sent.prefix if isinstance(sent.prefix, Chain) else Chain(sent.prefix)
+    last = state.sent[-1] if state.sent else None
+    alike = shared(last.prefix if last else (), out)
+    # The keys in the order that they were always written in; made at once, since there is one with every request.
+    record: Record = {
+        "type": "ebb", "kind": "turn", "at": sent.at, "base": base, "add": messages.after(base), "wire": wire,
+        "model": sent.model, "system": sent.system, "tools": sent.tools, "out_base": alike,
+        "out_add": out.after(alike), "tokens": sent.tokens, "estimated": estimated, "marks": list(sent.marks),
+        "ttl": sent.ttl, "edited": edited, "overhead": list(overhead), "max_output": max_output,
+    }  # fmt: skip
+    if last is None or last.window != sent.window:
+        record["window"] = sent.window
+    return Turn(record, sent, messages)
+
+
+def sent_from(
+    record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None, *, window: int = 0
+) -> Sent:
+    """What went out; `before` and `window` are of the request before, which the record goes on from."""
+    links = before if isinstance(before, Chain) else Chain(before)
+    return Sent(
+        at=float_in(record, "at"),
+        model=str_in(record, "model"),
+        system=str_in(record, "system"),
+        tools=str_in(record, "tools"),
+        prefix=links.grown(int_in(record, "out_base"), strings_in(record, "out_add")),
+        tokens=int_in(record, "tokens"),
+        usage=usage,
+        marks=tuple(map(int, strings_in(record, "marks"))),
+        ttl=float_in(record, "ttl", FIVE_MINUTES),
+        window=int_in(record, "window") or window,
+    )
+
+
+_CLEARED = "microcompactMetadata"
+
+
+def _cleared(state: State, record: Mapping[str, object]) -> State:
+    """A message record, ours or Claude Code's own. What Claude Code cleared itself is remembered (R149)."""
+    told = record.get(_CLEARED)
+    if not isinstance(told, Mapping):
+        return state
+    cleared = {one for one in list_in(told, "compactedToolIds") if isinstance(one, str)}
+    count = len(cleared) + len(list_in(told, "clearedAttachmentUUIDs"))
+    return replace(state, cleared=state.cleared | cleared, counters=_add(state.counters, cleared_by_client=count))
+
+
+_STEPS = {
+    "plan": _plan,
+    "insert": _insert,
+    "undo": _undo,
+    "redo": _redo,
+    "answer": _answer,
+    "limit": _limit,
+    "child": _child,
+    "recall": _recall,
+    "pin": _pin,
+}
+
+
+def ebb(kind: str, **fields: object) -> Record:
+    """A record of our own."""
+    return {"type": "ebb", "kind": kind, **fields}
+
+
+def edit_to(edit: Edit) -> Record:
+    put = [{"keep": item.id} if item.id else _item_to(item) for item in edit.put]
+    blobs = [[blob.name, blob.mark or digest(blob.text)] for blob in edit.blobs]
+    told: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.head}
+    if edit.after:
+        told["after"] = edit.after
+    if edit.made_of != "covered":
+        told["made_of"] = edit.made_of
+    return {**told, "put": put, "reason": edit.reason, "saved": edit.saved, "blobs": blobs}
+
+
+def edits_to(edits: Sequence[Edit], items: ItemTable) -> Record:
+    """The fields of a record that say what edits do and what they were made of."""
+    about, bindings = bindings_to(items, edits)
+    return {"edits": [{**edit_to(edit), **binding} for edit, binding in zip(edits, bindings, strict=True)], **about}
+
+
+def edit_from(record: object, table: ItemTable | None = None) -> Edit:
+    """The edit of a record. Without the table that it was written on it is not bound, and holds nowhere."""
+    told = record if isinstance(record, Mapping) else {}
+    return Edit(
+        by=str_in(told, "by"),
+        first=str_in(told, "first"),
+        last=str_in(told, "last"),
+        head=str_in(told, "head"),
+        after=str_in(told, "after"),
+        put=tuple(_item_from(one) for one in list_in(told, "put")),
+        reason=str_in(told, "reason"),
+        saved=int_in(told, "saved"),
+        blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(told, "blobs")),
+        made_of=_made_of(told.get("made_of")),
+        binding=binding_from(told, table),
+    )
+
+
+def _made_of(value: object) -> MadeOf:
+    return "lasting" if value == "lasting" else "all" if value == "all" else "covered"
+
+
+def _item_to(item: Item) -> Record:
+    told: Record = {"role": item.role, "kind": item.kind, "text": item.text, "tokens": item.tokens, "tier": item.tier}
+    if item.call_id:
+        told |= {"call_id": item.call_id, "name": item.name}
+    if item.kind == "call" and item.raw is not None:
+        told["raw"] = item.raw  # the provider's own: an id in it may tie it to its reasoning
+    return told
+
+
+def _item_from(record: object) -> Item:
+    told = record if isinstance(record, Mapping) else {}
+    role: Role = told.get("role", "assistant")
+    kind: Kind = told.get("kind", "opaque")
+    return Item(
+        id=str_in(told, "keep"),
+        message=-1,
+        role=role,
+        kind=kind,
+        text=str_in(told, "text"),
+        tokens=int_in(told, "tokens"),
+        name=str_in(told, "name"),
+        call_id=str_in(told, "call_id"),
+        tier=int_in(told, "tier"),
+        raw=told.get("raw"),
+    )
+
+
+def usage_out(record: Mapping[str, object]) -> Usage:
+    return Usage(
+        input=max(0, int_in(record, "input")),
+        cache_read=max(0, int_in(record, "cache_read")),
+        cache_write=max(0, int_in(record, "cache_write")),
+        output=max(0, int_in(record, "output")),
+    )
+
+
+def _add(counters: Mapping[str, int], **more: int) -> Mapping[str, int]:
+    return {**counters, **{name: counters.get(name, 0) + n for name, n in more.items()}}
+
+
+def _pairs(record: Mapping[str, object], key: str) -> list[tuple[str, str]]:
+    return [
+        (str(one[0]), str(one[1])) for one in list_in(record, key) if isinstance(one, list | tuple) and len(one) == 2
+    ]

@@ -1,0 +1,29 @@
+"""A fork copies records and blobs as they are: uuids, session ids and paths keep saying where they came from."""
+
+from __future__ import annotations
+
+from ebbtide.core.errors import StoreError
+from ebbtide.core.text.pluralize import counted
+from ebbtide.store.log_lines import STORE, Record
+from ebbtide.store.message_records import timestamp
+from ebbtide.store.protocol import Log, Reader
+
+
+def fork_log(source: Reader, target: Log, *, upto: int | None, now: float) -> None:
+    """Blobs first, then all records in one commit: a fork that failed half-way has no log."""
+    records = source.read().records
+    if not records:
+        raise StoreError(f"session {source.session!r} has nothing to fork")
+    if upto is not None and not 0 <= upto <= len(records):
+        raise StoreError(
+            f"session {source.session!r} has {counted(len(records), 'record')}, so it cannot be forked at {upto}"
+        )
+    origin: Record = {"type": "ebb", STORE: "fork", "from": source.session, "timestamp": timestamp(now)}
+    with target.locked() as held:
+        if not held:
+            raise StoreError(f"session {target.session!r} is locked by another process")
+        if target.read().position.offset:
+            raise StoreError(f"session {target.session!r} already exists")
+        for blob in source.blobs():
+            target.put(blob.name, source.get(blob.name))
+        target.commit([origin, *records[:upto]], at=now)

@@ -1,0 +1,283 @@
+"""Anthropic Messages. Results stand in user messages, calls in assistant messages, each a block."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from ebbtide.core.cache.breakpoints import Place
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.text.media import base64_head, image_pixels
+from ebbtide.core.tokens import usage_from
+from ebbtide.core.types import FIVE_MINUTES, HOUR, Item, Role, Usage
+from ebbtide.wire.protocol import (
+    Block,
+    as_mapping,
+    as_text,
+    as_word,
+    brief,
+    call_json,
+    canonical_json,
+    is_original,
+    text_block,
+)
+
+name = "anthropic"
+key = "messages"
+
+_BOUND = re.compile(r"(fable|mythos)-5-[12]|(opus|sonnet|haiku)-5-5")
+"""Models whose signed thinking is bound to its prefix (A63)."""
+_UNMARKABLE = {"thinking", "redacted_thinking", "fallback", "compaction"}
+_TAIL = 40
+"""Messages at the end that may carry a breakpoint: a mark further back is beyond any look-back."""
+
+
+def blocks(message: Any, path: str) -> list[Block]:
+    if not isinstance(message, dict):
+        raise BadRequest("a message must be an object", path=path)
+    role = message.get("role")
+    if role not in ("user", "assistant", "system"):
+        raise BadRequest(f"role must be user, assistant or system, not {brief(role)}", path=f"{path}.role")
+    content = message.get("content")
+    if isinstance(content, str):
+        return [text_block(role, content, content, locked=role == "system")]
+    if not isinstance(content, list) or not content:
+        return [Block(role, "opaque", "", content, canonical_json(content))]
+    found: list[Block] = []
+    for i, one in enumerate(content):
+        if isinstance(one, dict):
+            found.append(_block(role, one))
+        elif isinstance(one, str):
+            found.append(text_block(role, one, one))
+        else:
+            raise BadRequest("a block must be an object", path=f"{path}.content.{i}")
+    return found
+
+
+def _block(role: Role, block: dict[str, Any]) -> Block:
+    kind = block.get("type")
+    if kind == "text":
+        return text_block(role, as_text(block.get("text")), block, locked=role == "system")
+    if kind == "tool_use":
+        identity, called = block.get("id"), block.get("name")
+        text, told = call_json(identity, called, block.get("input"))
+        return Block("assistant", "call", text, block, told, as_text(called), as_text(identity))
+    if kind == "tool_result":
+        return _result(block)
+    if kind in ("thinking", "redacted_thinking"):
+        signature = as_text(block.get("signature") or block.get("data"))
+        words = as_text(block.get("thinking"))
+        return Block(role, "thinking", words, block, canonical_json(block), source="assistant", signature=signature)
+    if kind == "image":
+        return Block(
+            role, "image", "", block, canonical_json(block), media=1, pixels=(_pixels(block),), tier=1, source="user"
+        )
+    if kind == "document":
+        text = _document_text(block)
+        pages = 0 if text else len(as_text(as_mapping(block.get("source")).get("data")))
+        return Block(role, "document", text, block, canonical_json(block), media=1, pages=pages, tier=1, source="user")
+    return Block(role, "opaque", as_text(block), block, canonical_json(block), locked=kind == "compaction")
+
+
+def _result(block: Mapping[str, Any]) -> Block:
+    content = block.get("content")
+    images: tuple[tuple[int, int] | None, ...] = ()
+    if isinstance(content, list):
+        text, told, images = _parts(content)
+    else:
+        text = told = as_text(content)
+    flag = "error" if block.get("is_error") else "ok"
+    call_id = as_text(block.get("tool_use_id"))
+    return Block(
+        "tool", "result", text, block, f"{call_id}\0{flag}\0{told}",
+        call_id=call_id, source="tool", media=len(images), pixels=images,
+    )  # fmt: skip
+
+
+def _parts(content: list[Any]) -> tuple[str, str, tuple[tuple[int, int] | None, ...]]:
+    """The text of a result in parts, what its id is made of, and the size of its images."""
+    texts = [
+        as_text(part.get("text")) if isinstance(part, dict) else as_text(part) for part in content if _is_text(part)
+    ]
+    images = tuple(_pixels(part) for part in content if _is_image(part))
+    others = [part for part in content if not _is_text(part) and not _is_image(part)]
+    text = "\n".join(texts + [as_text(part) for part in others])
+    plain = not images and not others and len(texts) == 1
+    return text, text if plain else canonical_json(content), images
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and part.get("type") == "text")
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "image"
+
+
+def _pixels(block: Mapping[str, Any]) -> tuple[int, int] | None:
+    data = as_mapping(block.get("source")).get("data")
+    return image_pixels(base64_head(data, 4096)) if isinstance(data, str) else None
+
+
+def _document_text(block: Mapping[str, Any]) -> str:
+    source = as_mapping(block.get("source"))
+    if source.get("type") == "text":
+        return as_text(source.get("data"))
+    return as_text(source.get("content")) if source.get("type") == "content" else ""
+
+
+def surroundings(body: Mapping[str, Any]) -> tuple[Any, Any]:
+    return body.get("system"), body.get("tools")
+
+
+def max_output(body: Mapping[str, Any]) -> int:
+    limit = body.get("max_tokens")
+    return limit if isinstance(limit, int) else 0
+
+
+def kept_by_server(body: Mapping[str, Any]) -> str:
+    if as_mapping(body.get("thread")).get("type") == "continue":
+        return "thread continues: the server keeps the history, and only the new turn is here"
+    return ""
+
+
+def bound(body: Mapping[str, Any]) -> bool:
+    return _binds(as_text(body.get("model")))
+
+
+@lru_cache(maxsize=64)
+def _binds(model: str) -> bool:
+    return bool(_BOUND.search(model.replace(".", "-")))
+
+
+def usage(response: Mapping[str, Any]) -> Usage | None:
+    return usage_from(response.get("usage"))
+
+
+def reply(response: Mapping[str, Any]) -> list[Any]:
+    return [{"role": "assistant", "content": response.get("content") or []}]
+
+
+def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
+    role = "assistant" if entries[0].role == "assistant" else "system" if entries[0].role == "system" else "user"
+    if original is not None and isinstance(original.get("content"), str) and len(entries) == 1:
+        return [{**original, "content": entries[0].text}]
+    content = [_render(entry) for entry in entries]
+    return [{**(original or {}), "role": role, "content": content}]
+
+
+def _render(entry: Item) -> Any:
+    raw = entry.raw
+    if is_original(entry):
+        return {"type": "text", "text": raw} if isinstance(raw, str) else raw
+    if entry.kind == "result":
+        kept = raw if isinstance(raw, dict) else {"type": "tool_result", "tool_use_id": entry.call_id}
+        return {**kept, "content": entry.text}
+    if entry.kind == "call" and isinstance(raw, dict):
+        return raw
+    if entry.kind == "call":
+        return {"type": "tool_use", "id": entry.call_id, "name": entry.name, "input": json.loads(entry.text)}
+    return {"type": "text", "text": entry.text}
+
+
+def places(
+    body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
+) -> list[Place]:
+    found: list[Place] = []
+    tools, system = overhead
+    named = body.get("tools")
+    if named and isinstance(named, list):
+        found += [_place("tools", len(named) - 1, 0, named[-1], tools)]
+    if isinstance(body.get("system"), list):
+        share = system // max(1, len(body["system"]))
+        found += [_place("system", i, 0, one, tools + share * (i + 1)) for i, one in enumerate(body["system"])]
+    messages = body[key]
+    start = max(0, len(messages) - _TAIL)
+    for i in (*_far(settled, start), *range(start, len(messages))):
+        content = messages[i].get("content")
+        before = tools + system + tokens[i]
+        if isinstance(content, list):
+            found += [_place("messages", i, j, one, before) for j, one in enumerate(content)]
+            if i in settled and content:
+                found[-1] = replace(found[-1], settled=True)
+    if body.get("cache_control"):
+        _automatic(found, body["cache_control"])
+    return found
+
+
+def _far(settled: Sequence[int], start: int) -> list[int]:
+    """Those of these messages that stand before the tail."""
+    return sorted({at for at in settled if 0 <= at < start})
+
+
+def _automatic(found: list[Place], control: Any) -> None:
+    """The mark that stands beside the messages: the provider sets it on the last block that can have one (A45)."""
+    last = next((n for n in reversed(range(len(found))) if found[n].eligible), None)
+    if last is not None and found[last].section == "messages":
+        ttl = _lifetime(control)
+        found[last] = replace(found[last], marked=True, ttl=ttl)
+
+
+def _lifetime(control: Any) -> float:
+    return HOUR if as_mapping(control).get("ttl") == "1h" else FIVE_MINUTES
+
+
+def breakpoints(message: Any) -> int:
+    content, found = message.get("content"), 0
+    if isinstance(content, list):
+        for block in content:
+            found += "cache_control" in as_mapping(block)
+    return found
+
+
+def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
+    messages = body[key]
+    found: list[int] = []
+    ttl = HOUR
+    start = max(0, len(messages) - _TAIL)
+    for i in (*_far(settled, start), *range(start, len(messages))):
+        content = messages[i].get("content")
+        controls = (
+            [one["cache_control"] for one in map(as_mapping, content) if "cache_control" in one]
+            if isinstance(content, list)
+            else ()
+        )
+        for control in controls:
+            found.append(i)
+            ttl = min(ttl, _lifetime(control))
+    if body.get("cache_control") and messages:
+        found.append(len(messages) - 1)
+        ttl = min(ttl, _lifetime(body["cache_control"]))
+    return tuple(dict.fromkeys(found)), ttl if found else FIVE_MINUTES
+
+
+def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place:
+    kind, text, mark = (raw.get("type"), raw.get("text"), raw.get("cache_control")) if isinstance(raw, dict) else _BARE
+    eligible = as_word(kind) not in _UNMARKABLE and (text is None or bool(str(text).strip()))
+    return Place(
+        section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, marked=bool(mark),
+        ttl=_lifetime(mark) if mark else FIVE_MINUTES,
+    )  # fmt: skip
+
+
+_BARE = (None, None, None)
+
+
+def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
+    out = dict(body)
+    for place in places:
+        ttl: dict[str, str] = {"ttl": "1h"} if place.ttl >= HOUR else {}
+        control = {"cache_control": {"type": "ephemeral", **ttl}}
+        section = list(out[place.section])
+        if place.section == "messages":
+            content = list(section[place.index]["content"])
+            content[place.block] = {**content[place.block], **control}
+            section[place.index] = {**section[place.index], "content": content}
+        else:
+            section[place.index] = {**section[place.index], **control}
+        out[place.section] = section
+    return out

@@ -1,0 +1,148 @@
+"""What the Anthropic Messages API refuses, and how a body is made to pass.
+
+Rule     keeps                                                            lives in
+-------  ---------------------------------------------------------------  ------------
+A1-A8    someone speaks, in turn, and says something                      structure
+A9       text has words                                                   content, preamble
+A10 A13  known-refused fields leave; what we do not know passes           content
+A11      JSON and UTF-8                                                   ../soundness
+A14      call ids are plain                                               content
+A15-A20  calls and results pair up, unique, adjacent, results first       pairs
+A21-A23  a call's input, a result's parts, references to tools            content
+A25      tool names                                                       preamble, content
+A26 A29  server-tool pairs, advisor blocks; A30 is their exemption        server_tools
+A27 A28  programmatic calls                                               pairs
+A34 A40  thinking is signed, with A39: all of a message's or none         content
+A37 A38  thinking where it must and may stand                             thinking
+A41      fallback blocks                                                  server_tools
+A45 A48  number and order of cache breakpoints                            marks
+A46 A47  where a breakpoint may be, A49: what it says                     content, preamble
+A54-A57  images and documents                                             media
+A61      compaction blocks                                                content
+
+Not judged here: A12 A59 A60 (size: the engine fits), A24 A33 A43 (unverified), A31 A32 A44 A62 (pass through),
+A35 A36 A63 (need what was sent before: the engine), A42 A53 A58 (the client's own parameters: the provider's answer is
+better than our guess, and beta headers that we do not see change the rules), A50-A52 (silent: where marks are set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from ebbtide.wire.anthropic.rules import (
+    breakpoints,
+    content,
+    media,
+    pairs,
+    server_tools,
+    structure,
+    system_and_tools,
+    thinking,
+)
+from ebbtide.wire.anthropic.rules.blocks import (
+    THINKING,
+    Request,
+    Turn,
+    blocks,
+    kind,
+    numbered,
+    request,
+    role,
+    same_parts,
+)
+from ebbtide.wire.anthropic.rules.fast_path import is_ordinary
+from ebbtide.wire.validity.findings import Finding, Json, Log, refuse, refuse_hopeless
+from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_parts
+
+Body = Mapping[str, Json]
+
+
+def check(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
+    """All that is wrong from `since` on. An unsound body is only told that: nothing else can be read from it."""
+    return [] if is_ordinary(body, since, taken, marked) else _judged(body, since, taken, marked)
+
+
+def _judged(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
+    if found := unsound_parts(body, "messages", since):
+        return found
+    seen = request(body, since, taken)
+    log = Log()
+    for index, message in numbered(seen.messages, since):
+        content.cleaned(Turn(index, message), seen, log)
+    if not since:
+        system_and_tools.mended(body, log)
+        log += system_and_tools.broken_tools(body.get("tools"))
+    log += structure.broken(seen)
+    log += pairs.broken(seen)
+    log += server_tools.broken(seen)
+    log += thinking.broken(seen)
+    log += (finding for _, finding, _, _ in media.crowded(seen.messages, since))
+    log += breakpoints.broken(body, since, marked)
+    return log
+
+
+def repair(body: Body, since: int, taken: AbstractSet[str]) -> tuple[Body, list[Finding]]:
+    """The body as it may go out, and what was done to it."""
+    log = Log()
+    body = _sound(body, since, log)
+    body = system_and_tools.mended(body, log)
+    seen = request(body, since, taken)
+    before = list(seen.messages[:since])
+    turns = [Turn(index, message) for index, message in numbered(seen.messages, since)]
+    cleaned = [mended for turn in turns if (mended := content.cleaned(turn, seen, log)) is not None]
+    refuse_hopeless(log)
+    turns = _settled(pairs.handed_over(cleaned, log), before, seen, log)
+    turns = turns if before else structure.opened(turns, log)
+    turns = pairs.paired(turns, before[-1] if before else None, taken, log)
+    messages = [*before, *(turn.message for turn in turns)]
+    if not messages:
+        refuse(Finding("A1", "messages", "at least one message is required"))
+    messages = structure.ended(messages, seen, log)
+    body, messages = thinking.mended(body, messages, replace(seen, messages=messages), log)
+    messages = structure.ended(messages, seen, log)  # thinking stripped from the end can bare white space
+    for index, finding, old, new in media.crowded(messages, since):
+        log.append(finding)
+        messages[index] = media.replaced(messages[index], old, new)
+    return breakpoints.trimmed({**body, "messages": messages}, log), log
+
+
+def seam(messages: list[Json], since: int) -> int:
+    """Where judging starts: one earlier if the first new message must join the last accepted one (A5).
+
+    The joined message only grows at its end, so the cached prefix of blocks still holds.
+    """
+    joins = 0 < since < len(messages) and role(messages[since - 1]) == role(messages[since]) != ""
+    return since - 1 if joins else since
+
+
+def call_ids(message: Json) -> frozenset[str]:
+    return frozenset(str(block.get("id")) for block in blocks(message) if kind(block) == "tool_use")
+
+
+def _settled(turns: list[Turn], before: list[Json], seen: Request, log: Log) -> list[Turn]:
+    """Taking out half a server pair can empty a message, and joining messages can complete a pair: until it rests."""
+    while True:
+        turns = structure.settled(turns, before, seen, log)
+        whole = server_tools.whole(turns, before, seen, log)
+        if same_parts(turns, whole):
+            return turns
+        turns = whole
+
+
+def _sound(body: Body, since: int, log: Log) -> Body:
+    """A11. Signed thinking cannot be mended: a block with a broken character in it is left out."""
+    log += unsound_parts(body, "messages", since)
+    if not log:
+        return body
+    refuse_hopeless(log)
+    kept = [message if is_sound(message) else _without_broken_thinking(message) for message in body["messages"]]
+    return made_sound_parts({**body, "messages": [*body["messages"][:since], *kept[since:]]}, "messages", since)
+
+
+def _without_broken_thinking(message: Json) -> Json:
+    parts = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(parts, list):
+        return message
+    return {**message, "content": [block for block in parts if kind(block) not in THINKING or is_sound(block)]}

@@ -1,0 +1,202 @@
+"""OpenAI Responses. Each input item is a message of its own; reasoning keeps what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.text.media import base64_head, image_pixels
+from ebbtide.core.tokens import usage_from
+from ebbtide.core.types import USER, Item, Role, Usage
+from ebbtide.wire.implicit_cache import breakpoints, mark, marks, places
+from ebbtide.wire.protocol import Block, as_mapping, as_text, as_word, brief, canonical_json, is_original, text_block
+
+__all__ = [
+    "blocks",
+    "bound",
+    "breakpoints",
+    "compose",
+    "kept_by_server",
+    "key",
+    "mark",
+    "marks",
+    "max_output",
+    "name",
+    "places",
+    "reply",
+    "surroundings",
+    "usage",
+]
+"""What a wire is: see `wire.shape.Wire`."""
+
+name = "openai_responses"
+key = "input"
+
+_ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_CALLS = {
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+    "local_shell_call": "action",
+    "shell_call": "action",
+    "apply_patch_call": "operation",
+    "computer_call": "action",
+    "tool_search_call": "arguments",
+}
+"""Client-side calls, and where their arguments stand. Each is answered by `<type>_output` with the same `call_id`."""
+_OUTPUTS = {f"{call}_output" for call in _CALLS} | {"tool_search_output"}
+_PARTS = {"input_text", "output_text", "text"}
+
+
+def blocks(message: Any, path: str) -> list[Block]:
+    if not isinstance(message, dict):
+        raise BadRequest("an input item must be an object", path=path)
+    kind = message.get("type", "message")
+    if not isinstance(kind, str):
+        raise BadRequest(f"type must be a text, not {brief(kind)}", path=f"{path}.type")
+    if kind == "message":
+        return _message(message, path)
+    if kind in _CALLS:
+        told = message.get(_CALLS[kind])
+        call_id = as_text(message.get("call_id") or message.get("id"))
+        canonical = canonical_json([kind, call_id, message.get("name"), told])
+        return [Block("assistant", "call", as_text(told), message, canonical, _name(message), call_id)]
+    if kind in _OUTPUTS:
+        return [_output(message)]
+    # Reasoning and server tools leave whole with their run, or stay.
+    words = as_text(message.get("summary") or message.get("content") or "")
+    hidden = as_text(message.get("encrypted_content"))
+    return [
+        Block("assistant", "opaque", words, message, _identity(message), locked=kind == "compaction", signature=hidden)
+    ]
+
+
+def _identity(message: Mapping[str, Any]) -> str:
+    return canonical_json({k: v for k, v in message.items() if k not in ("status",)})
+
+
+def _name(message: Mapping[str, Any]) -> str:
+    return as_text(message.get("name")) or as_text(message.get("type")).removesuffix("_call")
+
+
+def _message(message: Mapping[str, Any], path: str) -> list[Block]:
+    role = _ROLES.get(as_word(message.get("role")))
+    if role is None:
+        told = f"role must be one of {', '.join(_ROLES)}, not {brief(message.get('role'))}"
+        raise BadRequest(told, path=f"{path}.role")
+    content = message.get("content")
+    if isinstance(content, str):
+        return [text_block(role, content, content, locked=role == "system")]
+    if not isinstance(content, list) or not content:
+        return [Block(role, "opaque", "", message, canonical_json(message))]
+    return [_part(role, part) for part in content]
+
+
+def _part(role: Role, part: Any) -> Block:
+    told = as_mapping(part)
+    kind = as_word(told.get("type"))
+    if kind in _PARTS:
+        return text_block(role, as_text(told.get("text")), part, locked=role == "system")
+    if kind == "input_image":
+        return Block(
+            role, "image", "", part, canonical_json(part), media=1, pixels=(_pixels(told),), tier=USER, source="user"
+        )
+    if kind == "input_file":
+        pages = len(as_text(told.get("file_data")))
+        return Block(role, "document", "", part, canonical_json(part), media=1, pages=pages, tier=USER, source="user")
+    return Block(role, "opaque", as_text(part), part, canonical_json(part))
+
+
+def _pixels(part: Mapping[str, Any]) -> tuple[int, int] | None:
+    url = as_text(part.get("image_url"))
+    return image_pixels(base64_head(url.partition(",")[2], 4096)) if url.startswith("data:") else None
+
+
+def _output(message: Mapping[str, Any]) -> Block:
+    output = message.get("output", message.get("tools"))
+    parts = output if isinstance(output, list) else []
+    images = [_pixels(part) for part in parts if as_mapping(part).get("type") == "input_image"]
+    told = [as_mapping(part) for part in parts]
+    texts = [as_text(part["text"]) for part in told if as_word(part.get("type")) in _PARTS and "text" in part]
+    text = "\n".join(texts) if texts or images else as_text(output)
+    call_id = as_text(message.get("call_id"))
+    canonical = f"{call_id}\0{text if not images else canonical_json(output)}"
+    return Block(
+        "tool", "result", text, message, canonical,
+        call_id=call_id, source="tool", media=len(images), pixels=tuple(images),
+    )  # fmt: skip
+
+
+def surroundings(body: Mapping[str, Any]) -> tuple[Any, Any]:
+    return body.get("instructions"), body.get("tools")
+
+
+def max_output(body: Mapping[str, Any]) -> int:
+    limit = body.get("max_output_tokens")
+    return limit if isinstance(limit, int) else 0
+
+
+def kept_by_server(body: Mapping[str, Any]) -> str:
+    for field in ("previous_response_id", "conversation"):
+        if body.get(field):
+            return f"{field} is set: the server keeps the history, and only the new turn is here"
+    return ""
+
+
+def bound(body: Mapping[str, Any]) -> bool:
+    del body
+    return False
+
+
+def usage(response: Mapping[str, Any]) -> Usage | None:
+    return usage_from(response.get("usage"))
+
+
+def reply(response: Mapping[str, Any]) -> list[Any]:
+    output = response.get("output")
+    return [one for one in output if isinstance(one, dict)] if isinstance(output, list) else []
+
+
+def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
+    out: list[Any] = []
+    words: list[Item] = []
+    for entry in entries:
+        if entry.kind in ("call", "result") or (
+            is_original(entry) and as_word(as_mapping(entry.raw).get("type")) not in _MESSAGE_PARTS
+        ):
+            out += [*_compose_words(original, words), _compose_item(entry)]
+            words = []
+        else:
+            words.append(entry)
+    return out + _compose_words(original, words)
+
+
+_MESSAGE_PARTS = _PARTS | {"input_image", "input_file", "refusal", ""}
+
+
+def _compose_item(entry: Item) -> Any:
+    if is_original(entry) or (entry.kind == "call" and isinstance(entry.raw, dict)):
+        return entry.raw
+    if entry.kind == "call":
+        return {"type": "function_call", "call_id": entry.call_id, "name": entry.name, "arguments": entry.text}
+    if isinstance(entry.raw, dict):
+        return {**entry.raw, "output": entry.text}
+    return {"type": "function_call_output", "call_id": entry.call_id, "output": entry.text}
+
+
+def _compose_words(original: Any, words: Sequence[Item]) -> list[Any]:
+    if not words:
+        return []
+    if as_mapping(original).get("type", "message") != "message":
+        original = None  # A note where a call or a result stood is neither.
+    kept = {k: v for k, v in as_mapping(original).items() if k not in ("id", "content")}
+    role = as_mapping(original).get("role") or words[0].role
+    kind = "output_text" if role == "assistant" else "input_text"
+    content = [
+        entry.raw if is_original(entry) and isinstance(entry.raw, dict) else {"type": kind, "text": entry.text}
+        for entry in words
+    ]
+    # An id names what the server stored. What we changed is no longer that; what stays whole beside its reasoning is.
+    if as_mapping(original).get("id") and content == original["content"]:
+        return [original]
+    return [{"type": "message", **kept, "role": role, "content": content}]

@@ -1,0 +1,101 @@
+"""What OpenAI Responses refuses, and how a body is made to pass.
+
+Rule   keeps                                                              function
+-----  -----------------------------------------------------------------  ----------------
+R1     every call has its output                                          broken_pairs, completed
+R2     every output has its call                                          broken_pairs, matched
+R3     reasoning has a follower                                           lonely
+R4     followers of a reasoning item that goes lose their `id`            regrouped
+R5     with `store: false` items are whole: no references, no bare rs_    _identified, _reasoned
+R8     item ids fit their type, at most 64 plain characters               _identified, _reasoned
+R9     item ids are unique                                                unique
+R10    call ids of at most 64 characters                                  _call_ids
+R11    the output's type fits the call's                                  broken_pairs, matched
+R13    `phase`, `status` and part boundaries                              (nothing touches them)
+R15    reasoning has a summary (unverified)                               _reasoned
+A11    JSON and UTF-8                                                     soundness
+
+Not judged here: R6 R7 (need the account, the stored chain), R12 (opaque, passes), R14 (size: the engine fits).
+R4 without the reasoning item in the body cannot be seen: a reply made without reasoning looks the same.
+
+With `previous_response_id`, `conversation` or an `item_reference`, earlier items live on the server: an output whose
+call is not in the body is then valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+
+from ebbtide.wire.openai_responses.rules.checks import cleaned, unique
+from ebbtide.wire.openai_responses.rules.fast_path import is_ordinary
+from ebbtide.wire.openai_responses.rules.groups import lonely, regrouped, without_follower
+from ebbtide.wire.openai_responses.rules.items import OUTPUT_TYPES, OUTPUTS, VOID, At, call_id, is_models, kind
+from ebbtide.wire.openai_responses.rules.pairs import broken_pairs, completed, matched, no_output
+from ebbtide.wire.validity.findings import Finding, Json, Log, refuse_hopeless
+from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_parts
+
+
+def check(body: Mapping[str, Json], since: int, taken: AbstractSet[str], _marked: int | None) -> list[Finding]:
+    """All that is wrong from `since` on."""
+    return [] if is_ordinary(body, since) else _judged(body, since, taken)
+
+
+def _judged(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> list[Finding]:
+    if found := unsound_parts(body, "input", since):
+        return found
+    log = Log()
+    new = [
+        At(at, item) if cleaned(item, at, body.get("store") is not False, log) is not None else At(at, {})
+        for at, item in enumerate(body["input"][since:], since)
+    ]
+    unique(new, log)
+    pairing = broken_pairs(new, partial(_lenient, body), taken)
+    log += pairing.orphans.values()
+    log += (Finding("R1", f"input.{new[at].at}", no_output(new[at].item)) for at in pairing.unanswered)
+    log += (without_follower(new[at]) for at in lonely(new))
+    return log
+
+
+def repair(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> tuple[Mapping[str, Json], list[Finding]]:
+    """The body as it may go out, and what was done to it."""
+    log = Log(unsound_parts(body, "input", since))
+    if log:
+        refuse_hopeless(log)
+        body = made_sound_parts(_without_broken_reasoning(body, since), "input", since)
+    stored = body.get("store") is not False
+    mended = ((at, cleaned(item, at, stored, log)) for at, item in enumerate(body["input"][since:], since))
+    items = [At(at, item) for at, item in mended if item is not None]
+    refuse_hopeless(log)
+    items = unique(items, log)
+    items = matched(items, partial(_lenient, body), taken, log)
+    items = regrouped(completed(items, log), log)
+    return {**body, "input": [*body["input"][:since], *(entry.item for entry in items)]}, log
+
+
+def seam(items: Sequence[Json], since: int) -> int:
+    """Judging starts at the reply whose calls may still be waiting for outputs."""
+    start = since
+    while start and kind(items[start - 1]) in OUTPUT_TYPES:
+        start -= 1
+    while start and is_models(items[start - 1]):
+        start -= 1
+    return start
+
+
+def call_ids(item: Json) -> frozenset[str]:
+    return frozenset({call_id(item)}) if kind(item) in OUTPUTS else frozenset()
+
+
+def _lenient(body: Mapping[str, Json]) -> bool:
+    """Whether calls may live on the server."""
+    if body.get("previous_response_id") or body.get("conversation"):
+        return True
+    return body.get("store") is not False and any(kind(item) == "item_reference" for item in body["input"])
+
+
+def _without_broken_reasoning(body: Mapping[str, Json], since: int) -> Mapping[str, Json]:
+    """Encrypted reasoning cannot be mended: one with a broken character in it is left out."""
+    new = [VOID if kind(item) == "reasoning" and not is_sound(item) else item for item in body["input"][since:]]
+    return {**body, "input": [*body["input"][:since], *new]}

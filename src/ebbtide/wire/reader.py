@@ -1,0 +1,268 @@
+"""Reads the requests of one session, each time only what is new, and writes views back.
+
+Unchanged messages are recognised by identity (dicts) or comparison of bytes, never hashed again. Changing an old
+message in place is not supported: an agent that does so must give a new object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, NamedTuple
+
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.tokens import Estimator
+from ebbtide.core.types import HARNESS, OURS, Item
+from ebbtide.core.view import View
+from ebbtide.wire import WIRES, detect
+from ebbtide.wire.body import AROUND, Body, read_body
+from ebbtide.wire.echoes import Left
+from ebbtide.wire.plain_json import equal, plain_value
+from ebbtide.wire.protocol import Block, Wire, as_word, canonical_json, digest, fingerprint, grouped
+
+_Draft: Any = make_dataclass("_Draft", [(one.name, one.type) for one in fields(Item)], slots=True)
+"""An item before it is frozen. Its fields are set at a fifth of the price, and then it becomes an `Item` as it stands.
+First reads are made of items."""
+
+
+class Request(NamedTuple):
+    """A body, read."""
+
+    wire: Wire
+    body: Body
+    items: tuple[Item, ...]
+    same: int
+    """Leading items that the request before already had."""
+    firsts: list[int]
+    """Place in `items` where each message begins."""
+    model: str
+    max_output: int
+    system: str
+    """Hash of the system prompt; it has no place in ids."""
+    tools: str
+    overhead: tuple[int, int]
+    """Tokens of system prompt and tools."""
+    passthrough: str
+    """Why this body must go out untouched, or empty."""
+    bound: bool
+    number: int
+    """Which of the reader's requests this is: `same` and `body.same` are about the one before."""
+
+    @property
+    def messages(self) -> list[Any]:
+        return self.body.messages
+
+    def original(self, message: int) -> Any:
+        messages = self.body.messages
+        return messages[message] if 0 <= message < len(messages) else None
+
+    def blocks_in(self, message: int) -> int:
+        after = self.firsts[message + 1] if message + 1 < len(self.firsts) else len(self.items)
+        return after - self.firsts[message]
+
+
+class _Around(NamedTuple):
+    """System prompt and tools, and what is known of them."""
+
+    given: tuple[Any, Any]
+    system: str
+    tools: str
+    overhead: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Reader:
+    """The memory that makes reading cost what is new."""
+
+    estimator: Estimator
+    wire: Wire | None = None
+    """Told by the caller, or found from the first body."""
+    ours: Mapping[str, Sequence[Left]] = field(default_factory=dict)
+    """Stand-ins that went out, as `StandIns.marks`: fed back as history they are known, and left alone."""
+    pinned: Collection[str] = frozenset()
+    """Ids of items that a person wants to stay."""
+    _last: Request | None = None
+    _wire: Wire | None = None
+    """Of the last body that was read, also where it was refused or is forgotten."""
+    _seen: dict[str, int] = field(default_factory=dict)
+    """How often each content occurs in the last request."""
+    _names: dict[str, str] = field(default_factory=dict)
+    _around: _Around | None = None
+    _number: int = 0
+
+    def read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, *, at: float | None = None) -> Request:
+        """Items of a request, the new ones made anew. BadRequest where it is none."""
+        try:
+            return self._read(request, at)
+        except RecursionError:
+            self._last = None
+            raise BadRequest("nested too deeply") from None
+
+    def _read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, at: float | None) -> Request:
+        last = self._last
+        body = read_body(request, last.body if last else None)
+        wire = self.wire or detect(body.tree)
+        if wire.key not in body.tree:
+            raise BadRequest(f"`{wire.key}` is missing", path=wire.key)
+        if last is not None and last.wire is not wire:
+            last, body.same = None, 0
+        self._wire = wire
+        self._number += 1
+        self._last = None  # should this fail, the next one is read whole: what they share has grown already
+        around = self._surroundings(wire, body.tree)
+        items, firsts, same = self._items(wire, body, last, at)
+        self._last = Request(
+            wire=wire,
+            body=body,
+            items=items,
+            same=same,
+            firsts=firsts,
+            model=as_word(body.tree.get("model")),
+            max_output=wire.max_output(body.tree),
+            system=around.system,
+            tools=around.tools,
+            overhead=around.overhead,
+            passthrough=wire.kept_by_server(body.tree),
+            bound=wire.bound(body.tree),
+            number=self._number,
+        )
+        return self._last
+
+    @property
+    def last_wire(self) -> Wire | None:
+        return self._wire or self.wire
+
+    def forget(self) -> None:
+        """Read the next request whole: what is pinned or ours has changed."""
+        self._last = None
+
+    def ids(self, wire: Wire, message: Any, after: Sequence[Item] | None = None) -> list[str]:
+        """The ids a message would get if it came next, or after these items, without reading it in."""
+        seen: dict[str, int] = {}
+        found = []
+        newest = after is None or (self._last is not None and after is self._last.items)
+        before = self._seen if newest or after is None else self._counts(after)
+        for block in wire.blocks(message, wire.key):
+            mark = fingerprint(block.role, block.kind, block.canonical)
+            occurrence = seen.get(mark) or before.get(mark, 0)
+            found.append(f"{mark}-{occurrence}")
+            seen[mark] = occurrence + 1
+        return found
+
+    def _items(
+        self, wire: Wire, body: Body, last: Request | None, at: float | None
+    ) -> tuple[tuple[Item, ...], list[int], int]:
+        messages, blocks, key = body.messages, wire.blocks, wire.key
+        # All of the new messages first: one that is no message must not leave half of a request counted.
+        read = [blocks(messages[n], f"{key}.{n}") for n in range(body.same, len(messages))]
+        counts = iter(self._counted([block for found in read for block in found]))
+        kept, firsts = self._kept(last, body.same)
+        new, item, before = list[Item](), self._item, len(kept)
+        for n, found in enumerate(read, body.same):
+            firsts.append(before + len(new))
+            for block in found:
+                new.append(item(block, n, at, next(counts)))
+        return kept + tuple(new), firsts, before
+
+    def _kept(self, last: Request | None, same: int) -> tuple[tuple[Item, ...], list[int]]:
+        """The items of the first messages of the last request, which this one has too, and where each begins."""
+        if last is None or not same:
+            self._seen = {}
+            return (), []
+        if same == len(last.firsts):
+            return last.items, last.firsts
+        first = last.firsts[same]
+        gone, kept = last.items[first:], last.items[:first]
+        for item in gone:
+            self._seen[item.id.rpartition("-")[0]] -= 1
+        if any(item.source == OURS for item in gone):
+            self._recount(kept)
+        return kept, last.firsts[:same]
+
+    def _recount(self, kept: Sequence[Item]) -> None:
+        """A stand-in went, and what it stood for is no longer counted."""
+        self._seen = self._counts(kept)
+
+    def _counts(self, items: Sequence[Item]) -> dict[str, int]:
+        """How often each content occurs in these, and in what stand-ins of ours among them stand for."""
+        seen: dict[str, int] = {}
+        for item in items:
+            mark, _, number = item.id.rpartition("-")
+            seen[mark] = int(number) + 1
+            self._count_left(mark, int(number), seen)
+        return seen
+
+    def _count_left(self, mark: str, occurrence: int, seen: dict[str, int]) -> None:
+        """What left for a stand-in of ours was there: the next of its equals is the next."""
+        stands = self.ours.get(mark, ())
+        for gone, times in stands[occurrence].items() if occurrence < len(stands) else ():
+            seen[gone] = max(times, seen.get(gone, 0))
+
+    def _item(self, block: Block, message: int, at: float | None, tokens: int) -> Item:
+        kind, call_id, name, tier, source = block.kind, block.call_id, block.name, block.tier, block.source
+        mark = fingerprint(block.role, kind, block.canonical)
+        occurrence = self._seen.get(mark, 0)
+        self._seen[mark] = occurrence + 1
+        if call_id:
+            if kind == "call":
+                self._names[call_id] = name
+            name = name or self._names.get(call_id, "")
+        if mark in self.ours:
+            # A note of ours comes back on the user's side, and is not the user's words for it.
+            tier, source = max(tier, HARNESS), OURS
+            self._count_left(mark, occurrence, self._seen)
+        id = f"{mark}-{occurrence}"
+        made = _Draft(
+            id, message, block.role, kind, block.text, tokens, name if call_id else "", call_id, tier, source,
+            block.media, at, id in self.pinned, block.locked, block.raw,
+        )  # fmt: skip
+        made.__class__ = Item
+        item: Item = made
+        return item
+
+    def _counted(self, blocks: list[Block]) -> list[int]:
+        """Tokens of each."""
+        estimator = self.estimator
+        counts = estimator.blocks([block.kind for block in blocks], [block.text for block in blocks])
+        for n, block in enumerate(blocks):
+            if block.signature:
+                counts[n] = estimator.thinking(block.text, block.signature)
+            elif block.media:
+                counts[n] += sum(map(estimator.image, block.pixels)) + estimator.document(block.pages)
+        return counts
+
+    def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
+        system, tools = wire.surroundings(tree)
+        around = self._around
+        if around is not None and equal((system, tools), around.given):
+            return around
+        for name in AROUND & tree.keys():
+            plain_value(tree[name], name)
+        words = system if isinstance(system, str) else canonical_json(system) if system else ""
+        schemas = tools if isinstance(tools, list) else []
+        counted = sum(self.estimator.tool(canonical_json(tool)) for tool in schemas)
+        overhead = self.estimator.text(words), counted
+        self._around = _Around((system, tools), digest(system), digest(tools), overhead)
+        return self._around
+
+
+def write(request: Request, view: View) -> list[Any]:
+    """The entries of a view as messages. Whole untouched messages are the same objects."""
+    return [message for _, group in grouped(view.entries) for message in write_group(request, view, group)]
+
+
+def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any]:
+    """Entries that stand together in one message."""
+    message = group[0].message
+    original = request.original(message)
+    if original is None or _touched(view, group):
+        return request.wire.compose(original, group)
+    whole = len(group) == request.blocks_in(message) and group[-1].message == message
+    return [original] if whole else request.wire.compose(original, group)
+
+
+def _touched(view: View, group: Sequence[Item]) -> bool:
+    return bool(view.owner) and any(entry.id in view.owner for entry in group)
+
+
+__all__ = ["WIRES", "Reader", "Request", "write", "write_group"]

@@ -1,0 +1,66 @@
+"""How a call ended is read from the line that says so, however that is written."""
+
+import pytest
+
+from ebbtide.facts.outcome import decisive_lines
+
+WRONG = (
+    *("error", "errors", "fatal", "panic", "exception", "traceback", "fail", "fails", "failure", "undefined", "cannot"),
+    *(
+        "denied",
+        "not found",
+        "refused",
+        "conflict",
+        "unexpected",
+        "invalid",
+        "no such",
+        "TypeError",
+        "✗",
+        "错误",
+        "失败",
+    ),
+    *("异常", "找不到", "无法", "INVALID", "refu\u017fed", "den\u0131ed"),
+)
+RIGHT = (
+    "passed",
+    "succeeded",
+    "success",
+    "0 errors",
+    "0 failed",
+    "0 issues",
+    "(pass)",
+    "✓",
+    "通过",
+    "成功",
+    "pa\u017fsed",
+)
+
+
+@pytest.mark.parametrize("word", [*WRONG, *RIGHT])
+def test_the_line_that_says_how_it_ended_is_told_with_the_last_one(word):
+    assert decisive_lines(f"it began\nhere it was: {word} at 7\nit went on\nthe end") == (
+        f"here it was: {word} at 7",
+        "the end",
+    )
+
+
+@pytest.mark.parametrize("line", ["E  assert 1", "ok 12", "PASS one"])
+def test_a_line_may_say_it_with_how_it_begins(line):
+    told = " ".join(line.split())
+
+    assert decisive_lines(f"it began\n{line}\nthe end") == (told, "the end")
+    assert decisive_lines(f"it began\nand {line}\nthe end") == ("it began", "the end")
+
+
+def test_the_first_that_went_wrong_comes_before_the_last_that_went_right():
+    text = "1 passed\n2 errors\n3 errors\n4 passed, 0 errors\nthe end"
+
+    assert decisive_lines(text) == ("2 errors", "the end")
+    assert decisive_lines(text.replace("errors\n3", "lines\n3").replace("3 errors", "")) == (
+        "4 passed, 0 errors",
+        "the end",
+    )
+
+
+def test_a_row_that_is_data_decides_nothing():
+    assert decisive_lines(f"it began\nerror {'x' * 1000}\nthe end") == ("it began", "the end")

@@ -1,0 +1,39 @@
+"""On recorded sessions: growing equals reading at once, the cap holds, and no changed file is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.core.tokens import DEFAULT
+from ebbtide.facts import extend, ledger_of, render
+from ebbtide.formats import load
+from ebbtide.wire import WIRES
+from ebbtide.wire.reader import Reader
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="the recorded sessions are not here")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "entireio-cli/375d5d79-9c13-419d-a5fd-72421f2af713.jsonl.gz",
+        "entityprocess-agentv/019ed893-d2a6-7c30-a8b8-5a8a49cfa23e.jsonl.gz",
+        "badlogic-pi-mono/before-compaction.jsonl.gz",
+    ],
+)
+def test_a_recorded_session(name: str) -> None:
+    recording = load(DATA / name)
+    *_, last = recording.uncompacted()
+    items = Reader(estimator=DEFAULT, wire=WIRES[recording.wire]).read(last.request).items
+    ledger = ledger_of(items)
+    text = render(ledger, cap=10_000, count=DEFAULT.text)
+
+    assert extend(ledger_of(items[:101]), items[101:]) == ledger
+    assert DEFAULT.text(text) <= 10_000
+    touched = [fact.path.rpartition("/")[2] for fact in ledger.files.values() if fact.touched]
+    assert [base for base in touched if base not in text] == []
+    assert "Files changed (" not in text

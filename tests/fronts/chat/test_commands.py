@@ -1,0 +1,213 @@
+"""Slash commands on a real session: each does one thing, and says what came of it."""
+
+import io
+from dataclasses import dataclass, field
+
+import pytest
+from rich.console import Console
+
+from ebbtide.core.errors import BadConfig, BadRequest, StoreError
+from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey, only_looks
+from ebbtide.fronts.chat.context_usage import last_words
+from ebbtide.fronts.chat.events import Answered
+from ebbtide.fronts.chat.model_choice import made
+from ebbtide.fronts.chat.session import Chat, Setup, open_chat, with_provider
+from fronts.chat.stage import Stage
+from upstream.script import Say, Use
+from upstream.server import Upstream
+
+
+@dataclass
+class Hall:
+    """A room without a terminal."""
+
+    chat: Chat
+    url: str = ""
+    yes: bool = True
+    last: object = None
+    working: bool = False
+    asked: list[str] = field(default_factory=list)
+    told: io.StringIO = field(default_factory=io.StringIO)
+
+    def show(self, what) -> None:
+        Console(file=self.told, width=140).print(what)
+
+    def confirm(self, asked: str) -> bool:
+        self.asked.append(asked)
+        return self.yes
+
+    def reopen(self, setup: Setup, session: str) -> None:
+        self.chat = open_chat(setup, session)
+
+    def provider(self, model: str) -> Setup:
+        return with_provider(self.chat.setup, made("anthropic", model, self.url, self.chat.setup.access))
+
+    def say(self, words: str) -> str:
+        """What a turn or a command shows."""
+        if not words.startswith("/"):
+            for event in self.chat.agent.turn(words):
+                self.last = event.usage if isinstance(event, Answered) else self.last
+            return ""
+        self.told = io.StringIO()
+        obey(self, words)
+        return self.told.getvalue()
+
+
+def script(body):
+    """Reads on every question, and sums up when asked to."""
+    words = str(body["messages"][-1])
+    if "summary" in words.lower() and "Question" not in words:
+        return "<summary>\n## Intent\n- The gauges are read one after the other.\n</summary>"
+    if "tool_result" in words:
+        return "Read: the level is off by a hand."
+    return [Say("I read."), Use("read", {"path": "log.txt"})]
+
+
+@pytest.fixture
+def hall(tmp_path):
+    with Upstream(script) as upstream:
+        stage = Stage(tmp_path, upstream)
+        (stage.root / "log.txt").write_text("".join(f"{n}: connection refused by gauge {n}\n" for n in range(200)))
+        hall = Hall(stage.chat(), upstream.url)
+        for n in range(6):
+            hall.say(f"Question {n}: what does the log say?")
+        yield hall
+
+
+def test_the_grid_the_fold_the_list_and_the_way_back(hall):
+    before = hall.say("/context")
+    assert "claude-sonnet-5" in before
+    assert "Tool results" in before
+    assert "our stubs" not in before.lower()
+
+    shown = hall.say("/compact keep the gauge numbers")
+    assert "Conversation compacted." in shown
+    assert "log.txt" in shown
+    assert "Fold?" in hall.asked[0]
+    assert "summarize" in hall.say("/edits")
+    assert "our stubs" in hall.say("/context").lower()
+
+    assert "tokens back" in hall.say("/undo")
+    assert "Nothing was taken out" in hall.say("/edits")
+    assert "our stubs" not in hall.say("/context").lower()
+    assert "Made again" in hall.say("/redo")
+    assert "summarize" in hall.say("/edits")
+
+
+def test_a_look_at_a_fold_changes_nothing(hall):
+    hall.yes = False
+
+    assert "Left as it was" in hall.say("/summarize")
+    assert not hall.chat.agent.context.edits()
+
+
+def test_a_fold_by_hand_works_right_after_resuming(hall):
+    hall.reopen(hall.chat.setup, hall.chat.session)
+
+    assert "Conversation compacted." in hall.say("/compact")
+    hall.say("Question 8: still there?")
+    assert hall.chat.agent.context.edits()
+
+
+def test_where_a_conversation_stood_is_told_without_what_the_harness_added(hall):
+    hall.chat.agent.permits.mode = "plan"
+    hall.say("Question 6: the last one.")
+    hall.reopen(hall.chat.setup, hall.chat.session)
+
+    assert last_words(hall.chat) == ("Question 6: the last one.", "Read: the level is off by a hand.")
+
+
+def test_recall_finds_and_reads_and_pin_keeps(hall):
+    found = hall.say("/recall connection refused by gauge 77")
+    assert "gauge 77" in found
+    handle = found.split()[0]
+    assert "180: connection refused" in hall.say(f"/recall {handle}")
+    assert "Pinned" in hall.say("/pin connection refused by gauge 77")
+    log = hall.chat.setup.store.peek(hall.chat.session, project=hall.chat.setup.project)
+    assert [record["on"] for record in log.read().records if record.get("kind") == "pin"] == [True]
+    assert "Nothing of that" in hall.say("/recall zyxwvut")
+
+
+def test_a_new_conversation_keeps_the_old_one_and_it_can_be_resumed(hall):
+    old = hall.chat.session
+
+    assert f"/resume {old}" in hall.say("/clear")
+    assert hall.chat.session != old
+    assert not hall.chat.notebook.messages
+    hall.say("Question 1: new.")
+    assert old in hall.say("/sessions")
+    hall.say(f"/resume {old}")
+    assert len(hall.chat.notebook.messages) == 24
+
+
+def test_the_model_and_the_policy_change_and_the_conversation_stays(hall):
+    messages = len(hall.chat.notebook.messages)
+    hall.say("/model claude-opus-5")
+    hall.say("/policy mini-claude")
+
+    assert hall.chat.setup.provider.model == "claude-opus-5"
+    assert hall.chat.setup.settings.policy().name == "mini-claude"
+    assert len(hall.chat.notebook.messages) > messages
+    assert "mini-claude" in hall.say("/policy")
+    with pytest.raises(BadConfig):
+        hall.say("/policy nonsense")
+
+
+def test_cost_tells_what_was_billed(hall):
+    told = hall.say("/cost")
+
+    assert "12" in told
+    assert "$" in told
+
+
+def test_export_writes_everything_once(hall):
+    assert "Written" in hall.say("/export talk.md")
+    text = (hall.chat.setup.root / "talk.md").read_text()
+    assert text.count("Question 3") == 1
+    assert "199: connection refused" in text
+    with pytest.raises(BadRequest, match="there already"):
+        hall.say("/export talk.md")
+    with pytest.raises(StoreError):
+        hall.say("/export no/such/folder.md")
+
+
+def test_plan_mode_is_a_switch(hall):
+    hall.say("/plan")
+    assert hall.chat.agent.permits.mode == "plan"
+    hall.say("/build")
+    assert hall.chat.agent.permits.mode == "build"
+
+
+def test_help_lists_every_command_and_a_wrong_one_is_told(hall):
+    told = hall.say("/help")
+
+    assert all(f"/{name}" in told for name in COMMANDS)
+    with pytest.raises(BadRequest, match="/help"):
+        hall.say("/teleport")
+    with pytest.raises(Leave):
+        hall.say("/quit")
+    assert "Context Usage" in hall.say("/cont")
+
+
+def test_nothing_to_fold_is_said(tmp_path):
+    with Upstream(["Hello."]) as upstream:
+        hall = Hall(Stage(tmp_path, upstream).chat())
+        assert "nothing" in hall.say("/compact").lower()
+        assert "Messages: 0 tokens" in hall.say("/context")
+        hall.say("Question.")
+        assert "nothing" in hall.say("/compact").lower()
+
+
+def test_while_the_agent_works_only_what_looks_is_answered():
+    assert {name for name in COMMANDS if only_looks(f"/{name}")} == {"context", "edits", "sessions", "cost", "help"}
+    assert only_looks("/nonsense")
+    assert not only_looks("/summarize")
+
+
+@pytest.mark.parametrize(("said", "meant"), [("/contxt", "did you mean /context?"), ("/zzz", "/help lists")])
+def test_a_command_that_is_nearly_right_is_answered_with_what_is(said, meant, hall):
+    with pytest.raises(BadRequest) as refused:
+        hall.say(said)
+
+    assert meant in str(refused.value)
+    assert ("did you mean" in str(refused.value)) == ("did you mean" in meant)

@@ -1,0 +1,226 @@
+"""A session is its log: whatever happened to the program, the conversation is told again as it was."""
+
+import json
+
+import pytest
+
+from ebbtide import Context
+from ebbtide.core.errors import BadRequest
+from ebbtide.fronts.chat.events import Returned, Sending
+from ebbtide.fronts.chat.loop import final_words
+from ebbtide.fronts.chat.notebook import INTERRUPTED
+from ebbtide.fronts.chat.permission import Verdict
+from ebbtide.fronts.chat.session import chosen
+from fronts.chat.stage import Stage
+from upstream.script import Cut, Failure, Say, Think, Use
+from upstream.server import Upstream
+
+WIRES = ("anthropic", "openai", "responses")
+KEY = {"anthropic": "messages", "openai": "messages", "responses": "input"}
+
+
+def unmarked(message) -> str:
+    """Cache marks move; all else must stay."""
+    return (
+        json.dumps(message, sort_keys=True)
+        .replace(', "cache_control": {"type": "ephemeral"}', "")
+        .replace('"cache_control": {"type": "ephemeral"}, ', "")
+    )
+
+
+def sent(upstream, key, at=-1):
+    return [unmarked(message) for message in upstream.requests[at].parsed[key]]
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_a_resumed_session_sends_what_it_would_have_sent(tmp_path, provider):
+    script = [
+        [Say("I look."), Use("bash", {"command": "exit 3"}), Use("todo", {"todos": [{"content": "x", "status": "pending"}]})],
+        [Use("read", {"path": "gone"})],
+        "Done.", "And more.", "Again.",
+    ]  # fmt: skip
+    with Upstream(script) as upstream:
+        stage = Stage(tmp_path, upstream, provider)
+        (stage.root / "AGENTS.md").write_text("Be brief.")
+        list(stage.chat().agent.turn("First."))
+        resumed = stage.chat()
+        assert not resumed.waiting
+        assert resumed.agent.desk.todos == [{"content": "x", "status": "pending"}]
+        list(resumed.agent.turn("Second."))
+        list(stage.chat().agent.turn("Third."))
+
+        key = KEY[provider]
+        before, after, last = sent(upstream, key, 2), sent(upstream, key, 3), sent(upstream, key, 4)
+        assert after[: len(before)] == before
+        assert last[: len(after)] == after
+        assert (
+            len(
+                {
+                    json.dumps(one.parsed.get("system") or one.parsed.get("instructions")).replace(
+                        ', "cache_control": {"type": "ephemeral"}', ""
+                    )
+                    for one in upstream.requests
+                }
+            )
+            == 1
+        )
+        assert (
+            len(
+                {
+                    json.dumps(one.parsed["tools"]).replace(', "cache_control": {"type": "ephemeral"}', "")
+                    for one in upstream.requests
+                }
+            )
+            == 1
+        )
+        assert not [one.refused for one in upstream.requests if one.refused]
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_as_it_was(tmp_path, provider):
+    """The program dies between two calls of one reply."""
+    script = [[Use("bash", {"command": "echo fi''rst"}), Use("bash", {"command": "echo sec''ond"})], "I see."]
+    with Upstream(script) as upstream:
+        stage = Stage(tmp_path, upstream, provider)
+        for event in stage.chat().agent.turn("Go."):
+            if isinstance(event, Returned):
+                break  # Nothing more is heard of it.
+        resumed = stage.chat()
+        assert resumed.waiting
+        assert final_words(resumed.agent.turn()) == "I see."
+
+    told = str(upstream.requests[-1].parsed)
+    assert "first" in told
+    assert told.count(INTERRUPTED) == 1
+    assert not [one.refused for one in upstream.requests if one.refused]
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_an_answer_that_never_came_is_asked_for_again(tmp_path, provider):
+    with Upstream(["Here."]) as upstream:
+        stage = Stage(tmp_path, upstream, provider)
+        for event in stage.chat().agent.turn("Where?"):
+            if isinstance(event, Sending):
+                break
+        resumed = stage.chat()
+        assert resumed.waiting
+        assert final_words(resumed.agent.turn("Quickly.")) == "Here."
+
+    last = upstream.requests[-1].parsed[KEY[provider]]
+    assert "Where?" in str(last)
+    assert "Quickly." in str(last[-1])
+
+
+def test_what_was_said_after_a_failure_is_told_again_as_it_was(tmp_path):
+    """The person wrote twice in a row, and the engine joined the two."""
+    with Upstream([Failure(status=400), "Yes.", "Still."]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        agent = stage.chat().agent
+        list(agent.turn("One."))
+        list(agent.turn("Two."))
+        list(stage.chat().agent.turn("Three."))
+
+    before, after = sent(upstream, "messages", 1), sent(upstream, "messages", 2)
+    assert "One." in before[0]
+    assert "Two." in before[0]
+    assert after[: len(before)] == before
+
+
+def test_thinking_comes_back_as_it_was_signed(tmp_path):
+    script = [[Think("Where may it be?"), Use("bash", {"command": "true"})], "There."]
+    with Upstream(script) as upstream:
+        stage = Stage(tmp_path, upstream, "responses")
+        for event in stage.chat().agent.turn("Where?"):
+            if isinstance(event, Returned):
+                break
+        assert final_words(stage.chat().agent.turn()) == "There."
+
+    assert "encrypted_content" in str(upstream.requests[-1].parsed["input"])
+    assert not [one.refused for one in upstream.requests if one.refused]
+
+
+def test_a_lasting_permission_and_known_files_outlive_the_program(tmp_path):
+    script = [
+        [Use("bash", {"command": "ls"}), Use("write", {"path": "b.txt", "content": "x = 1\n"})], "Done.",
+        [Use("bash", {"command": "ls -a b.txt"}), Use("edit", {"path": "b.txt", "old": "1", "new": "2"})], "Done again.",
+    ]  # fmt: skip
+    with Upstream(script) as upstream:
+        stage = Stage(tmp_path, upstream, answer=lambda question: Verdict(allowed=True, remember=True))
+        list(stage.chat().agent.turn("Go."))
+        events = list(stage.chat().agent.turn("Again."))
+
+    assert len(stage.asked) == 1
+    assert not [event.outcome.text for event in events if isinstance(event, Returned) and event.outcome.failed]
+    assert (stage.root / "b.txt").read_text() == "x = 2\n"
+
+
+def test_the_bill_goes_on(tmp_path):
+    with Upstream(["One.", "Two."]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        list(stage.chat().agent.turn("Go."))
+        chat = stage.chat()
+        list(chat.agent.turn("On."))
+
+    assert chat.bill.usage.prompt == sum(one.usage.prompt for one in upstream.requests)
+    assert chat.bill.dollars > 0
+
+
+def test_another_model_of_the_same_wire_takes_over_and_another_wire_does_not(tmp_path):
+    from ebbtide.fronts.chat.model_choice import made
+
+    with Upstream(["One.", "Two."]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        list(stage.chat().agent.turn("Go."))
+        other = made("anthropic", "claude-opus-5", upstream.url, stage.setup().access)
+        list(stage.chat(provider=other).agent.turn("On."))
+        with pytest.raises(BadRequest, match="/clear"):
+            stage.chat(provider=made("openai", "gpt-5", upstream.url, stage.setup().access))
+
+    assert upstream.requests[1].parsed["model"] == "claude-opus-5"
+    assert len(upstream.requests[1].parsed["messages"]) == 3
+    assert "claude-opus-5" in str(upstream.requests[1].parsed["system"])
+
+
+def test_sessions_are_found_by_the_beginning_of_their_id(tmp_path):
+    with Upstream(["One.", "Two."]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        for name in ("20260101-one", "20260102-two"):
+            list(stage.chat(name).agent.turn("Go."))
+        store, project = stage.setup().store, stage.setup().project
+
+    assert chosen(store, project, "").session == "20260102-two"
+    assert chosen(store, project, "20260101").session == "20260101-one"
+    for wrong in ("2026", "nothing"):
+        with pytest.raises(BadRequest, match="20260101-one"):
+            chosen(store, project, wrong)
+
+
+def test_a_session_in_which_nothing_was_said_leaves_no_trace(tmp_path):
+    with Upstream(["One."]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        list(stage.chat("20260101-said").agent.turn("Go."))
+        stage.chat("20260102-silent")
+        store, project = stage.setup().store, stage.setup().project
+
+        assert chosen(store, project, "").session == "20260101-said"
+
+
+def test_sessions_of_other_programs_are_neither_listed_nor_taken_over(tmp_path):
+    with Upstream([]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        other = Context(store=stage.setup().store, session="nightly", project=stage.setup().project)
+        other.prepare({"model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
+
+        with pytest.raises(BadRequest, match="no session of this project"):
+            chosen(stage.setup().store, stage.setup().project, "")
+        with pytest.raises(BadRequest, match="another program's"):
+            stage.chat("nightly")
+
+
+def test_a_reply_that_broke_off_leaves_nothing_behind(tmp_path):
+    with Upstream([Cut([Say("Half of it, no more. " * 20)], 4), "Whole."]) as upstream:
+        stage = Stage(tmp_path, upstream)
+        list(stage.chat().agent.turn("Go."))
+        resumed = stage.chat()
+        assert resumed.waiting
+        assert final_words(resumed.agent.turn()) == "Whole."

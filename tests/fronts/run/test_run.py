@@ -1,0 +1,247 @@
+"""`ebb run` as its users have it: real processes, a real terminal, a real SDK before a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ebbtide.fronts.run.command import told
+from fronts.run.programs import AGENT, EBB, PATIENCE, ebb_run, environment, python
+from fronts.sdk.agents import script
+from upstream.server import Upstream
+
+pytestmark = pytest.mark.timeout(290)
+WINDOW = 16_000
+
+
+@pytest.fixture
+def upstream():
+    with Upstream(script("anthropic", ends=False), window=WINDOW) as up:
+        yield up
+
+
+def test_an_unchanged_program_works_in_a_window_it_knows_nothing_of(upstream, tmp_path):
+    """It would be refused at its fifth request. Its words, its exit code and the user's own address stay what they are."""
+    pytest.importorskip("anthropic")
+    environ = environment(tmp_path, ANTHROPIC_BASE_URL=upstream.url)
+    done = ebb_run("--window", "16k", "--", *python(AGENT, "0"), environ=environ)
+
+    assert (done.returncode, done.stdout) == (7, "done\n"), done.stderr
+    assert [exchange.status for exchange in upstream.requests] == [200] * 12
+    assert "12 requests in 1 conversation\n" in done.stderr
+    assert int(re.search(r"taken out +([\d,]+) tokens", done.stderr)[1].replace(",", "")) > WINDOW
+    assert list((tmp_path / "store").rglob("*.jsonl"))
+
+
+def test_a_wrong_option_is_told_in_a_sentence_and_starts_nothing(tmp_path):
+    done = ebb_run("--window", "wide", "--", *python("print('started')"), environ=environment(tmp_path))
+
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr.endswith("'wide' is not a number of tokens, as in 200000, 200k or 1M\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_in_shadow_nothing_is_changed_and_it_says_so(upstream, tmp_path):
+    pytest.importorskip("anthropic")
+    environ = environment(tmp_path, ANTHROPIC_BASE_URL=upstream.url)
+    done = ebb_run("--shadow", "--window", "16k", "--", *python(AGENT, "0"), environ=environ)
+
+    assert done.returncode == 1
+    assert "prompt is too long" in done.stderr
+    assert "what would have been" in done.stderr
+
+
+def test_the_program_gets_its_arguments_and_our_own_words_go_to_stderr_alone(tmp_path):
+    code = "import sys; print(sys.argv[1:]); print(sys.stdin.read())"
+    command = [*EBB, "run", "--", *python(code, "--window", "-x", "--", "a b")]
+    done = subprocess.run(
+        command, env=environment(tmp_path), input="typed", capture_output=True, text=True, timeout=PATIENCE
+    )
+
+    assert done.returncode == 0
+    assert done.stdout == "['--window', '-x', '--', 'a b']\ntyped\n"
+    assert "no request to a model came by" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 137)]
+)
+def test_the_exit_code_is_the_programs(code, expected, tmp_path):
+    ours = ("--quiet", "--recall", "tool", "--summarizer", "own")  # the proxy's own, passed on to it
+    done = ebb_run(*ours, "--", *python(code), environ=environment(tmp_path))
+
+    assert (done.returncode, done.stderr) == (expected, "")
+
+
+def test_what_cannot_start_is_125_and_says_why(tmp_path):
+    done = ebb_run("--", "no-such-program-anywhere", environ=environment(tmp_path))
+
+    assert done.returncode == 125
+    assert "no-such-program-anywhere: No such file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_program_it_is_bad_input(tmp_path):
+    done = ebb_run("--window", "8k", environ=environment(tmp_path))
+
+    assert done.returncode == 2
+    assert "ebb run -- claude" in done.stderr
+
+
+def test_the_list_says_what_is_set_for_whom(tmp_path):
+    environ = environment(tmp_path, ANTHROPIC_BASE_URL="https://gate.example")
+    listed, told_json = ebb_run("--list", environ=environ), ebb_run("--list", "--json", environ=environ)
+    rows = {row["client"]: row for row in json.loads(told_json.stdout)}
+
+    assert re.search(r"Claude Code \(claude\) +ANTHROPIC_BASE_URL +https://gate\.example", listed.stdout)
+    assert re.search(r"aider \(aider\) +OPENAI_API_BASE +the provider", listed.stdout)
+    assert rows["Claude Code"]["sets"] == {"ANTHROPIC_BASE_URL": "http://127.0.0.1:PORT/anthropic"}
+    assert rows["Claude Code"]["upstreams"] == {"ANTHROPIC_BASE_URL": "https://gate.example"}
+    assert {"Codex", "OpenCode", "Gemini CLI", "Qwen Code", "llm"} <= set(rows)
+
+
+# --- a terminal -------------------------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """`ebb run` on a terminal of its own, as its foreground program."""
+
+    def __init__(self, environ: dict[str, str], *arguments: str) -> None:
+        self.pid, self._end = pty.fork()
+        if self.pid == 0:
+            os.execve(sys.executable, [*EBB, "run", *arguments], environ)
+        self.shown = ""
+
+    def until(self, text: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while text not in self.shown and time.monotonic() < end:
+            if select.select([self._end], [], [], 0.2)[0]:
+                try:
+                    self.shown += os.read(self._end, 4096).decode("utf-8", "replace")
+                except OSError:
+                    break
+        assert text in self.shown, self.shown
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._end, keys)
+
+    def code(self) -> int:
+        self.until("ebb run:")
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self._end)
+        return code
+
+
+ON_TERMINAL = """
+import os, signal, sys, time
+print("tty", all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)), flush=True)
+print("foreground", os.tcgetpgrp(0) == os.getpgrp(), flush=True)
+try:
+    print("you said", input(), flush=True)
+    time.sleep(600)
+except KeyboardInterrupt:
+    print("interrupted once", flush=True)
+    sys.exit(42)
+"""
+
+
+def test_on_a_terminal_the_program_has_it_and_ctrl_c_is_its_own_to_answer(tmp_path):
+    terminal = Terminal(environment(tmp_path, TERM="xterm"), "--", *python(ON_TERMINAL))
+    terminal.until("foreground True")
+    assert "tty True" in terminal.shown
+    terminal.type("grüß dich\n".encode())
+    terminal.until("you said grüß dich")
+    terminal.type(b"\x03")
+
+    assert terminal.code() == 42
+    assert terminal.shown.count("interrupted once") == 1
+    assert "Traceback" not in terminal.shown
+
+
+# --- signals, and a proxy that falls ----------------------------------------------------------------------------------
+
+
+def children(pid: int) -> list[int]:
+    told = Path(f"/proc/{pid}/task/{pid}/children")
+    if not told.exists():
+        pytest.skip("this system does not tell a process's children")
+    return [int(one) for one in told.read_text().split()]
+
+
+def proxy_of(pid: int) -> int:
+    (found,) = [one for one in children(pid) if b"proxy" in Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")]
+    return found
+
+
+def gone(pid: int) -> bool:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or ") Z " in state.read_text():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def started(environ: dict[str, str], *command: str) -> subprocess.Popen[str]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*EBB, "run", *command], env=environ, text=True, **pipes)
+
+
+def test_what_a_supervisor_sends_reaches_the_program_and_the_proxy_ends_with_it(tmp_path):
+    code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(9)); print('up', flush=True); signal.pause()"
+    with started(environment(tmp_path), "--", *python(code)) as process:
+        assert process.stdout.readline() == "up\n"
+        proxy = proxy_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == 9
+    assert gone(proxy)
+
+
+def test_whatever_ends_us_ends_the_proxy_too(tmp_path):
+    code = "import os; print(os.getpid(), flush=True); import time; time.sleep(600)"
+    with started(environment(tmp_path), "--", *python(code)) as process:
+        program = int(process.stdout.readline())
+        proxy = proxy_of(process.pid)
+        process.kill()
+        process.wait(PATIENCE)
+        ended = gone(proxy)
+        os.kill(program, signal.SIGKILL)
+
+    assert ended
+
+
+def test_a_proxy_that_falls_is_started_again_where_it_was_and_the_work_goes_on(upstream, tmp_path):
+    """Killed in the middle. The program's next call finds it at the same address, with all that was recorded."""
+    pytest.importorskip("anthropic")
+    environ = environment(tmp_path, ANTHROPIC_BASE_URL=upstream.url)
+    with started(environ, "--window", "16k", "--", *python(AGENT, "8", "wait")) as process:
+        assert process.stdout.readline() == "half\n"
+        os.kill(proxy_of(process.pid), signal.SIGKILL)
+        out, err = process.communicate("\n", timeout=PATIENCE)
+
+    assert (process.returncode, out) == (7, "done\n"), err
+    assert [exchange.status for exchange in upstream.requests] == [200] * 12
+    assert "fell 1 time and was started again" in err
+
+
+def test_a_proxy_that_cannot_tell_is_told_of():
+    assert "the proxy is gone" in told({}, "claude")
+
+
+def test_what_went_otherwise_than_it_should_is_told_where_it_happened():
+    assert "rescued               2 refused" in told({"requests": 9, "overflows": 2}, "claude")
+    assert "fell back             3 sent" in told({"requests": 9, "fallbacks": 3}, "claude")
+    assert "fell back" not in told({"requests": 9, "fallbacks": 0}, "claude")

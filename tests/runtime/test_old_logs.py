@@ -1,0 +1,98 @@
+"""A store that was written before edits recorded the items they cover: it opens, and sends what it sent.
+
+`old_store.tar.gz` was written by the code of 0421c75: batches of cleared results, one of them undone, a fold, and a
+recall that was inserted; with the newest request, and what went out for it.
+"""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ebbtide import Context
+from ebbtide.audit.replan import recheck, replan
+from ebbtide.state.binding_records import upgrade_log
+from ebbtide.state.session_state import State, fold
+from ebbtide.store import open_store
+from runtime.sessions import Clock
+
+ARCHIVE = Path(__file__).parent / "old_store.tar.gz"
+
+
+@pytest.fixture
+def old(tmp_path):
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def read(old, name):
+    return json.loads((old / name).read_text())
+
+
+def context(old):
+    return Context(
+        model="claude-opus-4-5", window=24_000, clock=Clock(1_001_000.0), store=str(old / "store"), session="old",
+        recall="tool",
+    )  # fmt: skip
+
+
+def test_the_same_request_goes_out_as_before(old):
+    ready = context(old).prepare(read(old, "request.json"))
+
+    assert ready.report.edits == ()
+    assert json.dumps(ready.body) == json.dumps(read(old, "sent.json"))
+
+
+def test_it_goes_on_and_is_read_again_by_another_process(old):
+    request = read(old, "request.json")
+    first = context(old)
+    first.prepare(request)
+    first.compact(request)
+    grown = {**request, "messages": [*request["messages"], {"role": "assistant", "content": "Done."}]}
+    grown["messages"].append({"role": "user", "content": "And now?"})
+    sent = first.prepare(grown).body
+
+    assert len(first.edits()) > len(context(old).prepare(request).report.edits)
+    assert json.dumps(context(old).prepare(grown).body) == json.dumps(sent)
+
+
+def test_a_corrected_message_goes_out(old):
+    request = read(old, "request.json")
+    sent = read(old, "sent.json")
+    request["messages"][0] = {"role": "user", "content": "fix the gauge in the harbour"}
+
+    out = json.dumps(context(old).prepare(request).body)
+    assert "fix the gauge in the harbour" in out
+    assert out != json.dumps(sent)
+
+
+def test_every_edit_is_bound_and_what_left_can_be_read(old):
+    log = open_store(str(old / "store")).peek("old")
+    state = fold(State(), upgrade_log(log.read().records))
+    opened = context(old)
+    opened.prepare(read(old, "request.json"))
+
+    assert all(edit.binding is not None for batch in state.batches for edit in batch.edits)
+    for edit in opened.edits():
+        for blob in edit.blobs:
+            assert opened.read(blob.name).text in log.get(blob.name)
+
+
+def test_an_edit_whose_request_is_not_in_the_log_holds_nowhere(old):
+    records = open_store(str(old / "store")).peek("old").read().records
+    lost = [record for record in records if record.get("kind") != "turn"]
+
+    edits = fold(State(), upgrade_log(lost)).edits
+    assert edits != ()
+    assert all(edit.binding is None for edit in edits)
+
+
+def test_its_plans_are_made_again_and_its_messages_are_what_they_were(old):
+    records = open_store(str(old / "store")).peek("old").read().records
+
+    made, differences = replan(records)
+    assert made >= 3
+    assert differences == []
+    assert recheck(records) == []

@@ -1,0 +1,98 @@
+"""A generated session walked through Context, request by request, as its client would have sent it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ebbtide.core.errors import WontFit
+from ebbtide.runtime import Context, Ready
+from ebbtide.store import MemoryStore
+from ebbtide.wire import WIRES
+from runtime.sessions import Clock, digest
+from upstream.prefix import tokens, units
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """One request of the walk: what the client had, and what became of it."""
+
+    asked: Body
+    ready: Ready | None
+    """None where it was refused as too large."""
+    refused_again: tuple[str, ...] = ()
+    """Why it was refused when it was sent again."""
+
+    def sent(self, wire: str) -> list[str]:
+        """Messages that went out, without cache marks, one digest each."""
+        return [digest(unmarked(one)) for one in self.ready.body[WIRES[wire].key]] if self.ready else []
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk:
+    wire: str
+    window: int
+    policy: str = "default"
+    billed: bool = True
+    """Whether the provider reports usage."""
+    pause: float = 10.0
+    store: MemoryStore = field(default_factory=MemoryStore)
+    clock: Clock = field(default_factory=Clock)
+
+    def context(self) -> Context:
+        return Context(
+            window=self.window, policy=self.policy, store=self.store, wire=self.wire, marks=True, clock=self.clock
+        )
+
+    def go(
+        self, requests: list[Body], each: Callable[[], Context], again: Sequence[Callable[[], Context]] = ()
+    ) -> Iterator[Stop]:
+        """`each` gives the context for a request: always the same one, or a new one on the same log. By those in
+        `again` it is sent once more, before any answer has come."""
+        for n, asked in enumerate(requests):
+            ctx = each()
+            try:
+                ready = ctx.prepare(asked)
+            except WontFit:
+                yield Stop(asked=asked, ready=None)
+                continue
+            refused = tuple([why for other in again if (why := self._refused(other(), asked))])
+            if self.billed and n + 1 < len(requests):
+                self.clock.tick(1.0)
+                ready.record(reply(self.wire, asked, requests[n + 1], ready.body))
+            yield Stop(asked=asked, ready=ready, refused_again=refused)
+            self.clock.tick(self.pause)
+
+    def _refused(self, ctx: Context, asked: Body) -> str:
+        self.clock.tick(1.0)
+        try:
+            ctx.prepare(asked)
+        except WontFit as refusal:
+            return str(refusal)
+        return ""
+
+
+def unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: unmarked(one) for key, one in value.items() if key != "cache_control"}
+    return [unmarked(one) for one in value] if isinstance(value, list) else value
+
+
+def reply(wire: str, asked: Body, later: Body, sent: Body) -> Body:
+    """What the provider said, as the next request has it, billed for what it was sent."""
+    key = WIRES[wire].key
+    said = []
+    for message in later[key][len(asked[key]) :]:
+        if message.get("role", "assistant") != "assistant" or str(message.get("type", "")).endswith("_output"):
+            break
+        said.append(message)
+    prompt, output = tokens(units(wire, sent)), len(json.dumps(said)) // 3
+    if wire == "anthropic":
+        return {**said[0], "usage": {"input_tokens": prompt, "output_tokens": output}}
+    if wire == "openai_chat":
+        return {"choices": [{"message": said[0]}], "usage": {"prompt_tokens": prompt, "completion_tokens": output}}
+    return {"output": said, "usage": {"input_tokens": prompt, "output_tokens": output}}
