@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.compaction.answer_sources import Consult, Heard, told
-from ebbtide.core.edit_binding import mark_history, usable_answers
+from ebbtide.core.edit_binding import UsableAnswers, mark_history
 from ebbtide.core.planner import Folding
 from ebbtide.core.types import USER, Ask, HistoryMark, Item
 from ebbtide.core.view import View
@@ -45,7 +45,7 @@ def folding_of(state: State, manual: Manual | None, items: Sequence[Item]) -> Fo
     """
     asked = manual or Manual()
     return Folding(
-        answers=usable_answers(state.answers, items),
+        answers=UsableAnswers(state.answers, items),
         asks=manual is not None or state.failures < BREAKER,
         focus=asked.focus,
         summary=asked.summary,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -190,16 +191,34 @@ def mark_history(items: Sequence[Item]) -> HistoryMark:
     return HistoryMark(lasting, passing)
 
 
-def usable_answers(answers: Mapping[str, Answer], items: Sequence[Item]) -> dict[str, Answer]:
-    """The answers that were given about this conversation, as it is or as it was before it went on."""
-    if not answers:
-        return {}
-    marks, ids = set(_lasting_marks(items)), {item.id for item in items}
-    return {
-        key: answer
-        for key, answer in answers.items()
-        if answer.history is not None and answer.history.lasting in marks and ids.issuperset(answer.history.passing)
-    }
+class UsableAnswers(Mapping[str, Answer]):
+    """The answers that were given about this conversation, as it is or as it was before it went on.
+
+    Finding them takes a hash of the whole conversation, so it waits until a pass looks: on most turns none does.
+    """
+
+    def __init__(self, answers: Mapping[str, Answer], items: Sequence[Item]) -> None:
+        self._all, self._items = answers, items
+
+    @cached_property
+    def _usable(self) -> dict[str, Answer]:
+        if not self._all:
+            return {}
+        marks, ids = set(_lasting_marks(self._items)), {item.id for item in self._items}
+        return {
+            key: answer
+            for key, answer in self._all.items()
+            if answer.history is not None and answer.history.lasting in marks and ids.issuperset(answer.history.passing)
+        }
+
+    def __getitem__(self, key: str) -> Answer:
+        return self._usable[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._usable)
+
+    def __len__(self) -> int:
+        return len(self._usable)
 
 
 def _lasting_marks(items: Iterable[Item]) -> Iterator[str]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
 from ebbtide.core.blob_names import Shelf
-from ebbtide.core.cache.economics import Prices, prices_for
-from ebbtide.core.cache.prefix_hashes import Chain, shared
-from ebbtide.core.cache.warmth import anchor, is_warm, warm_messages
+from ebbtide.core.cache.economics import prices_for
+from ebbtide.core.cache.prefix_hashes import shared
+from ebbtide.core.cache.warmth import anchor, warm_messages
 from ebbtide.core.planner import Budget, Folding, Pass, Situation
 from ebbtide.core.record_fields import int_in
 from ebbtide.core.tokens.size import Gauge, Readings, upper_bound
@@ -73,11 +71,21 @@ def ceiling_after(found: Overflow, sent: int, budget: Budget | None, accepted: i
     return Ceiling(window, is_plausible)
 
 
-def may_exceed(situation: Situation) -> bool:
+class Basis(NamedTuple):
+    """One request of a session, before anything new is planned for it."""
+
+    policy: Policy
+    budget: Budget
+    state: State
+    request: Request
+    view: View
+    projection: Projection
+    """The view as it would be sent."""
+
+
+def may_exceed(basis: Basis, tokens: int) -> bool:
     """Whether the request, with nothing new taken out, may be over the window by what we know of it."""
-    moment: Moment | None = getattr(situation, "_moment", None)
-    upper = upper_bound(moment.readings) if moment is not None else 0
-    return max(upper, situation.tokens) > situation.budget.window
+    return max(upper_bound(readings_of(basis)), tokens) > basis.budget.window
 
 
 def largest_accepted(state: State, model: str) -> int:
@@ -85,146 +93,41 @@ def largest_accepted(state: State, model: str) -> int:
     return max((one.usage.prompt for one in state.sent if one.usage is not None and one.model == model), default=0)
 
 
-class Moment(NamedTuple):
-    """One request of a session, before anything new is planned for it.
-
-    Only values: what follows from them comes out the same whenever somebody asks, so on most turns most of it is never
-    worked out. Each part bears the name it has in a `Situation`.
-    """
-
-    policy: Policy
-    budget: Budget
-    state: State
-    request: Request
-    view: View
-    chain: Chain
-    """Links of the messages that would go out with nothing new."""
-    gauge: Gauge
-    readings: Readings
-    tokens: int
-    now: float
-    learn: Callable[[], Folding]
-    """What may be known about folding."""
-
-    @property
-    def calls_left(self) -> float:
-        return math.inf
-
-    @property
-    def forced(self) -> bool:
-        return False
-
-    @property
-    def scale(self) -> float:
-        return self.scale_new or 1.0
-
-    @property
-    def scale_new(self) -> float:
-        return _scale(self.gauge, self.readings, self.tokens)
-
-    @property
-    def utilisation(self) -> float:
-        budget = self.budget
-        return self.tokens / max(1, self.policy.usable(budget.window, budget.max_output, budget.overhead))
-
-    @property
-    def warm(self) -> int:
-        return self._of_the_cache(warm_messages) if self.state.sent else 0
-
-    @property
-    def cold(self) -> bool:
-        """Whether anything is warm is told by one call; how much of it takes all of them."""
-        return bool(self.state.sent) and not self._of_the_cache(is_warm)
-
-    def _of_the_cache(self, ask: Callable[..., int]) -> int:
-        request, sent = self.request, self.state.sent
-        return ask(
-            sent, now=self.now, model=request.model, system=request.system, tools=request.tools, prefix=self.chain
-        )
-
-    @property
-    def idle(self) -> float | None:
-        sent = self.state.sent
-        return max(0.0, self.now - sent[-1].at) if sent else None
-
-    @property
-    def growth(self) -> int:
-        """Tokens that a call added, on average over the requests remembered."""
-        sent = self.state.sent
-        return max(0, (self.tokens - sent[0].tokens) // len(sent)) if sent else 0
-
-    @property
-    def prices(self) -> Prices:
-        model = self.request.model
-        ttl = next((one.ttl for one in reversed(self.state.sent) if one.model == model), FIVE_MINUTES)
-        return prices_for(model, ttl)
-
-    @property
-    def count(self) -> Callable[[str], int]:
-        return self.policy.estimator.text
-
-    @property
-    def frame(self) -> int:
-        return self.policy.estimator.per_result
-
-    @property
-    def per_message(self) -> int:
-        return self.policy.estimator.per_message
-
-    @property
-    def bound(self) -> bool:
-        return self.request.bound
-
-    @property
-    def cleared(self) -> frozenset[str]:
-        return self.state.cleared
-
-    @property
-    def folding(self) -> Folding:
-        return self.learn()
-
-
-class _Awaited(Situation):
-    """A situation whose parts are worked out when a pass, the log or a report asks for them, each once."""
-
-    __slots__ = ("_moment",)
-
-    @property
-    def cold(self) -> bool:
-        # One that was replaced has all of its parts, and no moment.
-        moment: Moment | None = getattr(self, "_moment", None)
-        return super().cold if moment is None else moment.cold
-
-    def __getattr__(self, name: str) -> object:
-        if name not in _PARTS:
-            raise AttributeError(name)
-        value: object = getattr(self._moment, name)
-        object.__setattr__(self, name, value)
-        return value
-
-
-_PARTS = frozenset(one.name for one in fields(Situation))
-
-
 def situation_of(
-    policy: Policy, budget: Budget, state: State, request: Request, view: View, projection: Projection, *,
-    before: View | None, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None,
-    learn: Callable[[], Folding], now: float,
+    basis: Basis, *, before: View | None, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None,
+    folding: Folding, now: float,
 ) -> Situation:  # fmt: skip
-    """What a plan goes by. `projection` is the view as it would go out, `before` the one that the last request was."""
-    chain = projection.chain
-    readings = _readings(policy, state, request, view, projection, budget.window)
-    tokens = gauge(readings)
-    made, know = _Awaited.__new__(_Awaited), object.__setattr__
-    know(made, "_moment", Moment(policy, budget, state, request, view, chain, gauge, readings, tokens, now, learn))
-    know(made, "budget", budget)
-    know(made, "tokens", tokens)
-    know(made, "new", _first_new(state, view, before, projection))
-    know(made, "trigger", trigger)
-    know(made, "target", target)
-    know(made, "shelf", shelf)
-    know(made, "now", now)
-    return made
+    """What a plan goes by. `before` is the view of the last request."""
+    policy, budget, state, request, view, projection = basis
+    readings = readings_of(basis)
+    tokens, sent, estimator = gauge(readings), state.sent, policy.estimator
+    scale_new = _scale(gauge, readings, tokens)
+    ttl = next((one.ttl for one in reversed(sent) if one.model == request.model), FIVE_MINUTES)
+    warm = warm_messages(
+        sent, now=now, model=request.model, system=request.system, tools=request.tools, prefix=projection.chain
+    )
+    return Situation(
+        budget=budget,
+        tokens=tokens,
+        scale=scale_new or 1.0,
+        scale_new=scale_new,
+        utilisation=tokens / max(1, policy.usable(budget.window, budget.max_output, budget.overhead)),
+        warm=warm,
+        new=_first_new(state, view, before, projection),
+        idle=max(0.0, now - sent[-1].at) if sent else None,
+        trigger=trigger,
+        target=target,
+        growth=max(0, (tokens - sent[0].tokens) // len(sent)) if sent else 0,
+        prices=prices_for(request.model, ttl),
+        count=estimator.text,
+        frame=estimator.per_result,
+        per_message=estimator.per_message,
+        shelf=shelf,
+        bound=request.bound,
+        cleared=state.cleared,
+        folding=folding,
+        now=now,
+    )
 
 
 def _first_new(state: State, view: View, before: View | None, out: Projection) -> int:
@@ -235,8 +138,9 @@ def _first_new(state: State, view: View, before: View | None, out: Projection) -
     return out.entries_in(max((shared(one.prefix, out.chain) for one in state.sent), default=0))
 
 
-def _readings(policy: Policy, state: State, request: Request, view: View, out: Projection, window: int) -> Readings:
+def readings_of(basis: Basis) -> Readings:
     """What gauges may go by."""
+    policy, budget, state, request, view, out = basis
     reach, usage = anchor(state.sent, model=request.model, system=request.system, tools=request.tools, prefix=out.chain)
     reply = since = 0
     if usage is not None:
@@ -247,7 +151,7 @@ def _readings(policy: Policy, state: State, request: Request, view: View, out: P
     last, left = _last_bill(state, view.tokens)
     return Readings(
         policy.estimator, state.calibration, request.model, view.tokens, len(out.starts), system, tools,
-        last, left, usage, reply, since, window,
+        last, left, usage, reply, since, budget.window,
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from ebbtide.compaction.answer_sources import Consult, Heard
@@ -41,7 +40,7 @@ from ebbtide.runtime.effects import (
 from ebbtide.runtime.events import Failures, told_of
 from ebbtide.runtime.outgoing import Projection, marked, project
 from ebbtide.runtime.plan_input_builder import (
-    Stages,
+    Basis,
     ceiling_after,
     largest_accepted,
     may_exceed,
@@ -107,7 +106,6 @@ class Session:
     _ceiling: int | None = None
     """What the request that is being folded anew has to fit, whatever the window is."""
     _last: tuple[Body, Decided] | None = None
-    _stages: dict[Trigger, Stages] = field(default_factory=dict)
     _shelf: Shelf | None = None
     _written_at: str = ""
     """Where the whole conversation can be read; empty where there is no file."""
@@ -189,13 +187,13 @@ class Session:
             view = self._folded(request)
             last, self._projection = self._projection, None
             self._projection = project(request, view, last)
-            learn = partial(self.asking.folding, self.state, request, manual, self._written_at, last=left == 0)
+            basis = Basis(self.policy, self._budget(request), self.state, request, view, self._projection)
             situation = situation_of(
-                self.policy, self._budget(request), self.state, request, view, self._projection, before=self._view,
-                gauge=self.exact or self.policy.gauge, trigger=trigger, target=target, shelf=self._on_shelf(),
-                learn=learn, now=now,
+                basis, before=self._view, gauge=self.exact or self.policy.gauge, trigger=trigger, target=target,
+                folding=self.asking.folding(self.state, request, manual, self._written_at, last=left == 0),
+                shelf=self._on_shelf(), now=now,
             )  # fmt: skip
-            if not holds_lock(loaded) and patience < WAIT and may_exceed(situation):
+            if not holds_lock(loaded) and patience < WAIT and may_exceed(basis, situation.tokens):
                 # It cannot go out as it is: worth waiting for whoever has the lock.
                 patience = WAIT
                 continue
@@ -281,9 +279,7 @@ class Session:
 
     def _plan(self, view: View, situation: Situation) -> Plan | None:
         try:
-            stages = self._stages.get(situation.trigger)
-            if stages is None:
-                stages = self._stages[situation.trigger] = steps_of(self.policy, situation.trigger)
+            stages = steps_of(self.policy, situation.trigger)
             return plan(view, budget=situation.budget, situation=situation, **stages)
         except Exception as error:  # noqa: BLE001 - ours broke: recorded edits are replayed and nothing new is planned
             self._failures.log("planning", "recorded edits are replayed", error)

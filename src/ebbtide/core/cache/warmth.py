@@ -50,12 +50,6 @@ def warm_messages(
     return _reached(sent, now, (model, system, tools), prefix)[0]
 
 
-def is_warm(sent: Sequence[Sent], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]) -> bool:
-    """Whether any message is warm: the newest call nearly always tells."""
-    key = (model, system, tools)
-    return any(_keeps(call, now, key, prefix, 0) for call in reversed(sent[-LOOK:]))
-
-
 def _reached(
     sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: Sequence[str]
 ) -> tuple[int, Sent | None]:
