@@ -5,11 +5,7 @@ Python's `uuid` module asks the platform who it is when imported; a name-based U
 
 from __future__ import annotations
 
-try:
-    # Python's own. OpenSSL's is looked up anew for every hash, which costs more than hashing what a name is made of.
-    from _sha1 import sha1  # type: ignore[import-not-found]
-except ImportError:
-    from hashlib import sha1
+from hashlib import sha1
 
 
 def uuid5(namespace: bytes, told: str) -> str:

@@ -46,7 +46,7 @@ class View:
     placed: Placed = field(default_factory=dict, repr=False, compare=False)
     """From the first place that an edit covers to where it lies, and the edit: those that no larger one hides."""
     indexed: tuple[Mapping[str, int], int] = field(default=({}, 0), repr=False, compare=False)
-    """The index of a view that this one grew from, and how many items it is of."""
+    """An index of the first items, made for a view that this one grew from, and how many it covers."""
     grew: tuple[tuple[Item, ...], int] = field(default=((), 0), repr=False, compare=False)
     """The entries of the view that this one grew from, and how many of them, from the first on, it has too."""
 
@@ -62,7 +62,7 @@ class View:
             return View(items=items, entries=items, tokens=_sum(items))
         layout = lay_out(Originals(items, index), edits)
         entries, owner = shown_by(items, layout)
-        view = View(
+        return View(
             items=items,
             edits=edits,
             entries=entries,
@@ -71,9 +71,8 @@ class View:
             showing=len(layout.placed) + sum(map(len, layout.inserted.values())),
             placed=layout.placed,
             dormant=layout.awaited,
+            indexed=(index, len(items)),
         )
-        view.__dict__["index"] = index
-        return view
 
     def extend(self, items: Sequence[Item]) -> View:
         """The same conversation, grown. Costs what is new, unless an edit was waiting for one of the new items."""
@@ -91,15 +90,10 @@ class View:
             return View.of(items, self.edits)
         stays = len(self.entries) - len(tail)
         plain = self.entries is self.items
-        made, index = View.__new__(View), self.__dict__.get("index")
-        # All that is cached follows from what changes here, so the dict is a new one; and it is made at once.
-        made.__dict__.update(
-            items=items, edits=self.edits, entries=items if plain else self.entries[:stays] + new,
-            tokens=self.tokens - (_sum(tail) if tail else 0) + _sum(new), owner=self.owner, showing=self.showing,
-            dormant=self.dormant, placed=self.placed, indexed=(index, len(self.items)) if index else self.indexed,
-            grew=(self.entries, stays),
+        return replace(
+            self, items=items, entries=items if plain else self.entries[:stays] + new,
+            tokens=self.tokens - _sum(tail) + _sum(new), grew=(self.entries, stays),
         )  # fmt: skip
-        return made
 
     def _only_grows(self, tail: tuple[Item, ...], new: tuple[Item, ...]) -> bool:
         if tail:
@@ -162,6 +156,8 @@ class View:
     def index(self) -> Mapping[str, int]:
         """From an original's id to its place in `items`."""
         known, count = self.indexed
+        if count == len(self.items):
+            return known
         return {**known, **{item.id: i for i, item in enumerate(self.items[count:], count)}}
 
     @cached_property

@@ -139,13 +139,11 @@ class _Run:
         if not self._open:
             return self._state
         self._open = False
-        made = State.__new__(State)
-        made.__dict__.update(
-            self._state.__dict__, sent=tuple(self._sent), turns=self._turns, messages=self._messages,
+        self._state = replace(
+            self._state, sent=tuple(self._sent), turns=self._turns, messages=self._messages,
             calibration=self._calibration, counters=self._counters,
         )  # fmt: skip
-        self._state = made
-        return made
+        return self._state
 
     def _begin(self) -> None:
         state, self._open = self._state, True

@@ -7,7 +7,7 @@ message in place is not supported: an agent that does so must give a new object.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ebbtide.core.errors import BadRequest
@@ -19,10 +19,6 @@ from ebbtide.wire.body import AROUND, Body, read_body
 from ebbtide.wire.echoes import Left
 from ebbtide.wire.plain_json import equal, plain_value
 from ebbtide.wire.protocol import Block, Wire, as_word, canonical_json, digest, fingerprint, grouped
-
-_Draft: Any = make_dataclass("_Draft", [(one.name, one.type) for one in fields(Item)], slots=True)
-"""An item before it is frozen. Its fields are set at a fifth of the price, and then it becomes an `Item` as it stands.
-First reads are made of items."""
 
 
 class Request(NamedTuple):
@@ -212,13 +208,11 @@ class Reader:
             tier, source = max(tier, HARNESS), OURS
             self._count_left(mark, occurrence, self._seen)
         id = f"{mark}-{occurrence}"
-        made = _Draft(
-            id, message, block.role, kind, block.text, tokens, name if call_id else "", call_id, tier, source,
-            block.media, at, id in self.pinned, block.locked, block.raw,
+        return Item(
+            id=id, message=message, role=block.role, kind=kind, text=block.text, tokens=tokens,
+            name=name if call_id else "", call_id=call_id, tier=tier, source=source, media=block.media, at=at,
+            pinned=id in self.pinned, locked=block.locked, raw=block.raw,
         )  # fmt: skip
-        made.__class__ = Item
-        item: Item = made
-        return item
 
     def _counted(self, blocks: list[Block]) -> list[int]:
         """Tokens of each."""
