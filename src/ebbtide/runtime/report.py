@@ -59,6 +59,8 @@ class Behind(NamedTuple):
     def whole(self) -> int:
         """What the request would be with everything that edits took out still in it."""
         view = self.view
+        if not view.edits:
+            return self.tokens
         return self.tokens + round((sum(item.tokens for item in view.items) - view.tokens) * self.situation.scale)
 
     def composition(self) -> Composition:

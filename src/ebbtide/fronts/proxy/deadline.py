@@ -62,6 +62,7 @@ def set_once(future: asyncio.Future[T], value: T) -> None:
         future.set_result(value)
 
 
-async def wait_until_done(future: asyncio.Future[T]) -> None:
-    """Wait, whatever comes of it."""
-    await asyncio.wait({future})
+async def result_of(future: asyncio.Future[T]) -> T:
+    """Wait for a future without cancelling it, should the wait be cancelled."""
+    await asyncio.wait((future,))
+    return future.result()

@@ -66,6 +66,8 @@ def admitted(options: Options, path: str, headers: Mapping[str, str]) -> Entry:
 def _climbs(path: str) -> bool:
     """Whether a server that reads the path once or twice would see a step up in it."""
     path = path.partition("?")[0]
+    if ".." not in path and "%" not in path:
+        return False
     for _ in range(2):
         path = unquote(path)
         if ".." in path.replace("\\", "/").split("/"):

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from ebbtide.core.errors import Busy, WontFit
 from ebbtide.core.types import FOLDS, Edit, Usage
-from ebbtide.fronts.proxy.deadline import Claim, Late, set_once, wait_until_done
+from ebbtide.fronts.proxy.deadline import Claim, Late, result_of, set_once
 from ebbtide.fronts.proxy.identity import Asked
 from ebbtide.fronts.proxy.meters import Meters, Turn
 from ebbtide.fronts.proxy.options import Options
@@ -101,7 +102,7 @@ class Engine:
         self._options, self._sessions, self._meters = options, sessions, meters
         self._fitting = Fitting(options)
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="ebb-engine")
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Future[Any]] = set()
 
     async def prepare(self, asked: Asked, plain: bytes, read: Body, line: Line) -> Outgoing:
         """What goes out for this request. Raises nothing of ours."""
@@ -299,9 +300,9 @@ class Engine:
         self, slot: Slot, limit: float, work: Callable[[], T], known: asyncio.Future[T] | None = None,
         claim: Claim | None = None, *, is_patient: bool = False,
     ) -> T:  # fmt: skip
-        """Run in a thread with the conversation to itself. Whoever stops waiting leaves it locked until it ends.
+        """Run `work` in a thread under the session's lock. On timeout raise; the lock is released when the thread ends.
 
-        `known` is what it comes to, perhaps before it ends. Who is patient waits for an earlier call, too.
+        `known` is a future that `work` may set before it ends. A patient call also waits for an earlier one.
         """
         if slot.stuck and not is_patient:
             raise Late("an earlier call has not come back")
@@ -315,24 +316,17 @@ class Engine:
         async with asyncio.timeout_at(until[0]):
             await slot.lock.acquire()
         slot.hear = hear
-        future = loop.run_in_executor(self._pool, work)
-        future.add_done_callback(lambda done: _ended(slot, done))
-        awaited = {future} if known is None else {future, known}
-
-        async def outcome() -> T:
-            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-            if future.done() or known is None:
-                return future.result()
-            self._later(wait_until_done(future))
-            return known.result()
-
-        while not any(one.done() for one in awaited):
-            left = until[0] - loop.time()
-            if left <= 0:
+        result: asyncio.Future[T] = loop.create_future() if known is None else known
+        thread = loop.run_in_executor(self._pool, work)
+        thread.add_done_callback(lambda done: _ended(slot, done, result))
+        self._keep(thread)
+        while not result.done():
+            remaining = until[0] - loop.time()
+            if remaining <= 0:
                 slot.stuck = True
-                raise Late("out of time", outcome, claim)
-            await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        return await outcome()
+                raise Late("out of time", partial(result_of, result), claim)
+            await asyncio.wait((result,), timeout=remaining)
+        return result.result()
 
     def _sent(self, outgoing: Outgoing, ready: Ready) -> Outgoing:
         slot, report = outgoing.slot, ready.report
@@ -465,9 +459,12 @@ class Engine:
             tally.billed(usage)
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._keep(asyncio.get_running_loop().create_task(work))
+
+    def _keep(self, future: asyncio.Future[Any]) -> None:
+        """Let the end of the proxy wait for it."""
+        self._background.add(future)
+        future.add_done_callback(self._background.discard)
 
 
 def _told(context: Context, call: Call, refused: str) -> Recalled:
@@ -482,12 +479,20 @@ def _write(ready: Ready | None, told: Heard, usage: Usage | None) -> None:
         ready.record_usage(told.response)
 
 
-def _ended(slot: Slot, done: asyncio.Future[T]) -> None:
+def _ended(slot: Slot, thread: asyncio.Future[T], result: asyncio.Future[T]) -> None:
     slot.stuck = False
     slot.hear = None
     slot.lock.release()
-    if not done.cancelled():
-        done.exception()  # whoever stopped waiting does not fetch it
+    error = None if thread.cancelled() else thread.exception()
+    if result.done():
+        return
+    if thread.cancelled():
+        result.cancel()
+    elif error is not None:
+        result.set_exception(error)
+        result.exception()  # a request that stopped waiting does not fetch it
+    else:
+        result.set_result(thread.result())
 
 
 def _reason(failed: Exception) -> str:
