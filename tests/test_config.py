@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.config import context, load_settings
-from ebbtide.config_keys import PROJECT_KEYS, tokens
+from ebbtide.config_keys import PROJECT_KEYS, parse_tokens
 from ebbtide.core.cache.breakpoints import Place
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import preset
@@ -298,7 +298,7 @@ def test_a_file_named_by_the_environment_must_be_there(home):
     ],
 )
 def test_sizes_are_read_as_people_write_them(value, wanted):
-    assert tokens(value) == wanted
+    assert parse_tokens(value) == wanted
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_sizes_are_read_as_people_write_them(value, wanted):
 )
 def test_what_is_no_size_is_refused(value):
     with pytest.raises(BadConfig, match="200k"):
-        tokens(value)
+        parse_tokens(value)
 
 
 def test_windows_by_model_exact_name_first_then_pattern_then_the_built_in_table(home):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ebbtide.core.cache.economics import prices_for
-from ebbtide.prices import rates
+from ebbtide.prices import find_rates
 
 data = pytest.importorskip("genai_prices.data")
 
@@ -24,7 +24,7 @@ def cached_rows():
         if provider.id not in ("anthropic", "openai"):
             continue
         for row in provider.models:
-            found = rates(row.id)
+            found = find_rates(row.id)
             if found and found.read < found.input and not any(word in row.id for word in NOT_TEXT):
                 yield row.id
 
@@ -33,7 +33,7 @@ def cached_rows():
 def test_the_core_decides_by_the_prices_that_the_table_bills(ttl):
     """Relative prices live in the core, which may ask no table: every cached model of both vendors is compared."""
     names = [name for name in cached_rows() if name not in DIFFER]
-    table = {name: rates(name, ttl=ttl) for name in names}
+    table = {name: find_rates(name, ttl=ttl) for name in names}
     core = {name: prices_for(name, ttl) for name in names}
 
     assert len(names) > 30
@@ -59,38 +59,38 @@ def test_the_core_decides_by_the_prices_that_the_table_bills(ttl):
     ],
 )
 def test_a_model_is_known_by_every_name_that_clients_give_it(name, row):
-    assert rates(name).basis.startswith(row)
+    assert find_rates(name).basis.startswith(row)
 
 
 def test_a_newer_version_costs_as_the_last_known_of_its_family_and_says_so():
-    newer, last = rates("claude-opus-4-99"), rates("claude-opus-4-8")
+    newer, last = find_rates("claude-opus-4-99"), find_rates("claude-opus-4-8")
 
     assert (newer.input, newer.output) == (last.input, last.output)
     assert "claude-opus-4-8 (nearest to claude-opus-4-99" in newer.basis
-    assert "gpt-5.3-codex" in rates("gpt-5.9-codex").basis, "not a model of another kind"
+    assert "gpt-5.3-codex" in find_rates("gpt-5.9-codex").basis, "not a model of another kind"
 
 
 @pytest.mark.parametrize("name", ["", "<synthetic>", "claude", "my-own-finetune", "gpt-2", "../../etc/passwd"])
 def test_what_the_table_cannot_know_has_no_price(name):
-    assert rates(name) is None
+    assert find_rates(name) is None
 
 
 def test_claude_writes_for_an_hour_at_twice_the_price_of_input():
-    five, hour = rates("claude-sonnet-4-5"), rates("claude-sonnet-4-5", ttl=3600)
+    five, hour = find_rates("claude-sonnet-4-5"), find_rates("claude-sonnet-4-5", ttl=3600)
 
     assert (five.write, hour.write) == (1.25 * five.input, 2 * hour.input)
     assert five.read == hour.read == pytest.approx(0.1 * five.input)
 
 
 def test_others_write_at_the_price_of_input_and_give_no_discount_that_they_do_not_tell():
-    cached, plain = rates("gpt-5", ttl=3600), rates("gpt-5-pro")
+    cached, plain = find_rates("gpt-5", ttl=3600), find_rates("gpt-5-pro")
 
     assert cached.write == cached.input > cached.read
     assert plain.read == plain.write == plain.input
 
 
 def test_a_long_request_costs_the_price_of_long_requests():
-    short, edge, long = (rates("claude-sonnet-4-5", prompt=prompt) for prompt in (0, 200_000, 200_001))
+    short, edge, long = (find_rates("claude-sonnet-4-5", prompt=prompt) for prompt in (0, 200_000, 200_001))
 
     assert short == edge
     assert (long.input, long.read, long.output) == (2 * short.input, 2 * short.read, 1.5 * short.output)
@@ -98,7 +98,7 @@ def test_a_long_request_costs_the_price_of_long_requests():
 
 def test_a_price_that_changed_is_the_newest_and_never_the_clocks():
     """o3 cost 10 dollars once. Nothing else may decide: a replay gives the same bill tomorrow."""
-    assert rates("o3").input == 2.0
+    assert find_rates("o3").input == 2.0
 
 
 def test_no_price_needs_the_network(monkeypatch):
@@ -106,16 +106,16 @@ def test_no_price_needs_the_network(monkeypatch):
         raise AssertionError("a price table does not phone")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    rates.cache_clear()
+    find_rates.cache_clear()
 
-    assert rates("claude-haiku-4-5").input == 1.0
+    assert find_rates("claude-haiku-4-5").input == 1.0
 
 
 def test_without_the_extra_the_message_names_it():
     script = (
         "import sys; sys.modules['genai_prices'] = None\n"
-        "from ebbtide import EbbtideError; from ebbtide.prices import rates\n"
-        "try: rates('gpt-5')\n"
+        "from ebbtide import EbbtideError; from ebbtide.prices import find_rates\n"
+        "try: find_rates('gpt-5')\n"
         "except EbbtideError as error: print(error)\n"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)

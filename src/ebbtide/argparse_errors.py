@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
             return found, unknown
         wrong = [one for one in unknown if one.startswith("-")]
         if wrong:
-            self.error(f"there is no option {wrong[0]}{meant(wrong[0].partition('=')[0], self.flags(), '--')}")
+            self.error(f"there is no option {wrong[0]}{suggestion(wrong[0].partition('=')[0], self.flags(), '--')}")
         if unknown:
             self.error(f"{unknown[0]!r} is one word too many")
         return found, []
@@ -62,9 +62,9 @@ class Parser(argparse.ArgumentParser):
         given, chosen, listed = rest.partition("' (choose from ")
         if chosen and message.startswith("argument "):
             choices = re.findall(r"[\w.-]+", listed)
-            message = f"{which}: {given!r} is not one of {', '.join(choices)}{meant(given, choices)}"
+            message = f"{which}: {given!r} is not one of {', '.join(choices)}{suggestion(given, choices)}"
             if which == "COMMAND":
-                near = "; did you mean --version?" if given == "version" else meant(given, choices)
+                near = "; did you mean --version?" if given == "version" else suggestion(given, choices)
                 message = f"there is no command {given!r}{near}"
         more = "'ebb' alone lists the commands" if self.prog == "ebb" else f"'{self.prog} --help' explains it"
         # A shell's pattern may have put a file's name there, and that may hold anything.
@@ -72,12 +72,12 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {shown}\n{more}\n")
 
 
-def near(word: str, known: Iterable[str], begin: str = "") -> list[str]:
+def close_matches(word: str, known: Iterable[str], prefix: str = "") -> list[str]:
     """Known words that this one may have been meant for, two at most. `begin` they share by rule: it likens none."""
-    cut = {one.removeprefix(begin): one for one in known}
-    return [cut[one] for one in get_close_matches(word.removeprefix(begin), cut, n=2, cutoff=_NEAR)]
+    cut = {one.removeprefix(prefix): one for one in known}
+    return [cut[one] for one in get_close_matches(word.removeprefix(prefix), cut, n=2, cutoff=_NEAR)]
 
 
-def meant(word: str, known: Iterable[str], begin: str = "") -> str:
-    found = near(word, known, begin)
+def suggestion(word: str, known: Iterable[str], prefix: str = "") -> str:
+    found = close_matches(word, known, prefix)
     return f"; did you mean {' or '.join(found)}?" if found else ""

@@ -178,7 +178,7 @@ def claude_directory() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ConfigSource:
     """Where settings come from, as found. Values are not told: one may be a key."""
 
     name: str
@@ -186,7 +186,7 @@ class Source:
     problem: str = ""
 
 
-def survey() -> tuple[Source, ...]:
+def inspect_sources() -> tuple[ConfigSource, ...]:
     """Each source by itself, so that a mistake in one does not hide those of the others."""
     found, home = [], Path.home()
     makers: Mapping[str, Callable[[], _Layer]] = {
@@ -198,9 +198,9 @@ def survey() -> tuple[Source, ...]:
         try:
             source = make()
             list(source.read())
-            found.append(Source(name=source.name, keys=tuple(source.values)))
+            found.append(ConfigSource(name=source.name, keys=tuple(source.values)))
         except BadConfig as wrong:
-            found.append(Source(name=name, problem=str(wrong)))
+            found.append(ConfigSource(name=name, problem=str(wrong)))
     return tuple(found)
 
 

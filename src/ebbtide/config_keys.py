@@ -21,7 +21,7 @@ TTLS = {"5m": FIVE_MINUTES, "1h": HOUR}
 _SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kKmM]?)")
 
 
-def tokens(value: Value) -> int:
+def parse_tokens(value: Value) -> int:
     """A number of tokens as people write it: `200000`, `200_000`, `"200k"`, `"1.5M"`. k is a thousand."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
     read = value
@@ -78,7 +78,7 @@ def _table(value: Value) -> Mapping[str, Value]:
 
 
 def _windows(value: Value) -> Mapping[str, int]:
-    return {_name(model): tokens(amount) for model, amount in _table(value).items()}
+    return {_name(model): parse_tokens(amount) for model, amount in _table(value).items()}
 
 
 def _levels(value: Value) -> Mapping[str, float]:
@@ -91,7 +91,7 @@ def _level(name: str, amount: Value) -> float:
     if isinstance(amount, float) and 0 < amount <= 1:
         return amount
     try:
-        return tokens(amount)
+        return parse_tokens(amount)
     except BadConfig as wrong:
         raise BadConfig(f"levels.{name}: {amount!r} is neither a share of the window nor tokens") from wrong
 
@@ -100,7 +100,7 @@ def _passes(value: Value) -> Tables:
     return check_passes(_table(value), PRESETS)
 
 
-def port(value: Value) -> int:
+def parse_port(value: Value) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 16:
         raise BadConfig(f"{value!r} is no port: they go from 0 to 65535")
     return value
@@ -122,7 +122,7 @@ def _recall(value: Value) -> str:
 
 _PROXY: Mapping[str, Callable[[Value], Value]] = {
     "upstreams": _addresses,
-    "port": port,
+    "port": parse_port,
     "token": _name,
     "recall": _recall,
     "summarizer": _name,
@@ -154,7 +154,7 @@ class Key:
 KEYS: Mapping[str, Key] = {
     "policy": Key("preset", _policy_name),
     "model": Key("model", _name),
-    "window": Key("window", tokens),
+    "window": Key("window", parse_tokens),
     "windows": Key("windows", _windows),
     "levels": Key("levels", _levels),
     "passes": Key("passes", _passes),

@@ -22,35 +22,35 @@ _UNSEEN = re.compile(
 )
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """With what a terminal would obey, or hide, written out as escapes."""
-    return _UNSEEN.sub(lambda found: _escaped(found[0]), text)
+    return _UNSEEN.sub(lambda found: _escape(found[0]), text)
 
 
-def _escaped(one: str) -> str:
+def _escape(one: str) -> str:
     code = ord(one)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def line(text: str, width: int = 0) -> str:
+def one_line(text: str, width: int = 0) -> str:
     """On one line, and not longer than `width` where that is given."""
-    flat = visible(" ".join(text[: 8 * width or None].split()))
+    flat = make_visible(" ".join(text[: 8 * width or None].split()))
     return flat if not width or len(flat) <= width else flat[: width - 1] + "…"
 
 
-def short(amount: int) -> str:
+def short_number(amount: int) -> str:
     """Tokens with one decimal, as in `2.2k`."""
     if amount < 1_000:
         return str(amount)
     return f"{amount / 1_000:.1f}k" if amount < 999_950 else f"{amount / 1_000_000:.1f}M"
 
 
-def in_tokens(amount: int) -> str:
+def token_count(amount: int) -> str:
     """As in `1 token`, `2.2k tokens`."""
-    return f"{short(amount)} token" if amount == 1 else f"{short(amount)} tokens"
+    return f"{short_number(amount)} token" if amount == 1 else f"{short_number(amount)} tokens"
 
 
-def rounded(amount: int) -> str:
+def round_number(amount: int) -> str:
     """Tokens without decimals, as in `172k`."""
     if amount < 1_000:
         return str(amount)
@@ -62,9 +62,9 @@ def rounded(amount: int) -> str:
 CELLS = 100
 
 
-def learned_told(window: int, on: str) -> str:
+def describe_learned_window(window: int, date: str) -> str:
     """Where a window comes from that nobody set."""
-    return f"window {rounded(window)}, learned from the provider's refusal on {on}"
+    return f"window {round_number(window)}, learned from the provider's refusal on {date}"
 
 
 MESSAGES = ("user", "assistant", "tool calls", "tool results", "thinking", "images", "our stubs", "other")
@@ -72,14 +72,14 @@ MESSAGES = ("user", "assistant", "tool calls", "tool results", "thinking", "imag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class WindowUsage:
     """One request, weighed."""
 
     model: str
     size: int
     tokens: int
     """Billed where known, else estimated."""
-    billed: bool
+    is_billed: bool
     auto_at: int
     """Where the policy acts by itself."""
     system: int
@@ -88,7 +88,7 @@ class Window:
     """What was billed beyond the estimate, where the recording has neither system prompt nor tools: they are it."""
     messages: tuple[tuple[str, int], ...]
     """Estimated tokens of each part that is there."""
-    learned: str = ""
+    learned_on: str = ""
     """When a refusal of the provider taught this window; empty where it was set or follows from the model."""
 
     @property
@@ -121,51 +121,49 @@ class Window:
         used = min(CELLS, max(round(self.share(self.used) * CELLS), 1 if self.used else 0))
         buffer = min(round(self.share(self.buffer) * CELLS), CELLS - used)
         drawn = [
-            name
-            for (name, _), n in zip(parts, _apportioned([t for _, t in parts], used), strict=True)
-            for _ in range(n)
+            name for (name, _), n in zip(parts, _apportion([t for _, t in parts], used), strict=True) for _ in range(n)
         ]
         return [*drawn, *["free"] * (CELLS - used - buffer), *["buffer"] * buffer]
 
 
-def parts_of(view: View, scale: float) -> tuple[tuple[str, int], ...]:
+def tokens_by_part(view: View, scale: float) -> tuple[tuple[str, int], ...]:
     """Tokens by part; `scale` is what the gauge makes of an estimated token."""
     sums: dict[str, float] = {}
     for entry in view.entries:
-        name = "our stubs" if view.is_ours(entry) else _part(entry)
+        name = "our stubs" if view.is_ours(entry) else _part_name(entry)
         sums[name] = sums.get(name, 0) + entry.tokens * scale
     return tuple((name, round(sums[name])) for name in MESSAGES if name in sums)
 
 
-def _part(entry: Item) -> str:
+def _part_name(entry: Item) -> str:
     if entry.kind == "text":
         return entry.role if entry.role in ("user", "assistant") else "other"
-    named = {
+    names = {
         "call": "tool calls",
         "result": "tool results",
         "thinking": "thinking",
         "image": "images",
         "document": "images",
     }
-    return named.get(entry.kind, "other")
+    return names.get(entry.kind, "other")
 
 
-def _apportioned(weights: Sequence[int], cells: int) -> list[int]:
+def _apportion(weights: Sequence[int], cells: int) -> list[int]:
     """Whole cells by weight, the largest remainders first, so that they add up."""
     total = sum(weights)
     if not total:
         return [0] * len(weights)
     exact = [weight * cells / total for weight in weights]
-    whole = [int(one) for one in exact]
-    order = sorted(range(len(weights)), key=lambda n: whole[n] - exact[n])
-    for n in order[: cells - sum(whole)]:
-        whole[n] += 1
-    return whole
+    counts = [int(one) for one in exact]
+    order = sorted(range(len(weights)), key=lambda n: counts[n] - exact[n])
+    for n in order[: cells - sum(counts)]:
+        counts[n] += 1
+    return counts
 
 
 # --- the grid ----------------------------------------------------------------------------------------------------
 
-Row = list[tuple[str, str]]
+StyledLine = list[tuple[str, str]]
 """Words and their styles, on one line."""
 
 _COLOURS = {
@@ -177,14 +175,14 @@ _COLOURS = {
 _SIDE = 10
 
 
-def drawn(window: Window, *, ascii_only: bool = False, width: int = 0) -> list[Row]:
+def draw_window(window: WindowUsage, *, ascii_only: bool = False, width: int = 0) -> list[StyledLine]:
     """Ten by ten cells, and the table beside them; below them where `width` is too little for both."""
     used, buffer, free = "#x." if ascii_only else "⛁⛝⛶"
     marks = {"buffer": buffer, "free": free}
     cells = window.cells()
     legend = _legend(window, used, buffer, free, "-" if ascii_only else "·")
-    rows: list[Row] = [[("Context Usage", "bold")]]
-    grid: list[Row] = [
+    rows: list[StyledLine] = [[("Context Usage", "bold")]]
+    grid: list[StyledLine] = [
         [("  ", ""), *((f"{marks.get(name, used)} ", _COLOURS[name]) for name in cells[n : n + _SIDE])]
         for n in range(0, CELLS, _SIDE)
     ]
@@ -198,15 +196,15 @@ def drawn(window: Window, *, ascii_only: bool = False, width: int = 0) -> list[R
     return rows
 
 
-def _legend(window: Window, used: str, buffer: str, free: str, dot: str) -> list[Row]:
+def _legend(window: WindowUsage, used: str, buffer: str, free: str, dot: str) -> list[StyledLine]:
     share = round(window.share(window.tokens) * 100)
-    size = f"{rounded(window.tokens)}/{rounded(window.size)} tokens ({share}%)"
-    rows: list[Row] = [[(f"{line(window.model, 60)} {dot} {size}", "bold")]]
-    rows.append([(learned_told(window.size, window.learned), "dim")] if window.learned else [])
+    size = f"{round_number(window.tokens)}/{round_number(window.size)} tokens ({share}%)"
+    rows: list[StyledLine] = [[(f"{one_line(window.model, 60)} {dot} {size}", "bold")]]
+    rows.append([(describe_learned_window(window.size, window.learned_on), "dim")] if window.learned_on else [])
     rows.append([("Estimated usage by category", "italic")])
 
     def entry(mark: str, colour: str, name: str, tokens: int, indent: str = "") -> None:
-        amount = f"{in_tokens(tokens)} ({window.share(tokens):.1%})"
+        amount = f"{token_count(tokens)} ({window.share(tokens):.1%})"
         rows.append([(indent, ""), (f"{mark} ", _COLOURS[colour]), (f"{name}: ", ""), (amount, "dim")])
 
     if window.unrecorded:

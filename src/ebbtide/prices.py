@@ -46,7 +46,7 @@ class Rates:
 
 
 @lru_cache(maxsize=256)
-def rates(model: str, *, ttl: float = FIVE_MINUTES, prompt: int = 0) -> Rates | None:
+def find_rates(model: str, *, ttl: float = FIVE_MINUTES, prompt: int = 0) -> Rates | None:
     """None where the table does not know the model, nor one of its family.
 
     Some models cost more in a long request, and then all of it does: `prompt` is its tokens, and 0 gives the price of a

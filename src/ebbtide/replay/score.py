@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from ebbtide.core.types import Usage
-from ebbtide.prices import Rates, rates
+from ebbtide.prices import Rates, find_rates
 from ebbtide.replay.arms import Arm, Out
 from ebbtide.replay.files import named
 from ebbtide.replay.line import Line, answer_of, messages_of
@@ -241,6 +241,6 @@ def _cost(usage: Usage, price: Rates) -> float:
 
 
 def _rates(model: str, ttl: float) -> Rates:
-    found = rates(model, ttl=ttl) or rates("claude-sonnet-4-5", ttl=ttl)
+    found = find_rates(model, ttl=ttl) or find_rates("claude-sonnet-4-5", ttl=ttl)
     assert found is not None, "the table knows a Claude"
     return found

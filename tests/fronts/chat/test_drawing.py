@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from ebbtide.core.types import Usage
-from ebbtide.display import Window
+from ebbtide.display import WindowUsage
 from ebbtide.fronts.chat import render
 from ebbtide.fronts.chat.bill import Bill
 from ebbtide.fronts.chat.permission import Question, Rules
@@ -119,11 +119,11 @@ def test_a_table_on_a_narrow_terminal_folds_its_last_column_and_cuts_nothing(wid
 
 
 def test_what_fills_the_window_stands_below_the_grid_where_there_is_no_room_beside_it():
-    window = Window(
+    window = WindowUsage(
         model="m",
         size=100,
         tokens=5,
-        billed=False,
+        is_billed=False,
         auto_at=80,
         system=1,
         tools=1,

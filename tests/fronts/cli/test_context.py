@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from ebbtide.display import CELLS, Window
+from ebbtide.display import CELLS, WindowUsage
 from fronts.cli.terminal import recorded, request, stored, written
 
 
 def window(**parts):
     told = {"system": 2_200, "tools": 16_600, "unrecorded": 0, "messages": (("tool results", 156_100),)}
     fixed = {"model": "claude-haiku-4-5-20251001", "size": 200_000, "tokens": 172_000, "billed": True}
-    return Window(**{**fixed, "auto_at": 155_000, **told, **parts})
+    return WindowUsage(**{**fixed, "auto_at": 155_000, **told, **parts})
 
 
 class TestCells:

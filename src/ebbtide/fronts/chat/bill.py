@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.types import Usage
-from ebbtide.prices import rates
+from ebbtide.prices import find_rates
 from ebbtide.state.session_state import usage_out
 from ebbtide.store import Record
 
@@ -42,7 +42,7 @@ class Bill:
 
 def cost_of(model: str, usage: Usage) -> float | None:
     try:
-        price = rates(model, prompt=usage.prompt)
+        price = find_rates(model, prompt=usage.prompt)
     except BadConfig:  # The table comes with an extra.
         return None
     if price is None:

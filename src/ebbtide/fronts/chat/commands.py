@@ -10,12 +10,12 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from ebbtide.argparse_errors import near
+from ebbtide.argparse_errors import close_matches
 from ebbtide.config import Settings
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit, Usage
-from ebbtide.display import in_tokens, short, visible
+from ebbtide.display import make_visible, short_number, token_count
 from ebbtide.fronts.chat import render
 from ebbtide.fronts.chat.context_usage import recorded, standing, weigh
 from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session, sessions_of
@@ -88,7 +88,7 @@ def _understood(said: str) -> tuple[Command, str]:
     if command is None:
         begun = [known for known in COMMANDS if known.startswith(name)] if name else []
         if len(begun) != 1:
-            meant = "".join(f"did you mean /{one}? " for one in near(name, COMMANDS)[:1])
+            meant = "".join(f"did you mean /{one}? " for one in close_matches(name, COMMANDS)[:1])
             raise BadRequest(f"there is no /{name}; {meant}/help lists what there is")
         command = COMMANDS[begun[0]]
     return command, rest.strip()
@@ -114,10 +114,10 @@ def _compact(room: Room, focus: str) -> None:
     if made is None or not made.edits:
         room.show(render.notice(made.notes[0] if made and made.notes else "There is nothing to fold yet."))
         return
-    lines = visible(made.text).splitlines()
+    lines = make_visible(made.text).splitlines()
     more = [f"… {counted(len(lines) - _PREVIEW, 'more line')}"] if len(lines) > _PREVIEW else []
     room.show(Text("\n".join([*lines[:_PREVIEW], *more]), style="dim"))
-    saving = f"{short(made.tokens_before)} → {short(made.tokens_after)} tokens"
+    saving = f"{short_number(made.tokens_before)} → {short_number(made.tokens_after)} tokens"
     if not room.confirm(f"This note would stand for the old turns: {saving}. Fold?"):
         room.show(render.notice("Left as it was."))
         return
@@ -132,7 +132,7 @@ def _said(chat: Chat, request: Mapping[str, object]) -> bool:
 def _undo(room: Room, _rest: str) -> None:
     edits = room.chat.agent.context.undo()
     tokens = sum(edit.saved for edit in edits)
-    told = f"Taken back: {counted(len(edits), 'edit')}, {in_tokens(tokens)} back."
+    told = f"Taken back: {counted(len(edits), 'edit')}, {token_count(tokens)} back."
     room.show(render.notice(told if edits else "There is nothing to undo."))
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from ebbtide.core.tokens.size import Readings
 from ebbtide.core.types import USER, Edit, Usage
 from ebbtide.core.view import View
-from ebbtide.display import Window, parts_of
+from ebbtide.display import WindowUsage, tokens_by_part
 from ebbtide.fronts.chat.notebook import read_notebook
 from ebbtide.fronts.chat.session import Chat
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader, Request
 
 
-def weigh(chat: Chat, last: Usage | None, edits: Sequence[Edit]) -> Window:
+def weigh(chat: Chat, last: Usage | None, edits: Sequence[Edit]) -> WindowUsage:
     """As it stands. `last` is what the newest call was billed, where there was one."""
     policy, model = chat.setup.settings.policy(), chat.setup.provider.model
     body = dict(chat.frame) | {WIRES[chat.setup.provider.wire].key: list(recorded(chat))}
@@ -34,16 +34,16 @@ def weigh(chat: Chat, last: Usage | None, edits: Sequence[Edit]) -> Window:
     )
     scale = estimate / whole if whole else 1.0
     window = chat.agent.context.window
-    return Window(
+    return WindowUsage(
         model=model,
         size=window,
         tokens=last.total if last is not None else estimate,
-        billed=last is not None,
+        is_billed=last is not None,
         auto_at=policy.levels(window, request.max_output or policy.output_reserved, system + tools).auto,
         system=round(system * scale),
         tools=round(tools * scale),
         unrecorded=0,
-        messages=parts_of(view, scale),
+        messages=tokens_by_part(view, scale),
     )
 
 

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit, Usage
-from ebbtide.display import Window, drawn, line, rounded, short, visible
+from ebbtide.display import WindowUsage, draw_window, make_visible, one_line, round_number, short_number
 from ebbtide.fronts.chat.bill import Bill
 from ebbtide.fronts.chat.permission import Question
 from ebbtide.fronts.chat.providers import Call
@@ -36,17 +36,17 @@ _TOLD_BY = ("command", "path", "pattern", "title", "query", "handle", "task")
 """The argument that says most about a call, the first that is there."""
 
 
-def window(shown: Window) -> RenderableType:
+def window(shown: WindowUsage) -> RenderableType:
     return _Filled(shown)
 
 
 class _Filled(NamedTuple):
     """What fills a window, by the width of the terminal when it is drawn."""
 
-    window: Window
+    window: WindowUsage
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from (Text.assemble(*row, no_wrap=True) for row in drawn(self.window, width=options.max_width))
+        yield from (Text.assemble(*row, no_wrap=True) for row in draw_window(self.window, width=options.max_width))
 
 
 class _Heading(Heading):
@@ -63,29 +63,29 @@ class _Words(Markdown):
 
 def words(text: str) -> RenderableType:
     """What the model said."""
-    return Padding(_Words(visible(text), hyperlinks=False, code_theme="ansi_dark"), (0, 0, 1, 0))
+    return Padding(_Words(make_visible(text), hyperlinks=False, code_theme="ansi_dark"), (0, 0, 1, 0))
 
 
 def greeting(model: str, root: Path) -> RenderableType:
     return Padding(
-        Text.assemble(("ebb chat", "bold"), f" · {line(model, 40)} · {line(str(root))} · /help"), (0, 0, 1, 0)
+        Text.assemble(("ebb chat", "bold"), f" · {one_line(model, 40)} · {one_line(str(root))} · /help"), (0, 0, 1, 0)
     )
 
 
 def echo(text: str) -> RenderableType:
     """What the person said; of a paste the beginning."""
-    told = visible(text[:_WIDE]).splitlines()[:_SAID]
+    told = make_visible(text[:_WIDE]).splitlines()[:_SAID]
     hidden = len(text.splitlines()) - len(told)
     more = f"\n… {counted(hidden, 'more line')}" if hidden > 0 else "\n… more" if len(text) > _WIDE else ""
     return Padding(Text.assemble(("> " + "\n".join(told), "bold"), (more, "dim")), (0, 0, 1, 0))
 
 
 def notice(text: str, style: str = "yellow") -> RenderableType:
-    return Text(f"※ {visible(text)}", style=style)
+    return Text(f"※ {make_visible(text)}", style=style)
 
 
 def call(one: Call) -> RenderableType:
-    return Text.assemble(("● ", "cyan"), (one.name, "bold"), " ", (line(subject(one.given or {}), 100), "dim"))
+    return Text.assemble(("● ", "cyan"), (one.name, "bold"), " ", (one_line(subject(one.given or {}), 100), "dim"))
 
 
 def subject(given: Mapping[str, object]) -> str:
@@ -94,7 +94,7 @@ def subject(given: Mapping[str, object]) -> str:
 
 
 def outcome(one: Outcome, name: str) -> RenderableType:
-    text = visible(one.text.rstrip())
+    text = make_visible(one.text.rstrip())
     told = text.splitlines()
     most = 12 if name in ("edit", "todo") else _SHOWN
     more = [f"… {counted(len(told) - most, 'more line')}"] if len(told) > most else []
@@ -110,14 +110,14 @@ def outcome(one: Outcome, name: str) -> RenderableType:
 def question(asked: Question) -> StyleAndTextTuples:
     """For the line above the input: styles and words, as prompt_toolkit has them."""
     need = asked.need
-    what = f"$ {visible(need.command)}" if need.kind == "run" else f"{need.tool} {line(str(need.path), 200)}"
+    what = f"$ {make_visible(need.command)}" if need.kind == "run" else f"{need.tool} {one_line(str(need.path), 200)}"
     return [
         ("class:ask", f"\n May I? ({asked.reason})\n"),
         ("class:subject", f"   {what}\n"),
         ("class:key", " y "),
         ("", " once\n"),
         ("class:key", " a "),
-        ("", f" always: {visible(asked.remembered)}\n"),
+        ("", f" always: {make_visible(asked.remembered)}\n"),
         ("class:key", " n "),
         ("", " no; or say what to do instead\n"),
     ]
@@ -128,11 +128,11 @@ def footer(
 ) -> str:
     """R240, and what it costs. On a narrow terminal in fewer words."""
     dollars = bill.dollars
-    cost = f"${dollars:.4f}" if dollars is not None else f"{short(bill.usage.total)} tokens billed"
+    cost = f"${dollars:.4f}" if dollars is not None else f"{short_number(bill.usage.total)} tokens billed"
     planning = ["PLAN MODE"] if mode == "plan" else []
     whole = [
-        line(model, 40),
-        f"{short(tokens)}/{rounded(window)} tokens",
+        one_line(model, 40),
+        f"{short_number(tokens)}/{round_number(window)} tokens",
         f"Context left until auto-compact: {left:.0%}",
         cost,
         f"cache {hits:.0%}",
@@ -141,7 +141,9 @@ def footer(
     told = " · ".join(whole)
     if len(told) < columns:
         return told
-    return " · ".join([f"{left:.0%} left", f"{short(tokens)}/{rounded(window)}", *planning, cost, line(model, 20)])
+    return " · ".join(
+        [f"{left:.0%} left", f"{short_number(tokens)}/{round_number(window)}", *planning, cost, one_line(model, 20)]
+    )
 
 
 def engine(event: EngineEvent) -> tuple[str, str]:
@@ -154,13 +156,13 @@ def engine(event: EngineEvent) -> tuple[str, str]:
             return "", "Compacting conversation..."
         case "folded":
             before, after = _whole(fields.get("tokens_before")), _whole(fields.get("tokens_after"))
-            told = f"Conversation compacted: {short(before)} → {short(after)} tokens. Old turns became a note;"
+            told = f"Conversation compacted: {short_number(before)} → {short_number(after)} tokens. Old turns became a note;"
             return f"{told} your own messages and the newest turns stayed. /edits shows it, /undo takes it back.", ""
         case "fold_failed":
             return f"The summary was of no use ({fields.get('reason')}): facts stand for it.", ""
         case "edit" if fields.get("by") == "offload_input":
             saved = _whole(fields.get("saved"))
-            return f"Your paste was put on disk ({short(saved)} tokens): the model reads it in parts.", ""
+            return f"Your paste was put on disk ({short_number(saved)} tokens): the model reads it in parts.", ""
         case "fallback":
             return f"Nothing was taken out this time: {fields.get('reason')}", ""
         case "store":
@@ -177,7 +179,7 @@ def _whole(value: object) -> int:
 
 def table(headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[int] = ()) -> RenderableType:
     """Where there is little room the last column takes more lines, and none is cut."""
-    told = [[line(cell) for cell in row] for row in cells]
+    told = [[one_line(cell) for cell in row] for row in cells]
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(headings))
     for n, heading in enumerate(headings[:-1]):
         widest = max(map(cell_len, [heading, *(row[n] for row in told)]))
@@ -189,7 +191,7 @@ def table(headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequen
 
 
 def edits(made: Sequence[Edit]) -> RenderableType:
-    cells = [[str(n), edit.by, short(edit.saved), edit.reason] for n, edit in enumerate(made, 1)]
+    cells = [[str(n), edit.by, short_number(edit.saved), edit.reason] for n, edit in enumerate(made, 1)]
     return table(("#", "by", "saved", "why"), cells, right=(0, 2))
 
 
@@ -202,13 +204,13 @@ def hits(found: Sequence[Hit]) -> RenderableType:
     shown: list[RenderableType] = []
     for hit in found:
         place = f"{hit.handle}  {hit.kind} {hit.name or hit.role}, message {hit.message}, line {hit.line}"
-        shown += [Text(line(place), style="bold cyan"), Padding(Text(visible(hit.snippet)), (0, 0, 1, 2))]
+        shown += [Text(one_line(place), style="bold cyan"), Padding(Text(make_visible(hit.snippet)), (0, 0, 1, 2))]
     return Group(*shown)
 
 
 def page(one: Page) -> RenderableType:
     more = f"\n… {counted(one.total - one.end, 'more character')}" if one.end < one.total else ""
-    return Text(visible(one.text) + more)
+    return Text(make_visible(one.text) + more)
 
 
 def cost(bill: Bill, hit_rate: float) -> RenderableType:

@@ -31,7 +31,7 @@ from rich.console import Console, RenderableType
 from ebbtide.core.errors import EbbtideError
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Usage
-from ebbtide.display import line, visible
+from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.chat import render
 from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey, only_looks
 from ebbtide.fronts.chat.context_usage import last_words, weigh
@@ -131,7 +131,7 @@ class Screen:
         self._console.print(what)
 
     def confirm(self, asked: str) -> bool:
-        shown: StyleAndTextTuples = [("class:ask", f"\n {visible(asked)}\n"), ("class:key", " y "), ("", "yes   ")]
+        shown: StyleAndTextTuples = [("class:ask", f"\n {make_visible(asked)}\n"), ("class:key", " y "), ("", "yes   ")]
         return self._choice([*shown, ("class:key", " n "), ("", "no\n")], "yn") == "y"
 
     def provider(self, model: str) -> Setup:
@@ -317,7 +317,7 @@ class Screen:
             if self._busy and not looking:
                 if words:
                     self.chat.agent.inbox.put(words)
-                    self.show(render.notice(f"queued: {line(words, 200)}", "dim"))
+                    self.show(render.notice(f"queued: {one_line(words, 200)}", "dim"))
                 return
         if looking:
             self._look(words)
@@ -379,7 +379,7 @@ class Screen:
     def _message(self) -> StyleAndTextTuples:
         shown: StyleAndTextTuples = []
         if self._block.strip():
-            tail = visible(self._block.strip("\n")).splitlines()[-_LIVE:]
+            tail = make_visible(self._block.strip("\n")).splitlines()[-_LIVE:]
             shown.append(("class:live", "\n".join(row[-200:] for row in tail) + "\n"))
         if self._asked is not None:
             shown += self._asked.shown

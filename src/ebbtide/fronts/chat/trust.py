@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.display import line
+from ebbtide.display import one_line
 
 _QUESTION = """\
 {folder}
@@ -52,7 +52,9 @@ def remember_trust(file: Path, folder: str, *, is_trusted: bool) -> bool:
                 os.unlink(beside)
             raise
     except OSError as failed:
-        print(f"ebb: your answer cannot be remembered: {line(str(file), 1_000)}: {failed.strerror}", file=sys.stderr)
+        print(
+            f"ebb: your answer cannot be remembered: {one_line(str(file), 1_000)}: {failed.strerror}", file=sys.stderr
+        )
         return False
     return True
 
@@ -61,13 +63,15 @@ def ask_trust(file: Path, folder: str) -> bool:
     """Ask at the terminal, and remember yes and no. Without an answer (Ctrl-D) it is no, and asked again next time."""
     _drop_typed_ahead()
     try:
-        answer = input(_QUESTION.format(folder=line(folder, 1_000))).strip().lower()
+        answer = input(_QUESTION.format(folder=one_line(folder, 1_000))).strip().lower()
     except EOFError:
         print()
         return False
     is_trusted = answer in ("y", "yes")
     if remember_trust(file, folder, is_trusted=is_trusted):
-        print(_KEPT.format(answer="Trusted" if is_trusted else "Not trusted", file=line(str(file), 1_000)), end="\n\n")
+        print(
+            _KEPT.format(answer="Trusted" if is_trusted else "Not trusted", file=one_line(str(file), 1_000)), end="\n\n"
+        )
     return is_trusted
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Literal
 
 import ebbtide
-from ebbtide.config import Access, Settings, Source
+from ebbtide.config import Access, ConfigSource, Settings
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.pluralize import counted
 from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.extras import Extra
 from ebbtide.fronts.cli.store_checks import Holdings
-from ebbtide.prices import rates
+from ebbtide.prices import find_rates
 from ebbtide.store.directory.file_names import INDEX
 from ebbtide.store.search.tables import VERSION
 
@@ -87,7 +87,7 @@ def keys(access: Access) -> Iterator[Check]:
         yield Check(area="keys", name="addresses", state="ok", told=f"requests go where {', '.join(elsewhere)} says")
 
 
-def configuration(sources: tuple[Source, ...], strange: dict[str, str]) -> Iterator[Check]:
+def configuration(sources: tuple[ConfigSource, ...], strange: dict[str, str]) -> Iterator[Check]:
     for source in sources:
         if source.problem:
             yield Check(
@@ -138,7 +138,7 @@ def store(holdings: Holdings, now: float) -> Iterator[Check]:
 def prices(settings: Settings | None, model: str, now: float) -> Iterator[Check]:
     area = "prices"
     try:
-        known = rates(model) if model else None
+        known = find_rates(model) if model else None
         told = f"genai-prices {version('genai-prices')}"
         age = now - _installed_at("genai-prices")
     except (BadConfig, PackageNotFoundError):

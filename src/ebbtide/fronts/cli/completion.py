@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadConfig, EbbtideError
-from ebbtide.display import line
+from ebbtide.display import one_line
 from ebbtide.formats.claude_folder import LAST, claude_sessions
 from ebbtide.fronts.cli.help import Commands, Parser, command
 from ebbtide.fronts.cli.settings import settled
@@ -79,7 +79,7 @@ def _ids(args: argparse.Namespace) -> list[str]:
         found += [one.session for one in claude_sessions(claude_directory(), limit=_OFFERED)]
     except (EbbtideError, OSError):
         return found
-    return [one for one in found if one == line(one) and " " not in one]
+    return [one for one in found if one == one_line(one) and " " not in one]
 
 
 def _whole(commands: Commands) -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from ebbtide.core.text.pluralize import counted
 from ebbtide.core.tokens.size import Readings
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
-from ebbtide.display import Window, drawn, parts_of
+from ebbtide.display import WindowUsage, draw_window, tokens_by_part
 from ebbtide.formats import Call
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
@@ -63,14 +63,14 @@ def run(args: argparse.Namespace) -> int:
         screen.show_json(_as_dict(window))
     else:
         plain = args.ascii or not screen.can_draw("⛁⛶⛝")
-        for row in drawn(window, ascii_only=plain, width=screen.console().width):
+        for row in draw_window(window, ascii_only=plain, width=screen.console().width):
             screen.draw(screen.styled(*row))
-        if window.learned:
+        if window.learned_on:
             screen.say("ebb undo SESSION --window forgets the learned window")
     return 0
 
 
-def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, own_window: bool) -> Window:
+def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, own_window: bool) -> WindowUsage:
     """`own_window`: a stored session is held against the window that it went by."""
     if target != STDIN and not os.path.exists(target):
         there = session_or_file(settings.store, target)
@@ -92,7 +92,7 @@ def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, 
     return _of_body(call.request, source.recording.wire, call.usage, settings)
 
 
-def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: Settled) -> Window:
+def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: Settled) -> WindowUsage:
     policy = settings.policy
     request = Reader(policy.estimator, wire=WIRES[wire] if wire else None).read(body)
     view = View.of(request.items)
@@ -100,7 +100,7 @@ def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | N
     return _window(view, len(request.messages), request.model, overhead, output, usage, settings)
 
 
-def _of_history(history: History, at: int | None, settings: Settled, own_window: bool) -> Window:
+def _of_history(history: History, at: int | None, settings: Settled, own_window: bool) -> WindowUsage:
     """Of a stored session: as it went out, our stubs in it."""
     if not history.turns:
         raise BadRequest(f"{history.name} holds no request of ours; give the file itself")
@@ -122,7 +122,7 @@ def _window(
     output: int,
     usage: Usage | None,
     settings: Settled,
-) -> Window:
+) -> WindowUsage:
     policy, size = settings.policy, settings.window_for(model)
     system, tools = overhead
     whole = view.tokens + system + tools
@@ -132,29 +132,29 @@ def _window(
     estimate = policy.gauge(readings)
     scale = estimate / whole if whole else 1.0
     bare = system + tools == 0 and usage is not None
-    return Window(
+    return WindowUsage(
         model=model or "unknown model",
         size=size,
         tokens=usage.prompt if usage else estimate,
-        billed=usage is not None,
+        is_billed=usage is not None,
         auto_at=policy.levels(size, output or policy.output_reserved, system + tools).auto,
         system=round(system * scale),
         tools=round(tools * scale),
         unrecorded=max(0, usage.prompt - estimate) if bare and usage else 0,
-        messages=parts_of(view, scale),
+        messages=tokens_by_part(view, scale),
     )
 
 
-def _as_dict(window: Window) -> dict[str, object]:
+def _as_dict(window: WindowUsage) -> dict[str, object]:
     parts = [("System prompt", window.system), ("System tools", window.tools), ("Not in the file", window.unrecorded)]
     parts += [("Messages", window.conversation)]
     parts += [("Autocompact buffer", window.buffer), ("Free space", window.free)]
     return {
         "model": window.model,
         "window": window.size,
-        "window_learned": window.learned,
+        "window_learned": window.learned_on,
         "tokens": window.tokens,
-        "billed": window.billed,
+        "billed": window.is_billed,
         "share": round(window.share(window.tokens), 4),
         "auto_at": window.auto_at,
         "context_left": round(window.context_left, 4),
@@ -164,5 +164,5 @@ def _as_dict(window: Window) -> dict[str, object]:
     }
 
 
-def _category(window: Window, name: str, tokens: int) -> dict[str, object]:
+def _category(window: WindowUsage, name: str, tokens: int) -> dict[str, object]:
     return {"name": name, "tokens": tokens, "share": round(window.share(tokens), 4)}

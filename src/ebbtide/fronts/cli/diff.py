@@ -12,7 +12,7 @@ from ebbtide.audit.history import Step
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit, Item
-from ebbtide.display import in_tokens, line, visible
+from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
@@ -87,7 +87,7 @@ def _headline(step: Step) -> str:
 
 def _print(to: Console, step: Step, edit: Edit, lines_of: _Lines, *, full: bool) -> None:
     told = covered_told(step.covered(edit), edit, step)
-    to.print(line(f"{edit.id} {edit.by}: {told}: {edit.reason} (-{in_tokens(edit.saved)})"), soft_wrap=True)
+    to.print(one_line(f"{edit.id} {edit.by}: {told}: {edit.reason} (-{token_count(edit.saved)})"), soft_wrap=True)
     runs = _diff(step, edit, lines_of)
     length = sum(run.stop - run.start for run in runs)
     hidden = 0 if full else max(0, length - _HEAD - _TAIL)
@@ -103,7 +103,7 @@ def _print_rows(to: Console, rows: Iterator[str]) -> None:
     """Many at once: to print one costs more than to make it."""
     from rich.text import Text  # noqa: PLC0415
 
-    while some := [Text(visible(row), style=_COLOURS.get(row[:1], "")) for row in islice(rows, _AT_ONCE)]:
+    while some := [Text(make_visible(row), style=_COLOURS.get(row[:1], "")) for row in islice(rows, _AT_ONCE)]:
         to.print(Text("\n").join(some), soft_wrap=True)
 
 

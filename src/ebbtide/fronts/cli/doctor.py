@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from ebbtide.argparse_errors import near
-from ebbtide.config import Settings, load_access, load_settings, process_environment, survey
+from ebbtide.argparse_errors import close_matches
+from ebbtide.config import Settings, inspect_sources, load_access, load_settings, process_environment
 from ebbtide.config_keys import VARIABLES
 from ebbtide.core.errors import BadConfig
-from ebbtide.display import line
+from ebbtide.display import one_line
 from ebbtide.fronts.cli import checks, screen
 from ebbtide.fronts.cli.checks import Check
 from ebbtide.fronts.cli.extras import extras
@@ -59,7 +59,7 @@ def _looked(args: argparse.Namespace) -> Iterator[Check]:
     settings = _settings(args.store)
     yield from checks.install()
     yield from checks.fronts(extras())
-    yield from checks.configuration(survey(), _strange())
+    yield from checks.configuration(inspect_sources(), _strange())
     try:
         yield from checks.keys(load_access())
     except BadConfig as wrong:
@@ -84,7 +84,7 @@ def _settings(store: str | None) -> Settings | None:
 def _strange() -> dict[str, str]:
     """Variables that begin as ours do and are none, with the one that may have been meant."""
     strange = sorted(name for name in process_environment() if name.startswith("EBB_") and name not in VARIABLES)
-    return {name: next(iter(near(name, VARIABLES, "EBB_")), "") for name in strange}
+    return {name: next(iter(close_matches(name, VARIABLES, "EBB_")), "") for name in strange}
 
 
 def _print(found: list[Check]) -> None:
@@ -94,10 +94,12 @@ def _print(found: list[Check]) -> None:
             area = check.area
             screen.draw(screen.styled((area, "bold")))
         name = f"{check.name}: " if check.name not in ("path", "keys", "found") else ""
-        screen.draw(screen.styled((f"  {check.state:<5}", _STYLE[check.state]), (line(f"{name}{check.told}"), "")))
+        screen.draw(screen.styled((f"  {check.state:<5}", _STYLE[check.state]), (one_line(f"{name}{check.told}"), "")))
         if check.next:
             screen.draw(
-                screen.styled(("        → " if screen.can_draw("→") else "        -> ", "cyan"), (line(check.next), ""))
+                screen.styled(
+                    ("        → " if screen.can_draw("→") else "        -> ", "cyan"), (one_line(check.next), "")
+                )
             )
     wrong = {state: sum(check.state == state for check in found) for state in ("warn", "fail")}
     print()

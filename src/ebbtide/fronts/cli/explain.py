@@ -10,7 +10,7 @@ from ebbtide.accounting.savings import Entry
 from ebbtide.audit.history import History, Step
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit
-from ebbtide.display import in_tokens, line, short
+from ebbtide.display import one_line, short_number, token_count
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     told = [history for history in found if history.steps or history.refusals]
     for history in told:
         if len(found) > 1:
-            print(line(f"=== {history.session}"))
+            print(one_line(f"=== {history.session}"))
         tell(history, history.steps, price=args.price)
     if not told:
         requests = sum(len(history.turns) for history in found)
@@ -71,7 +71,7 @@ def tell(history: History, steps: Sequence[Step], *, price: Price = None, file: 
     columns += [(name, "right") for name in ("tokens", "rewritten", "worth", *["USD"] * bool(accounts.dollars))]
     for step in steps:
         rows = [_row(told, entries) for told, entries in _alike(step, accounts)]
-        screen.draw(screen.styled((line(_headline(step)), "bold")), file=file)
+        screen.draw(screen.styled((one_line(_headline(step)), "bold")), file=file)
         screen.draw(screen.table([*columns, ("pays after", "left")], rows, folds="what"), file=file)
         screen.tell(_sum(step, accounts), "", file=file)
     screen.tell(*told_in_all(accounts), *history.refusals, file=file)
@@ -95,8 +95,8 @@ def _row(told: list[str], pairs: Pairs) -> list[str]:
     entries, dollars = [one for one, _ in pairs], [one for _, one in pairs if one]
     return [
         *told,
-        short(sum(one.change.tokens for one in entries)),
-        short(sum(one.change.after for one in entries)),
+        short_number(sum(one.change.tokens for one in entries)),
+        short_number(sum(one.change.after for one in entries)),
         units(sum(one.told for one in entries)),
         *([usd(sum(one.told for one in dollars))] if dollars else []),
         even(entries),
@@ -141,18 +141,18 @@ def _sum(step: Step, accounts: Accounts) -> str:
     pairs = list(accounts.of(step.batch.id))
     edits, tokens = len(step.batch.edits), sum(one.change.tokens for one, _ in pairs)
     held = max((one.calls for one, _ in pairs), default=0)
-    told = f"{counted(edits, 'edit')}, {in_tokens(tokens)} out"
+    told = f"{counted(edits, 'edit')}, {token_count(tokens)} out"
     told += f"; held in {counted(held, 'request')}"
     again = sum(one.change.after for one, _ in pairs)
     if again:
-        told += f"; {in_tokens(again)} written again"
+        told += f"; {token_count(again)} written again"
     dollars = f" ({usd(sum(one.told for _, one in pairs if one))})" if accounts.dollars else ""
     return f"{told}; net {units(sum(one.told for one, _ in pairs))}{dollars}"
 
 
 def _tokens(record: object, key: str) -> str:
     value = record.get(key) if hasattr(record, "get") else 0
-    return short(value if isinstance(value, int) else 0)
+    return short_number(value if isinstance(value, int) else 0)
 
 
 def _as_dict(history: History, price: Price) -> dict[str, object]:

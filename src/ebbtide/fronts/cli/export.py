@@ -14,7 +14,7 @@ from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.redact import redact_tree
 from ebbtide.core.types import Item
-from ebbtide.display import line, visible
+from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
@@ -114,7 +114,7 @@ def _arguments(item: Item) -> str:
 
 def _markdown(_: Sequence[Record], history: History) -> bytes:
     request, _view = history.now()
-    title = f"# {line(history.session)}\n"
+    title = f"# {one_line(history.session)}\n"
     return "\n".join([title, *_sections(request.items)]).encode("utf-8", "replace")
 
 
@@ -124,13 +124,13 @@ def _sections(items: Sequence[Item]) -> Iterator[str]:
         if item.message != message:
             message = item.message
             yield f"## {item.role.capitalize()}\n"
-        text = visible(item.text)
+        text = make_visible(item.text)
         if item.kind == "text":
             yield text + "\n"
             continue
         longest = max((len(run) for run in _BACKTICKS.findall(text)), default=2)
         fence = "`" * (longest + 1)
-        yield f"*{line(item_told(item))}*\n"
+        yield f"*{one_line(item_told(item))}*\n"
         if text:
             yield f"{fence}\n{text}\n{fence}\n"
 

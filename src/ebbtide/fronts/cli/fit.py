@@ -12,7 +12,7 @@ from pathlib import Path
 from ebbtide.audit.history import history_of
 from ebbtide.core.errors import BadRequest, Busy, StoreError
 from ebbtide.core.view import View
-from ebbtide.display import visible
+from ebbtide.display import make_visible
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.help import FITTING, Commands, command
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         screen.say(note)
     body = ready.body if isinstance(ready.body, bytes) else _dumped(ready.body)
     if sys.stdout.isatty():
-        print(visible(body.decode("utf-8", "replace")).rstrip("\n"))
+        print(make_visible(body.decode("utf-8", "replace")).rstrip("\n"))
     else:
         screen.data(body)
     return 0

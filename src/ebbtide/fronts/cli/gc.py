@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import visible
+from ebbtide.display import make_visible
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.settings import add_json, add_store, settled
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         screen.show_json({**asdict(swept), "dry_run": args.dry_run})
         return 0
     for path in (*swept.sessions, *swept.blobs):
-        print(visible(path))
+        print(make_visible(path))
     verb = "would free" if args.dry_run else "freed"
     gone = f"{counted(len(swept.sessions), 'session')} and {counted(len(swept.blobs), 'result')}"
     if swept.in_use:

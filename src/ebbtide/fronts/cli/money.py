@@ -18,10 +18,10 @@ from ebbtide.accounting.savings import Entry, Savings, Tariff, Tariffs, closed, 
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import short
+from ebbtide.display import short_number
 from ebbtide.fronts.cli.help import Parser
 from ebbtide.fronts.cli.settings import ENGINE
-from ebbtide.prices import rates
+from ebbtide.prices import find_rates
 
 _MILLION = 1_000_000
 
@@ -84,7 +84,7 @@ def usd(amount: float) -> str:
 
 
 def units(tokens: float) -> str:
-    return f"{'-' if round(tokens) < 0 else ''}{short(round(abs(tokens)))}"
+    return f"{'-' if round(tokens) < 0 else ''}{short_number(round(abs(tokens)))}"
 
 
 def even(entries: Sequence[Entry]) -> str:
@@ -150,7 +150,7 @@ def _told(price: float) -> tuple[Tariffs, str]:
 def _known(kept: Books, only: str | None) -> tuple[Tariffs | None, str]:
     models = [only] if only else [model for model, _ in Counter(call.model for call in kept.calls).most_common()]
     try:
-        found = {model: rates(model) for model in models}
+        found = {model: find_rates(model) for model in models}
     except BadConfig as missing:
         return None, str(missing)
     known, unknown = [one for one in models if found[one]], [one for one in models if not found[one]]
@@ -162,7 +162,7 @@ def _known(kept: Books, only: str | None) -> tuple[Tariffs | None, str]:
 
     def tariff(model: str, ttl: float, prompt: int) -> Tariff:
         # The tier of the request that went out, for both sides: the untouched one may have cost more.
-        one = rates(model if found.get(model) else known[0], ttl=ttl, prompt=prompt)
+        one = find_rates(model if found.get(model) else known[0], ttl=ttl, prompt=prompt)
         assert one is not None, "looked up before"
         return _scaled(one.input, one.read, one.write, one.output)
 

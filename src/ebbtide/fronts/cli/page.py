@@ -14,7 +14,7 @@ from itertools import accumulate
 from ebbtide import __version__
 from ebbtide.accounting.savings import Savings
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import rounded, short, visible
+from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.fronts.cli import plots
 from ebbtide.fronts.cli.money import units, usd
 from ebbtide.fronts.cli.page_style import STYLE
@@ -82,7 +82,7 @@ def _axis_usd(amount: float) -> str:
 def _header(one: Statement, books: Savings, shown: Shown) -> str:
     when = f"{one.began[:16]} to {one.ended[:16]} UTC" if one.began else ""
     kind = "" if one.stored else f"replayed under the policy {one.policy or 'default'}"
-    window = f"window {rounded(one.window)}" if one.window else ""
+    window = f"window {round_number(one.window)}" if one.window else ""
     facts = [", ".join(one.models), counted(one.calls, "call"), window, when, kind]
     return (
         f"<header><h1>{_text(one.session)}</h1>"
@@ -123,8 +123,8 @@ def _tiles(one: Statement, books: Savings, shown: Shown) -> str:
         ("Bill for prompts", shown(books.bill), _counted(one, books), ""),
         (
             "Taken out",
-            short(told.tokens_out),
-            f"tokens; {short(told.rewritten)} written again for it",
+            short_number(told.tokens_out),
+            f"tokens; {short_number(told.rewritten)} written again for it",
             "",
         ),
         ("Paid back", f"{one.paid} of {one.edits}", "edits, by now", ""),
@@ -170,7 +170,7 @@ def _tokens(one: Statement) -> str:
     if one.window and one.window < 1.5 * top:
         series.append(Series(name="window", look="window", values=[float(one.window)] * len(lines)))
     return plots.curves(
-        "Tokens per call, with and without edits", series, lambda n: rounded(round(n)), filled=True
+        "Tokens per call, with and without edits", series, lambda n: round_number(round(n)), filled=True
     ) + _legend(series)
 
 
@@ -231,8 +231,8 @@ def _edit(row: Row) -> list[tuple[str, str]]:
         (row.by, ""),
         (row.what, f"words{gone}"),
         (row.why, "words"),
-        (short(row.tokens), "n"),
-        (short(row.rewritten), "n"),
+        (short_number(row.tokens), "n"),
+        (short_number(row.rewritten), "n"),
         (_money(row.saved, row.usd), "n good" if row.saved >= 0 else "n bad"),
         (row.pays, "good" if row.paid else ""),
     ]
@@ -247,7 +247,7 @@ def _largest(one: Statement) -> str:
             (left.what, "words gone" if left.undone else "words"),
             (str(left.call), "n"),
             (left.by, ""),
-            (short(left.tokens), "n"),
+            (short_number(left.tokens), "n"),
             (_money(left.saved, left.usd), "n good" if left.saved >= 0 else "n bad"),
             (left.kept or "in the log", "kept"),
         ]
@@ -302,4 +302,4 @@ def _section(title: str, words: str, inner: str) -> str:
 
 def _text(words: str) -> str:
     """Words from anywhere: what a reader would obey or not see is written out, the rest escaped."""
-    return escape(visible(words), quote=True)
+    return escape(make_visible(words), quote=True)

@@ -10,7 +10,7 @@ from ebbtide.core.stub import parse
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.tool_calls import file_of, media_of
 from ebbtide.core.types import HARNESS, Edit, Item
-from ebbtide.display import rounded, short
+from ebbtide.display import round_number, short_number
 from ebbtide.runtime import Report
 
 _ABOUT = 60  # characters of a path or type that help to recognise it
@@ -59,11 +59,11 @@ def moment(at: float) -> str:
 
 def report_told(report: Report) -> str:
     """One line on a request: how full it was, what it became, and what is left until the policy acts."""
-    before, after = short(report.tokens_before), short(report.tokens_after)
+    before, after = short_number(report.tokens_before), short_number(report.tokens_after)
     size = f"{before} tokens" if before == after else f"{before} → {after} tokens"
     left = f"context left until auto-compact: {report.context_left:.0%}"
     held = f", {counted(report.held, 'edit')} held" if report.held else ""
-    return f"{size} of {rounded(report.window)} ({report.level}){held}; {left}"
+    return f"{size} of {round_number(report.window)} ({report.level}){held}; {left}"
 
 
 def _tail(path: str) -> str:

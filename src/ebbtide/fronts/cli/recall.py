@@ -11,7 +11,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.text.redact import redact
-from ebbtide.display import line, visible
+from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
@@ -117,7 +117,7 @@ def _show_page(page: Page, args: argparse.Namespace) -> None:
     if args.json:
         screen.show_json(asdict(page))
     elif sys.stdout.isatty():
-        print(visible(page.text))
+        print(make_visible(page.text))
     else:
         screen.data(page.text.encode("utf-8", "surrogatepass"))
     if page.next is not None:
@@ -135,11 +135,11 @@ def _show_hits(hits: list[Hit], args: argparse.Namespace) -> None:
     for n, hit in enumerate(hits):
         if n:
             to.print()
-        to.print(line(_told(hit, across=args.across)), style="bold cyan", soft_wrap=True)
+        to.print(one_line(_told(hit, across=args.across)), style="bold cyan", soft_wrap=True)
         to.print(screen.styled(*_marked(hit)), soft_wrap=True)
     first = hits[0]
     where = f" --session {shlex.quote(first.session)}" if args.across or args.session != LAST else ""
-    screen.say(line(f"whole texts: ebb recall --read {first.handle}{where}{told_again(args)}"))
+    screen.say(one_line(f"whole texts: ebb recall --read {first.handle}{where}{told_again(args)}"))
 
 
 def _told(hit: Hit, *, across: bool) -> str:
@@ -164,6 +164,6 @@ def _marked(hit: Hit) -> list[tuple[str, str]]:
     pieces: list[tuple[str, str]] = []
     at = 0
     for start, end in hit.spans:
-        pieces += [(visible(hit.snippet[at:start]), ""), (visible(hit.snippet[start:end]), _MARK)]
+        pieces += [(make_visible(hit.snippet[at:start]), ""), (make_visible(hit.snippet[start:end]), _MARK)]
         at = end
-    return [*pieces, (visible(hit.snippet[at:]), "")]
+    return [*pieces, (make_visible(hit.snippet[at:]), "")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import in_tokens, line, short
+from ebbtide.display import one_line, short_number, token_count
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import told_in_all
@@ -86,7 +86,7 @@ def _write(path: Path, text: str) -> None:
 
 def show(one: Statement, *, calls: bool) -> None:
     facts = [", ".join(one.models), counted(one.calls, "call"), one.began, f"policy {one.policy}" if one.policy else ""]
-    screen.draw(screen.styled((line(" · ".join([one.session, *(fact for fact in facts if fact)])), "bold")))
+    screen.draw(screen.styled((one_line(" · ".join([one.session, *(fact for fact in facts if fact)])), "bold")))
     screen.tell(*([one.learned] if one.learned else []))
     if one.rows:
         screen.draw(_edits(one))
@@ -101,7 +101,7 @@ def show(one: Statement, *, calls: bool) -> None:
 
 def _moved(one: Statement) -> str:
     told = one.accounts.tokens
-    return f"{in_tokens(told.tokens_out)} out, {short(told.rewritten)} written again"
+    return f"{token_count(told.tokens_out)} out, {short_number(told.rewritten)} written again"
 
 
 def _edits(one: Statement) -> RenderableType:
@@ -111,7 +111,7 @@ def _edits(one: Statement) -> RenderableType:
     rows = [
         [
             str(row.call), row.by, row.what + (" (undone)" if row.undone else ""), str(row.edits),
-            short(row.tokens), short(row.rewritten), units(row.saved),
+            short_number(row.tokens), short_number(row.rewritten), units(row.saved),
             *([usd(row.usd or 0.0)] if dollars else []), row.pays,
         ]
         for row in one.rows
@@ -124,8 +124,8 @@ def _calls(one: Statement) -> RenderableType:
     rows = [
         [
             str(entry.call.number),
-            short(entry.tokens),
-            short(entry.tokens + entry.out),
+            short_number(entry.tokens),
+            short_number(entry.tokens + entry.out),
             units(entry.expected),
             "" if entry.billed is None else units(entry.billed),
             "" if entry.drift is None else units(entry.drift),
@@ -197,6 +197,6 @@ def _csv(told: Sequence[Statement], what: str) -> str:
 def _cell(value: object) -> object:
     """A spreadsheet runs what begins like a formula."""
     if isinstance(value, str):
-        text = line(value)
+        text = one_line(value)
         return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
     return "" if value is None else value

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
-from ebbtide.display import visible
+from ebbtide.display import make_visible
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -53,7 +53,7 @@ def _written_out(failed: UnicodeError) -> tuple[str, int]:
 
 def say(message: str) -> None:
     """A word to the person, beside the data."""
-    print(visible(message), file=sys.stderr)
+    print(make_visible(message), file=sys.stderr)
 
 
 def tell(*sentences: str, file: TextIO | None = None) -> None:
@@ -61,7 +61,7 @@ def tell(*sentences: str, file: TextIO | None = None) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     for sentence in sentences:
-        draw(Text(visible(sentence)), file=file)
+        draw(Text(make_visible(sentence)), file=file)
 
 
 def data(raw: bytes) -> None:
@@ -113,7 +113,7 @@ def table(
 
     Where that is not enough, a row becomes two lines: its words, and its figures with their headings. None is cut.
     """
-    cells = [[visible(cell) for cell in row] for row in rows]
+    cells = [[make_visible(cell) for cell in row] for row in rows]
     return _Rows(columns=tuple(columns), cells=cells, folds=folds, clips=clips)
 
 
@@ -215,7 +215,7 @@ def watched(steps: Iterable[T], doing: str, total: int | None = None) -> Iterato
     from rich.progress import Progress  # noqa: PLC0415
 
     with Progress(console=console(sys.stderr), transient=True) as bar:
-        task = bar.add_task(visible(doing), total=total)
+        task = bar.add_task(make_visible(doing), total=total)
         for step in steps:
             yield step
             bar.advance(task)

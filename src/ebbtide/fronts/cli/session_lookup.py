@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
-from ebbtide.display import line
+from ebbtide.display import one_line
 from ebbtide.formats.claude_folder import LAST, claude_matches, claude_session, claude_sessions
 from ebbtide.fronts.cli.screen import say
 from ebbtide.store import Position, Reader, Record, SessionInfo, Store, open_store
@@ -76,10 +76,12 @@ def _the_one(sessions: Sequence[SessionInfo], root: str, name: str, *, or_file: 
     if len(matching) == 1:
         return matching[0]
     if matching:
-        where = "; ".join(f"{line(one.session, 60)} of {line(one.project, 60) or 'no project'}" for one in matching)
+        where = "; ".join(
+            f"{one_line(one.session, 60)} of {one_line(one.project, 60) or 'no project'}" for one in matching
+        )
         raise BadRequest(f"{name!r} may mean {len(matching)} sessions: {where}. Give more of the id, or --project")
     if sessions:
-        known = ", ".join(line(one.session, 60) for one in sessions[:_NAMED])
+        known = ", ".join(one_line(one.session, 60) for one in sessions[:_NAMED])
         no = "no file and no session" if or_file else "no session"
         raise BadRequest(f"{name!r} is {no} in {root}; the newest are {known}")
     nothing = f"there are no sessions in {root} yet"

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 
 from ebbtide.config import claude_directory
-from ebbtide.display import line, short
+from ebbtide.display import one_line, short_number
 from ebbtide.formats.claude_folder import ClaudeSession, claude_sessions
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.help import Commands, command
@@ -74,9 +74,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(info: SessionInfo) -> list[str]:
     return [
-        line(info.session, _ID),
-        line(_end_of(info.project), _PROJECT),
-        line(info.title, _TITLE),
+        one_line(info.session, _ID),
+        one_line(_end_of(info.project), _PROJECT),
+        one_line(info.title, _TITLE),
         str(info.messages),
         amounts.sized(info.bytes),
         info.modified[:16].replace("T", " "),
@@ -112,11 +112,11 @@ def _of_claude(args: argparse.Namespace) -> int:
 
 def _claude_row(one: ClaudeSession, now: float) -> list[str]:
     return [
-        line(one.session, _ID),
-        line(one.title, _TITLE),
-        line(_end_of(one.folder), _PROJECT),
+        one_line(one.session, _ID),
+        one_line(one.title, _TITLE),
+        one_line(_end_of(one.folder), _PROJECT),
         amounts.age(now - one.modified),
         f"{'' if one.counted else '~'}{one.messages}",
-        short(one.tokens) if one.tokens else "",
-        line(one.model, _PROJECT),
+        short_number(one.tokens) if one.tokens else "",
+        one_line(one.model, _PROJECT),
     ]

@@ -11,7 +11,7 @@ from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
-from ebbtide.display import in_tokens, line, visible
+from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
@@ -83,7 +83,7 @@ def _print_stored(store: str, session: str, handle: str, project: str | None) ->
     except StoreError as damaged:
         raise StoreError(f"{name}: {damaged}") from None
     if sys.stdout.isatty():
-        print(visible(text))
+        print(make_visible(text))
     else:
         screen.data(text.encode("utf-8", "surrogatepass"))
 
@@ -107,14 +107,14 @@ def _print(view: View, entries: list[Item] | tuple[Item, ...], *, full: bool) ->
             message = entry.message
             to.print(f"── {entry.role} " + "─" * 40, style="bold", overflow="crop", no_wrap=True)
         mark = f"~ by {edit.by}: {edit.reason}" if edit else entry.id
-        head = f"{item_told(entry)} · {in_tokens(entry.tokens)} · {mark}"
-        to.print(line(head), style="yellow" if edit else "dim", soft_wrap=True)
+        head = f"{item_told(entry)} · {token_count(entry.tokens)} · {mark}"
+        to.print(one_line(head), style="yellow" if edit else "dim", soft_wrap=True)
         for row in _cut(entry.text, full):
             to.print(row, soft_wrap=True)
 
 
 def _cut(text: str, full: bool) -> list[str]:
-    rows = visible(text).split("\n")
+    rows = make_visible(text).split("\n")
     if full or len(rows) <= _LINES + 1:
         return rows
     return [*rows[:_LINES], f"… {counted(len(rows) - _LINES, 'more line')}"]

@@ -13,7 +13,7 @@ from ebbtide.accounting.savings import Entry, Line
 from ebbtide.audit.history import History, Step
 from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Usage
-from ebbtide.display import learned_told
+from ebbtide.display import describe_learned_window
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, even
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
 
@@ -124,7 +124,7 @@ def statement(history: History, price: Price = None) -> Statement:
 def _learned(history: History) -> str:
     """Of the model that was asked last."""
     found = history.learned_window(history.turns[-1].model) if history.turns else None
-    return learned_told(found[0], moment(found[1]) or "an unknown day") if found else ""
+    return describe_learned_window(found[0], moment(found[1]) or "an unknown day") if found else ""
 
 
 def bill_of(line: Line) -> Usage:

@@ -7,7 +7,7 @@ import argparse
 from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import in_tokens, short
+from ebbtide.display import short_number, token_count
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
@@ -95,7 +95,7 @@ def _forget_window(args: argparse.Namespace, store: Store, info: SessionInfo, hi
     if args.json:
         screen.show_json({"forgotten": learned})
     for model, window in learned.items():
-        screen.say(f"{model or 'unknown model'}: {in_tokens(window)} forgotten; the next request goes by what is set")
+        screen.say(f"{model or 'unknown model'}: {token_count(window)} forgotten; the next request goes by what is set")
     if not learned:
         screen.say(f"{info.session}: no refusal has taught a window")
     return 0
@@ -143,8 +143,8 @@ def _told(args: argparse.Namespace, history: History, batch: str, what: str) -> 
         screen.show_json({"batch": batch, "edits": edits})
         return 0
     columns = (("by", "left"), ("what", "left"), ("tokens", "right"))
-    cells = [[edit.by, told, short(edit.saved)] for edit, told in rows]
+    cells = [[edit.by, told, short_number(edit.saved)] for edit, told in rows]
     screen.draw(screen.styled((f"{batch} is {what}", "bold")))
     screen.draw(screen.table(columns, cells, folds="what"))
-    screen.say(f"{counted(len(rows), 'edit')}, {in_tokens(sum(edit.saved for edit, _ in rows))}")
+    screen.say(f"{counted(len(rows), 'edit')}, {token_count(sum(edit.saved for edit, _ in rows))}")
     return 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ebbtide.audit.replan import plans_in, recheck, replanned
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import line, visible
+from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import CODES, Commands, command
 from ebbtide.fronts.cli.session_lookup import chosen
@@ -100,7 +100,7 @@ def _print(checked: list[_Checked]) -> None:
     columns += [("plans", "right"), ("", "left")]
     rows = [
         [
-            line(one.info.session, 48),
+            one_line(one.info.session, 48),
             str(one.found.lines),
             str(one.found.unchecked),
             str(one.found.blobs),
@@ -112,7 +112,7 @@ def _print(checked: list[_Checked]) -> None:
     screen.draw(screen.table(columns, rows))
     for one in checked:
         for problem in one.problems():
-            print(visible(f"{one.found.path}: {problem}"))
+            print(make_visible(f"{one.found.path}: {problem}"))
 
 
 def _as_dict(one: _Checked) -> dict[str, object]:

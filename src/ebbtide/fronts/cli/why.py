@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ebbtide.audit.history import History, Step
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
-from ebbtide.display import in_tokens, line
+from ebbtide.display import one_line, token_count
 from ebbtide.formats.claude_folder import LAST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
@@ -102,16 +102,16 @@ def _blamed(history: History, text: str, options: str) -> Iterator[_Blame]:
 def _print(one: _Blame) -> None:
     edit, step = one.edit, one.step
     verb = "was taken out and is back" if step.undone else "was taken out"
-    print(line(f"{item_told(one.item, step)} (message {one.item.message}) {verb}"))
+    print(one_line(f"{item_told(one.item, step)} (message {one.item.message}) {verb}"))
     when = ", ".join(filter(None, (moment(step.batch.at), f"for request {step.turn.number}")))
     told = [
         ("by", f"{edit.by}, edit {edit.id} of batch {step.batch.id}"),
         ("when", when),
-        ("why", f"{edit.reason} (-{in_tokens(edit.saved)})"),
+        ("why", f"{edit.reason} (-{token_count(edit.saved)})"),
         *(("back" if n == 0 else "", way) for n, way in enumerate(one.back())),
     ]
     for word, rest in told:
-        print(f"  {word:5} {line(rest)}")
+        print(f"  {word:5} {one_line(rest)}")
 
 
 def _print_seen(seen: list[tuple[History, Item]], blamed: bool) -> None:
@@ -119,7 +119,9 @@ def _print_seen(seen: list[tuple[History, Item]], blamed: bool) -> None:
         history, item = seen[-1]
         more = f", and {len(seen) - 1} more" if len(seen) > 1 else ""
         place = f"message {item.message}" if item.message >= 0 else "a note of ours"
-        print(line(f"The model still sees it: {place} of {os.path.basename(history.name)}, {item_told(item)}{more}"))
+        print(
+            one_line(f"The model still sees it: {place} of {os.path.basename(history.name)}, {item_told(item)}{more}")
+        )
     elif not blamed:
         print("This text was never in the conversation. The system prompt and the tools are not searched.")
 

@@ -14,7 +14,7 @@ from rich.live import Live
 
 from ebbtide.argparse_errors import Parser
 from ebbtide.config import load_settings
-from ebbtide.config_keys import tokens
+from ebbtide.config_keys import parse_tokens
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.demo.render import Brush, Film, basis, drawn, event_line, money
 from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, Moment, told
@@ -60,7 +60,7 @@ environment:
 def main(arguments: Sequence[str]) -> int:
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={"policy": args.policy or "default"})
-    window = tokens(args.window) if args.window else WINDOW
+    window = parse_tokens(args.window) if args.window else WINDOW
     console = Console(markup=False, highlight=False, emoji=False)
     ascii_only = args.ascii or not _can_draw("█░┄┆·−→")
     try:
@@ -147,7 +147,7 @@ def _speed(text: str) -> float:
 
 def _window(text: str) -> str:
     try:
-        tokens(text)
+        parse_tokens(text)
     except BadConfig as wrong:
         raise argparse.ArgumentTypeError(str(wrong)) from None
     return text

@@ -12,7 +12,7 @@ from itertools import groupby
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ebbtide.display import line, rounded, short
+from ebbtide.display import one_line, round_number, short_number
 from ebbtide.fronts.demo.story import PRICED_AS, Bill, Event, Moment
 
 OURS, RAW, OVER, QUIET, LIMIT = "#2a9fb8", "#8a8f98", "#c4605a", "#8a8f98", "#d8766f"
@@ -89,9 +89,9 @@ def drawn(film: Film, brush: Brush) -> RenderableType:
 
 
 def event_line(event: Event, brush: Brush) -> Text:
-    saved = f"{brush.sign('−', '-')}{short(event.saved)}" if event.saved else ""
+    saved = f"{brush.sign('−', '-')}{short_number(event.saved)}" if event.saved else ""
     room = min(brush.width, WIDEST) - 16 - (8 if saved else 0)
-    words = line(brush.sign(event.told, _plain(event.told)), room)
+    words = one_line(brush.sign(event.told, _plain(event.told)), room)
     return Text.assemble(
         (f" {event.call:>3}  ", QUIET),
         (f"{event.kind:<9} ", f"bold {_MARK[event.kind]}"),
@@ -107,7 +107,7 @@ def _plain(words: str) -> str:
 
 def _title(now: Moment, brush: Brush) -> Text:
     dot, room = brush.sign("·", "-"), min(brush.width, WIDEST)
-    told = f" a window of {rounded(now.window)} {dot} no model is called"
+    told = f" a window of {round_number(now.window)} {dot} no model is called"
     whole = f" an agent mends a tide gauge's report {dot}{told}"
     count = f"call {now.call} of {now.calls}"
     words = whole if len(f"ebb demo{whole}  {count}") <= room else told
@@ -133,7 +133,7 @@ def _label(now: Moment, base: float, unit: float) -> tuple[str, str]:
     for name, tokens, style in _levels(now):
         if base <= tokens < base + unit:
             return f"{name:>{_LABEL - 1}} ", style
-    return f"{rounded(round(base + unit)):>{_LABEL - 1}} ", QUIET
+    return f"{round_number(round(base + unit)):>{_LABEL - 1}} ", QUIET
 
 
 def _levels(now: Moment) -> tuple[tuple[str, int, str], ...]:
@@ -166,8 +166,8 @@ def _eighths(tokens: int, base: float, unit: float) -> int:
 
 
 def _axis(now: Moment, brush: Brush) -> Text:
-    with_us = f"{brush.sign('█', '#')} sent, now {short(now.ours)}"
-    without = f"{brush.sign('░', ':')} untouched, now {short(now.raw)}"
+    with_us = f"{brush.sign('█', '#')} sent, now {short_number(now.ours)}"
+    without = f"{brush.sign('░', ':')} untouched, now {short_number(now.raw)}"
     over = f"{brush.sign('░', ':')} over the window"
     gone = f"{brush.sign('▒', '%')} ebbs"
     beyond = ("   ", (over, OVER)) if now.raw > now.window else ()
@@ -187,7 +187,7 @@ def _window(now: Moment, brush: Brush) -> Iterator[Text]:
         used += cells
         bar.append(full * cells, style)
         if cells:
-            legend.append(f"{full} {name} {short(tokens)}   ", style)
+            legend.append(f"{full} {name} {short_number(tokens)}   ", style)
     acts = round(brush.columns * now.acts_at / now.window)
     for column in range(used, brush.columns):
         bar.append(brush.sign("┆", "|") if column == acts else free, OURS if column == acts else f"dim {QUIET}")
@@ -215,7 +215,7 @@ def _bill(bill: Bill, brush: Brush) -> Iterator[Text]:
 
 
 def money(amount: float, *, dollars: bool) -> str:
-    return f"${amount:.2f}" if dollars else f"{short(round(amount))} tokens"
+    return f"${amount:.2f}" if dollars else f"{short_number(round(amount))} tokens"
 
 
 def basis(bill: Bill) -> str:

@@ -15,11 +15,11 @@ from ebbtide.audit.history import Step, history_of
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit
-from ebbtide.display import short
+from ebbtide.display import short_number
 from ebbtide.formats import Call, load
 from ebbtide.policy import Policy
 from ebbtide.policy.adjust import with_passes
-from ebbtide.prices import Rates, rates
+from ebbtide.prices import Rates, find_rates
 from ebbtide.runtime import Context, Ready
 from ebbtide.store import open_store
 
@@ -147,7 +147,7 @@ class _Stage:
         if self._overflowed or ready.report.tokens_untouched <= ready.report.window:
             return
         self._overflowed = True
-        size = f"{short(ready.report.tokens_untouched)} tokens"
+        size = f"{short_number(ready.report.tokens_untouched)} tokens"
         yield Event(kind="overflow", call=number, told=f"untouched it would be {size}: refused from here on")
 
     def _events(self, number: int, ready: Ready) -> Iterator[Event]:
@@ -189,7 +189,7 @@ def _offloaded(step: Step, edits: Sequence[Edit]) -> str:
     whole, stubs = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.put)
     what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else counted(len(items), "result")
     leave = "leaves" if len(items) == 1 else "leave"
-    return f"{what}, {short(whole)} tokens, {leave} for the store; {short(stubs)} stay"
+    return f"{what}, {short_number(whole)} tokens, {leave} for the store; {short_number(stubs)} stay"
 
 
 def _ebbed(_: Step, edits: Sequence[Edit]) -> str:
@@ -201,7 +201,7 @@ def _ebbed(_: Step, edits: Sequence[Edit]) -> str:
 def _folded(step: Step, edits: Sequence[Edit]) -> str:
     messages = len({item.message for edit in edits for item in step.covered(edit)})
     report = sum(item.tokens for edit in edits for item in edit.put if not item.id)
-    return f"{messages} messages fold into a report of {short(report)}; the user's own words stay"
+    return f"{messages} messages fold into a report of {short_number(report)}; the user's own words stay"
 
 
 _WORDS = {"offload": _offloaded, "ebb": _ebbed, "fold": _folded}
@@ -209,7 +209,7 @@ _WORDS = {"offload": _offloaded, "ebb": _ebbed, "fold": _folded}
 
 def _price() -> Rates | None:
     try:
-        return rates(PRICED_AS)
+        return find_rates(PRICED_AS)
     except BadConfig:
         return None
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ebbtide.argparse_errors import Parser
 from ebbtide.config import Settings, load_settings
-from ebbtide.config_keys import port
+from ebbtide.config_keys import parse_port
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.proxy.guard import check_address, is_loopback
 from ebbtide.fronts.proxy.options import Options
@@ -69,7 +69,7 @@ def settled(args: argparse.Namespace) -> Options:
         settings=settings,
         upstreams=_upstreams(args.upstream, settings),
         host=args.host,
-        port=_first(None if args.port is None else port(args.port), file.get("port"), 8787),
+        port=_first(None if args.port is None else parse_port(args.port), file.get("port"), 8787),
         token=_first(args.token, file.get("token"), ""),
         allow_hosts=(*args.allow_host, *_names(file, "allow_hosts")),
         allow_origins=(*args.allow_origin, *_names(file, "allow_origins")),

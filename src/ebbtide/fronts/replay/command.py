@@ -15,13 +15,13 @@ from ebbtide.argparse_errors import Parser
 from ebbtide.config import claude_directory, load_settings
 from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
-from ebbtide.display import visible
+from ebbtide.display import make_visible
 from ebbtide.formats.claude_folder import claude_session
 from ebbtide.fronts.replay.picture import check_picture, draw_picture
 from ebbtide.fronts.replay.roster import USUAL, chosen, listed
 from ebbtide.fronts.replay.rows import show_csv, show_json
 from ebbtide.fronts.replay.tables import console, show_tables
-from ebbtide.prices import rates
+from ebbtide.prices import find_rates
 from ebbtide.replay import Played, Terms, files, on_ray, replay
 
 _WINDOW = 200_000
@@ -79,13 +79,13 @@ def main(arguments: Sequence[str]) -> int:
         show_tables(played, terms)
     if args.plot:
         draw_picture(args.plot, played, terms)
-        print(f"ebb: the picture is in {visible(args.plot)}", file=sys.stderr)
+        print(f"ebb: the picture is in {make_visible(args.plot)}", file=sys.stderr)
     return 0
 
 
 def _terms(args: argparse.Namespace) -> Terms:
     settings = load_settings(arguments={"window": args.window, "model": args.model})
-    if args.model and rates(args.model) is None:
+    if args.model and find_rates(args.model) is None:
         raise BadRequest(f"the table of prices knows no model {args.model!r}, nor one of its family")
     return Terms(
         arms=chosen(args.policies) if args.policies is not None else USUAL,

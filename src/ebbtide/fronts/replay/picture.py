@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import rounded
+from ebbtide.display import round_number
 from ebbtide.replay import Played, Point, Score, Terms, totals
 from ebbtide.replay.measures import measured
 
@@ -76,7 +76,7 @@ def draw_picture(path: str, played: Sequence[Played], terms: Terms) -> None:
     files = sum(1 for one in played if not one.failed)
     kept = "1 hour" if terms.ttl > 300 else "5 minutes"
     figure.suptitle(
-        f"{counted(files, 'recorded session')}, window {rounded(terms.window)}, prefixes kept {kept}",
+        f"{counted(files, 'recorded session')}, window {round_number(terms.window)}, prefixes kept {kept}",
         x=0.01, ha="left", fontsize=11, color="#666666",
     )  # fmt: skip
     # No date in the file: the same replay gives the same bytes.
@@ -215,7 +215,7 @@ def _windows(axes: Axes, points: Mapping[str, tuple[Point, ...]], looks: Mapping
     )
     axes.set_xlabel("model call", fontsize=9.5)
     axes.set_ylabel("tokens sent", fontsize=9.5)
-    axes.yaxis.set_major_formatter(lambda value, _: rounded(round(value)))
+    axes.yaxis.set_major_formatter(lambda value, _: round_number(round(value)))
     ends: list[tuple[float, str]] = []
     for name, line in points.items():
         look = looks[name]

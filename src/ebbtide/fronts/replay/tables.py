@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import rounded, short, visible
-from ebbtide.prices import rates
+from ebbtide.display import make_visible, round_number, short_number
+from ebbtide.prices import find_rates
 from ebbtide.replay import Played, Score, Terms, failures, totals
 from ebbtide.replay.measures import CALIBRATED_ON, GROUPS, Calibration, Measure, calibrated
 
@@ -64,7 +64,9 @@ def _heading(played: Sequence[Played], terms: Terms) -> str:
     files = f"{counted(len(good), 'session')}, {counted(calls, 'call')}"
     kept = "an hour" if terms.ttl > 300 else "5 minutes"
     recall = "" if terms.recalls else ", no recall"
-    return f"{files}. Window {rounded(terms.window)}, prefixes kept for {kept}{recall}. {_BEST} is the best but raw."
+    return (
+        f"{files}. Window {round_number(terms.window)}, prefixes kept for {kept}{recall}. {_BEST} is the best but raw."
+    )
 
 
 def _parts(measures: Sequence[Measure], scores: Mapping[str, Score], width: int) -> Iterator[Sequence[Measure]]:
@@ -95,7 +97,7 @@ def _table(title: str, measures: Sequence[Measure], scores: Mapping[str, Score])
     for name, score in scores.items():
         values = [(one, one.of(score, scores.get("raw") or Score())) for one in measures]
         cells = [_cell(_amount(one, value), name in best[one.key]) for one, value in values]
-        made.add_row(Text(visible(name), style="dim" if name == "raw" else ""), *cells)
+        made.add_row(Text(make_visible(name), style="dim" if name == "raw" else ""), *cells)
     return made
 
 
@@ -137,7 +139,7 @@ def _amount(measure: Measure, value: float | None) -> str:
             # 100 % is said only of all: 99.96 % valid is a fault.
             return f"{min(value, 0.999) if value < 1 else 1.0:.1%}"
         case "tokens":
-            return short(round(value))
+            return short_number(round(value))
         case "count":
             return f"{value:,.0f}"
 
@@ -165,10 +167,10 @@ def _prices(played: Sequence[Played]) -> Iterator[str]:
     models = Counter(model for one in played for model in one.models)
     told = []
     for model, _ in models.most_common():
-        found = rates(model)
+        found = find_rates(model)
         told.append(found.basis if found else f"{model} as claude-sonnet-4-5, since the table does not know it")
     if told:
-        yield visible(f"Prices: {'; '.join(dict.fromkeys(told))}.")
+        yield make_visible(f"Prices: {'; '.join(dict.fromkeys(told))}.")
 
 
 def _unread(played: Sequence[Played]) -> Iterator[str]:
@@ -178,7 +180,7 @@ def _unread(played: Sequence[Played]) -> Iterator[str]:
         return
     yield f"Left out, {len(failed)} of {counted(len(played), 'file')}:"
     for path, reason in failed[:_TOLD]:
-        yield visible(f"  {path}: {reason}")
+        yield make_visible(f"  {path}: {reason}")
     if len(failed) > _TOLD:
         yield f"  and {len(failed) - _TOLD} more: --json has them all"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ebbtide.argparse_errors import Parser
 from ebbtide.config import process_environment
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import visible
+from ebbtide.display import make_visible
 from ebbtide.fronts.run.addresses import CLIENTS, Client, Environment, Plan, Route, planned
 from ebbtide.fronts.run.foreground import run
 from ebbtide.fronts.run.proxy_process import CannotStart, Proxy
@@ -128,9 +128,9 @@ def _list(plan: Plan, *, as_json: bool) -> int:
             rows.append(("" if at else name, one, _route(plan, one).address or _ITSELF, "" if at else client.note))
     wide = [max(len(row[at]) for row in rows) for at in range(3)]
     for row in rows:
-        print(visible("  ".join([*(row[at].ljust(wide[at]) for at in range(3)), row[3]]).rstrip()))
+        print(make_visible("  ".join([*(row[at].ljust(wide[at]) for at in range(3)), row[3]]).rstrip()))
     print(
-        visible(
+        make_visible(
             "\nEach is set to an address of the proxy, as in ANTHROPIC_BASE_URL=" + _value(plan, "ANTHROPIC_BASE_URL")
         )
     )
@@ -170,7 +170,7 @@ def _passed_on(args: argparse.Namespace) -> list[str]:
 
 
 def _say(message: str) -> None:
-    print(visible(message), file=sys.stderr)
+    print(make_visible(message), file=sys.stderr)
 
 
 def command_line() -> argparse.ArgumentParser:

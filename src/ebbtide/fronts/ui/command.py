@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ebbtide import example
 from ebbtide.argparse_errors import Parser
 from ebbtide.config import load_settings
-from ebbtide.config_keys import port
+from ebbtide.config_keys import parse_port
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import PRESETS
 from ebbtide.store import open_store
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
             webbrowser.open(guard.address_for_one_login())
 
     try:
-        asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=port(args.port), ready=ready))
+        asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=parse_port(args.port), ready=ready))
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise

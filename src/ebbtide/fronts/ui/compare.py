@@ -8,7 +8,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.formats import Recording
 from ebbtide.fronts.ui.serialize import Json
-from ebbtide.prices import rates
+from ebbtide.prices import find_rates
 from ebbtide.replay import NAMES
 from ebbtide.replay.peers import arm
 from ebbtide.replay.score import Score, Scoring, uses
@@ -34,7 +34,7 @@ def compared(recording: Recording, episode: str, names: Sequence[str], *, window
     return {
         "window": window,
         "calls": len(tape.takes),
-        "unpriced": [model for model in dict.fromkeys(models) if rates(model) is None],
+        "unpriced": [model for model in dict.fromkeys(models) if find_rates(model) is None],
         "arms": [_arm(tape, name, window, used) for name in names],
     }
 

@@ -10,7 +10,7 @@ from ebbtide.accounting.savings import Entry, Savings, Tariff, closed
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.types import FIVE_MINUTES
-from ebbtide.prices import Rates, rates
+from ebbtide.prices import Rates, find_rates
 
 _MILLION = 1_000_000
 
@@ -59,6 +59,6 @@ def _tariff(model: str, ttl: float, prompt: int) -> Tariff:
 def _rates(model: str, ttl: float = FIVE_MINUTES, prompt: int = 0) -> Rates | None:
     """None for a model without a price, and where the table is not installed."""
     try:
-        return rates(model, ttl=ttl, prompt=prompt)
+        return find_rates(model, ttl=ttl, prompt=prompt)
     except BadConfig:
         return None
