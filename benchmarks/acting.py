@@ -25,8 +25,8 @@ from typing import Any
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
 from ebbtide.replay import Terms, play
-from ebbtide.replay.arms import Engine
-from ebbtide.replay.tape import Tape, tapes
+from ebbtide.replay.contenders import Engine
+from ebbtide.replay.recorded_session import Tape, tapes
 
 WINDOWS = (200_000, 128_000, 64_000)
 PROMISED = 150

@@ -30,9 +30,9 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from ebbtide.core.types import Usage
-from ebbtide.replay.arms import Asked
-from ebbtide.replay.arms import Out as Sent
-from ebbtide.replay.tape import Take, Tape
+from ebbtide.replay.contenders import Asked
+from ebbtide.replay.contenders import Out as Sent
+from ebbtide.replay.recorded_session import Take, Tape
 
 _SPOKEN = re.compile(r'<message role="assistant">\n(.*?)\n</message>', re.DOTALL)
 """What the agent said, in the transcript that the summariser gets; the harness escapes such tags in the words."""

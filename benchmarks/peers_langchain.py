@@ -20,9 +20,9 @@ from langgraph.graph.message import add_messages
 from peers_wire import Changed, Out, Piece, Thread, Writer, Written, answers, summary
 
 from ebbtide.core.types import Usage
-from ebbtide.replay.arms import Asked
-from ebbtide.replay.arms import Out as Sent
-from ebbtide.replay.tape import Take, Tape
+from ebbtide.replay.contenders import Asked
+from ebbtide.replay.contenders import Out as Sent
+from ebbtide.replay.recorded_session import Take, Tape
 
 _PROVIDERS = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "openai"}
 

@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import Any, Literal
 
 from ebbtide.core.types import Usage
-from ebbtide.replay.arms import Asked, stand_in
-from ebbtide.replay.tape import Body, Take, Tape
+from ebbtide.replay.contenders import Asked, stand_in
+from ebbtide.replay.recorded_session import Body, Take, Tape
 
 Message = dict[str, Any]
 Kind = Literal["text", "thinking", "call", "result", "other"]

@@ -32,7 +32,7 @@ from pydantic_ai_harness.compaction import (
 )
 
 from ebbtide.replay import NAMES, Score, Terms, files, play
-from ebbtide.replay.arms import Making
+from ebbtide.replay.contenders import Making
 
 ENDLESS = 10**9
 """A window that is never full."""

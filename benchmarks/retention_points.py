@@ -1,6 +1,6 @@
 """The recorded compaction points: what was there before, what the client's own compaction left, what was needed next.
 
-What counts as a file changed or read is told by `ebbtide.replay.files`, from the recorded calls alone.
+What counts as a file changed or read is told by `ebbtide.replay.touched_files`, from the recorded calls alone.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Item
 from ebbtide.formats import Recording, load
 from ebbtide.formats.steps import Call
-from ebbtide.replay.files import touched
-from ebbtide.replay.sheet import NAME as IDENTIFIER
-from ebbtide.replay.sheet import strings
+from ebbtide.replay.message_index import NAME as IDENTIFIER
+from ebbtide.replay.message_index import strings
+from ebbtide.replay.touched_files import touched
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 

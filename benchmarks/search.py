@@ -24,9 +24,9 @@ from ebbtide.policy import Policy
 from ebbtide.policy import default as ours
 from ebbtide.policy.adjust import name_of
 from ebbtide.policy.default import offload_large, offload_paste, watermarks
-from ebbtide.replay.arms import Engine, Untouched
+from ebbtide.replay.contenders import Engine, Untouched
+from ebbtide.replay.recorded_session import Tape, tapes
 from ebbtide.replay.score import Score, Scoring, uses
-from ebbtide.replay.tape import Tape, tapes
 
 GRID: Mapping[str, tuple[float, ...]] = {
     "auto": (0.6, 0.7, 0.8, 0.9),

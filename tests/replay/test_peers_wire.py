@@ -4,7 +4,7 @@ import pytest
 from benchmarks.peers_wire import Changed, Thread, Writer, Written, answers, pieces
 
 from ebbtide.core.types import Usage
-from ebbtide.replay.tape import Take
+from ebbtide.replay.recorded_session import Take
 
 ANTHROPIC = [
     {"role": "user", "content": "go"},

@@ -2,7 +2,7 @@
 
 import json
 
-from ebbtide.replay.peers import PEERS
+from ebbtide.replay.policies import PEERS
 from runtime.sessions import context, loop, run
 
 WINDOW = 200_000

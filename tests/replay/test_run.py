@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.replay.rows import document
+from ebbtide.fronts.replay.export import document
 from ebbtide.replay import Terms, files, on_ray, play, replay
 from ebbtide.replay.measures import calibrated
 from fronts.cli.terminal import recorded

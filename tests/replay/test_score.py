@@ -9,9 +9,22 @@ from hypothesis import strategies as st
 
 from ebbtide.core.types import Usage
 from ebbtide.prices import find_rates
-from ebbtide.replay.arms import Engine, Untouched
+from ebbtide.replay.contenders import Engine, Untouched
 from ebbtide.replay.score import AGO, uses
-from replay.hand import MODEL, Sending, asking, first_becomes, growing, result, said, score, talk, tape, used, user
+from replay.recordings import (
+    MODEL,
+    Sending,
+    asking,
+    first_becomes,
+    growing,
+    result,
+    said,
+    score,
+    talk,
+    tape,
+    used,
+    user,
+)
 
 PRICE = find_rates(MODEL)
 NEEDED = "the harbour_gauge reads\nthree metres"

@@ -19,10 +19,10 @@ from pathlib import Path
 from ebbtide.core.errors import BadRequest, EbbtideError
 from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.formats import load
-from ebbtide.replay.arms import Making
-from ebbtide.replay.peers import arm
+from ebbtide.replay.contenders import Making
+from ebbtide.replay.policies import arm
+from ebbtide.replay.recorded_session import tapes
 from ebbtide.replay.score import Point, Score, Scoring, calibration, uses
-from ebbtide.replay.tape import tapes
 
 Told = Callable[[int, int], None]
 """Hears how many files are done, of how many."""

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 
 from ebbtide.core.types import Usage
 from ebbtide.prices import Rates, find_rates
-from ebbtide.replay.arms import Arm, Out
-from ebbtide.replay.files import named
-from ebbtide.replay.line import Line, answer_of, messages_of
+from ebbtide.replay.contenders import Arm, Out
 from ebbtide.replay.provider import Provider
-from ebbtide.replay.seen import Seen, newest_words, shown
-from ebbtide.replay.tape import Take, Tape
+from ebbtide.replay.recorded_session import Take, Tape
+from ebbtide.replay.request_tracker import Line, answer_of, messages_of
+from ebbtide.replay.touched_files import named
+from ebbtide.replay.visible_names import Seen, newest_words, shown
 from ebbtide.wire.validity import violations
 
 AGO = 10

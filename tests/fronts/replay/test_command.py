@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.fronts.replay.command import command_line
-from ebbtide.fronts.replay.roster import ABOUT, chosen
+from ebbtide.fronts.replay.policy_names import ABOUT, chosen
 from ebbtide.replay import NAMES, Score
 from ebbtide.replay.measures import MEASURES
 from fronts.cli.terminal import PROGRAM, Ebb, on_a_terminal, recorded, written

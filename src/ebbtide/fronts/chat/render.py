@@ -156,7 +156,8 @@ def engine(event: EngineEvent) -> tuple[str, str]:
             return "", "Compacting conversation..."
         case "folded":
             before, after = _whole(fields.get("tokens_before")), _whole(fields.get("tokens_after"))
-            told = f"Conversation compacted: {short_number(before)} → {short_number(after)} tokens. Old turns became a note;"
+            sizes = f"{short_number(before)} → {short_number(after)}"
+            told = f"Conversation compacted: {sizes} tokens. Old turns became a note;"
             return f"{told} your own messages and the newest turns stayed. /edits shows it, /undo takes it back.", ""
         case "fold_failed":
             return f"The summary was of no use ({fields.get('reason')}): facts stand for it.", ""

@@ -111,7 +111,7 @@ def _of_history(history: History, at: int | None, settings: Settled, own_window:
         settings = replace(settings, window_for=lambda _: window)
     shown = _window(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)
     is_learned = learned is not None and learned[0] == shown.size
-    return replace(shown, learned=moment(learned[1]) or "an unknown day") if learned and is_learned else shown
+    return replace(shown, learned_on=moment(learned[1]) or "an unknown day") if learned and is_learned else shown
 
 
 def _window(

@@ -17,9 +17,9 @@ from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
 from ebbtide.display import make_visible
 from ebbtide.formats.claude_folder import claude_session
-from ebbtide.fronts.replay.picture import check_picture, draw_picture
-from ebbtide.fronts.replay.roster import USUAL, chosen, listed
-from ebbtide.fronts.replay.rows import show_csv, show_json
+from ebbtide.fronts.replay.export import show_csv, show_json
+from ebbtide.fronts.replay.plots import check_picture, draw_picture
+from ebbtide.fronts.replay.policy_names import USUAL, chosen, listed
 from ebbtide.fronts.replay.tables import console, show_tables
 from ebbtide.prices import find_rates
 from ebbtide.replay import Played, Terms, files, on_ray, replay

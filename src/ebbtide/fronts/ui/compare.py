@@ -10,9 +10,9 @@ from ebbtide.formats import Recording
 from ebbtide.fronts.ui.serialize import Json
 from ebbtide.prices import find_rates
 from ebbtide.replay import NAMES
-from ebbtide.replay.peers import arm
+from ebbtide.replay.policies import arm
+from ebbtide.replay.recorded_session import Tape, tapes
 from ebbtide.replay.score import Score, Scoring, uses
-from ebbtide.replay.tape import Tape, tapes
 
 MOST = 3
 """Arms of one comparison: each plays the whole session."""

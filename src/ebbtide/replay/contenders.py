@@ -15,7 +15,7 @@ from ebbtide.core.recall_limits import SEARCH_TOOL
 from ebbtide.core.types import Usage
 from ebbtide.policy import Policy
 from ebbtide.recall.tools import TAG
-from ebbtide.replay.tape import Body, Take, Tape
+from ebbtide.replay.recorded_session import Body, Take, Tape
 from ebbtide.runtime import Context
 from ebbtide.wire.protocol import Wire
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ebbtide.replay.sheet import Facts, Sheet, is_word_of_the_user, texts
+from ebbtide.replay.message_index import Facts, Sheet, is_word_of_the_user, texts
 from ebbtide.wire.protocol import Wire
 
 

@@ -1,11 +1,11 @@
 """Tapes and arms made by hand, so small that the right answer is obvious."""
 
 from ebbtide.core.tokens import DEFAULT
-from ebbtide.replay.arms import Asked, Out
-from ebbtide.replay.files import touched
+from ebbtide.replay.contenders import Asked, Out
+from ebbtide.replay.message_index import Sheet
+from ebbtide.replay.recorded_session import Take, Tape
 from ebbtide.replay.score import Scoring, uses
-from ebbtide.replay.sheet import Sheet
-from ebbtide.replay.tape import Take, Tape
+from ebbtide.replay.touched_files import touched
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 

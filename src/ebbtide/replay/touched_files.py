@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ebbtide.core.tool_calls import arguments, failed
 from ebbtide.core.types import Item
-from ebbtide.replay.sheet import strings
+from ebbtide.replay.message_index import strings
 
 _CHANGES = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "edit", "write"))
 _READS = frozenset(("Read", "read"))

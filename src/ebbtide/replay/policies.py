@@ -16,8 +16,8 @@ from ebbtide.core.view import View
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.policy.levels import LevelRule, beside_reply, shares
-from ebbtide.replay.arms import Arm, Engine, Making, Recorded, Untouched
-from ebbtide.replay.tape import Tape
+from ebbtide.replay.contenders import Arm, Engine, Making, Recorded, Untouched
+from ebbtide.replay.recorded_session import Tape
 
 _NEVER = 10**9
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ebbtide.replay.message_index import Sheet
 from ebbtide.replay.provider import Prefix
-from ebbtide.replay.sheet import Sheet
 from ebbtide.wire.protocol import Wire
 
 

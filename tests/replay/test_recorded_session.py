@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ebbtide.formats import load
-from ebbtide.replay.tape import tapes
+from ebbtide.replay.recorded_session import tapes
 
 
 def session(path, bills, *, models=None, times=None):

@@ -15,8 +15,8 @@ from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import FIVE_MINUTES, HOUR
 from ebbtide.formats import Recording
 from ebbtide.formats.steps import Call
-from ebbtide.replay.files import Touched, touched
-from ebbtide.replay.sheet import Sheet
+from ebbtide.replay.message_index import Sheet
+from ebbtide.replay.touched_files import Touched, touched
 from ebbtide.wire import WIRES
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Reader
