@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from ebbtide.compaction.answer_sources import Consult, Heard
 from ebbtide.compaction.manual import Hooks
-from ebbtide.compaction.questions import Manual, folding_of, judged, question_for, unasked
-from ebbtide.core.edit_binding import mark_history
+from ebbtide.compaction.questions import BREAKER, STALLED, Manual, finished_children, judged, question_for, unasked
+from ebbtide.core.edit_binding import UsableAnswers, mark_history
 from ebbtide.core.planner import Folding, Pass, Plan, Situation
 from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.core.tool_calls import compact_instructions
@@ -83,13 +83,24 @@ class Asking:
     _told: tuple[str, ...] = ()
 
     def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
-        """What the passes may know. In the last round nobody is asked any more."""
-        way, known = state.recall or self.recall, folding_of(state, manual, request.items)
-        return replace(
-            known,
-            asks=known.asks and self.able and not self.waiting and not last,
+        """What the passes may know. In the last round no model is asked any more.
+
+        After some useless answers none is asked automatically; a person may try again.
+        """
+        way, asked = state.recall or self.recall, manual or Manual()
+        may_ask = manual is not None or state.failures < BREAKER
+        return Folding(
+            answers=UsableAnswers(state.answers, request.items),
+            asks=may_ask and self.able and not self.waiting and not last,
             live=self.live and not last,
+            focus=asked.focus,
             instructions=self._instructions(request),
+            summary=asked.summary,
+            first=asked.first,
+            last=asked.last,
+            after=state.folded,
+            stalled=state.stalled >= STALLED,
+            children=finished_children(state),
             way=way,
             transcript=transcript if way == "path" else "",
             tool=RECALL_TOOLS[0] if way == "tool" else "",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.compaction.answer_sources import Consult, Heard, told
-from ebbtide.core.edit_binding import UsableAnswers, mark_history
+from ebbtide.core.edit_binding import mark_history
 from ebbtide.core.planner import Folding
 from ebbtide.core.types import USER, Ask, HistoryMark, Item
 from ebbtide.core.view import View
@@ -36,25 +36,6 @@ class Manual:
     summary: str = ""
     first: str = ""
     last: str = ""
-
-
-def folding_of(state: State, manual: Manual | None, items: Sequence[Item]) -> Folding:
-    """What the log and a person say about a fold of these items.
-
-    The breaker keeps a broken model from being asked for ever; a person may try again.
-    """
-    asked = manual or Manual()
-    return Folding(
-        answers=UsableAnswers(state.answers, items),
-        asks=manual is not None or state.failures < BREAKER,
-        focus=asked.focus,
-        summary=asked.summary,
-        first=asked.first,
-        last=asked.last,
-        after=state.folded,
-        stalled=state.stalled >= STALLED,
-        children=_brought(state),
-    )
 
 
 _JOURNALED = (
@@ -83,11 +64,11 @@ def folding_from(was: Mapping[str, Any], state: State) -> Folding:
     """The same, read back."""
     kept = {name: was[name] for name in _JOURNALED if name in was}
     kept["instructions"] = tuple(map(str, was.get("instructions", ())))
-    return Folding(**kept, answers=state.answers, children=_brought(state))
+    return Folding(**kept, answers=state.answers, children=finished_children(state))
 
 
-def _brought(state: State) -> tuple[tuple[str, str], ...]:
-    """What sub-agents that are done brought."""
+def finished_children(state: State) -> tuple[tuple[str, str], ...]:
+    """Sub-agents that are done, each with its result."""
     return tuple((name, result) for name, result in state.children.items() if result is not None)
 
 

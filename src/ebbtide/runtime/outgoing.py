@@ -10,6 +10,7 @@ from typing import Any
 
 from ebbtide.core.cache.breakpoints import Place, Strategy
 from ebbtide.core.cache.prefix_hashes import Chain
+from ebbtide.core.prefix import common_prefix_length
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire.protocol import fingerprint, grouped, is_original
@@ -117,10 +118,6 @@ def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[An
     return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
 
 
-_NEAR = 24
-"""Entries at the end that may differ from the last time: clients move cache marks there."""
-
-
 def project(request: Request, view: View, last: Projection | None) -> Projection:
     """Write and harden a view. What the last one began with, and needed no repair, is not touched again.
 
@@ -128,7 +125,7 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     """
     made = last if last is not None and last.edits is view.edits and last.reusable else Projection()
     made.reusable = False  # until all of this has gone well
-    made.cut(_alike(made.entries, view))
+    made.cut(_same_entries(made.entries, view))
     around = (request.model, request.system, request.tools)
     accepted = len(made.written) if made.around == around else 0
     groups, written = _written(request, view, made)
@@ -216,15 +213,10 @@ def _side(group: Sequence[Item]) -> str:
     return group[0].role if group[0].role in ("assistant", "system") else "user"
 
 
-def _alike(before: tuple[Item, ...], view: View) -> int:
-    """How many leading entries are the same objects, where they differ only near the end; else none."""
-    grown, n = view.grew
-    if grown is before:
-        return n
-    now = view.entries
-    most = min(len(before), len(now))
-    n = next((n for n in range(most, max(0, most - _NEAR), -1) if before[n - 1] is now[n - 1]), 0)
-    return n if before[:n] == now[:n] else 0
+def _same_entries(before: tuple[Item, ...], view: View) -> int:
+    """How many leading entries are the same objects: an equal one may have other bytes."""
+    grown, count = view.grew
+    return count if grown is before else common_prefix_length([*map(id, before)], [*map(id, view.entries)])
 
 
 def marked(request: Request, made: Projection, strategy: Strategy) -> tuple[Mapping[str, Any], tuple[Place, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ebbtide.core.prefix import common_prefix_length
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 
@@ -23,7 +24,7 @@ def moved(before: View, after: View, edits: Sequence[Edit], warm: int, *, each: 
         return told
     stays = {entry.id for entry in after.entries}
     known = {entry.id for entry in before.entries}
-    first = _first_change(before, after)
+    first = common_prefix_length([entry.id for entry in before.entries], [entry.id for entry in after.entries])
     kept = sum(entry.tokens for entry in before.entries[first:warm] if entry.id in stays)
     new = [entry for entry in after.entries if entry.id not in known and entry.id in after.owner]
     put = sum(entry.tokens for entry in new if after.owner[entry.id].id in old)
@@ -34,9 +35,3 @@ def _edge(view: View, warm: int) -> int:
     """Place in `items` of the first original that no warm entry stands for."""
     covered = view.cover(0, warm)
     return view.index[covered[1]] + 1 if covered else 0
-
-
-def _first_change(before: View, after: View) -> int:
-    pairs = zip(before.entries, after.entries, strict=False)
-    same = min(len(before.entries), len(after.entries))
-    return next((n for n, (one, other) in enumerate(pairs) if one.id != other.id), same)
