@@ -90,9 +90,10 @@ class View:
             return View.of(items, self.edits)
         stays = len(self.entries) - len(tail)
         plain = self.entries is self.items
-        return replace(
-            self, items=items, entries=items if plain else self.entries[:stays] + new,
-            tokens=self.tokens - _sum(tail) + _sum(new), grew=(self.entries, stays),
+        return View(
+            items=items, edits=self.edits, entries=items if plain else self.entries[:stays] + new,
+            tokens=self.tokens - _sum(tail) + _sum(new), owner=self.owner, showing=self.showing,
+            dormant=self.dormant, placed=self.placed, indexed=self.indexed, grew=(self.entries, stays),
         )  # fmt: skip
 
     def _only_grows(self, tail: tuple[Item, ...], new: tuple[Item, ...]) -> bool:
