@@ -203,7 +203,7 @@ def test_an_upstream_that_breaks_off_is_logged_and_counted_once(path, tmp_path):
         told = [one for one in running.lines if one["event"] == "upstream"]
 
         assert [(one["error"], one["path"]) for one in told] == [("BrokenOff", path.partition("?")[0])]
-        assert running.proxy.meters.told("ebb_upstream_failures_total", kind="BrokenOff") == 1
+        assert running.proxy.meters.value("ebb_upstream_failures_total", kind="BrokenOff") == 1
         assert "secret" not in running.log.getvalue()
 
 

@@ -73,7 +73,7 @@ def talked(running, upstream, wire, turns, **headers):
 
 
 def told(running, name):
-    return running.proxy.meters.told("ebb_summaries_total", outcome=name)
+    return running.proxy.meters.value("ebb_summaries_total", outcome=name)
 
 
 @pytest.mark.parametrize("wire", PATHS)
