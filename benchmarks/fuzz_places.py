@@ -19,9 +19,9 @@ from ebbtide.core.errors import EbbtideError
 from ebbtide.fronts.mcp.server import Desk as McpDesk
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
-from ebbtide.store.directory.verify import verify
-from ebbtide.store.log_lines import Position, scan, skim
-from ebbtide.store.search.words import read_query
+from ebbtide.store.directory.verify import verify_log
+from ebbtide.store.log_lines import Position, scan, scan_for_resume
+from ebbtide.store.search.words import parse_query
 from formats.test_codex import Rollout
 from formats.test_opencode import TALK, stored
 from fronts.ui.inspected import Talker
@@ -203,8 +203,8 @@ def _lines(data: bytes) -> None:
     half = len(data) // 3
     found = scan([data[:half], data[half:]], Position())
     taken: list[object] = []
-    seen = skim([data], Position(), taken.extend)
-    assert (found.position, found.damage, found.blobs) == (seen.position, seen.damage, seen.blobs), (
+    seen = scan_for_resume([data], Position(), taken.extend)
+    assert (found.position, found.damage, found.blob_sums) == (seen.position, seen.damage, seen.blob_sums), (
         "two readings of one log differ"
     )
     assert len(taken) == len(found.records), "two readings of one log differ"
@@ -236,7 +236,7 @@ def _placed(end: str) -> Iterator[Check]:
 def _remember(root: Path) -> None:
     log = open_store(root).open("one", project="p", now=1e9)
     reading = log.read()
-    log.remember(reading.records[:20], reading.position, "fuzzed")
+    log.write_checkpoint(reading.records[:20], reading.position, "fuzzed")
 
 
 def _opened(root: Path) -> None:
@@ -245,13 +245,13 @@ def _opened(root: Path) -> None:
     body = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]}
     context = Context(store=store, session="one", project="p", window=9_000, clock=lambda: 2e9)
     acts: tuple[Callable[[], object], ...] = (
-        store.sessions,
+        store.list_sessions,
         lambda: store.peek("one", project="p").resume(lambda _: None, "fuzzed"),
         lambda: history_of(store.peek("one", project="p").read().records, session="one"),
         lambda: context.prepare(body),
         lambda: context.recall("tide gauge"),
         context.undo,
-        lambda: verify(next(root.rglob("one*.jsonl"))),
+        lambda: verify_log(next(root.rglob("one*.jsonl"))),
     )
     for act in acts:
         with suppress(EbbtideError):
@@ -269,7 +269,7 @@ def _indexed() -> Iterator[Check]:
 
         def check(data: bytes) -> None:
             query = data[:400].decode("utf-8", "replace")
-            read_query(query)
+            parse_query(query)
             with suppress(EbbtideError):
                 context.recall(query)
             if data.startswith(b"SQLite"):

@@ -25,7 +25,7 @@ from conversation import TASK, anthropic, request, steps
 
 import ebbtide
 from ebbtide.store import DirectoryStore
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 
 RECORD: dict[str, object] = {"type": "user", "message": {"role": "user", "content": "x" * 4000}}
 ENDLESS = 10**9
@@ -48,7 +48,7 @@ def commits(place: str, durable: bool) -> dict[str, dict[str, float]]:
     log = DirectoryStore(place, durable=durable).open("s", now=0.0)
     committed = percentiles(lambda: log.commit([RECORD], at=0.0), 300)
     end = log.read().position
-    return {"commit": committed, "since, nothing new": percentiles(lambda: log.since(end), 1000)}
+    return {"commit": committed, "since, nothing new": percentiles(lambda: log.read_since(end), 1000)}
 
 
 def written(place: str, megabytes: int) -> Path:
@@ -105,7 +105,7 @@ def recovery(place: str, megabytes: int) -> dict[str, Any]:
     memo.unlink(missing_ok=True)
     without = alone(place, 3)
     start, cpu = time.perf_counter(), time.process_time()
-    assert verify(path).ok
+    assert verify_log(path).ok
     return {
         "log_bytes": path.stat().st_size,
         "log_lines": lines,

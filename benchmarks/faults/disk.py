@@ -35,7 +35,7 @@ from benchmarks.faults.sessions import (
 
 from ebbtide.core.errors import EbbtideError
 from ebbtide.store import DirectoryStore, Files, gc
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 
 LONGEST = 120.0
 """Seconds that any child may take before it counts as hung."""
@@ -105,7 +105,7 @@ def housekeeping(ctx: Opened) -> None:
     with contextlib.suppress(EbbtideError):
         store.fork(SESSION, "fork", now=ctx.now)
     with contextlib.suppress(EbbtideError):
-        store.sessions()
+        store.list_sessions()
     with contextlib.suppress(EbbtideError):
         gc(store, now=ctx.now)
 
@@ -204,10 +204,10 @@ def _live(place: Place, files: Files | None, *, resumed: bool = False) -> None:
 
 def _check_fork(tally: Tally, place: Place, where: str) -> None:
     path = place.log.with_name("fork.jsonl")
-    if path.exists() and path.stat().st_size and not verify(path).ok:
+    if path.exists() and path.stat().st_size and not verify_log(path).ok:
         # A torn beginning is set aside by whoever opens it.
         DirectoryStore(place.root).open("fork", now=BEGAN)
-        found = verify(path)
+        found = verify_log(path)
         if not found.ok:
             tally.count("lost", where, f"the fork: {found.problems} {found.damage}")
 
@@ -289,7 +289,7 @@ def torn(place: Place, points: int, rng: random.Random) -> Tally:
 
 def _check_torn(tally: Tally, place: Place, before: list[dict[str, object]], where: str, damaged: bool) -> None:
     tally.points += 1
-    found = verify(place.log)
+    found = verify_log(place.log)
     tally.reported += not found.ok
     if damaged and found.ok:
         tally.count("silent", where, "verify passes although the end was cut off")
@@ -302,7 +302,7 @@ def _check_torn(tally: Tally, place: Place, before: list[dict[str, object]], whe
     after = place_records(place)
     if after[: len(records)] != records:
         tally.count("lost", where, "what was read before going on is not there after it")
-    if damaged and verify(place.log).ok:
+    if damaged and verify_log(place.log).ok:
         tally.count("silent", where, "verify forgets the end that was cut off")
     if not damaged:
         check_sound(tally, place, where)
@@ -332,7 +332,7 @@ def flipped(place: Place, points: int, rng: random.Random) -> Tally:
 
 def _check_flip(tally: Tally, place: Place, path: Path, before: list[str], where: str) -> None:
     tally.points += 1
-    found = verify(place.log)
+    found = verify_log(place.log)
     tally.reported += not found.ok
     told = found.ok and (path == place.log or path.parent.name == "tool-results")
     if told:
@@ -352,7 +352,7 @@ def _check_damaged_blob(tally: Tally, place: Place, path: Path, where: str) -> N
     log = DirectoryStore(place.root).peek(SESSION)
     log.read()
     try:
-        log.get(path.name)
+        log.read_blob(path.name)
     except EbbtideError:
         return
     tally.count("silent", where, "a damaged result is read without a word")

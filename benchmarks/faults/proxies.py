@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks.faults.sessions import Tally, named_files
 
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 from fronts.proxy.agent import Agent, looping
 from fronts.proxy.running import proxied
 from upstream import signing
@@ -86,7 +86,7 @@ def two_proxies(turns: int, seed: int, tell: Callable[[int], None], *, load: int
                 tell(tally.points)
             _check_requests(tally, wire, upstream, store, "two proxies")
         for path in store.rglob("*.jsonl"):
-            found = verify(path)
+            found = verify_log(path)
             if not found.ok:
                 tally.count("lost", path.name, found.problems or found.damage)
     finally:

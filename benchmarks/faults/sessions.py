@@ -27,7 +27,7 @@ from ebbtide.core.errors import EbbtideError, WontFit
 from ebbtide.runtime import Ready
 from ebbtide.store import DirectoryStore, Files
 from ebbtide.store.directory.log import DirectoryLog
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 from runtime.walking import reply
 from upstream import signing
 from upstream.check import refusals
@@ -222,7 +222,7 @@ class Witness(DirectoryStore):
         log = super().open(session, project=project, now=now)
         if session != SESSION:
             return log
-        commit, put = log.commit, log.put
+        commit, put = log.commit, log.save_blob
 
         def watched_commit(records: Sequence[dict[str, object]], *, at: float) -> Any:
             marks = [digest(record) for record in records]
@@ -234,7 +234,7 @@ class Witness(DirectoryStore):
             put(name, text)
             self.say(put=name, sha=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
 
-        log.commit, log.put = watched_commit, watched_put  # type: ignore[method-assign]
+        log.commit, log.save_blob = watched_commit, watched_put  # type: ignore[method-assign]
         return log
 
 
@@ -356,7 +356,7 @@ def check_kept(tally: Tally, place: Place, where: str, *, but: Sequence[str] = (
         if name in but:
             continue
         try:
-            text = log.get(name)
+            text = log.read_blob(name)
         except EbbtideError as error:
             tally.count("lost", where, error)
             continue
@@ -370,7 +370,7 @@ def place_records(place: Place) -> list[dict[str, object]]:
 
 def check_sound(tally: Tally, place: Place, where: str) -> None:
     """`verify` passes: what happened was no damage."""
-    found = verify(place.log)
+    found = verify_log(place.log)
     if not found.ok:
         what = [*(f"{one.kind} line {one.line}" for one in found.damage), *found.problems]
         tally.count("lost", where, f"verify: {what[:3]}")

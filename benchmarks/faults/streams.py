@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.faults.sessions import Body, Story, Tally
 
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 from fronts.proxy.agent import KEYS, MODELS, PATHS
 from fronts.proxy.running import Running, options
 from upstream import events, render
@@ -323,7 +323,7 @@ def _through_a_proxy(
     try:
         asyncio.run(trial())
         for path in place.rglob("*.jsonl"):
-            found = verify(path)
+            found = verify_log(path)
             if not found.ok:
                 tally.count("lost", path.name, found.problems or found.damage)
     finally:

@@ -94,7 +94,7 @@ class Gateway:
     def recorded(self, query: str) -> str:
         """What the session of the newest request has to say on it."""
         name = self.running.lines[-1]["session"]
-        project = next(one.project for one in self.store.sessions() if one.session == name)
+        project = next(one.project for one in self.store.list_sessions() if one.session == name)
         hits = Recall(log=self.store.peek(name, project=project)).search(query)
         return "\n".join(hit.snippet for hit in hits)
 

@@ -103,7 +103,7 @@ def test_such_a_session_goes_on_for_as_long_as_it_lasts(wire: str) -> None:
     assert out[-1]["role"] == "system"
     assert notes[-1] in str(out[-1])
     shown = json.dumps(out, ensure_ascii=False)
-    named = [log.get(blob.name) for blob in log.blobs() if blob.name in shown]
+    named = [log.read_blob(blob.name) for blob in log.list_blobs() if blob.name in shown]
     assert lost(notes, shown, named) == []
     assert "notes of the operator 1 to" in shown
 

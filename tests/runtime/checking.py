@@ -60,7 +60,7 @@ def check_words(walk: Walk, stop: Stop) -> None:
     if stop.ready is None:
         return
     text, log = json.dumps(stop.ready.body, ensure_ascii=False), walk.store.peek("default")
-    kept = "".join(log.get(blob.name) for blob in log.blobs() if blob.name in text)
+    kept = "".join(log.read_blob(blob.name) for blob in log.list_blobs() if blob.name in text)
     for item in items(walk.wire, stop.asked):
         if item.role == "user" and item.tier == USER and item.kind == "text":
             there = json.dumps(item.text, ensure_ascii=False)[1:-1] in text or item.text in kept
@@ -77,4 +77,4 @@ def check_log(wire: str, walk: Walk, requests: list[dict[str, object]], last: St
     missing = [n for n, one in enumerate(last.asked[WIRES[wire].key]) if digest(unmarked(one)) not in known]
     assert missing == [], "messages that are not in the log"
     kept = [pair for record in records if record.get("kind") == "plan" for pair in record["blobs"]]
-    assert [name for name, mark in kept if blob_digest(log.get(name)) != mark] == []
+    assert [name for name, mark in kept if blob_digest(log.read_blob(name)) != mark] == []

@@ -10,7 +10,7 @@ from typing import Any
 from ebbtide.audit.replan import Difference, recheck, replan
 from ebbtide.policy import PRESETS
 from ebbtide.runtime import Context, Ready
-from ebbtide.store import Reader
+from ebbtide.store import LogReader
 from ebbtide.wire.validity import violations
 from runtime.sessions import EARLY, Clock, digest, unmarked
 from upstream.check import refusals
@@ -113,7 +113,7 @@ def sent(ready: Ready) -> str:
     return digest(unmarked(ready.body["messages"]))
 
 
-def replanned(log: Reader) -> tuple[int, list[Difference]]:
+def replanned(log: LogReader) -> tuple[int, list[Difference]]:
     """How many plans could be made again from the log, and what came out otherwise."""
     records = log.read().records
     made, found = replan(records, {**PRESETS, EARLY.name: EARLY})

@@ -120,11 +120,11 @@ class TestBranches:
     def test_the_same_content_taken_out_on_two_branches_is_one_file(self, tmp_path):
         ctx = context(store=tmp_path)
         run(ctx, LONG)
-        names = {blob.name for blob in open_store(tmp_path).peek("default").blobs()}
+        names = {blob.name for blob in open_store(tmp_path).peek("default").list_blobs()}
 
         ctx.prepare(body([*LONG[:-2], call(90), result(90, 2)]))
 
-        assert {blob.name for blob in open_store(tmp_path).peek("default").blobs()} == names
+        assert {blob.name for blob in open_store(tmp_path).peek("default").list_blobs()} == names
 
     def test_a_client_that_clears_one_result_itself_keeps_our_other_edits(self):
         ctx = context()
@@ -184,10 +184,10 @@ class TestStore:
         big = [*loop(3), call(50), result(50, 3000), call(51), result(51, 2)]
         out = run(ctx, big)[-1]
         log = open_store(tmp_path).peek("default")
-        names = [blob.name for blob in log.blobs()]
+        names = [blob.name for blob in log.list_blobs()]
 
-        assert all(log.path(name) in json.dumps(out.body) for name in names)
-        assert digest(big[-3]["content"][0]["content"]) in [digest(log.get(name)) for name in names]
+        assert all(log.blob_path(name) in json.dumps(out.body) for name in names)
+        assert digest(big[-3]["content"][0]["content"]) in [digest(log.read_blob(name)) for name in names]
 
     def test_every_message_is_in_the_log_once_and_in_full(self, tmp_path):
         ctx = context(store=tmp_path)
@@ -224,7 +224,7 @@ class TestStore:
                 def refuse(name, text):
                     raise StoreError("no space left on device")
 
-                log.put = refuse
+                log.save_blob = refuse
                 return log
 
         told = []
@@ -252,7 +252,7 @@ class TestStore:
         ctx, busy = context(store=tmp_path, clock=clock), open_store(tmp_path).open("default", now=1.0)
         for n in range(1, len(LONG) + 1, 2):
             clock.tick()
-            with busy.locked() if n in (9, 21) else nullcontext():
+            with busy.lock() if n in (9, 21) else nullcontext():
                 ready = ctx.prepare(body(LONG[:n]))
             ctx.record({"content": [{"type": "text", "text": f"said {n}"}], "usage": {"input_tokens": 10 * n}})
         records = busy.read().records
@@ -272,7 +272,7 @@ class TestStore:
         second = context(store=tmp_path, clock=clock)
         held = open_store(tmp_path).open("default", now=1.0)
 
-        with held.locked() as taken:
+        with held.lock() as taken:
             assert taken
             ready = second.prepare(body(LONG))
 

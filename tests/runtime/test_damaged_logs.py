@@ -49,7 +49,7 @@ def test_a_request_over_the_window_is_refused_where_another_holds_the_log(tmp_pa
     taken, done = threading.Event(), threading.Event()
 
     def hold():
-        with holder.locked():
+        with holder.lock():
             taken.set()
             done.wait(240)
 

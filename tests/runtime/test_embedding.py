@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ebbtide.recall.embeddings import StaticMeaning
+from ebbtide.recall.embeddings import StaticEmbeddings
 from ebbtide.recall.search import Recall
 from ebbtide.store import PrivateLog
 
@@ -18,9 +18,9 @@ installed = pytest.mark.skipif(
 
 @installed
 def test_a_word_is_nearer_to_its_synonym_than_to_a_stranger():
-    meaning = StaticMeaning()
+    meaning = StaticEmbeddings()
 
-    near, far = meaning.near("restart", meaning.vectors(["reboot", "banana"]))
+    near, far = meaning.similarities("restart", meaning.embed(["reboot", "banana"]))
 
     assert near > 0 > far
 
@@ -28,7 +28,7 @@ def test_a_word_is_nearer_to_its_synonym_than_to_a_stranger():
 @installed
 @pytest.mark.parametrize("text", ["", "\ud800", "连接", "x" * 9000])
 def test_any_text_has_a_vector_of_one_length(text):
-    (vector,) = StaticMeaning().vectors([text])
+    (vector,) = StaticEmbeddings().embed([text])
 
     assert len(vector) == 512
 
@@ -40,7 +40,7 @@ def test_recall_finds_what_means_the_same():
         log.commit([{"type": "user", "uuid": f"u{n}", "message": {"role": "user", "content": text}}], at=1.0)
 
     assert Recall(log).search("restart server") == ()
-    assert Recall(log, meaning=StaticMeaning()).search("restart server")[0].snippet == "reboot the machine"
+    assert Recall(log, meaning=StaticEmbeddings()).search("restart server")[0].snippet == "reboot the machine"
 
 
 def test_without_its_packages_the_extra_is_named():

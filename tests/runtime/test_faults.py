@@ -313,7 +313,7 @@ class TestDisk:
     def test_where_content_cannot_be_kept_nothing_is_folded(self, tmp_path):
         """No fold without its history on disk: blobs are refused, the log is not."""
         ctx = context(store=tmp_path, summarizer=Asked())
-        ctx._log.put = refuse  # type: ignore[method-assign]
+        ctx._log.save_blob = refuse  # type: ignore[method-assign]
 
         for n in range(1, len(LONG) + 1, 2):
             try:
@@ -328,7 +328,7 @@ class TestDisk:
     def test_a_manual_fold_that_cannot_be_kept_says_so_and_is_not_made(self, tmp_path):
         ctx = context(store=tmp_path, window=100_000)
         ctx.prepare(body(LONG))
-        ctx._log.put = refuse  # type: ignore[method-assign]
+        ctx._log.save_blob = refuse  # type: ignore[method-assign]
 
         made = ctx.compact()
 
@@ -354,7 +354,7 @@ class TestDisk:
             fired += files.fired
             assert folded(ready) or ready.body["messages"] == LONG[:at]
             fresh = context(store=home).edits()
-            there = {one.name for one in open_store(home).peek("default").blobs()}
+            there = {one.name for one in open_store(home).peek("default").list_blobs()}
             assert {blob.name for edit in fresh for blob in edit.blobs} <= there
             assert folded(context(store=home).prepare(body(LONG[:at]))) or fresh
         assert fired > 5

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.store import DirectoryStore, LogGone, gc
-from ebbtide.store.directory.verify import verify
+from ebbtide.store import DirectoryStore, LogReplaced, gc
+from ebbtide.store.directory.verify import verify_log
 from runtime.sessions import Clock, body, context, loop
 from store.faults import Quick
 
@@ -75,7 +75,7 @@ def test_it_goes_on_within_the_window_and_every_stub_names_a_file_that_is_there(
     assert named
     assert named <= kept
     assert [event for event in events if event.kind == "store"]
-    assert verify(log_of(tmp_path)).ok or vanish is cut
+    assert verify_log(log_of(tmp_path)).ok or vanish is cut
     assert opened(tmp_path, clock).prepare(body(LONG)).report.tokens_after <= WINDOW
 
 
@@ -88,7 +88,7 @@ def test_recording_an_answer_after_the_log_is_gone_leaves_a_log_that_makes_sense
 
     walk(ctx, 23, 41)
 
-    assert verify(log_of(tmp_path)).ok
+    assert verify_log(log_of(tmp_path)).ok
     assert len(opened(tmp_path)._log.read().records) > 40
 
 
@@ -103,8 +103,8 @@ def test_a_reader_is_told_that_its_place_is_of_another_log(tmp_path):
     for n in range(40):
         fresh.commit([{"another": n}], at=1.0)
 
-    with pytest.raises(LogGone):
-        log.since(place)
+    with pytest.raises(LogReplaced):
+        log.read_since(place)
     assert len(log.read().records) == 40
 
 

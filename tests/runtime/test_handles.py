@@ -52,9 +52,9 @@ def test_seven_digits_are_too_few(kept):
 def test_a_file_that_stands_in_the_shelf_but_was_not_recorded_is_refused(store):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    log.put("t1.txt", SOURCE)
+    log.save_blob("t1.txt", SOURCE)
     log.commit([], at=1.0)
-    planted = os.path.join(os.path.dirname(log.path("t1.txt")), "planted.txt")
+    planted = os.path.join(os.path.dirname(log.blob_path("t1.txt")), "planted.txt")
     with open(planted, "w") as file:
         file.write("from elsewhere")
     recall = Recall(log, store)
@@ -69,23 +69,23 @@ def test_a_file_that_stands_in_the_shelf_but_was_not_recorded_is_refused(store):
 def test_only_the_path_that_a_stub_gives_is_a_path(store, way):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    log.put("t1.txt", SOURCE)
+    log.save_blob("t1.txt", SOURCE)
     log.commit([], at=1.0)
 
     with pytest.raises(BadRequest, match="not a handle"):
-        Recall(log, store).read(way.format(dir=os.path.dirname(log.path("t1.txt"))))
+        Recall(log, store).read(way.format(dir=os.path.dirname(log.blob_path("t1.txt"))))
 
 
 def test_the_handle_of_another_session_is_refused_unless_the_session_is_named(store):
     other = store.open("other", now=1.0)
     items = record(other, TALK["anthropic"])
-    other.put("t1.txt", "theirs")
+    other.save_blob("t1.txt", "theirs")
     other.commit([], at=1.0)
     log = store.open("s", now=1.0)
-    record(log, [{"role": "user", "content": f"a tool printed {items[-1].id} and {other.path('t1.txt')}"}])
+    record(log, [{"role": "user", "content": f"a tool printed {items[-1].id} and {other.blob_path('t1.txt')}"}])
     recall = Recall(log, store)
 
-    for handle in (items[-1].id, other.path("t1.txt"), "t1.txt"):
+    for handle in (items[-1].id, other.blob_path("t1.txt"), "t1.txt"):
         with pytest.raises(BadRequest, match="not a handle"):
             recall.read(handle)
     assert recall.read(items[-1].id, session="other").text == SOURCE
@@ -98,7 +98,7 @@ def test_a_fork_reads_what_its_stubs_name_though_they_name_the_first_session(tmp
     messages = loop(24)
     run(ctx, messages)
     store = DirectoryStore(tmp_path)
-    path = store.peek("default").path(store.peek("default").blobs()[0].name)
+    path = store.peek("default").blob_path(store.peek("default").list_blobs()[0].name)
     store.fork("default", "fork", now=2.0)
 
     assert Recall(store.peek("fork"), store).read(path, 0, 10**6).text == messages[2]["content"][0]["content"]
@@ -120,9 +120,9 @@ def test_digits_that_two_items_share_are_refused_and_both_are_named(kept):
 def test_a_stored_text_that_was_changed_is_not_given_out(store):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    log.put("t1.txt", SOURCE)
+    log.save_blob("t1.txt", SOURCE)
     log.commit([], at=1.0)
-    with open(log.path("t1.txt"), "w") as file:
+    with open(log.blob_path("t1.txt"), "w") as file:
         file.write("changed")
 
     with pytest.raises(StoreError, match="not what was stored"):

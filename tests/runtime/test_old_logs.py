@@ -77,7 +77,7 @@ def test_every_edit_is_bound_and_what_left_can_be_read(old):
     assert all(edit.binding is not None for batch in state.batches for edit in batch.edits)
     for edit in opened.edits():
         for blob in edit.blobs:
-            assert opened.read(blob.name).text in log.get(blob.name)
+            assert opened.read(blob.name).text in log.read_blob(blob.name)
 
 
 def test_an_edit_whose_request_is_not_in_the_log_holds_nowhere(old):

@@ -74,11 +74,11 @@ def test_only_what_is_new_is_read_again(store):
     class Watched:
         session = "s"
 
-        def since(self, position):
+        def read_since(self, position):
             asked.append(position)
-            return log.since(position)
+            return log.read_since(position)
 
-        get, path, blobs, read = log.get, log.path, log.blobs, log.read
+        read_blob, blob_path, list_blobs, read = log.read_blob, log.blob_path, log.list_blobs, log.read
 
     assert Recall(Watched(), store).search("parser")
     assert [position.offset for position in asked] == [log.read().position.offset]
@@ -90,30 +90,30 @@ def test_a_text_that_was_taken_out_is_read_by_the_path_and_the_name_that_its_stu
     run(ctx, messages)
     store = DirectoryStore(tmp_path)
     log = store.peek("default")
-    name = log.blobs()[0].name
+    name = log.list_blobs()[0].name
     recall = Recall(log, store)
 
     whole = messages[2]["content"][0]["content"]
-    assert recall.read(log.path(name), 0, 10**6).text == whole
+    assert recall.read(log.blob_path(name), 0, 10**6).text == whole
     assert recall.read(name, 0, 10**6).text == whole
-    assert recall.search("src/f0.py result")[0].file in ("", log.path(name))
+    assert recall.search("src/f0.py result")[0].file in ("", log.blob_path(name))
 
 
 def test_a_hit_says_where_the_same_text_stands_on_disk(store):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    log.put("t1.txt", SOURCE)
+    log.save_blob("t1.txt", SOURCE)
     log.commit([], at=2.0)
 
     hits = Recall(log, store).search("parse_header")
 
-    assert [(hit.kind, hit.file) for hit in hits] == [("result", log.path("t1.txt"))]
+    assert [(hit.kind, hit.file) for hit in hits] == [("result", log.blob_path("t1.txt"))]
 
 
 def test_a_stored_text_that_is_no_item_is_found_by_itself(kept):
     log, store = kept
     record(log, TALK["anthropic"])
-    log.put("t9.json", '[{"zebra": 1}]')
+    log.save_blob("t9.json", '[{"zebra": 1}]')
     record(log, [*TALK["anthropic"], {"role": "assistant", "content": "stored"}])
 
     recall = Recall(log, store)

@@ -77,7 +77,7 @@ def test_what_others_wrote_while_one_waited_for_the_lock_is_not_missed(tmp_path,
     theirs = context(store=DirectoryStore(tmp_path, files=Quick()))
     run(ours, messages[:19])
     busy = DirectoryStore(tmp_path, files=Quick()).peek("default")
-    holding = busy.locked()
+    holding = busy.lock()
     assert holding.__enter__()
 
     def then():
@@ -226,7 +226,7 @@ def test_a_checkpoint_of_another_form_is_not_read(tmp_path):
     first, _, _ = large(tmp_path)
     path = memo(tmp_path)
     log = first._log
-    log.remember([{"type": "ebb", "kind": "checkpoint", "turns": 99}], log.read().position, "0-other")
+    log.write_checkpoint([{"type": "ebb", "kind": "checkpoint", "turns": 99}], log.read().position, "0-other")
     later = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
     later.edits()
     assert path.exists()

@@ -50,7 +50,7 @@ def _ids(log):
 def test_a_stored_result_opens_where_an_edit_that_holds_names_it(kept):
     log, store = kept
     (path,) = branches(log, [{"role": "assistant", "content": "well"}])
-    log.put("t1.txt", "the crates of quinces")
+    log.save_blob("t1.txt", "the crates of quinces")
     log.commit([], at=1.0)
     recall = Recall(log, store)
     mine, others = Scope(messages=path, blobs={"t1.txt"}), Scope(messages=path, blobs=())
@@ -128,7 +128,7 @@ def test_what_left_a_conversation_is_open_to_it(tmp_path):
     name = next(blob.name for edit in ctx.edits() for blob in edit.blobs)
 
     assert ctx.read(name, 0, 100).text.startswith("src/tide/gauge.py")
-    assert ctx.read(ctx._log.path(name), 0, 100).text.startswith("src/tide/gauge.py")
+    assert ctx.read(ctx._log.blob_path(name), 0, 100).text.startswith("src/tide/gauge.py")
 
 
 @pytest.mark.parametrize("wire", TALK)

@@ -242,7 +242,7 @@ def test_where_the_store_fails_nothing_is_named_that_is_not_kept(policy: str, wi
             check_repairs(stop)
             check_extends(wire, last, stop)
             last = stop
-        there = {blob.name for blob in store.peek("default").blobs()}
+        there = {blob.name for blob in store.peek("default").list_blobs()}
         assert {blob.name for edit in ctx.standing for blob in edit.blobs} <= there
     if last is stop:
         check_log(wire, walk, requests, last)

@@ -8,7 +8,7 @@ import pytest
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore
 from ebbtide.store.directory.log import DirectoryLog
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import Position, scan
 from store.faults import Faulty, Quick, Volatile
 from store.folders import log_file, opened
@@ -19,7 +19,7 @@ def test_reading_on_costs_one_look_where_nothing_is_new(tmp_path):
     position = log.commit([{"n": 1}], at=1.0)
     files = Faulty("EIO", 2, sticky=True)
 
-    assert DirectoryLog(DirectoryStore(tmp_path, files=files).tree, "s", "", 1.0).since(position).records == []
+    assert DirectoryLog(DirectoryStore(tmp_path, files=files).tree, "s", "", 1.0).read_since(position).records == []
     assert files.calls == 1
 
 
@@ -50,7 +50,7 @@ def test_a_commit_is_one_write_and_one_sync(tmp_path):
 def test_without_durable_nothing_is_synced(tmp_path):
     files = Faulty("EIO", 1, sticky=True, only=("sync", "sync_folder"))
     log = DirectoryStore(tmp_path / "root", durable=False, files=files).open("s", now=1.0)
-    log.put("a.txt", "x")
+    log.save_blob("a.txt", "x")
     log.commit([{"n": 1}], at=1.0)
 
     assert files.calls == 0
@@ -63,13 +63,15 @@ def test_acknowledged_means_durable(tmp_path):
     log = DirectoryStore(root, files=files).open("s", project="/p", now=1.0)
     for step in range(4):
         if step % 2:
-            log.put(f"{step}.txt", f"blob {step}")
+            log.save_blob(f"{step}.txt", f"blob {step}")
         log.commit([{"n": step}], at=1.0)
         survivor = tmp_path / f"cut-{step}"
         files.power_cut(tmp_path / "disk", survivor)
         found = DirectoryStore(survivor / "a" / "root", files=Quick()).open("s", project="/p", now=1.0)
         assert [record["n"] for record in found.read().records] == list(range(step + 1))
-        assert [found.get(f"{n}.txt") for n in range(1, step + 1, 2)] == [f"blob {n}" for n in range(1, step + 1, 2)]
+        assert [found.read_blob(f"{n}.txt") for n in range(1, step + 1, 2)] == [
+            f"blob {n}" for n in range(1, step + 1, 2)
+        ]
 
 
 def test_a_failed_sync_is_not_acknowledged_and_the_file_is_checked_anew(tmp_path):
@@ -94,7 +96,7 @@ def test_a_failed_sync_is_not_acknowledged_and_the_file_is_checked_anew(tmp_path
     log.commit([{"n": 4}], at=1.0)
 
     assert [record["n"] for record in log.read().records] == [1, 2, 4]
-    assert verify(log_file(tmp_path)).ok
+    assert verify_log(log_file(tmp_path)).ok
 
 
 def test_a_full_disk_takes_back_its_half_line_and_the_session_goes_on(tmp_path):
@@ -119,11 +121,11 @@ def test_a_full_disk_takes_back_its_half_line_and_the_session_goes_on(tmp_path):
         assert log_file(tmp_path).read_bytes() == before
         files.room = 3
         with pytest.raises(StoreError, match="No space left"):
-            log.put("a.txt", "a long result")
-        assert log.blobs() == []
+            log.save_blob("a.txt", "a long result")
+        assert log.list_blobs() == []
         assert log.read().records == [{"n": 1}]
     files.room = 10**6
-    log.put("a.txt", "a long result")
+    log.save_blob("a.txt", "a long result")
     log.commit([{"n": 3}], at=1.0)
 
     assert log.read().records == [{"n": 1}, {"n": 3}]
@@ -171,11 +173,11 @@ def test_where_nothing_can_be_written_the_session_is_still_read(tmp_path, code):
     log = opened(tmp_path, files=Refusing())
     with pytest.raises(StoreError, match=os.strerror(getattr(errno, code))):
         log.commit([{"n": 2}], at=1.0)
-    with log.locked(timeout=0) as held:
+    with log.lock(timeout=0) as held:
         assert held is False
 
     assert log.read().records == [{"n": 1}]
-    assert DirectoryStore(tmp_path, files=Refusing()).sessions()[0].session == "s"
+    assert DirectoryStore(tmp_path, files=Refusing()).list_sessions()[0].session == "s"
 
 
 def test_the_position_after_a_commit_is_where_a_reader_gets_to(tmp_path):

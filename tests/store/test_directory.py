@@ -18,7 +18,7 @@ def test_files_are_private_under_any_umask(tmp_path):
     before = os.umask(0)
     try:
         log = opened(tmp_path / "new" / "root")
-        log.put("a.txt", "x")
+        log.save_blob("a.txt", "x")
         log.commit([{"n": 1}], at=1.0)
         log_file(tmp_path / "new" / "root").open("a").write("torn")
         opened(tmp_path / "new" / "root").commit([{"n": 2}], at=1.0)
@@ -37,12 +37,12 @@ def test_no_id_leaves_the_root(tmp_path, session):
     root = tmp_path / "deep" / "root"
     for project in {"", session}:
         log = opened(root, session, project)
-        log.put("a.txt", "x")
+        log.save_blob("a.txt", "x")
         log.commit([{"n": 1}], at=1.0)
         assert opened(root, session, project).read().records == [{"n": 1}]
     assert [p.name for p in tmp_path.iterdir()] == ["deep"]
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["root"]
-    assert {info.session for info in DirectoryStore(root).sessions()} == {session}
+    assert {info.session for info in DirectoryStore(root).list_sessions()} == {session}
 
 
 @pytest.mark.parametrize("link", ["projects", "projects/_", "projects/_/s", "projects/_/s/tool-results"])
@@ -53,9 +53,9 @@ def test_a_linked_directory_is_not_followed(tmp_path, link):
     (root / link).symlink_to(outside)
     log = DirectoryLog(DirectoryStore(root).tree, "s", "", 1.0)
     with pytest.raises(StoreError):
-        log.put("a.txt", "x")
+        log.save_blob("a.txt", "x")
     with pytest.raises(StoreError):
-        log.get("a.txt")
+        log.read_blob("a.txt")
     if link in ("projects", "projects/_"):
         with pytest.raises(StoreError):
             log.commit([{"n": 1}], at=1.0)
@@ -68,8 +68,8 @@ def test_a_linked_directory_is_not_followed(tmp_path, link):
         ("s.jsonl", lambda log: log.read()),
         ("s.jsonl", lambda log: log.commit([{"n": 1}], at=1.0)),
         ("s.lock", lambda log: log.commit([{"n": 1}], at=1.0)),
-        ("s/tool-results/a.txt", lambda log: log.put("a.txt", "x")),
-        ("s/tool-results/a.txt", lambda log: log.get("a.txt")),
+        ("s/tool-results/a.txt", lambda log: log.save_blob("a.txt", "x")),
+        ("s/tool-results/a.txt", lambda log: log.read_blob("a.txt")),
     ],
 )
 def test_a_linked_file_is_not_followed(tmp_path, name, act):
@@ -145,7 +145,7 @@ def test_a_read_only_directory_is_read_and_says_why_it_cannot_be_written():
             with pytest.raises(StoreError, match="Permission denied"):
                 log.commit([{"n": 2}], at=1.0)
             with pytest.raises(StoreError, match="Permission denied"):
-                log.put("a.txt", "x")
+                log.save_blob("a.txt", "x")
             records = log.read().records
         finally:
             os.seteuid(user)
@@ -156,25 +156,25 @@ def test_a_read_only_directory_is_read_and_says_why_it_cannot_be_written():
 
 def test_a_file_system_without_hard_links_stores_blobs_too(tmp_path):
     log = opened(tmp_path, files=Faulty("EPERM", 1, sticky=True, only=("link",)))
-    log.put("a.txt", "x")
-    log.put("a.txt", "x")
+    log.save_blob("a.txt", "x")
+    log.save_blob("a.txt", "x")
     with pytest.raises(StoreError, match="another text"):
-        log.put("a.txt", "y")
+        log.save_blob("a.txt", "y")
 
-    assert log.get("a.txt") == "x"
-    assert [path.name for path in Path(log.path("a.txt")).parent.iterdir()] == ["a.txt"]
+    assert log.read_blob("a.txt") == "x"
+    assert [path.name for path in Path(log.blob_path("a.txt")).parent.iterdir()] == ["a.txt"]
 
 
 def test_a_changed_blob_is_not_handed_out(tmp_path):
     log = opened(tmp_path)
-    log.put("a.txt", "hello")
+    log.save_blob("a.txt", "hello")
     log.commit([{"n": 1}], at=1.0)
-    Path(log.path("a.txt")).write_text("hallo")
+    Path(log.blob_path("a.txt")).write_text("hallo")
     again = opened(tmp_path)
     again.read()
     for reader in (log, again):
         with pytest.raises(StoreError, match="not what was stored"):
-            reader.get("a.txt")
+            reader.read_blob("a.txt")
 
 
 def test_a_lock_file_that_was_removed_no_longer_counts(tmp_path):
@@ -189,7 +189,7 @@ def test_a_lock_file_that_was_removed_no_longer_counts(tmp_path):
                 log_file(tmp_path).with_suffix(".lock").unlink()
             return super().flock(fd)
 
-    with opened(tmp_path, files=Removing()).locked() as mine:
+    with opened(tmp_path, files=Removing()).lock() as mine:
         assert mine
-        with opened(tmp_path).locked(timeout=0) as other:
+        with opened(tmp_path).lock(timeout=0) as other:
             assert other is False

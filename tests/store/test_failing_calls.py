@@ -6,7 +6,7 @@ import os
 import pytest
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 from store.faults import Faulty, Quick
 from store.folders import log_file, opened
 
@@ -26,7 +26,7 @@ def test_a_descriptor_whose_closing_fails_is_closed_once_and_leaves_no_lock_behi
     log.commit([{"n": 2}], at=1.0)
 
     assert len(os.listdir("/proc/self/fd")) == before
-    with opened(tmp_path).locked(timeout=0) as held:
+    with opened(tmp_path).lock(timeout=0) as held:
         assert held
     assert opened(tmp_path).read().records == [{"n": 1}, {"n": 2}]
 
@@ -34,7 +34,7 @@ def test_a_descriptor_whose_closing_fails_is_closed_once_and_leaves_no_lock_behi
 def test_a_result_whose_file_could_not_be_closed_is_not_acknowledged(tmp_path):
     log = opened(tmp_path, files=NoGoodbye())
     with pytest.raises(StoreError, match=r"a\.txt"):
-        log.put("a.txt", "text")
+        log.save_blob("a.txt", "text")
 
 
 @pytest.mark.parametrize("call", ["sync", "sync_folder", "fstat"])
@@ -53,36 +53,36 @@ def test_a_commit_that_failed_after_its_bytes_were_written_is_not_there_twice(tm
 
     assert reached
     assert [record["n"] for record in opened(tmp_path).read().records] == list(range(12))
-    assert verify(log_file(tmp_path)).ok
+    assert verify_log(log_file(tmp_path)).ok
 
 
 def test_a_result_that_no_commit_names_gives_its_name_to_the_next(tmp_path):
     """Whoever put it was killed before the commit; what is to be kept since then is another text."""
     first = opened(tmp_path)
     first.commit([{"n": 1}], at=1.0)
-    first.put("history.txt", "of a request that was never made")
+    first.save_blob("history.txt", "of a request that was never made")
 
     second = opened(tmp_path)
     second.read()
-    second.put("history.txt", "another")
+    second.save_blob("history.txt", "another")
     second.commit([{"n": 2}], at=1.0)
 
     third = opened(tmp_path)
     third.read()
-    assert third.get("history.txt") == "another"
+    assert third.read_blob("history.txt") == "another"
     with pytest.raises(StoreError, match="already stored"):
-        third.put("history.txt", "a third")
+        third.save_blob("history.txt", "a third")
 
 
 def test_a_result_keeps_its_name_where_its_own_commit_may_still_come(tmp_path):
     holder, other = opened(tmp_path), opened(tmp_path)
     holder.commit([{"n": 1}], at=1.0)
     other.read()
-    with holder.locked():
-        holder.put("a.txt", "mine")
+    with holder.lock():
+        holder.save_blob("a.txt", "mine")
         with pytest.raises(StoreError, match="already stored"):
-            other.put("a.txt", "yours")
+            other.save_blob("a.txt", "yours")
         holder.commit([{"n": 2}], at=1.0)
 
     with pytest.raises(StoreError, match="already stored"):
-        other.put("a.txt", "yours")  # it has not read the commit that names it
+        other.save_blob("a.txt", "yours")  # it has not read the commit that names it

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 from store.faults import Faulty, Killed, Quick
 
 BLOB = "result " * 50
@@ -30,7 +30,7 @@ def work(root, files, attempts):
         attempt(first, {"n": 1}, {"n": 2})
         attempt(store.open("s", now=1.0), {"n": 3, "pad": "x" * 300}, {"n": 4})
         try:
-            first.put("a.txt", BLOB)
+            first.save_blob("a.txt", BLOB)
         except StoreError:
             attempt(first, {"n": 5})
         else:
@@ -38,7 +38,7 @@ def work(root, files, attempts):
         attempt(first, {"n": 6})
         with suppress(StoreError):
             store.fork("s", "t", upto=1, now=1.0)
-        store.sessions()
+        store.list_sessions()
     except StoreError:
         pass
 
@@ -55,11 +55,11 @@ def check(root, attempts):
         assert there or not acknowledged, (records, found)
         found = found[len(records) :] if there else found
     assert found == []
-    assert not [record for record in log.read().records if "names" in record and log.get("a.txt") != BLOB]
+    assert not [record for record in log.read().records if "names" in record and log.read_blob("a.txt") != BLOB]
     assert recovered(root, "t").read().records in ([], log.read().records[:1])
     log.commit([{"n": "after"}], at=2.0)
     for path in root.rglob("*.jsonl"):
-        assert verify(path).ok, verify(path)
+        assert verify_log(path).ok, verify_log(path)
 
 
 def run(tmp_path, make, step=1):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.store import DirectoryStore, MemoryStore, gc
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 from store.faults import Quick
 
 DAY = 86_400.0
@@ -25,8 +25,8 @@ def store(tmp_path):
 def session(store, name, *, days, blob="x" * 1000, names=()):
     """A session with one result that it names, last changed `days` ago."""
     log = store.open(name, project="/p", now=1.0)
-    log.put(f"{name}.txt", blob)
-    log.commit([{"stub": [log.path(f"{name}.txt"), *names]}], at=1.0)
+    log.save_blob(f"{name}.txt", blob)
+    log.commit([{"stub": [log.blob_path(f"{name}.txt"), *names]}], at=1.0)
     age(store, name, days)
     return log
 
@@ -38,7 +38,7 @@ def age(store, name, days):
 
 
 def names(store):
-    return sorted(info.session for info in store.sessions())
+    return sorted(info.session for info in store.list_sessions())
 
 
 def files(store):
@@ -55,7 +55,7 @@ def test_sessions_older_than_the_limit_leave_with_all_that_is_theirs(store):
     assert files(store) == {"new.jsonl", "new.lock", "new.txt", "sessions-index.json"}
     assert [Path(path).name for path in (*sweep.sessions, *sweep.blobs)] == ["old.jsonl", "old.txt"]
     assert sweep.freed > 1000
-    assert verify(store.sessions()[0].path).ok
+    assert verify_log(store.list_sessions()[0].path).ok
 
 
 def test_a_dry_run_says_the_same_and_does_nothing(store):
@@ -95,7 +95,7 @@ def test_a_clock_that_ran_backwards_makes_nothing_old(store):
 
 def test_a_session_at_work_is_left_alone(store):
     log = session(store, "old", days=40)
-    with log.locked():
+    with log.lock():
         assert gc(store, older_than=30 * DAY, now=NOW).sessions == ()
 
     assert names(store) == ["old"]
@@ -111,7 +111,7 @@ def test_a_result_that_a_fork_names_outlives_its_session(store):
 
         assert names(store) == ["fork"]
         stub = store.peek("fork", project="/p").read().records[0]["stub"][0]
-        assert stub == source.path("old.txt")
+        assert stub == source.blob_path("old.txt")
         assert Path(stub).read_text() == "x" * 1000
     age(store, "fork", 40)
     gc(store, older_than=30 * DAY, now=NOW)
@@ -121,8 +121,8 @@ def test_a_result_that_a_fork_names_outlives_its_session(store):
 
 def test_a_result_that_no_log_names_leaves_after_a_day(store):
     log = session(store, "s", days=2)
-    log.put("lost.txt", "never recorded")
-    (Path(log.path("lost.txt")).parent / ".new-1234").write_text("half")
+    log.save_blob("lost.txt", "never recorded")
+    (Path(log.blob_path("lost.txt")).parent / ".new-1234").write_text("half")
     assert gc(store, now=NOW).freed == 0
     age(store, "s", 2)
 
@@ -133,12 +133,12 @@ def test_a_result_that_no_log_names_leaves_after_a_day(store):
 
 def test_a_result_put_again_is_young_again(store):
     log = session(store, "s", days=2)
-    log.put("lost.txt", "never recorded")
+    log.save_blob("lost.txt", "never recorded")
     age(store, "s", 2)
-    os.utime(log.path("lost.txt"), (1, 1))
-    log.put("lost.txt", "never recorded")
+    os.utime(log.blob_path("lost.txt"), (1, 1))
+    log.save_blob("lost.txt", "never recorded")
 
-    assert Path(log.path("lost.txt")).stat().st_mtime > 1000
+    assert Path(log.blob_path("lost.txt")).stat().st_mtime > 1000
 
 
 def test_another_programs_sessions_are_never_collected(store, tmp_path):
@@ -209,7 +209,7 @@ HOLDING = """
 import sys
 from ebbtide.store import DirectoryStore
 log = DirectoryStore(sys.argv[1], durable=False).open("old", project="/p", now=1.0)
-with log.locked() as taken:
+with log.lock() as taken:
     assert taken
 print("open", flush=True)
 sys.stdin.read()
@@ -253,7 +253,7 @@ class TestOpenSessions:
         session(store, "old", days=40)
         kept = [store.open("old", project="/p", now=1.0) for _ in range(2)]
         for log in kept:
-            with log.locked():
+            with log.lock():
                 pass
         del log
         for _ in range(2):
@@ -268,7 +268,7 @@ class TestOpenSessions:
         before = len(os.listdir("/proc/self/fd"))
         logs = [DirectoryStore(tmp_path, durable=False).open(f"s{n}", now=1.0) for n in range(50)]
         for log in logs:
-            with log.locked():
+            with log.lock():
                 pass
 
         assert len(os.listdir("/proc/self/fd")) <= before + 1
@@ -277,7 +277,7 @@ class TestOpenSessions:
         (tmp_path / "open-sessions").mkdir()
         log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
 
-        with log.locked() as taken:
+        with log.lock() as taken:
             log.commit([{"n": 1}], at=1.0)
 
         assert taken

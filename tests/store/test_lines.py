@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.log_lines import Position, encode, scan
+from ebbtide.store.log_lines import Position, encode_commit, scan
 
 START = Position()
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters())
@@ -21,7 +21,7 @@ def log(*commits):
     """The bytes of a log, and where each commit ends."""
     data, end, ends = b"", START, []
     for commit in commits:
-        more, end = encode(commit, end)
+        more, end = encode_commit(commit, end)
         data += more
         ends.append(end)
     return data, ends
@@ -34,7 +34,7 @@ def test_what_was_written_is_read_however_the_bytes_arrive(commits, step):
     reading = scan([data[i : i + step] for i in range(0, len(data), step)], START)
 
     assert reading.records == [record for commit in commits for record in commit]
-    assert (reading.damage, reading.unchecked) == ((), 0)
+    assert (reading.damage, reading.unchecked_lines) == ((), 0)
     assert reading.position == (ends[-1] if ends else START)
 
 
@@ -73,7 +73,7 @@ def test_the_sum_is_the_stores_own_key():
 @pytest.mark.parametrize("bad", [{"a": object()}, {"a": {1, 2}}])
 def test_what_is_not_json_is_refused(bad):
     with pytest.raises(StoreError, match="cannot be written as JSON"):
-        encode([bad], START)
+        encode_commit([bad], START)
 
 
 def test_a_record_too_deep_to_write_is_refused():
@@ -81,7 +81,7 @@ def test_a_record_too_deep_to_write_is_refused():
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(StoreError, match="cannot be written as JSON"):
-        encode([{"a": deep}], START)
+        encode_commit([{"a": deep}], START)
 
 
 def test_a_line_too_deep_to_read_costs_that_line_only():
@@ -179,7 +179,7 @@ def test_an_inserted_line_of_another_program_is_found_by_the_next_of_ours():
 
     reading = scan([a, b'{"foreign":1}\n', *rest], START)
 
-    assert (places(reading), reading.unchecked) == ([("gap", 3)], 1)
+    assert (places(reading), reading.unchecked_lines) == ([("gap", 3)], 1)
 
 
 def test_line_ends_changed_by_an_editor_are_found():
@@ -191,12 +191,12 @@ def test_line_ends_changed_by_an_editor_are_found():
 def test_another_programs_lines_are_read_unchecked_and_enter_the_chain():
     foreign = b'{"type":"user","message":{"role":"user","content":"hi"}}\n\n'
     before = scan([foreign], START)
-    data, _ = encode([{"ours": 1}], before.position)
+    data, _ = encode_commit([{"ours": 1}], before.position)
 
     whole = scan([foreign + data], START)
     changed = scan([foreign.replace(b"hi", b"ho") + data], START)
 
-    assert (len(whole.records), whole.unchecked, whole.damage) == (2, 2, ())
+    assert (len(whole.records), whole.unchecked_lines, whole.damage) == (2, 2, ())
     assert places(changed) == [("gap", 3)]
 
 
@@ -205,16 +205,16 @@ def test_another_programs_line_cannot_pass_for_the_stores_own():
 
     reading = scan([foreign], START)
 
-    assert (reading.blobs, reading.unchecked) == ({}, 1)
+    assert (reading.blob_sums, reading.unchecked_lines) == ({}, 1)
 
 
 @pytest.mark.parametrize("cut", [1, 30])
 def test_an_empty_line_ends_a_commit_that_was_never_finished(cut):
     """Where a torn tail could not be cut off, the next commit goes after it, and half a commit stays none."""
     first, ends = log([{"a": 1}])
-    second, _ = encode([{"b": 2}, {"c": 3}], ends[0])
+    second, _ = encode_commit([{"b": 2}, {"c": 3}], ends[0])
     half = second[:-cut] if cut > 1 else second[: second.index(b"\n") + 1]
-    third, _ = encode([{"d": 4}], scan([half, b"\n\n"], ends[0]).position)
+    third, _ = encode_commit([{"d": 4}], scan([half, b"\n\n"], ends[0]).position)
 
     reading = scan([first, half, b"\n\n", third], START)
 

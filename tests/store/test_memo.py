@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.store import DirectoryStore, Position, gc, message_record
-from ebbtide.store.log_lines import encode, scan, skim
+from ebbtide.store.log_lines import encode_commit, scan, scan_for_resume
 from store.faults import Quick
 
 UUID = "0f" * 4 + "-1111-5222-8333-" + "ab" * 6
@@ -51,10 +51,10 @@ def place(record):
 @settings(max_examples=200)
 @given(st.lists(messages() | others, max_size=6))
 def test_the_place_of_a_message_is_found_whatever_its_words_say(records):
-    data, _ = encode(records, Position())
+    data, _ = encode_commit(records, Position())
     taken = []
 
-    told = skim([data], Position(), taken.extend)
+    told = scan_for_resume([data], Position(), taken.extend)
 
     whole = scan([data], Position())
     assert taken == [place(record) for record in whole.records]
@@ -67,7 +67,7 @@ def test_what_a_client_cleared_is_read_whole():
         extra={"microcompactMetadata": {"compactedToolIds": ["t1"]}, "ebbids": ["e1-0-0"]},
     )  # fmt: skip
     taken = []
-    skim([encode([record], Position())[0]], Position(), taken.extend)
+    scan_for_resume([encode_commit([record], Position())[0]], Position(), taken.extend)
     assert taken[0]["microcompactMetadata"] == {"compactedToolIds": ["t1"]}
 
 
@@ -76,11 +76,11 @@ def test_the_same_damage_is_found_without_reading_the_words(at):
     commits = [
         [message_record({"role": "user", "content": f"{n} " * 9}, session="s", parent=None, at=1.0)] for n in "ab"
     ]
-    first, end = encode(commits[0], Position())
-    data = bytearray(first + encode(commits[1], end)[0])
+    first, end = encode_commit(commits[0], Position())
+    data = bytearray(first + encode_commit(commits[1], end)[0])
     data[at % len(data)] ^= 1
 
-    told = skim([bytes(data)], Position(), list)
+    told = scan_for_resume([bytes(data)], Position(), list)
 
     assert told.damage == scan([bytes(data)], Position()).damage != ()
 
@@ -105,11 +105,11 @@ class Reads(Quick):
 def log(tmp_path):
     """A log of a hundred records whose memo covers ninety."""
     log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
-    log.put("a.txt", "kept")
+    log.save_blob("a.txt", "kept")
     for n in range(100):
         position = log.commit([{"n": n, "words": "x" * 10_000}], at=1.0)
         if n == 89:
-            log.remember([{"sum": 90}], position, "f1")
+            log.write_checkpoint([{"sum": 90}], position, "f1")
     return log
 
 
@@ -137,9 +137,9 @@ def test_what_a_memo_covers_is_not_read(tmp_path, log):
 
 def test_the_sums_of_blobs_are_remembered(tmp_path, log):
     again, _, _ = resumed(tmp_path)
-    Path(again.path("a.txt")).write_text("changed")
+    Path(again.blob_path("a.txt")).write_text("changed")
     with pytest.raises(Exception, match="checksum differs"):
-        again.get("a.txt")
+        again.read_blob("a.txt")
 
 
 @pytest.mark.parametrize("harm", ["gone", "byte", "short", "form", "log", "cut", "empty", "other"])
@@ -161,7 +161,7 @@ def test_a_memo_that_is_stale_or_damaged_is_not_believed(tmp_path, log, harm):
         told = jsonl.read_bytes()
         jsonl.unlink()
         twin = DirectoryStore(tmp_path, files=Quick()).open("s", now=9.0)
-        twin.put("a.txt", "kept")
+        twin.save_blob("a.txt", "kept")
         for n in range(100):
             twin.commit([{"n": n, "words": "y" * 10_000}], at=1.0)
         assert jsonl.stat().st_size == len(told)
@@ -181,7 +181,7 @@ def test_a_memo_that_cannot_be_written_is_no_harm(tmp_path, log):
     path = memo(tmp_path)
     path.unlink()
     path.mkdir()
-    log.remember([{"sum": 100}], log.read().position, "f1")
+    log.write_checkpoint([{"sum": 100}], log.read().position, "f1")
     assert resumed(tmp_path)[1] == [*range(100)]
 
 

@@ -14,18 +14,18 @@ def test_what_was_added_is_what_lies_behind_any_place_that_was_reached(steps):
     places = [Position()]
     for n, (count, put, look) in enumerate(steps):
         if put:
-            log.put(f"b{n}.txt", f"text {n}")
+            log.save_blob(f"b{n}.txt", f"text {n}")
         records = [{"type": "user", "uuid": f"{n}-{k}"} for k in range(count)]
         places.append(log.commit(records, at=float(n)))
         said += records
         if look:
-            reading = log.since(reader)
+            reading = log.read_since(reader)
             heard += [record["uuid"] for record in reading.records]
-            blobs |= set(reading.blobs)
+            blobs |= set(reading.blob_sums)
             reader = reading.position
             assert heard == [record["uuid"] for record in said]
     said.append({"type": "user", "uuid": "last"})
     log.commit(said[-1:], at=99.0)
-    assert blobs | set(log.since(reader).blobs) == {f"b{n}.txt" for n, (_, put, _) in enumerate(steps) if put}
+    assert blobs | set(log.read_since(reader).blob_sums) == {f"b{n}.txt" for n, (_, put, _) in enumerate(steps) if put}
     for place in places:
-        assert [one["uuid"] for one in log.since(place).records] == [one["uuid"] for one in said[place.lines :]]
+        assert [one["uuid"] for one in log.read_since(place).records] == [one["uuid"] for one in said[place.lines :]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.store import DirectoryStore, Position
-from ebbtide.store.directory.verify import verify
+from ebbtide.store.directory.verify import verify_log
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 WRITER = """
@@ -18,7 +18,7 @@ from ebbtide.store import DirectoryStore
 root, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 log = DirectoryStore(root, durable=False).open("s", now=1.0)
 for n in range(count):
-    with log.locked(timeout=240) as held:
+    with log.lock(timeout=240) as held:
         assert held
         log.commit([{"by": name, "n": n, "pad": "x" * 5000}, {"by": name, "n": -n}], at=1.0)
 """
@@ -26,7 +26,7 @@ HOLDER = """
 import sys, time
 from ebbtide.store import DirectoryStore
 log = DirectoryStore(sys.argv[1], durable=False).open("s", now=1.0)
-with log.locked() as held:
+with log.lock() as held:
     print(held, flush=True)
     time.sleep(600)
 """
@@ -50,7 +50,7 @@ def test_processes_that_append_at_once_lose_and_interleave_nothing(tmp_path):
         assert [r["n"] for r in reading.records if r["by"] == name] == [s * n for n in range(count) for s in (1, -1)]
     both = list(zip(reading.records[::2], reading.records[1::2], strict=True))
     assert all(one["by"] == other["by"] and one["n"] == -other["n"] for one, other in both)
-    assert verify(tmp_path / "projects/_/s.jsonl").ok
+    assert verify_log(tmp_path / "projects/_/s.jsonl").ok
 
 
 def test_a_reader_during_writing_sees_only_whole_commits(tmp_path):
@@ -59,7 +59,7 @@ def test_a_reader_during_writing_sees_only_whole_commits(tmp_path):
     position, numbers = Position(), []
     while True:
         ended = writer.poll() is not None
-        news = log.since(position)
+        news = log.read_since(position)
         assert len(news.records) % 2 == 0
         assert {damage.kind for damage in news.damage} <= {"torn"}
         position, numbers = news.position, numbers + [r["n"] for r in news.records]
@@ -75,10 +75,10 @@ def test_a_dead_holder_frees_the_lock(tmp_path, how):
     try:
         assert holder.stdout.readline() == "True\n"
         log = DirectoryStore(tmp_path, durable=False).open("s", now=1.0)
-        with log.locked(timeout=0.05) as held:
+        with log.lock(timeout=0.05) as held:
             assert held is False
     finally:
         holder.send_signal(how)
         holder.communicate(timeout=240)
-    with log.locked(timeout=60) as held:
+    with log.lock(timeout=60) as held:
         assert held is True

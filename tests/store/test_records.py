@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ebbtide.store import message_record, record_uuid, summary_record, thread
+from ebbtide.store import derive_uuid, message_record, messages_on_branch, summary_record
 from ebbtide.store.message_records import timestamp
 
 
@@ -37,7 +37,7 @@ def test_the_type_follows_the_role(role, kind):
 def test_the_same_message_in_the_same_place_has_the_same_id_whenever_it_is_said():
     late = message_record({"content": "a", "role": "user"}, session="s", parent=None, at=9.0)
 
-    assert said("a")["uuid"] == late["uuid"] == record_uuid(late)
+    assert said("a")["uuid"] == late["uuid"] == derive_uuid(late)
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", str(late["uuid"]))
 
 
@@ -66,16 +66,16 @@ def test_a_thread_is_what_leads_to_its_leaf():
     c = said("c", parent=str(a["uuid"]))
     log = [a, {"type": "ebb"}, b, c]
 
-    assert thread(log) == [a, c]
-    assert thread(log, str(b["uuid"])) == [a, b]
-    assert thread([]) == []
-    assert thread(log, "unknown") == []
+    assert messages_on_branch(log) == [a, c]
+    assert messages_on_branch(log, str(b["uuid"])) == [a, b]
+    assert messages_on_branch([]) == []
+    assert messages_on_branch(log, "unknown") == []
 
 
 def test_a_circle_of_parents_ends():
     a, b = {"type": "user", "uuid": "a", "parentUuid": "b"}, {"type": "user", "uuid": "b", "parentUuid": "a"}
 
-    assert thread([a, b]) == [a, b]
+    assert messages_on_branch([a, b]) == [a, b]
 
 
 @example(-0.25)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.store.search.index import Index
-from ebbtide.store.search.words import read_query
+from ebbtide.store.search.index import SearchIndex
+from ebbtide.store.search.words import parse_query
 from store.indexed import NOISE, entry, filled, found
 
 
@@ -141,7 +141,7 @@ def test_the_more_specific_comes_first():
 
 
 def test_equal_texts_are_one_hit_that_counts_them_and_names_the_newest():
-    hits = filled("same text", "other", "same text").search(read_query("same"), project="", session="s", limit=5)
+    hits = filled("same text", "other", "same text").search(parse_query("same"), project="", session="s", limit=5)
 
     assert [(hit.entry.message, hit.copies) for hit in hits] == [(2, 2)]
 
@@ -217,17 +217,17 @@ class Synonyms:
     def __init__(self):
         self.made = []
 
-    def vectors(self, texts):
+    def embed(self, texts):
         self.made += texts
         return [{"reboot": b"restart"}.get(word := text.split()[0], word.encode()) for text in texts]
 
-    def near(self, query, vectors):
-        (asked,) = self.vectors([query])
+    def similarities(self, query, vectors):
+        (asked,) = self.embed([query])
         return [1.0 if vector == asked else -1.0 for vector in vectors]
 
 
 def test_what_shares_no_word_is_found_by_its_meaning_after_what_does():
-    index = filled("restart", "banana", "a reboot", index=Index(meaning=Synonyms()))
+    index = filled("restart", "banana", "a reboot", index=SearchIndex(embeddings=Synonyms()))
 
     assert found(index, "reboot") == ["a reboot", "restart"]
     assert found(index, "reboot", limit=1) == ["a reboot"]
@@ -240,18 +240,18 @@ def test_without_a_meaning_nothing_is_guessed():
 def test_a_vector_is_made_once_and_again_only_for_another_model(path):
     first, second, other = Synonyms(), Synonyms(), Synonyms()
     other.model = "others"
-    filled("restart", index=Index(str(path), first))
+    filled("restart", index=SearchIndex(str(path), first))
 
     for meaning in (first, second, other):
-        assert found(Index(str(path), meaning), "reboot") == ["restart"]
+        assert found(SearchIndex(str(path), meaning), "reboot") == ["restart"]
 
     assert [meaning.made.count("restart") for meaning in (first, second, other)] == [1, 0, 1]
 
 
 def test_meaning_keeps_to_its_session():
-    index = filled("restart", index=Index(meaning=Synonyms()), session="a")
+    index = filled("restart", index=SearchIndex(embeddings=Synonyms()), session="a")
     filled("restart", index=index, session="b")
 
-    hits = index.search(read_query("reboot"), project="", session="b", limit=5)
+    hits = index.search(parse_query("reboot"), project="", session="b", limit=5)
 
     assert [hit.session for hit in hits] == ["b"]

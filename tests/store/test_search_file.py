@@ -8,16 +8,16 @@ import pytest
 
 from ebbtide.core.blob_names import digest
 from ebbtide.store.log_lines import Position
-from ebbtide.store.search.index import Index, Unusable
-from ebbtide.store.search.tables import Batch, Entry
-from ebbtide.store.search.words import read_query
+from ebbtide.store.search.index import IndexUnavailable, SearchIndex
+from ebbtide.store.search.tables import IndexBatch, IndexEntry
+from ebbtide.store.search.words import parse_query
 from store.indexed import NOISE, at, entry, filled, found
 
 
 def test_what_was_added_is_there_for_another_process(path):
-    filled("alpha", index=Index(str(path)))
+    filled("alpha", index=SearchIndex(str(path)))
 
-    assert found(Index(str(path)), "alpha") == ["alpha"]
+    assert found(SearchIndex(str(path)), "alpha") == ["alpha"]
 
 
 def test_only_what_is_new_is_asked_for_and_a_batch_counts_once(path):
@@ -25,40 +25,40 @@ def test_only_what_is_new_is_asked_for_and_a_batch_counts_once(path):
 
     def fill(start, _):
         asked.append(start)
-        return Batch(entries=[entry(len(asked), f"alpha {len(asked)}")], position=at(len(asked)))
+        return IndexBatch(entries=[entry(len(asked), f"alpha {len(asked)}")], position=at(len(asked)))
 
-    Index(str(path)).add("", "s", fill)
-    Index(str(path)).add("", "s", fill)
+    SearchIndex(str(path)).add("", "s", fill)
+    SearchIndex(str(path)).add("", "s", fill)
 
     assert asked == [Position(), at(1)]
-    assert Index(str(path)).position("", "s") == at(2)
+    assert SearchIndex(str(path)).indexed_position("", "s") == at(2)
 
 
 def test_a_batch_that_fails_leaves_nothing(path):
-    index = Index(str(path))
+    index = SearchIndex(str(path))
 
     def half_way():
         yield entry(1, "alpha")
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        index.add("", "s", lambda start, _: Batch(entries=half_way(), position=at(2)))
+        index.add("", "s", lambda start, _: IndexBatch(entries=half_way(), position=at(2)))
 
-    assert index.position("", "s") == Position()
+    assert index.indexed_position("", "s") == Position()
     assert found(index, "alpha") == []
 
 
 def test_an_item_that_is_recorded_again_moves_to_its_newest_place():
     index = filled(entry(1, "alpha one"), entry(2, "alpha two"))
-    index.add("", "s", lambda start, _: Batch(entries=[entry(1, "alpha one")], position=at(3)))
+    index.add("", "s", lambda start, _: IndexBatch(entries=[entry(1, "alpha one")], position=at(3)))
 
     assert found(index, "alpha") == ["alpha one", "alpha two"]
 
 
 def test_a_stored_result_gives_its_name_to_the_item_with_its_text():
-    blob = Entry(handle="t1.txt", text="alpha", digest=digest("alpha"), kind="blob", blob="t1.txt")
+    blob = IndexEntry(handle="t1.txt", text="alpha", digest=digest("alpha"), kind="blob", blob="t1.txt")
 
-    hits = filled(entry(1, "alpha"), blob).search(read_query("alpha"), project="", session="s", limit=5)
+    hits = filled(entry(1, "alpha"), blob).search(parse_query("alpha"), project="", session="s", limit=5)
 
     assert [(hit.entry.handle, hit.entry.blob, hit.copies) for hit in hits] == [(f"e1-{1:020x}", "t1.txt", 1)]
 
@@ -66,7 +66,7 @@ def test_a_stored_result_gives_its_name_to_the_item_with_its_text():
 def test_only_its_owner_can_read_it_whatever_the_umask(path):
     before = os.umask(0)
     try:
-        filled("alpha", index=Index(str(path)))
+        filled("alpha", index=SearchIndex(str(path)))
     finally:
         os.umask(before)
 
@@ -74,22 +74,22 @@ def test_only_its_owner_can_read_it_whatever_the_umask(path):
 
 
 def test_deleted_while_open_it_begins_anew(path):
-    index = filled("alpha", index=Index(str(path)))
+    index = filled("alpha", index=SearchIndex(str(path)))
 
     path.unlink()
 
-    assert index.position("", "s") == Position()
+    assert index.indexed_position("", "s") == Position()
     assert found(filled("beta", index=index), "beta") == ["beta"]
     assert path.exists()
 
 
 def test_what_a_deleted_index_left_behind_is_not_played_into_the_new_one(path):
-    filled("alpha", index=Index(str(path)))
+    filled("alpha", index=SearchIndex(str(path)))
     journal = path.with_name("index.sqlite-journal")
     journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\xff" * 2000)
     path.unlink()
 
-    assert found(filled("beta", index=Index(str(path))), "beta") == ["beta"]
+    assert found(filled("beta", index=SearchIndex(str(path))), "beta") == ["beta"]
     assert not journal.exists()
 
 
@@ -112,34 +112,34 @@ def damaged(path, how):
 
 def used(index):
     found(index, "alpha")
-    index.add("", "s", lambda start, known: Batch(entries=[entry(n, f"x {n}") for n in range(99)], position=start))
+    index.add("", "s", lambda start, known: IndexBatch(entries=[entry(n, f"x {n}") for n in range(99)], position=start))
 
 
 @pytest.mark.parametrize("how", ["not a database", "cut short", "overwritten", "another version", "another program's"])
 def test_a_damaged_file_is_replaced_at_the_second_try(path, how):
-    index = filled(*NOISE, *(f"alpha {n}" for n in range(200)), index=Index(str(path)))
+    index = filled(*NOISE, *(f"alpha {n}" for n in range(200)), index=SearchIndex(str(path)))
     index.close()
     damaged(path, how)
-    index = Index(str(path))
+    index = SearchIndex(str(path))
 
-    with pytest.raises(Unusable):
+    with pytest.raises(IndexUnavailable):
         used(index)
 
     assert found(filled("alpha", index=index), "alpha") == ["alpha"]
 
 
 def test_a_locked_file_is_told_and_stays_as_it_is(path):
-    filled("alpha", index=Index(str(path)))
+    filled("alpha", index=SearchIndex(str(path)))
     holder = sqlite3.connect(path)
     holder.execute("BEGIN EXCLUSIVE")
     try:
-        with pytest.raises(Unusable, match="locked"):
-            found(Index(str(path)), "alpha")
+        with pytest.raises(IndexUnavailable, match="locked"):
+            found(SearchIndex(str(path)), "alpha")
     finally:
         holder.rollback()
         holder.close()
 
-    assert found(Index(str(path)), "alpha") == ["alpha"]
+    assert found(SearchIndex(str(path)), "alpha") == ["alpha"]
 
 
 def test_a_link_in_its_place_is_not_followed(path, tmp_path):
@@ -147,13 +147,13 @@ def test_a_link_in_its_place_is_not_followed(path, tmp_path):
     target.write_text("keep me")
     path.symlink_to(target)
 
-    with pytest.raises(Unusable):
-        filled("alpha", index=Index(str(path)))
+    with pytest.raises(IndexUnavailable):
+        filled("alpha", index=SearchIndex(str(path)))
 
     assert target.read_text() == "keep me"
     assert path.is_symlink()
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
-    with pytest.raises(Unusable):
-        filled("alpha", index=Index(str(tmp_path / "missing" / "index.sqlite")))
+    with pytest.raises(IndexUnavailable):
+        filled("alpha", index=SearchIndex(str(tmp_path / "missing" / "index.sqlite")))

@@ -3,22 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.store.search.excerpt import excerpt
-from ebbtide.store.search.words import grams_of, read_query, words_of
+from ebbtide.store.search.excerpt import build_excerpt
+from ebbtide.store.search.words import parse_query, split_words, trigrams
 
 
 def test_words_are_the_small_words_of_names_and_pairs_of_characters():
-    assert words_of("parseHTTPHeader snake_case x86_64 连接被") == "parse http header snake case x86 64 连接 接被 被"
+    assert split_words("parseHTTPHeader snake_case x86_64 连接被") == "parse http header snake case x86 64 连接 接被 被"
 
 
 def test_grams_are_every_three_neighbours_once():
-    assert grams_of("ABABA") == ("aba", "bab")
+    assert trigrams("ABABA") == ("aba", "bab")
 
 
 def test_an_excerpt_begins_on_the_line_of_the_match_and_marks_it():
-    query = read_query("parse_header")
+    query = parse_query("parse_header")
 
-    shown = excerpt("first\nsecond\n    x = parseHeader(y)\nlast", query, query.terms)
+    shown = build_excerpt("first\nsecond\n    x = parseHeader(y)\nlast", query, query.terms)
 
     assert (shown.line, shown.snippet) == (3, "    x = parseHeader(y)\nlast")
     assert [shown.snippet[a:b] for a, b in shown.spans] == ["parseHeader"]
@@ -26,9 +26,9 @@ def test_an_excerpt_begins_on_the_line_of_the_match_and_marks_it():
 
 @given(st.text(max_size=600), st.text(min_size=1, max_size=20))
 def test_an_excerpt_is_a_bounded_piece_of_the_text_and_its_marks_lie_in_it(text, asked):
-    query = read_query(asked)
+    query = parse_query(asked)
 
-    shown = excerpt(text, query, query.terms)
+    shown = build_excerpt(text, query, query.terms)
 
     assert shown.snippet == text[shown.start : shown.start + len(shown.snippet)]
     assert len(shown.snippet) <= 280
@@ -38,9 +38,9 @@ def test_an_excerpt_is_a_bounded_piece_of_the_text_and_its_marks_lie_in_it(text,
 
 
 def test_a_match_far_into_a_long_line_is_still_shown():
-    query = read_query("needle")
+    query = parse_query("needle")
 
-    shown = excerpt("x" * 5000 + " needle " + "y" * 5000, query, query.terms)
+    shown = build_excerpt("x" * 5000 + " needle " + "y" * 5000, query, query.terms)
 
     assert "needle" in shown.snippet
     assert len(shown.snippet) <= 280

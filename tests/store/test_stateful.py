@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ebbtide.store import DirectoryStore, MemoryStore, message_record, thread
+from ebbtide.store import DirectoryStore, MemoryStore, message_record, messages_on_branch
 from ebbtide.store.directory.file_names import session_stem
-from ebbtide.store.directory.verify import verify
-from ebbtide.store.log_lines import Position, encode
+from ebbtide.store.directory.verify import verify_log
+from ebbtide.store.log_lines import Position, encode_commit
 from store.faults import Quick
 
 texts = st.text(st.characters(), max_size=8)
@@ -50,9 +50,9 @@ class Against(RuleBasedStateMachine):
     def append_as_the_engine_does(self, name, writer, batch):
         log = self.log(name, writer)
         position, known = self.seen.get((name, writer), (Position(), 0))
-        with log.locked() as held:
+        with log.lock() as held:
             assert held
-            news = log.since(position)
+            news = log.read_since(position)
             assert news.records == self.model[name][known:]
             self.seen[name, writer] = log.commit(batch, at=1.0), len(self.model[name]) + len(batch)
         self.model[name] += batch
@@ -60,19 +60,19 @@ class Against(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), back=st.integers(0, 3), text=texts)
     def rewind(self, name, back, text):
         """Answer an earlier message: the branch is what led to it, and the old one stays."""
-        said = thread(self.model[name])
+        said = messages_on_branch(self.model[name])
         kept = said[: max(0, len(said) - back)]
         parent = str(kept[-1]["uuid"]) if kept else None
         record = message_record({"role": "user", "content": text}, session=name, parent=parent, at=1.0)
         self.log(name).commit([record], at=1.0)
         self.model[name].append(record)
-        branch = thread(self.log(name).read().records, str(record["uuid"]))
+        branch = messages_on_branch(self.log(name).read().records, str(record["uuid"]))
         assert [r["message"] for r in branch] == [r["message"] for r in [*kept, record]]
 
     @rule(name=st.sampled_from(NAMES), writer=st.integers(0, 1), blob=st.sampled_from(["a.txt", "b.json"]), text=texts)
     def put(self, name, writer, blob, text):
         kept = self.blobs[name].setdefault(blob, text)
-        self.log(name, writer).put(blob, kept)
+        self.log(name, writer).save_blob(blob, kept)
 
     @rule(source=st.sampled_from(NAMES), new=st.sampled_from(NAMES), share=st.floats(0, 1))
     def fork(self, source, new, share):
@@ -89,7 +89,7 @@ class Against(RuleBasedStateMachine):
         """The process dies with part of a commit written, and all it knew is gone."""
         path = self.place / "projects" / "_" / f"{session_stem(name)}.jsonl"
         if path.exists():
-            data, _ = encode(batch, self.log(name).read().position)
+            data, _ = encode_commit(batch, self.log(name).read().position)
             written = data[: int(share * len(data))]
             with path.open("ab") as file:
                 file.write(written)
@@ -108,14 +108,14 @@ class Against(RuleBasedStateMachine):
             reading = log.read()
             assert reading.records == self.model[name]
             assert reading.damage == ()
-            assert {blob.name: log.get(blob.name) for blob in log.blobs()} == self.blobs[name]
+            assert {blob.name: log.read_blob(blob.name) for blob in log.list_blobs()} == self.blobs[name]
 
     def teardown(self):
         place = getattr(self, "place", None)
         if not place:
             return
         for path in place.rglob("*.jsonl"):
-            assert verify(path).ok, verify(path)
+            assert verify_log(path).ok, verify_log(path)
         shutil.rmtree(place)
 
 

@@ -36,13 +36,13 @@ def test_what_was_committed_is_read_again_by_whoever_opens_it(store):
 def test_a_writer_sees_what_another_appended_since(store):
     mine, theirs = store.open("s", now=1.0), store.open("s", now=1.0)
     position = mine.commit([{"n": 1}], at=1.0)
-    assert mine.since(position).records == []
+    assert mine.read_since(position).records == []
     theirs.commit([{"n": 2}, {"n": 3}], at=1.0)
 
-    news = mine.since(position)
+    news = mine.read_since(position)
 
     assert [record["n"] for record in news.records] == [2, 3]
-    assert mine.since(news.position).records == []
+    assert mine.read_since(news.position).records == []
     assert mine.commit([{"n": 4}], at=1.0) == theirs.read().position
 
 
@@ -69,59 +69,59 @@ def test_a_commit_that_cannot_be_written_leaves_nothing(store):
 def test_an_empty_commit_creates_no_session(store):
     store.open("s", now=1.0).commit([], at=1.0)
 
-    assert store.sessions() == []
+    assert store.list_sessions() == []
 
 
 def test_looking_at_a_session_that_is_not_there_creates_none(store):
     log = store.peek("s")
-    assert (log.read().records, log.blobs()) == ([], [])
+    assert (log.read().records, log.list_blobs()) == ([], [])
     store.open("s", now=1.0).read()
 
-    assert store.sessions() == []
+    assert store.list_sessions() == []
 
 
 def test_a_blob_is_put_once_and_read_back_whole(store):
     log, text = store.open("s", now=1.0), "é\ud800\0\r\n\u2028" * 3
-    log.put("a.txt", text)
-    log.put("a.txt", text)
+    log.save_blob("a.txt", text)
+    log.save_blob("a.txt", text)
     log.commit([{"n": 1}], at=1.0)
 
-    assert store.open("s", now=2.0).get("a.txt") == text
-    assert [(blob.name, blob.bytes) for blob in log.blobs()] == [("a.txt", 33)]
+    assert store.open("s", now=2.0).read_blob("a.txt") == text
+    assert [(blob.name, blob.bytes) for blob in log.list_blobs()] == [("a.txt", 33)]
 
 
 def test_a_blob_is_never_replaced(store):
     log = store.open("s", now=1.0)
-    log.put("a.txt", "one")
+    log.save_blob("a.txt", "one")
     with pytest.raises(StoreError, match="another text"):
-        log.put("a.txt", "two")
+        log.save_blob("a.txt", "two")
 
-    assert log.get("a.txt") == "one"
+    assert log.read_blob("a.txt") == "one"
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "../s.jsonl", "/etc/passwd"])
 def test_a_blob_that_was_not_put_here_is_not_found(store, name):
-    store.open("other", now=1.0).put("missing.txt", "secret")
-    store.open("s", now=1.0).put("a.txt", "x")
+    store.open("other", now=1.0).save_blob("missing.txt", "secret")
+    store.open("s", now=1.0).save_blob("a.txt", "x")
     with pytest.raises(StoreError):
-        store.open("s", now=1.0).get(name)
+        store.open("s", now=1.0).read_blob(name)
 
 
 def test_blob_sums_are_recorded_with_the_next_commit_and_hidden_from_records(store):
     log = store.open("s", now=1.0)
-    log.put("a.txt", "x")
+    log.save_blob("a.txt", "x")
     log.commit([{"n": 1}], at=1.0)
     log.commit([{"n": 2}], at=1.0)
 
     reading = log.read()
 
-    assert (reading.records, list(reading.blobs)) == ([{"n": 1}, {"n": 2}], ["a.txt"])
+    assert (reading.records, list(reading.blob_sums)) == ([{"n": 1}, {"n": 2}], ["a.txt"])
     assert reading.position.lines == 4
 
 
 def test_a_fork_begins_as_the_other_was_and_goes_its_own_way(store):
     log = store.open("s", project="/p", now=1.0)
-    log.put("a.txt", "x")
+    log.save_blob("a.txt", "x")
     log.commit([{"n": 1}, {"n": 2}, {"n": 3}], at=1.0)
 
     fork = store.fork("s", "t", project="/p", upto=2, now=5.0)
@@ -130,8 +130,8 @@ def test_a_fork_begins_as_the_other_was_and_goes_its_own_way(store):
 
     assert [record["n"] for record in fork.read().records] == [1, 2, 9]
     assert [record["n"] for record in log.read().records] == [1, 2, 3, 4]
-    assert fork.get("a.txt") == "x"
-    assert list(fork.read().blobs) == ["a.txt"]
+    assert fork.read_blob("a.txt") == "x"
+    assert list(fork.read().blob_sums) == ["a.txt"]
 
 
 def test_a_fork_of_everything_is_everything(store):
@@ -148,7 +148,7 @@ def test_a_fork_that_makes_no_sense_is_refused(store, source, new, upto):
     with pytest.raises(StoreError):
         store.fork(source, new, upto=upto, now=2.0)
 
-    assert [info.session for info in store.sessions()] == ["s"]
+    assert [info.session for info in store.list_sessions()] == ["s"]
 
 
 def test_sessions_are_listed_newest_first_with_title_and_counts(store):
@@ -158,7 +158,7 @@ def test_sessions_are_listed_newest_first_with_title_and_counts(store):
         log = store.open(session, project="/p", now=float(number))
         log.commit([first, {"type": "ebb", "kind": "sent"}], at=float(number))
 
-    listed = store.sessions()
+    listed = store.list_sessions()
 
     assert [info.session for info in listed] == ["two", "one"]
     assert (listed[0].title, listed[0].first_prompt) == ("Fix the", "Fix the\nbug")
@@ -170,16 +170,16 @@ def test_the_lock_is_one_writers_at_a_time_and_reentrant(store):
     log, other, seen = store.open("s", now=1.0), store.open("s", now=1.0), []
 
     def elsewhere():
-        with other.locked(timeout=0) as held:
+        with other.lock(timeout=0) as held:
             seen.append(held)
 
-    with log.locked() as held, log.locked(timeout=0) as again:
+    with log.lock() as held, log.lock(timeout=0) as again:
         assert (held, again) == (True, True)
         thread = threading.Thread(target=elsewhere)
         thread.start()
         thread.join()
         log.commit([{"n": 1}], at=1.0)
-    with other.locked(timeout=0) as free:
+    with other.lock(timeout=0) as free:
         seen.append(free)
 
     assert seen == [False, True]
@@ -206,11 +206,11 @@ def test_one_log_shared_by_threads_keeps_every_commit(store):
 
 def test_a_stub_may_name_a_file_only_where_there_is_one(tmp_path):
     log = DirectoryStore(tmp_path, durable=False).open("s", project="/a/b", now=1.0)
-    log.put("a.txt", "x")
+    log.save_blob("a.txt", "x")
 
-    assert log.path("a.txt") == str(tmp_path / "projects" / "-a-b" / "s" / "tool-results" / "a.txt")
-    assert Path(log.path("a.txt")).read_text() == "x"
-    assert MemoryStore().open("s", now=1.0).path("a.txt") == ""
+    assert log.blob_path("a.txt") == str(tmp_path / "projects" / "-a-b" / "s" / "tool-results" / "a.txt")
+    assert Path(log.blob_path("a.txt")).read_text() == "x"
+    assert MemoryStore().open("s", now=1.0).blob_path("a.txt") == ""
 
 
 def test_open_store_takes_nothing_a_path_or_says_what_comes_later(tmp_path):
@@ -250,15 +250,15 @@ def test_the_index_follows_its_logs_and_survives_being_damaged(tmp_path):
     store = DirectoryStore(tmp_path, files=Quick())
     log = store.open("s", project="/p", now=1.0)
     log.commit([{"type": "ebb"}], at=1.0)
-    assert store.sessions()[0].first_prompt == "No prompt"
+    assert store.list_sessions()[0].first_prompt == "No prompt"
     log.commit([said("Hello"), said("Again")], at=1.0)
-    assert store.sessions()[0].messages == 2
+    assert store.list_sessions()[0].messages == 2
     index = tmp_path / "projects/-p/sessions-index.json"
     for broken in ("", "[]", '{"entries": 3}', "[" * 5000, '{"entries": [{}]}'):
         index.write_text(broken)
-        assert store.sessions()[0].messages == 2
+        assert store.list_sessions()[0].messages == 2
     index.unlink()
-    assert store.sessions()[0].title == "Hello"
+    assert store.list_sessions()[0].title == "Hello"
 
 
 def test_a_title_that_another_program_gave_stays(tmp_path):
@@ -269,7 +269,7 @@ def test_a_title_that_another_program_gave_stays(tmp_path):
     index.write_text(index.read_text().replace('"summary": "Hello"', '"summary": "Greetings"'))
     log.commit([said("More")], at=1.0)
 
-    assert (store.sessions()[0].title, store.sessions()[0].messages) == ("Greetings", 2)
+    assert (store.list_sessions()[0].title, store.list_sessions()[0].messages) == ("Greetings", 2)
 
 
 def test_an_index_entry_is_used_while_its_log_is_unchanged(tmp_path):
@@ -287,9 +287,9 @@ def test_an_index_entry_is_used_while_its_log_is_unchanged(tmp_path):
     store = DirectoryStore(tmp_path, files=files)
     store.open("s", project="/p", now=1.0).commit([said("Hello")], at=1.0)
     os.utime(tmp_path / "projects/-p/s.jsonl", (1000, 1000))
-    store.sessions()
+    store.list_sessions()
     files.opened.clear()
-    assert store.sessions()[0].messages == 1
+    assert store.list_sessions()[0].messages == 1
 
     assert "s.jsonl" not in files.opened
 
@@ -304,7 +304,7 @@ def test_a_large_index_is_not_written_again_for_each_new_session(tmp_path):
     store.open("second", project="/p", now=1.0).commit([said("Hello")], at=1.0)
 
     assert index.stat().st_size == len(large)
-    assert {info.session for info in store.sessions()} == {"first", "second"}
+    assert {info.session for info in store.list_sessions()} == {"first", "second"}
     assert "second" in index.read_text()
 
 
@@ -318,20 +318,20 @@ def test_a_log_changed_in_the_same_tick_as_the_index_is_read_again(tmp_path):
     for path in files:
         os.utime(path, ns=(tick, tick))
 
-    assert store.sessions()[0].messages == 2
+    assert store.list_sessions()[0].messages == 2
 
 
 def test_a_private_log_keeps_what_was_committed_and_tells_what_came_since():
     log = PrivateLog("s", now=1.0)
     first = log.commit([{"n": 1}], at=1.0)
-    log.put("a.txt", "hello")
+    log.save_blob("a.txt", "hello")
     last = log.commit([{"n": 2}, {"n": 3}], at=2.0)
 
-    assert [record["n"] for record in log.since(first).records] == [2, 3]
-    assert log.since(last).records == []
+    assert [record["n"] for record in log.read_since(first).records] == [2, 3]
+    assert log.read_since(last).records == []
     assert log.commit([{"n": 4}], at=3.0) == log.read().position
     assert [record["n"] for record in log.read().records] == [1, 2, 3, 4]
-    assert log.read().blobs.keys() == {"a.txt"}
+    assert log.read().blob_sums.keys() == {"a.txt"}
 
 
 def test_a_private_log_holds_records_that_no_line_could_until_they_are_read():

@@ -8,8 +8,8 @@ import pytest
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore
-from ebbtide.store.directory.verify import verify
-from ebbtide.store.log_lines import encode
+from ebbtide.store.directory.verify import verify_log
+from ebbtide.store.log_lines import encode_commit
 from store.faults import Faulty
 from store.folders import log_file, opened
 
@@ -29,13 +29,13 @@ def test_a_torn_tail_at_any_byte_is_set_aside_whole_and_the_log_goes_on(tmp_path
 
         reopened = opened(root)
         assert log_file(root).read_bytes() == data[:whole]
-        aside = b"".join(Path(path).read_bytes() for path in reopened.set_aside)
+        aside = b"".join(Path(path).read_bytes() for path in reopened.torn_files)
         assert data[:whole] + aside == data[:cut]
         reopened.commit([{"n": 9}], at=1.0)
 
         expected = [1, 2, 3] if cut >= middle.offset else [1]
         assert [record["n"] for record in reopened.read().records] == [*expected, 9]
-        assert verify(log_file(root)).ok
+        assert verify_log(log_file(root)).ok
 
 
 @pytest.mark.parametrize("garbage", [b"\0" * 5000, b"{", b"\xff\xfe", b'{"a":1}{'])
@@ -47,7 +47,7 @@ def test_garbage_after_the_last_line_is_set_aside(tmp_path, garbage):
     log = opened(tmp_path)
 
     assert log_file(tmp_path).read_bytes() == before
-    assert Path(log.set_aside[0]).read_bytes() == garbage
+    assert Path(log.torn_files[0]).read_bytes() == garbage
 
 
 def test_a_reader_reports_a_torn_tail_and_writes_nothing(tmp_path):
@@ -65,10 +65,10 @@ def test_a_torn_tail_is_left_alone_while_its_writer_may_be_at_work(tmp_path):
     writer = opened(tmp_path)
     writer.commit([{"n": 1}], at=1.0)
     log_file(tmp_path).open("ab").write(b'{"n":')
-    with writer.locked():
-        assert opened(tmp_path).set_aside == ()
+    with writer.lock():
+        assert opened(tmp_path).torn_files == ()
 
-    assert len(opened(tmp_path).set_aside) == 1
+    assert len(opened(tmp_path).torn_files) == 1
 
 
 def test_damage_in_the_middle_is_reported_and_never_rewritten(tmp_path):
@@ -91,7 +91,7 @@ def test_where_a_tail_cannot_be_cut_off_the_next_commit_goes_after_it(tmp_path):
     """An append-only file by attribute: what was never finished stays in place and stays unread."""
     log = opened(tmp_path)
     end = log.commit([{"n": 1}], at=1.0)
-    half = encode([{"n": 2}, {"n": 3}], end)[0]
+    half = encode_commit([{"n": 2}, {"n": 3}], end)[0]
     for torn in (half[:-9], half[: half.index(b"\n") + 1]):
         log_file(tmp_path).open("ab").write(torn)
         stuck = opened(tmp_path, files=Faulty("EPERM", 1, sticky=True, only=("truncate",)))
@@ -110,7 +110,7 @@ def test_another_programs_last_line_without_a_newline_is_kept(tmp_path):
     log.commit([{"n": 1}], at=1.0)
 
     assert log.read().records == [{"type": "user"}, {"type": "assistant"}, {"n": 1}]
-    assert (log.set_aside, verify(log_file(tmp_path)).damage) == ((), ())
+    assert (log.torn_files, verify_log(log_file(tmp_path)).damage) == ((), ())
 
 
 @pytest.mark.data
@@ -125,8 +125,8 @@ def test_claude_codes_own_file_is_opened_as_it_is_and_continued(tmp_path, data):
 
     assert log_file(tmp_path).read_bytes().startswith(original)
     assert log.read().records == [*expected, {"type": "ebb", "n": 1}]
-    assert verify(log_file(tmp_path)).ok
-    assert DirectoryStore(tmp_path).sessions()[0].first_prompt.startswith("Hello Claude!")
+    assert verify_log(log_file(tmp_path)).ok
+    assert DirectoryStore(tmp_path).list_sessions()[0].first_prompt.startswith("Hello Claude!")
 
 
 def test_a_log_that_became_shorter_is_not_read_on(tmp_path):
@@ -134,4 +134,4 @@ def test_a_log_that_became_shorter_is_not_read_on(tmp_path):
     position = log.commit([{"n": 1}], at=1.0)
     os.truncate(log_file(tmp_path), 10)
     with pytest.raises(StoreError, match="shorter"):
-        log.since(position)
+        log.read_since(position)

@@ -6,9 +6,9 @@ import pytest
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore, message_record
-from ebbtide.store.directory.verify import verify
-from ebbtide.store.log_lines import Position, encode
-from ebbtide.store.protocol import header
+from ebbtide.store.directory.verify import verify_log
+from ebbtide.store.log_lines import Position, encode_commit
+from ebbtide.store.protocol import header_record
 from store.faults import Quick
 
 
@@ -19,7 +19,7 @@ def log(tmp_path):
     one = message_record({"role": "user", "content": "hi"}, session="s", parent=None, at=1.0)
     two = message_record({"role": "assistant", "content": "é"}, session="s", parent=str(one["uuid"]), at=1.0)
     log.commit([one, two], at=1.0)
-    log.put("a.txt", "some result")
+    log.save_blob("a.txt", "some result")
     log.commit([{"type": "ebb", "kind": "edit"}], at=1.0)
     return log
 
@@ -30,10 +30,10 @@ def path(log, tmp_path):
 
 
 def test_a_sound_log_is_found_sound(path):
-    found = verify(path)
+    found = verify_log(path)
 
     assert found.ok
-    assert (found.lines, found.unchecked, found.blobs, found.set_aside) == (5, 0, 1, ())
+    assert (found.lines, found.unchecked_lines, found.blobs, found.torn_files) == (5, 0, 1, ())
 
 
 @pytest.mark.parametrize("head", [True, False], ids=["with its lock file", "copied alone"])
@@ -47,19 +47,19 @@ def test_any_flipped_byte_of_the_log_is_found(tmp_path, head):
     data = path.read_bytes()
     for at in range(len(data)):
         path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
-        assert not verify(path).ok, at
+        assert not verify_log(path).ok, at
     path.write_bytes(data)
-    assert verify(path).ok
+    assert verify_log(path).ok
 
 
 def test_any_flipped_byte_of_a_blob_is_found(log, path):
-    blob = Path(log.path("a.txt"))
+    blob = Path(log.blob_path("a.txt"))
     data = blob.read_bytes()
     for at in range(len(data)):
         blob.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        assert "checksum differs" in verify(path).problems[0]
+        assert "checksum differs" in verify_log(path).problems[0]
     blob.unlink()
-    assert "cannot be read" in verify(path).problems[0]
+    assert "cannot be read" in verify_log(path).problems[0]
 
 
 def test_a_log_whose_end_was_cut_at_a_line_is_found(path):
@@ -67,14 +67,14 @@ def test_a_log_whose_end_was_cut_at_a_line_is_found(path):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]))
 
-    assert "no longer as they were" in verify(path).problems[0]
+    assert "no longer as they were" in verify_log(path).problems[0]
 
 
 def test_a_log_emptied_or_exchanged_is_found(path):
-    other, _ = encode([header("s", "", 1.0), {"n": "x" * 5000}], Position())
+    other, _ = encode_commit([header_record("s", "", 1.0), {"n": "x" * 5000}], Position())
     for content in (b"", other):
         path.write_bytes(content)
-        assert not verify(path).ok
+        assert not verify_log(path).ok
 
 
 def test_a_log_that_went_on_after_the_head_was_noted_is_sound(log, path):
@@ -82,15 +82,15 @@ def test_a_log_that_went_on_after_the_head_was_noted_is_sound(log, path):
     log.commit([{"n": 1}], at=1.0)
     path.with_suffix(".lock").write_bytes(head)
 
-    assert verify(path).ok
-    assert verify(path).lines == 6
+    assert verify_log(path).ok
+    assert verify_log(path).lines == 6
 
 
 @pytest.mark.parametrize("noise", [b"", b"noise", b"9" * 50])
 def test_a_head_that_cannot_be_read_is_no_evidence(path, noise):
     path.with_suffix(".lock").write_bytes(noise)
 
-    assert verify(path).ok
+    assert verify_log(path).ok
 
 
 def test_an_id_that_its_content_does_not_give_is_found(tmp_path):
@@ -100,7 +100,7 @@ def test_an_id_that_its_content_does_not_give_is_found(tmp_path):
     log.commit([{**record, "message": {"role": "user", "content": "ho"}}], at=1.0)
     log.commit([{**record, "uuid": "5ecb521f-6ebe-4a84-beee-e3f9d7f201c2"}], at=1.0)
 
-    found = verify(tmp_path / "projects/_/s.jsonl")
+    found = verify_log(tmp_path / "projects/_/s.jsonl")
 
     assert [str(record["uuid"]) in problem for problem in found.problems] == [True]
 
@@ -109,9 +109,9 @@ def test_a_hostile_blob_name_in_a_log_is_not_followed(tmp_path):
     (tmp_path / "secret").write_text("x")
     bad = {"type": "ebb", "store": "blob", "name": "../../secret", "sha256": "0"}
     (tmp_path / "s" / "tool-results").mkdir(parents=True)
-    (tmp_path / "s.jsonl").write_bytes(encode([bad], Position())[0])
+    (tmp_path / "s.jsonl").write_bytes(encode_commit([bad], Position())[0])
 
-    assert "cannot name" in verify(tmp_path / "s.jsonl").problems[0]
+    assert "cannot name" in verify_log(tmp_path / "s.jsonl").problems[0]
 
 
 def test_another_programs_lines_are_counted_not_blamed(log, path):
@@ -119,30 +119,30 @@ def test_another_programs_lines_are_counted_not_blamed(log, path):
         file.write(b'{"type":"user"}\n')
     log.commit([{"n": 1}], at=1.0)
 
-    found = verify(path)
+    found = verify_log(path)
 
-    assert (found.ok, found.unchecked, found.lines) == (True, 1, 7)
+    assert (found.ok, found.unchecked_lines, found.lines) == (True, 1, 7)
 
 
 def test_tails_set_aside_are_named(path, tmp_path):
     with path.open("ab") as file:
         file.write(b"torn")
-    assert [damage.kind for damage in verify(path).damage] == ["torn"]
+    assert [damage.kind for damage in verify_log(path).damage] == ["torn"]
     DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
 
-    assert (verify(path).ok, verify(path).set_aside) == (True, ("s.torn-1",))
+    assert (verify_log(path).ok, verify_log(path).torn_files) == (True, ("s.torn-1",))
 
 
 def test_verifying_writes_nothing(path, tmp_path):
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.rglob("*") if p.is_file()}
-    verify(path)
+    verify_log(path)
 
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
 def test_a_log_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(StoreError, match="cannot verify"):
-        verify(tmp_path / "none.jsonl")
+        verify_log(tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize("cut", ["at a line", "within a line", "emptied"])
@@ -151,13 +151,13 @@ def test_an_end_that_was_cut_off_stays_told_however_long_the_log_goes_on(path, t
     lines = path.read_bytes().splitlines(keepends=True)
     left = {"at a line": 3, "within a line": 3, "emptied": 0}[cut]
     path.write_bytes(b"".join(lines[:left]) + (lines[left][:40] if cut == "within a line" else b""))
-    first = verify(path)
+    first = verify_log(path)
     for n in range(3):
         log = DirectoryStore(tmp_path, files=Quick()).open("s", now=2.0)
         log.commit([{"n": n}], at=2.0)
         log.commit([{"n": n, "again": True}], at=2.0)
 
-    later = verify(path)
+    later = verify_log(path)
 
     assert not first.ok
     assert later.damage == ()
@@ -172,14 +172,14 @@ def test_a_session_in_one_process_tells_that_its_log_was_cut_under_it(log, path)
     path.write_bytes(b"".join(lines[:3]))
     log.commit([{"n": 1}], at=2.0)
 
-    assert [one for one in verify(path).problems if "the first 3 were left" in one]
+    assert [one for one in verify_log(path).problems if "the first 3 were left" in one]
 
 
 def test_a_session_that_was_removed_begins_anew_and_has_lost_nothing(log, path):
     path.unlink()
     log.commit([{"n": 1}], at=2.0)
 
-    assert [one for one in verify(path).problems if "cut off" in one] == []
+    assert [one for one in verify_log(path).problems if "cut off" in one] == []
 
 
 def test_a_torn_tail_that_nobody_was_told_of_is_no_loss(log, path):
@@ -187,4 +187,4 @@ def test_a_torn_tail_that_nobody_was_told_of_is_no_loss(log, path):
         file.write(b'{"n":')
     log.commit([{"n": 1}], at=2.0)
 
-    assert verify(path).ok
+    assert verify_log(path).ok

@@ -21,7 +21,7 @@ from ebbtide.facts import Ledger, ledger_of
 from ebbtide.policy import PRESETS, default
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import Batch, State, fold, usage_out
-from ebbtide.store import Record, thread
+from ebbtide.store import Record, messages_on_branch
 from ebbtide.wire import WIRES
 from ebbtide.wire.echoes import StandIns
 from ebbtide.wire.reader import Reader, Request
@@ -147,7 +147,9 @@ class History:
         branches = len(turns) > len(self.turns) and not (turns[-1].path and turns[-1].path[-1] in fresh)
         path = turns[-1].path if len(turns) > len(self.turns) else self.newest
         newest = (
-            _replied(path, known if branches else records) if turns else [str(one["uuid"]) for one in thread(known)]
+            _replied(path, known if branches else records)
+            if turns
+            else [str(one["uuid"]) for one in messages_on_branch(known)]
         )
         reread = _Rereader(messages, state) if self._reread is None else self._reread.goes_on(messages, state)
         return replace(

@@ -25,7 +25,7 @@ _NEAR = 0.25
 """Two texts that are less alike than this have nothing in common: `restart` and `reboot` have 0.5, `banana` 0.1."""
 
 
-class StaticMeaning:
+class StaticEmbeddings:
     """A `Meaning` for the index. BadConfig names the extra where its packages are missing."""
 
     model = "wordllama-l2-256"
@@ -37,7 +37,7 @@ class StaticMeaning:
             raise BadConfig("search by meaning needs the extra 'embeddings': pip install 'ebbtide[embeddings]'")
         self._root = os.path.dirname(found.origin)
 
-    def vectors(self, texts: Sequence[str]) -> list[bytes]:
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
         import numpy  # noqa: PLC0415
 
         made = []
@@ -46,10 +46,10 @@ class StaticMeaning:
             made.append((vector / (numpy.linalg.norm(vector) + 1e-9)).astype(numpy.float16).tobytes())
         return made
 
-    def near(self, query: str, vectors: Sequence[bytes]) -> list[float]:
+    def similarities(self, query: str, vectors: Sequence[bytes]) -> list[float]:
         import numpy  # noqa: PLC0415
 
-        (asked,) = self.vectors([query])
+        (asked,) = self.embed([query])
         table = numpy.frombuffer(b"".join(vectors), dtype=numpy.float16).reshape(len(vectors), -1)
         scores = table.astype(numpy.float32) @ numpy.frombuffer(asked, dtype=numpy.float16).astype(numpy.float32)
         return [float(score) - _NEAR for score in scores]

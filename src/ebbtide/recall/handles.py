@@ -19,8 +19,8 @@ from ebbtide.core.blob_names import MEMORY, digest
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.tool_calls import file_of
 from ebbtide.core.types import Item
-from ebbtide.store import Position, Reader, Reading, Record
-from ebbtide.store.search.tables import Entry
+from ebbtide.store import LogReader, Position, ReadResult, Record
+from ebbtide.store.search.tables import IndexEntry
 from ebbtide.wire import WIRES
 from ebbtide.wire.protocol import SCHEME, Block, Wire, fingerprint
 
@@ -35,8 +35,8 @@ _NAMED = 5  # candidates that a refusal lists
 class Earlier(Protocol):
     """What was recorded before."""
 
-    def call(self, call_id: str) -> Entry | None: ...
-    def number(self, uuid: str) -> int | None: ...
+    def find_call(self, call_id: str) -> IndexEntry | None: ...
+    def message_number(self, uuid: str) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +49,19 @@ class Scope:
     """Names of stored results that the edits which hold in it put aside."""
 
 
-def said(records: Sequence[Record], earlier: Earlier) -> Iterator[tuple[str, int, list[tuple[Entry, Any]]]]:
+def said(records: Sequence[Record], earlier: Earlier) -> Iterator[tuple[str, int, list[tuple[IndexEntry, Any]]]]:
     """Every message's uuid, its number in the conversation, and its blocks as they came with their entries."""
-    calls: dict[str, Entry] = {}
+    calls: dict[str, IndexEntry] = {}
     numbers: dict[str, int] = {}
     for record in records:
         if record.get("type") not in _MESSAGES:
             continue
         uuid, parent = str(record.get("uuid") or ""), str(record.get("parentUuid") or "")
-        before = numbers[parent] if parent in numbers else earlier.number(parent) if parent else None
+        before = numbers[parent] if parent in numbers else earlier.message_number(parent) if parent else None
         number = numbers[uuid] = 0 if before is None else before + 1
         blocks = []
         for mark, block in _blocks(record):
-            call = calls.get(block.call_id) or earlier.call(block.call_id) if block.kind == "result" else None
+            call = calls.get(block.call_id) or earlier.find_call(block.call_id) if block.kind == "result" else None
             entry = _entry(mark, block, number, call)
             if block.kind == "call":
                 calls[block.call_id] = entry
@@ -85,11 +85,11 @@ def _blocks(record: Record) -> list[tuple[str, Block]]:
     return list(zip(marks, blocks, strict=True))
 
 
-def _entry(mark: str, block: Block, number: int, call: Entry | None) -> Entry:
+def _entry(mark: str, block: Block, number: int, call: IndexEntry | None) -> IndexEntry:
     path = call.path if call else ""
     if block.kind == "call":
         path = file_of(Item(id=mark, message=number, role=block.role, kind="call", text=block.text, tokens=0))
-    return Entry(
+    return IndexEntry(
         handle=mark,
         text=block.text,
         digest=digest(block.text),
@@ -103,7 +103,7 @@ def _entry(mark: str, block: Block, number: int, call: Entry | None) -> Entry:
     )
 
 
-def _answering(entry: Entry, call: Entry | None) -> Entry:
+def _answering(entry: IndexEntry, call: IndexEntry | None) -> IndexEntry:
     """A result, told by the call that it answers."""
     if call is None:
         return replace(entry, name="", path="", about="")
@@ -114,32 +114,32 @@ def _answering(entry: Entry, call: Entry | None) -> Entry:
 class Recorded:
     """All that one session recorded, read once and then only what is new."""
 
-    log: Reader
+    log: LogReader
     _position: Position = field(default_factory=Position)
-    _items: dict[str, Entry] = field(default_factory=dict)
+    _items: dict[str, IndexEntry] = field(default_factory=dict)
     """By the content part of the id."""
     _ids: set[str] = field(default_factory=set)
-    _calls: dict[str, Entry] = field(default_factory=dict)
+    _calls: dict[str, IndexEntry] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _blobs: set[str] = field(default_factory=set)
-    _messages: dict[str, list[Entry]] = field(default_factory=dict)
+    _messages: dict[str, list[IndexEntry]] = field(default_factory=dict)
     """The entries of each message, by its uuid."""
     _shelves: set[str] = field(default_factory=set)
     """Directories that stubs of this session name: a fork's are those of the session it came from."""
 
-    def call(self, call_id: str) -> Entry | None:
+    def find_call(self, call_id: str) -> IndexEntry | None:
         return self._calls.get(call_id)
 
-    def number(self, uuid: str) -> int | None:
+    def message_number(self, uuid: str) -> int | None:
         return self._numbers.get(uuid)
 
-    def within(self, scope: Scope) -> dict[str, Entry]:
+    def within(self, scope: Scope) -> dict[str, IndexEntry]:
         """The items of one conversation, by the content part of their ids; its calls alone say what results are of."""
         self._refresh()
         return self._within(scope)
 
-    def _within(self, scope: Scope) -> dict[str, Entry]:
-        items, calls = dict[str, Entry](), dict[str, Entry]()
+    def _within(self, scope: Scope) -> dict[str, IndexEntry]:
+        items, calls = dict[str, IndexEntry](), dict[str, IndexEntry]()
         for uuid in scope.messages:
             for entry in self._messages.get(uuid, ()):
                 if entry.kind == "call":
@@ -147,14 +147,14 @@ class Recorded:
                 items[entry.handle] = _answering(entry, calls.get(entry.call_id)) if entry.kind == "result" else entry
         return items
 
-    def get(self, handle: str, scope: Scope | None = None) -> Entry:
+    def get(self, handle: str, scope: Scope | None = None) -> IndexEntry:
         """The whole text that a handle means. BadRequest where this session, or the scope, does not have it."""
         self._refresh()
         given = handle.strip()
         name = self._blob(given)
         if name and (scope is None or name in scope.blobs):
-            text = self.log.get(name)
-            return Entry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
+            text = self.log.read_blob(name)
+            return IndexEntry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
         match = _HANDLE.fullmatch(given)
         items = self._items if scope is None else self._within(scope)
         found = [mark for mark in items if match and mark.startswith(f"{SCHEME}-{match['hash']}")]
@@ -194,14 +194,14 @@ class Recorded:
         self._learn_shelf(reading)
         self._position = reading.position
 
-    def _learn_shelf(self, reading: Reading) -> None:
-        self._blobs |= set(reading.blobs)
+    def _learn_shelf(self, reading: ReadResult) -> None:
+        self._blobs |= set(reading.blob_sums)
         for record in reading.records:
             situation = record.get("situation")
             if record.get("type") == "ebb" and isinstance(situation, Mapping) and situation.get("directory"):
                 self._shelves.add(str(situation["directory"]))
-        for name in reading.blobs:
-            with_path = self.log.path(name)
+        for name in reading.blob_sums:
+            with_path = self.log.blob_path(name)
             if with_path:
                 self._shelves.add(os.path.dirname(with_path))
 
@@ -241,11 +241,11 @@ def _answer(blocks: Iterable[Block]) -> frozenset[str]:
     return frozenset(fingerprint(block.role, block.kind, block.canonical) for block in said)
 
 
-def since(log: Reader, position: Position) -> Reading | None:
+def since(log: LogReader, position: Position) -> ReadResult | None:
     """What was added; None where the log is not the one that was read up to there."""
     begun = position != Position()
     try:
-        reading = log.since(position)
+        reading = log.read_since(position)
     except StoreError:
         if not begun:
             raise

@@ -17,12 +17,12 @@ from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.types import Item
 from ebbtide.recall.handles import SHORT, Recorded, Scope, said, since
-from ebbtide.store import DirectoryStore, Position, Reader, Store
-from ebbtide.store.search.excerpt import excerpt
-from ebbtide.store.search.index import NAME, Index, Unusable
-from ebbtide.store.search.meaning import Meaning
-from ebbtide.store.search.tables import Batch, Entry, Found, Known
-from ebbtide.store.search.words import Query, read_query
+from ebbtide.store import DirectoryStore, LogReader, Position, Store
+from ebbtide.store.search.excerpt import build_excerpt
+from ebbtide.store.search.index import NAME, IndexUnavailable, SearchIndex
+from ebbtide.store.search.meaning import Embeddings
+from ebbtide.store.search.tables import IndexBatch, IndexedSession, IndexEntry, IndexHit
+from ebbtide.store.search.words import Query, parse_query
 from ebbtide.wire.protocol import SCHEME
 
 T = TypeVar("T")
@@ -83,20 +83,20 @@ class Page:
 class Recall:
     """One session's way back. `store` is asked for other sessions of its project, and for where its index may stand."""
 
-    log: Reader
+    log: LogReader
     store: Store | None = None
     project: str = ""
-    meaning: Meaning | None = None
+    meaning: Embeddings | None = None
     """Finds what words do not; see `drive.embedding`."""
-    _index: Index = field(init=False)
-    _spare: Index | None = None
+    _index: SearchIndex = field(init=False)
+    _spare: SearchIndex | None = None
     """In memory, for as long as the file cannot be used."""
     _recorded: dict[str, Recorded] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         at = os.path.join(self.store.tree.root, NAME) if isinstance(self.store, DirectoryStore) else ""
-        self._index = Index(at, self.meaning)
+        self._index = SearchIndex(at, self.meaning)
 
     def search(
         self, query: str, *, limit: int = HITS, across: bool = False, scope: Scope | None = None
@@ -106,7 +106,7 @@ class Recall:
             raise BadRequest(f"limit must be from 1 to {MOST_HITS}, not {limit}")
         if not isinstance(query, str):
             raise BadRequest(f"a query must be a text, not {type(query).__name__}")
-        wanted = read_query(query)
+        wanted = parse_query(query)
         if not wanted.terms:
             raise BadRequest("a query must have a letter or a digit")
         if across and scope is not None:
@@ -115,9 +115,9 @@ class Recall:
         own = self._own(scope) if scope is not None else {}
         handles = None if scope is None else {*own, *scope.blobs}
 
-        def look(index: Index) -> list[Hit]:
-            if across and index.sessions(self.project) - set(logs):
-                index.discard()  # sessions that were collected must not be found, nor kept
+        def look(index: SearchIndex) -> list[Hit]:
+            if across and index.indexed_sessions(self.project) - set(logs):
+                index.delete()  # sessions that were collected must not be found, nor kept
             for log in logs.values():
                 _catch_up(index, self.project, log)
             session = "" if across else self.log.session
@@ -170,40 +170,40 @@ class Recall:
             self._recorded[name] = Recorded(log)
         return self._recorded[name]
 
-    def _own(self, scope: Scope) -> dict[str, Entry]:
+    def _own(self, scope: Scope) -> dict[str, IndexEntry]:
         with self._lock:
             return self._record_of(self.log.session).within(scope)
 
-    def _missing(self, name: str) -> Reader:
+    def _missing(self, name: str) -> LogReader:
         raise BadRequest(f"{name[:80]!r} is no session of this project")
 
-    def _logs(self, across: bool) -> dict[str, Reader]:
-        logs: dict[str, Reader] = {}
-        for info in self.store.sessions() if across and self.store else ():
+    def _logs(self, across: bool) -> dict[str, LogReader]:
+        logs: dict[str, LogReader] = {}
+        for info in self.store.list_sessions() if across and self.store else ():
             if info.project == self.project and info.session != self.log.session:
                 logs[info.session] = self.store.peek(info.session, project=self.project) if self.store else self.log
         return {**logs, self.log.session: self.log}
 
-    def _trying(self, look: Callable[[Index], T]) -> T:
+    def _trying(self, look: Callable[[SearchIndex], T]) -> T:
         """On the file; on a new one where it was damaged; in memory where it cannot be used."""
         for _ in range(2 if self._index.path else 0):
             try:
                 found = look(self._index)
-            except Unusable:
+            except IndexUnavailable:
                 continue
             self._spare = None
             return found
         if not self._index.path:
             self._spare = self._index
-        self._spare = self._spare or Index(meaning=self.meaning)
+        self._spare = self._spare or SearchIndex(embeddings=self.meaning)
         try:
             return look(self._spare)
-        except Unusable as failed:
+        except IndexUnavailable as failed:
             raise StoreError(f"cannot search: {failed}") from failed
 
-    def _hit(self, index: Index, log: Reader, found: Found, query: Query) -> Hit:
+    def _hit(self, index: SearchIndex, log: LogReader, found: IndexHit, query: Query) -> Hit:
         entry = found.entry
-        shown = excerpt(entry.text, query, found.terms)
+        shown = build_excerpt(entry.text, query, found.terms)
         return Hit(
             handle=entry.handle if entry.kind == "blob" else self._short(index, log.session, entry.handle),
             session=found.session,
@@ -212,7 +212,7 @@ class Recall:
             kind=entry.kind,
             name=entry.name,
             path=entry.path,
-            file=log.path(entry.blob) if entry.blob else "",
+            file=log.blob_path(entry.blob) if entry.blob else "",
             line=shown.line,
             start=shown.start,
             snippet=shown.snippet,
@@ -221,11 +221,11 @@ class Recall:
             copies=found.copies,
         )
 
-    def _short(self, index: Index, session: str, mark: str) -> str:
+    def _short(self, index: SearchIndex, session: str, mark: str) -> str:
         """As few digits as mean this item alone."""
         digits = mark.partition("-")[2]
         for length in range(SHORT, len(digits), 4):
-            if index.sharing(self.project, session, f"{SCHEME}-{digits[:length]}") == [mark]:
+            if index.handles_starting_with(self.project, session, f"{SCHEME}-{digits[:length]}") == [mark]:
                 return digits[:length]
         return digits
 
@@ -244,30 +244,30 @@ class Bounded:
         return self.recall.read(handle, start, end, scope=self.scope)
 
 
-def _told_by(own: Mapping[str, Entry], scope: Scope, found: Found) -> Found:
+def _told_by(own: Mapping[str, IndexEntry], scope: Scope, found: IndexHit) -> IndexHit:
     """What a hit is of, and where it stands, as its own conversation has it: the index knows the newest of all."""
     entry = own.get(found.entry.handle)
     blob = found.entry.blob if found.entry.blob in scope.blobs else ""
     return replace(found, entry=replace(entry, blob=blob)) if entry is not None else found
 
 
-def _catch_up(index: Index, project: str, log: Reader) -> None:
+def _catch_up(index: SearchIndex, project: str, log: LogReader) -> None:
     """Index what is new in a log; from its beginning if it is not the log it was."""
-    position = index.position(project, log.session)
+    position = index.indexed_position(project, log.session)
     reading = since(log, position)
     if reading is None:
-        index.discard()
+        index.delete()
     elif reading.position == position:
         return
 
-    def fill(start: Position, known: Known) -> Batch:
+    def fill(start: Position, known: IndexedSession) -> IndexBatch:
         more = reading if reading is not None and start == position else since(log, start)
         if more is None:
             raise StoreError(f"the log of {log.session!r} is being replaced")
         heard = list(said(more.records, known))
         entries = [entry for _, _, blocks in heard for entry, _ in blocks if _findable(entry)]
-        return Batch(
-            entries=[*entries, *filter(_findable, (_stored(log, name) for name in more.blobs))],
+        return IndexBatch(
+            entries=[*entries, *filter(_findable, (_stored(log, name) for name in more.blob_sums))],
             position=more.position,
             messages=[(uuid, number) for uuid, number, _ in heard],
         )
@@ -275,17 +275,17 @@ def _catch_up(index: Index, project: str, log: Reader) -> None:
     index.add(project, log.session, fill)
 
 
-def _findable(entry: Entry) -> bool:
+def _findable(entry: IndexEntry) -> bool:
     """What was recalled quotes what is here already; a picture has no words."""
     return bool(entry.text.strip()) and entry.name not in RECALL_TOOLS
 
 
-def _stored(log: Reader, name: str) -> Entry:
+def _stored(log: LogReader, name: str) -> IndexEntry:
     try:
-        text = log.get(name)
+        text = log.read_blob(name)
     except StoreError:
         text = ""  # damaged or gone: `verify` tells of it, a search need not end
-    return Entry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
+    return IndexEntry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
 
 
 def item_named(items: Sequence[Item], handle: str) -> str:

@@ -15,7 +15,7 @@ from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Blob
 from ebbtide.runtime.report import Prepared
 from ebbtide.state.snapshot import FORM
-from ebbtide.store import Log, LogGone, Position, Reading, Record, Take
+from ebbtide.store import Log, LogReplaced, LogSink, Position, ReadResult, Record
 
 T = TypeVar("T")
 PATIENCE = 0.5
@@ -27,14 +27,14 @@ class Load(NamedTuple):
     the log is another than the one that `position` is of."""
 
     position: Position | None
-    take: Take
+    take: LogSink
     """At first all that a log holds goes here, and the reading has no records."""
     patience: float = PATIENCE
     """Seconds to wait for the lock. A request that cannot go out without a plan waits longer than others."""
 
 
 class Loaded(NamedTuple):
-    reading: Reading
+    reading: ReadResult
     locked: bool
     """False: somebody else works on it. What is recorded holds all the same; nothing may be added."""
 
@@ -104,7 +104,7 @@ class Performer:
                 if self._soon is not None:
                     self._soon(effect.prepared)
             case Remember():
-                self._log.remember(effect.records, effect.position, FORM)
+                self._log.write_checkpoint(effect.records, effect.position, FORM)
             case Release():
                 self.release()
         return None
@@ -118,10 +118,10 @@ class Performer:
         self.release()
         position = effect.position
         try:
-            lock = self._log.locked(effect.patience)
+            lock = self._log.lock(effect.patience)
             locked, self._lock = lock.__enter__(), lock
-            reading = self._log.resume(effect.take, FORM) if position is None else self._log.since(position)
-        except LogGone:
+            reading = self._log.resume(effect.take, FORM) if position is None else self._log.read_since(position)
+        except LogReplaced:
             return Gone()
         except StoreError:
             return None
@@ -137,7 +137,7 @@ class Performer:
 
     def _save(self, blob: Blob) -> str:
         try:
-            self._log.put(blob.name, blob.text)
+            self._log.save_blob(blob.name, blob.text)
         except StoreError as failed:
             return str(failed) or "the store refused"
         return ""

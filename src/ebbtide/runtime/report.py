@@ -10,7 +10,7 @@ from ebbtide.accounting.savings import Savings, savings
 from ebbtide.core.planner import Situation
 from ebbtide.core.types import Composition, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.store import Reader
+from ebbtide.store import LogReader
 
 Listener = Callable[["Event"], None]
 
@@ -39,7 +39,7 @@ class Behind(NamedTuple):
     """Estimated tokens up to and with each message."""
     unbroken: int
     """Leading messages that this request's own edits left as they were."""
-    log: Reader
+    log: LogReader
 
     def bill(self) -> tuple[int, float, float]:
         """What is warm of this request, its input bill, and that of one never touched; see `Report`."""

@@ -19,7 +19,7 @@ from ebbtide.runtime.outgoing import Projection
 from ebbtide.runtime.plan_input_builder import Ceiling
 from ebbtide.runtime.report import Behind, Prepared, Report
 from ebbtide.state.session_state import State, Turn, ebb, edits_to, turn_of
-from ebbtide.store import Reader, Record
+from ebbtide.store import LogReader, Record
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reader import Request
 
@@ -115,7 +115,7 @@ def turn_made(
 
 def report_of(
     request: Request, made: Plan | None, view: View, edits: Sequence[Edit], situation: Situation, out: Projection,
-    unbroken: int, log: Reader,
+    unbroken: int, log: LogReader,
 ) -> Report:  # fmt: skip
     """What is told of a request that goes out as `view`: `made` was planned for it, and these edits came of that."""
     if made is not None and len(edits) == len(made.edits):

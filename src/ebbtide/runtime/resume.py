@@ -8,7 +8,7 @@ from ebbtide.runtime.transcript import Transcript
 from ebbtide.state.binding_records import OldLog
 from ebbtide.state.session_state import State, fold
 from ebbtide.state.snapshot import condensed, expanded
-from ebbtide.store import Position, Reading, Record
+from ebbtide.store import Position, ReadResult, Record
 
 _LEAST = 4_000_000
 """Bytes of log between two checkpoints: what is folded in a tenth of a second."""
@@ -57,13 +57,13 @@ class Known:
         self.state = fold(self.state, self.old_log.upgrade(records))
         self.transcript.absorb(records)
 
-    def take_rest(self, reading: Reading) -> None:
+    def take_rest(self, reading: ReadResult) -> None:
         """The last of a log. What waited for a record that did not come is taken as it is.
 
         Where lines of the log are damaged, results may be stored whose plan is gone: their names stay taken.
         """
         if reading.damage:
-            stored = dict.fromkeys((name.lower() for name in reading.blobs), "")
+            stored = dict.fromkeys((name.lower() for name in reading.blob_sums), "")
             self.state = replace(self.state, taken={**stored, **self.state.taken})
         self.take(reading.records)
         if self.old_log is not None:

@@ -61,7 +61,7 @@ from ebbtide.runtime.request_records import (
 from ebbtide.runtime.resume import Checkpoints, Known
 from ebbtide.runtime.transcript import Transcript
 from ebbtide.state.session_state import State, Turn, ebb, fold
-from ebbtide.store import WAIT, Log, Position, Reading, Record
+from ebbtide.store import LOCK_TIMEOUT, Log, Position, ReadResult, Record
 from ebbtide.wire import answered
 from ebbtide.wire.body import Body as Read
 from ebbtide.wire.echoes import StandIns
@@ -115,7 +115,7 @@ class Session:
         self._transcript = Transcript(session=self.log.session, project=self.project)
         self.asking.tell = self._event
         if self.kept:
-            directory = self.log.path("x")[:-2]
+            directory = self.log.blob_path("x")[:-2]
             self._shelf = Shelf(directory=directory)
             if directory.endswith("/tool-results"):
                 self._written_at = f"{directory.removesuffix('/tool-results')}.jsonl"
@@ -193,9 +193,9 @@ class Session:
                 folding=self.asking.folding(self.state, request, manual, self._written_at, last=left == 0),
                 shelf=self._on_shelf(), now=now,
             )  # fmt: skip
-            if not holds_lock(loaded) and patience < WAIT and may_exceed(basis, situation.tokens):
+            if not holds_lock(loaded) and patience < LOCK_TIMEOUT and may_exceed(basis, situation.tokens):
                 # It cannot go out as it is: worth waiting for whoever has the lock.
-                patience = WAIT
+                patience = LOCK_TIMEOUT
                 continue
             made = self._plan(view, situation) if holds_lock(loaded) else None
             if made is not None and folds(made) and not told:
@@ -225,7 +225,7 @@ class Session:
         self._event("store", reason="the log was removed or exchanged: the session begins anew")
         return Known(self.state, self._transcript, self._checkpoints)
 
-    def _absorb(self, loaded: Reading, known: Known, body: Any, request: Request, now: float) -> Request:
+    def _absorb(self, loaded: ReadResult, known: Known, body: Any, request: Request, now: float) -> Request:
         """Take in what this process has not seen: at first all, later what others appended."""
         first, self._position = self._position is None, loaded.position
         if not first and not loaded.records:

@@ -10,40 +10,40 @@ import stat
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.store.directory.files import Files
-from ebbtide.store.directory.gc import Sweep, gc
+from ebbtide.store.directory.gc import GcResult, gc
 from ebbtide.store.directory.store import DirectoryStore
-from ebbtide.store.directory.verify import Verification, verify
-from ebbtide.store.log_lines import Damage, Position, Reading, Record, Take
+from ebbtide.store.directory.verify import VerifyResult, verify_log
+from ebbtide.store.log_lines import Damage, LogSink, Position, ReadResult, Record
 from ebbtide.store.memory import MemoryStore, PrivateLog
-from ebbtide.store.message_records import message_record, record_uuid, summary_record, thread
-from ebbtide.store.protocol import WAIT, BlobInfo, Log, LogGone, Reader, SessionInfo, Store
+from ebbtide.store.message_records import derive_uuid, message_record, messages_on_branch, summary_record
+from ebbtide.store.protocol import LOCK_TIMEOUT, BlobInfo, Log, LogReader, LogReplaced, SessionInfo, Store
 
 __all__ = [
-    "WAIT",
+    "LOCK_TIMEOUT",
     "BlobInfo",
     "Damage",
     "DirectoryStore",
     "Files",
+    "GcResult",
     "Log",
-    "LogGone",
+    "LogReader",
+    "LogReplaced",
+    "LogSink",
     "MemoryStore",
     "Position",
     "PrivateLog",
-    "Reader",
-    "Reading",
+    "ReadResult",
     "Record",
     "SessionInfo",
     "Store",
-    "Sweep",
-    "Take",
-    "Verification",
+    "VerifyResult",
+    "derive_uuid",
     "gc",
     "message_record",
+    "messages_on_branch",
     "open_store",
-    "record_uuid",
     "summary_record",
-    "thread",
-    "verify",
+    "verify_log",
 ]
 
 

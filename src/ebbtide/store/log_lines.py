@@ -63,7 +63,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadResult:
     """What a log holds, or what was added to it. Damaged lines are left out of `records` and listed in `damage`."""
 
     records: list[Record] = field(default_factory=list)
@@ -71,18 +71,18 @@ class Reading:
     damage: tuple[Damage, ...] = ()
     header: Record | None = None
     """Our own first line: session, project, time. None in another program's file."""
-    blobs: Mapping[str, str] = field(default_factory=dict)
+    blob_sums: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 by blob name, as recorded when it was put."""
-    unchecked: int = 0
+    unchecked_lines: int = 0
     """Lines without a sum."""
-    lost: tuple[Record, ...] = ()
+    lost_ends: tuple[Record, ...] = ()
     """Records of ends that were once cut off, and what they went on from."""
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def encode(records: Sequence[Record], start: Position) -> tuple[bytes, Position]:
+def encode_commit(records: Sequence[Record], start: Position) -> tuple[bytes, Position]:
     """The bytes of one commit, and where the log then ends."""
     chain, lines = start.sum.encode(), []
     bodies = [_body(record) for record in records]
@@ -97,13 +97,13 @@ def encode(records: Sequence[Record], start: Position) -> tuple[bytes, Position]
     return data, end
 
 
-Take = Callable[[list[Record]], None]
+LogSink = Callable[[list[Record]], None]
 """Is given the records of a log some at a time, in order, and may keep what it needs of them."""
 _HANDFUL = 256
 """Records that a `Take` is given at once: some hundred kilobytes."""
 
 
-def scan(chunks: Iterable[bytes], start: Position) -> Reading:
+def scan(chunks: Iterable[bytes], start: Position) -> ReadResult:
     """Read on from a position. It stops before a commit that is not whole, which it reports as torn."""
     state = _Scan(start, _parse)
     for raw, whole in _lines(chunks):
@@ -114,7 +114,7 @@ def scan(chunks: Iterable[bytes], start: Position) -> Reading:
     return state.reading()
 
 
-def skim(chunks: Iterable[bytes], start: Position, take: Take) -> Reading:
+def scan_for_resume(chunks: Iterable[bytes], start: Position, take: LogSink) -> ReadResult:
     """As `scan`, with the same checks, for one who goes on with a session: bounded in memory, whatever was said.
 
     Of a message of ours only its place in the tree is told (`parentUuid`, `uuid`, `ebbids`), not its words. `take` gets
@@ -132,7 +132,7 @@ def skim(chunks: Iterable[bytes], start: Position, take: Take) -> Reading:
     return state.reading()
 
 
-def header_of(start: bytes) -> Record | None:
+def read_header(start: bytes) -> Record | None:
     """Our header, if that is what the first line is."""
     line, _, _ = start.partition(b"\n")
     record = _parse(line)
@@ -179,16 +179,16 @@ class _Scan:
         else:
             self._unsigned(raw)
 
-    def reading(self) -> Reading:
+    def reading(self) -> ReadResult:
         offset, lines, chain = self._settled
-        return Reading(
+        return ReadResult(
             records=self.records,
             position=Position(offset=offset, lines=lines, sum=chain.decode()),
             damage=tuple(self.damage),
             header=self.header,
-            blobs=self.blobs,
-            unchecked=self.unchecked,
-            lost=tuple(self.lost),
+            blob_sums=self.blobs,
+            unchecked_lines=self.unchecked,
+            lost_ends=tuple(self.lost),
         )
 
     def finish(self, rest: bytes) -> None:

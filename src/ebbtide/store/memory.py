@@ -10,8 +10,16 @@ from ebbtide.core.errors import StoreError
 from ebbtide.store.directory.file_names import blob_name
 from ebbtide.store.directory.fork import fork_log
 from ebbtide.store.directory.session_index import describe
-from ebbtide.store.log_lines import Position, Reading, Record, Take, encode, scan
-from ebbtide.store.protocol import WAIT, BlobInfo, SessionInfo, blob_bytes, blob_records, blob_sum, header
+from ebbtide.store.log_lines import LogSink, Position, ReadResult, Record, encode_commit, scan
+from ebbtide.store.protocol import (
+    LOCK_TIMEOUT,
+    BlobInfo,
+    SessionInfo,
+    blob_bytes,
+    blob_records,
+    blob_sum,
+    header_record,
+)
 
 
 @dataclass(slots=True)
@@ -43,7 +51,7 @@ class _Hold:
 
 
 class MemoryLog:
-    set_aside: tuple[str, ...] = ()
+    torn_files: tuple[str, ...] = ()
 
     def __init__(self, session: str, project: str, kept: _Kept, now: float) -> None:
         self.session = session
@@ -51,39 +59,39 @@ class MemoryLog:
         self._unsaid: dict[str, str] = {}
         """Sums of blobs that no commit has recorded yet."""
 
-    def read(self) -> Reading:
-        return self.since(Position())
+    def read(self) -> ReadResult:
+        return self.read_since(Position())
 
-    def resume(self, take: Take, form: str = "") -> Reading:
-        del form
+    def resume(self, sink: LogSink, snapshot_format: str = "") -> ReadResult:
+        del snapshot_format
         reading = self.read()
-        take(reading.records)
+        sink(reading.records)
         return replace(reading, records=[])
 
-    def remember(self, records: Sequence[Record], position: Position, form: str) -> None:
+    def write_checkpoint(self, records: Sequence[Record], position: Position, snapshot_format: str) -> None:
         """Nobody resumes what dies with the process."""
 
-    def since(self, position: Position) -> Reading:
+    def read_since(self, position: Position) -> ReadResult:
         with self._kept.mutex:
             return scan([bytes(self._kept.data[position.offset :])], position)
 
     def commit(self, records: Sequence[Record], *, at: float) -> Position:
         with self._kept.mutex:
             kept = self._kept
-            own = [] if kept.end.offset else [header(self.session, self._project, self._now)]
+            own = [] if kept.end.offset else [header_record(self.session, self._project, self._now)]
             batch = [*own, *blob_records(self._unsaid, at), *records]
             if not records and not self._unsaid:
                 return kept.end
-            data, end = encode(batch, kept.end)
+            data, end = encode_commit(batch, kept.end)
             kept.data += data
             kept.end, kept.changed = end, at
             self._unsaid = {}
             return end
 
-    def locked(self, timeout: float = WAIT) -> _Hold:
+    def lock(self, timeout: float = LOCK_TIMEOUT) -> _Hold:
         return _Hold(self._kept.mutex, timeout)
 
-    def put(self, name: str, text: str) -> None:
+    def save_blob(self, name: str, text: str) -> None:
         data = blob_bytes(text)
         with self._kept.mutex:
             held, _ = self._kept.blobs.setdefault(blob_name(name), (data, self._now))
@@ -91,16 +99,16 @@ class MemoryLog:
             raise StoreError(f"{name} is already stored with another text")
         self._unsaid[name] = blob_sum(data)
 
-    def get(self, name: str) -> str:
+    def read_blob(self, name: str) -> str:
         if blob_name(name) not in self._kept.blobs:
             raise StoreError(f"{name} is not stored in session {self.session!r}")
         return self._kept.blobs[name][0].decode("utf-8", "surrogatepass")
 
-    def path(self, name: str) -> str:
+    def blob_path(self, name: str) -> str:
         blob_name(name)
         return ""
 
-    def blobs(self) -> list[BlobInfo]:
+    def list_blobs(self) -> list[BlobInfo]:
         kept = sorted(self._kept.blobs.items())
         return [BlobInfo(name=name, bytes=len(data), modified=at) for name, (data, at) in kept]
 
@@ -118,10 +126,10 @@ class PrivateLog(MemoryLog):
         self._ends: dict[int, Position] = {}
         """Where in the bytes a reader stopped that had so many records: it goes on from there."""
 
-    def since(self, position: Position) -> Reading:
+    def read_since(self, position: Position) -> ReadResult:
         with self._kept.mutex:
             if position.lines == self._end.lines:
-                return Reading(position=self._end)
+                return ReadResult(position=self._end)
             while self._waiting:
                 records, at = self._waiting[0]
                 super().commit(records, at=at)
@@ -129,8 +137,8 @@ class PrivateLog(MemoryLog):
             # The first place with so many records: blobs that came later are told again rather than not at all.
             self._ends.setdefault(self._end.lines, self._kept.end)
             if position.lines in self._ends:
-                return replace(super().since(self._ends[position.lines]), position=self._end)
-            whole = super().since(Position())
+                return replace(super().read_since(self._ends[position.lines]), position=self._end)
+            whole = super().read_since(Position())
             return replace(whole, records=whole.records[position.lines :], position=self._end)
 
     def commit(self, records: Sequence[Record], *, at: float) -> Position:
@@ -150,7 +158,7 @@ class MemoryStore:
     def peek(self, session: str, *, project: str = "") -> MemoryLog:
         return MemoryLog(session, project, self._kept.get((project, session), _Kept()), 0.0)
 
-    def sessions(self) -> list[SessionInfo]:
+    def list_sessions(self) -> list[SessionInfo]:
         used = [(key, kept) for key, kept in list(self._kept.items()) if kept.end.offset]
         used.sort(key=lambda pair: pair[1].changed, reverse=True)
         return [

@@ -52,7 +52,7 @@ def message_record(
     if wire is not None:
         record["wire"] = wire
     record |= extra or {}
-    record["uuid"] = record_uuid(record)
+    record["uuid"] = derive_uuid(record)
     record["timestamp"] = timestamp(at)
     return record
 
@@ -68,7 +68,7 @@ def summary_record(text: str, *, session: str, parent: str | None, at: float, sl
     )
 
 
-def record_uuid(record: Mapping[str, object]) -> str:
+def derive_uuid(record: Mapping[str, object]) -> str:
     """What `uuid` must be in a record of ours. `verify` compares.
 
     The ids of a message's items say all of its content; where there are none, the message itself is told.
@@ -81,7 +81,7 @@ def record_uuid(record: Mapping[str, object]) -> str:
     return dashed(uuid5(_NAMESPACE, told))
 
 
-def thread(records: Iterable[Record], leaf: str | None = None) -> list[Record]:
+def messages_on_branch(records: Iterable[Record], leaf: str | None = None) -> list[Record]:
     """The messages from the root to `leaf`, the newest message where not given: what a resumed session has said."""
     messages = [record for record in records if record.get("type") in MESSAGES and record.get("uuid")]
     by_uuid = {str(record["uuid"]): record for record in messages}

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.log_lines import STORE, Position, Reading, Record, Take
+from ebbtide.store.log_lines import STORE, LogSink, Position, ReadResult, Record
 from ebbtide.store.message_records import timestamp
 
-WAIT = 10.0
+LOCK_TIMEOUT = 10.0
 """Seconds to wait for the lock. A commit takes milliseconds; ten seconds means that a holder hangs."""
 
 
-class LogGone(StoreError):
+class LogReplaced(StoreError):
     """The log is not the one that was read: somebody removed it, cut it short or put another in its place."""
 
 
@@ -42,15 +42,15 @@ class SessionInfo:
     """Of the log alone."""
 
 
-class Reader(Protocol):
+class LogReader(Protocol):
     """One session, to look at. Nothing here writes."""
 
     @property
     def session(self) -> str: ...
 
-    def read(self) -> Reading: ...
+    def read(self) -> ReadResult: ...
 
-    def resume(self, take: Take, form: str = "") -> Reading:
+    def resume(self, sink: LogSink, snapshot_format: str = "") -> ReadResult:
         """What one needs who goes on with the session: given to `take` in order, some records at a time.
 
         What `remember` was given under the same form, if it still is of this log, and then what the log got since. Of
@@ -58,29 +58,29 @@ class Reader(Protocol):
         """
         ...
 
-    def since(self, position: Position) -> Reading:
+    def read_since(self, position: Position) -> ReadResult:
         """What was appended after `position`, by whomever. Costs one stat where nothing was.
 
         LogGone where the position is of another log: then all has to be read anew.
         """
         ...
 
-    def get(self, name: str) -> str:
+    def read_blob(self, name: str) -> str:
         """A blob's text. StoreError where it is missing, or is not what was put."""
         ...
 
-    def path(self, name: str) -> str:
+    def blob_path(self, name: str) -> str:
         """What a stub may tell the model; empty where there is no file."""
         ...
 
-    def blobs(self) -> list[BlobInfo]: ...
+    def list_blobs(self) -> list[BlobInfo]: ...
 
 
-class Log(Reader, Protocol):
+class Log(LogReader, Protocol):
     """One session, to write to. Several processes may hold one each."""
 
     @property
-    def set_aside(self) -> tuple[str, ...]:
+    def torn_files(self) -> tuple[str, ...]:
         """Files that took the torn tails which this log found and repaired."""
         ...
 
@@ -88,15 +88,15 @@ class Log(Reader, Protocol):
         """All of them or none, durable on return. Without `locked`, the position skips what others wrote meanwhile."""
         ...
 
-    def locked(self, timeout: float = WAIT) -> AbstractContextManager[bool]:
+    def lock(self, timeout: float = LOCK_TIMEOUT) -> AbstractContextManager[bool]:
         """For reading the tail, planning and committing as one. False: not taken; replay, and make no edits."""
         ...
 
-    def remember(self, records: Sequence[Record], position: Position, form: str) -> None:
+    def write_checkpoint(self, records: Sequence[Record], position: Position, snapshot_format: str) -> None:
         """What the log comes to up to a position, instead of all before it. Derived: it may be lost or ignored."""
         ...
 
-    def put(self, name: str, text: str) -> None:
+    def save_blob(self, name: str, text: str) -> None:
         """Durable on return. The same text again is a no-op, another under a recorded name an error."""
         ...
 
@@ -106,11 +106,11 @@ class Store(Protocol):
         """A session to continue or to begin. Nothing is created before the first commit; a torn tail is set aside."""
         ...
 
-    def peek(self, session: str, *, project: str = "") -> Reader:
+    def peek(self, session: str, *, project: str = "") -> LogReader:
         """A session to look at; nothing is written, not even a repair."""
         ...
 
-    def sessions(self) -> list[SessionInfo]:
+    def list_sessions(self) -> list[SessionInfo]:
         """All of them, the most recently changed first."""
         ...
 
@@ -119,7 +119,7 @@ class Store(Protocol):
         ...
 
 
-def header(session: str, project: str, now: float) -> Record:
+def header_record(session: str, project: str, now: float) -> Record:
     """The first line of a log: whose it is, as no file name can say it."""
     return {"type": "ebb", STORE: "session", "sessionId": session, "cwd": project, "timestamp": timestamp(now)}
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-PREFIX = "proxy-"
+PROJECT_PREFIX = "proxy-"
 """What the project of every session of the proxy begins with."""
 
 
-def tenant_of(credentials: Iterable[tuple[str, str]]) -> str:
+def tenant_name(credentials: Iterable[tuple[str, str]]) -> str:
     """A name for credentials, each with the header it came in: 48 bits of a hash of something that nobody can guess."""
     parts = "\0".join(f"{name}:{value}" for name, value in credentials)
     return blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16, person=b"ebbtide-proxy").hexdigest()[:12]
 
 
-def project_of_tenant(tenant: str) -> str:
-    return f"{PREFIX}{tenant}"
+def tenant_project(tenant: str) -> str:
+    return f"{PROJECT_PREFIX}{tenant}"
 
 
-def is_of_tenant(project: str) -> bool:
+def is_tenant_project(project: str) -> bool:
     """Whether a project is one that the proxy keeps for a tenant."""
-    return project.startswith(PREFIX)
+    return project.startswith(PROJECT_PREFIX)

@@ -288,7 +288,7 @@ def test_long_work_shows_a_bar_on_a_terminal_only(ebb, tmp_path):
 
 
 def test_a_handle_on_a_terminal_is_made_visible(ebb, tmp_path):
-    open_store(tmp_path).open("s", now=1.0).put("h.txt", "red \x1b[31m")
+    open_store(tmp_path).open("s", now=1.0).save_blob("h.txt", "red \x1b[31m")
     stored(tmp_path, "s", steps=1)
 
     assert ebb.on_a_terminal("show", "s", "--handle", "h.txt").text == "red \\x1b[31m\n"

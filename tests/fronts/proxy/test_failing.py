@@ -215,13 +215,13 @@ def test_a_lock_that_another_process_holds_means_replay(tmp_path):
         known = edited(running)
         (session,) = get(running.port, "/ebb/sessions")[1]["sessions"]
         other = DirectoryStore(tmp_path).open(session["session"], project=session["project"], now=1.0)
-        with other.locked() as taken:
+        with other.lock() as taken:
             assert taken
             agent.turn(FULL)
         summary = get(running.port, "/ebb/summary")[1]
         # A process that has never seen the session finds its edits without the lock.
         fresh = options(upstream.url, store=tmp_path, window=WINDOW)
-        with other.locked() as taken, Running(fresh) as second:
+        with other.lock() as taken, Running(fresh) as second:
             assert taken
             agent.port = second.port
             agent.turn(FULL + 1)

@@ -101,7 +101,7 @@ def test_a_lock_that_another_process_holds_is_waited_for(tmp_path):
         running.settle()
         (session,) = get(running.port, "/ebb/sessions")[1]["sessions"]
         other = DirectoryStore(tmp_path).open(session["session"], project=session["project"], now=1.0)
-        with other.locked() as taken:
+        with other.lock() as taken:
             assert taken
             thread = threading.Thread(target=ask, args=(running, "openai_chat", request("openai_chat", 30)))
             thread.start()

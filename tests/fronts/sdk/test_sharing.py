@@ -142,7 +142,7 @@ def test_replies_that_come_together_are_each_recorded_behind_their_own_request(w
         for thread in threads:
             thread.join(120)
 
-    (info,) = store.sessions()
+    (info,) = store.list_sessions()
     records = store.peek(info.session).read().records
     known = {one["uuid"]: one for one in records if one.get("uuid")}
     replies = [one for one in known.values() if one["type"] == "assistant" and "Done with" in str(one)]

@@ -104,7 +104,7 @@ def hostile(where, tmp_path_factory):
 
 def histories(where):
     store = open_store(where)
-    for one in store.sessions():
+    for one in store.list_sessions():
         log = store.peek(one.session, project=one.project)
         yield history_of(log.read().records, session=one.session)
 
@@ -256,7 +256,7 @@ def test_what_is_exported_is_text_to_a_browser(chromium, where, tmp_path):
         ("tight", "anthropic", ".json"),
         ("pictures", "markdown", ".md"),
     ):
-        (info,) = (one for one in store.sessions() if one.session.startswith(part))
+        (info,) = (one for one in store.list_sessions() if one.session.startswith(part))
         records = store.peek(info.session, project=info.project).read().records
         file = tmp_path / f"{part}{ending}"
         file.write_bytes(_FORMATS[form](records, history_of(records, session=info.session)))

@@ -133,7 +133,7 @@ def new_session(clock: Callable[[], float] = time.time) -> str:
 
 def sessions_of(store: Store, project: str) -> list[SessionInfo]:
     """Those of this agent, the newest first: other programs and sub-agents keep theirs in the same place."""
-    return [one for one in store.sessions() if one.project == project and _OURS.fullmatch(one.session)]
+    return [one for one in store.list_sessions() if one.project == project and _OURS.fullmatch(one.session)]
 
 
 def chosen(store: Store, project: str, name: str) -> SessionInfo:

@@ -22,8 +22,8 @@ from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.extras import Extra
 from ebbtide.fronts.cli.store_checks import Holdings
 from ebbtide.prices import find_rates
-from ebbtide.store.directory.file_names import INDEX
-from ebbtide.store.search.tables import VERSION
+from ebbtide.store.directory.file_names import INDEX_NAME
+from ebbtide.store.search.tables import INDEX_VERSION
 
 State = Literal["ok", "warn", "fail"]
 _OLD = 90 * 86_400.0
@@ -162,7 +162,7 @@ def prices(settings: Settings | None, model: str, now: float) -> Iterator[Check]
 
 
 def recall(root: str) -> Iterator[Check]:
-    area, path = "recall", Path(root).expanduser() / INDEX
+    area, path = "recall", Path(root).expanduser() / INDEX_NAME
     try:
         with closing(sqlite3.connect(":memory:")) as db:
             db.execute("CREATE VIRTUAL TABLE probe USING fts5(body, tokenize='trigram')")
@@ -186,7 +186,7 @@ def recall(root: str) -> Iterator[Check]:
     told = f"{counted(sessions, 'session')}, {amounts.sized(path.stat().st_size)}"
     if sound != "ok":
         yield _warn(area, "index", f"{path}: {sound}", "delete it: the next search makes it anew")
-    elif made != VERSION:
+    elif made != INDEX_VERSION:
         yield Check(
             area=area, name="index", state="ok", told=f"{told}, of another release: the next search makes it anew"
         )

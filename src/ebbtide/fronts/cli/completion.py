@@ -75,7 +75,7 @@ def _ids(args: argparse.Namespace) -> list[str]:
     """The newest, of the store and of Claude Code. A store that cannot be read is no reason to spoil a line."""
     found = [LAST]
     try:
-        found += [one.session for one in open_store(settled(args).store).sessions()[:_OFFERED]]
+        found += [one.session for one in open_store(settled(args).store).list_sessions()[:_OFFERED]]
         found += [one.session for one in claude_sessions(claude_directory(), limit=_OFFERED)]
     except (EbbtideError, OSError):
         return found

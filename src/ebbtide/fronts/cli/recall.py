@@ -17,11 +17,11 @@ from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.session_lookup import chosen, told_again
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
-from ebbtide.recall.embeddings import StaticMeaning
+from ebbtide.recall.embeddings import StaticEmbeddings
 from ebbtide.recall.search import Hit, Page, Recall
 from ebbtide.store import open_store
-from ebbtide.store.search.excerpt import excerpt
-from ebbtide.store.search.words import Query, read_query
+from ebbtide.store.search.excerpt import build_excerpt
+from ebbtide.store.search.words import Query, parse_query
 
 _MARK = "bold black on yellow"
 
@@ -66,7 +66,7 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if bool(args.query.strip()) == bool(args.read):
         raise BadRequest("give a text to look for, or a handle with --read")
-    meaning = StaticMeaning() if args.meaning else None
+    meaning = StaticEmbeddings() if args.meaning else None
     root = settled(args).store
     store = open_store(root)
     info = chosen(store, root, args.session, args.project)
@@ -98,14 +98,14 @@ def _page(recall: Recall, args: argparse.Namespace) -> Page:
 
 def _hits(recall: Recall, args: argparse.Namespace) -> list[Hit]:
     hits = recall.search(args.query, limit=args.limit, across=args.across)
-    return [hit if args.raw else _masked(hit, recall, read_query(args.query)) for hit in hits]
+    return [hit if args.raw else _masked(hit, recall, parse_query(args.query)) for hit in hits]
 
 
 def _masked(hit: Hit, recall: Recall, query: Query) -> Hit:
     text, masked = redact(_whole(recall, hit.handle, hit.total, hit.session))
     if not masked:
         return hit
-    shown = excerpt(text, query, query.terms)
+    shown = build_excerpt(text, query, query.terms)
     return replace(hit, line=shown.line, start=shown.start, snippet=shown.snippet, spans=shown.spans, total=len(text))
 
 

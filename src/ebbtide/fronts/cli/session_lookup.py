@@ -12,20 +12,20 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.display import one_line
 from ebbtide.formats.claude_folder import LAST, claude_matches, claude_session, claude_sessions
 from ebbtide.fronts.cli.screen import say
-from ebbtide.store import Position, Reader, Record, SessionInfo, Store, open_store
+from ebbtide.store import LogReader, Position, Record, SessionInfo, Store, open_store
 from ebbtide.store.log_lines import scan
 
 _NAMED = 8  # sessions that an error lists: enough to choose from, few enough to read
 
 
-def found(root: str, name: str, project: str | None = None) -> tuple[SessionInfo, Reader]:
+def found(root: str, name: str, project: str | None = None) -> tuple[SessionInfo, LogReader]:
     """The one session of that name, to look at. Two projects may each have one: then the project must be told."""
     store = open_store(root)
     info = chosen(store, root, name, project)
     return info, store.peek(info.session, project=info.project)
 
 
-def session_or_file(root: str, name: str, project: str | None = None) -> tuple[SessionInfo, Reader] | str:
+def session_or_file(root: str, name: str, project: str | None = None) -> tuple[SessionInfo, LogReader] | str:
     """As `found`; where the store has none of that name and Claude Code has, the path of its file."""
     store = open_store(root)
     sessions = _listed(store, project)
@@ -48,7 +48,7 @@ def told_again(args: argparse.Namespace) -> str:
     return "".join(f" --{name} {shlex.quote(told[name])}" for name in ("project", "store") if told.get(name))
 
 
-def records_of(info: SessionInfo, log: Reader) -> list[Record]:
+def records_of(info: SessionInfo, log: LogReader) -> list[Record]:
     """Another program's file may stand where neither its session nor its project says: then the path is right."""
     records = log.read().records
     if records or not info.path:
@@ -61,7 +61,7 @@ def chosen(store: Store, root: str, name: str, project: str | None = None) -> Se
 
 
 def _listed(store: Store, project: str | None) -> list[SessionInfo]:
-    return [one for one in store.sessions() if project is None or one.project == project]
+    return [one for one in store.list_sessions() if project is None or one.project == project]
 
 
 def _named(sessions: Sequence[SessionInfo], name: str) -> list[SessionInfo]:

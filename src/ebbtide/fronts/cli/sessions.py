@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.claude:
         return _of_claude(args)
     settings = settled(args)
-    found = open_store(settings.store).sessions()
+    found = open_store(settings.store).list_sessions()
     listed = [info for info in found if args.project is None or info.project == args.project]
     if args.json:
         screen.show_json([asdict(info) for info in listed])

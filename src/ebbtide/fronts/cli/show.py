@@ -76,10 +76,10 @@ def _print_stored(store: str, session: str, handle: str, project: str | None) ->
     """A handle is honoured only if this session recorded it; a path of a stub names it as well."""
     info, log = found(store, session, project)
     name = os.path.basename(handle)
-    if name not in {blob.name for blob in log.blobs()}:
+    if name not in {blob.name for blob in log.list_blobs()}:
         raise BadRequest(f"{info.session} stored nothing under {name!r}")
     try:
-        text = log.get(name)
+        text = log.read_blob(name)
     except StoreError as damaged:
         raise StoreError(f"{name}: {damaged}") from None
     if sys.stdout.isatty():

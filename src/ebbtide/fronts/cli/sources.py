@@ -25,7 +25,7 @@ from ebbtide.fronts.cli.screen import say, watched
 from ebbtide.fronts.cli.session_lookup import records_of, session_or_file
 from ebbtide.fronts.cli.settings import Settled
 from ebbtide.fronts.cli.simulation import fitted, rehearsed
-from ebbtide.store.log_lines import Position, header_of, scan
+from ebbtide.store.log_lines import Position, read_header, scan
 from ebbtide.wire.body import read_body
 
 _GZIP = b"\x1f\x8b"
@@ -120,7 +120,7 @@ def histories(target: str, settings: Settled, max_bytes: int, *, project: str | 
 
 def _own_history(path: str, raw: bytes) -> History | None:
     """A log of ours, opened by its path; None where the file is something else."""
-    header = header_of(raw[: 1 << 16])
+    header = read_header(raw[: 1 << 16])
     if header is None:
         return None
     return history_of(scan([raw], Position()).records, session=str(header.get("sessionId")), name=path)

@@ -15,15 +15,15 @@ from ebbtide.fronts.cli.help import CODES, Commands, command
 from ebbtide.fronts.cli.session_lookup import chosen
 from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.policy import PRESETS, Policy
-from ebbtide.store import SessionInfo, Verification, open_store
-from ebbtide.store.directory.verify import verify
+from ebbtide.store import SessionInfo, VerifyResult, open_store
+from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.protocol import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
     info: SessionInfo
-    found: Verification
+    found: VerifyResult
     plans: int | None
     """None where none was made again."""
     differences: tuple[str, ...]
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     settings = settled(args)
     store = open_store(settings.store)
     one = args.session is not None
-    infos = [chosen(store, settings.store, args.session, args.project)] if one else store.sessions()
+    infos = [chosen(store, settings.store, args.session, args.project)] if one else store.list_sessions()
     policies = {**PRESETS, settings.policy.name: settings.policy} if args.replan else None
     # There is room for one bar: where plans are made again, each session has its own.
     watched = infos if policies else screen.watched(infos, "verifying", len(infos))
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Checked:
-    found = verify(info.path)
+    found = verify_log(info.path)
     records = store.peek(info.session, project=info.project).read().records
     told = tuple(f"message {one.plan}: {one.reason}" for one in recheck(records))
     if policies is None:
@@ -102,7 +102,7 @@ def _print(checked: list[_Checked]) -> None:
         [
             one_line(one.info.session, 48),
             str(one.found.lines),
-            str(one.found.unchecked),
+            str(one.found.unchecked_lines),
             str(one.found.blobs),
             "" if one.plans is None else str(one.plans),
             "ok" if one.ok else counted(len(one.problems()), "problem"),
@@ -122,9 +122,9 @@ def _as_dict(one: _Checked) -> dict[str, object]:
         "path": one.found.path,
         "ok": one.ok,
         "lines": one.found.lines,
-        "unchecked": one.found.unchecked,
+        "unchecked": one.found.unchecked_lines,
         "results": one.found.blobs,
         "plans": one.plans,
-        "set_aside": list(one.found.set_aside),
+        "set_aside": list(one.found.torn_files),
         "problems": one.problems(),
     }

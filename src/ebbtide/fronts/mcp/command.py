@@ -13,7 +13,7 @@ from ebbtide.config import load_settings, process_environment
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.mcp.server import Desk, serve
 from ebbtide.store import open_store
-from ebbtide.store.tenants import is_of_tenant, project_of_tenant, tenant_of
+from ebbtide.store.tenants import is_tenant_project, tenant_name, tenant_project
 from ebbtide.wire.caller import credentials_of
 from ebbtide.workspace import project_root
 
@@ -54,8 +54,8 @@ def _projects(args: argparse.Namespace) -> frozenset[str]:
     if args.credential_env is not None:
         if args.project is not None:
             raise BadRequest("--credential-env and --project exclude each other: a key has a project of its own")
-        return frozenset(map(project_of_tenant, _tenants(_credential(args.credential_env))))
-    if args.project is not None and is_of_tenant(args.project):
+        return frozenset(map(tenant_project, _tenants(_credential(args.credential_env))))
+    if args.project is not None and is_tenant_project(args.project):
         raise BadRequest(
             f"{args.project} holds sessions of the proxy. Say which variable has their key: --credential-env NAME"
         )
@@ -79,7 +79,7 @@ _HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 def _tenants(credential: str) -> list[str]:
     """Who this credential may be for the proxy, in whichever header a client sends it."""
     requests = [{name: credential} for name in _HEADERS]
-    return [tenant_of(credentials_of(headers)) for headers in (*requests, {"authorization": f"Bearer {credential}"})]
+    return [tenant_name(credentials_of(headers)) for headers in (*requests, {"authorization": f"Bearer {credential}"})]
 
 
 def command_line() -> argparse.ArgumentParser:

@@ -59,7 +59,7 @@ class Desk:
         return self._recall
 
     def _chosen(self) -> SessionInfo:
-        sessions = [one for one in self.store.sessions() if one.project in self.projects]
+        sessions = [one for one in self.store.list_sessions() if one.project in self.projects]
         if self.session:
             named = [one for one in sessions if one.session == self.session]
         else:

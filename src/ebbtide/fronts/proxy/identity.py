@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from ebbtide.core.types import USER
-from ebbtide.store.tenants import project_of_tenant, tenant_of
+from ebbtide.store.tenants import tenant_name, tenant_project
 from ebbtide.wire import WIRES
 from ebbtide.wire.caller import caller_of, credentials_of, has_uuid
 from ebbtide.wire.conversation_start import lasting_prompt
@@ -55,7 +55,7 @@ class Identity(NamedTuple):
 
     @property
     def project(self) -> str:
-        return project_of_tenant(self.tenant)
+        return tenant_project(self.tenant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> As
     lane = _hashed(wire, opening, *sorted(ids), agent, bool(tools))
     return Asked(
         wire=wire,
-        identity=Identity(tenant_of(caller.credentials), client, lane[:12]),
+        identity=Identity(tenant_name(caller.credentials), client, lane[:12]),
         opening=opening,
         ids=ids,
         model=str(body.get("model") or ""),
@@ -117,7 +117,7 @@ def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> As
 
 def tenant(headers: Mapping[str, str], query: str = "") -> str:
     """A name for the credentials of a request that does not tell them."""
-    return tenant_of(credentials_of(headers, query))
+    return tenant_name(credentials_of(headers, query))
 
 
 def talker(headers: Mapping[str, str]) -> str:

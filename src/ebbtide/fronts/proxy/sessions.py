@@ -25,7 +25,7 @@ from ebbtide.runtime.report import Event
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import State, fold
 from ebbtide.store import Store, open_store
-from ebbtide.store.tenants import PREFIX
+from ebbtide.store.tenants import PROJECT_PREFIX
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body, read_body
 
@@ -196,13 +196,13 @@ class Sessions:
         """
         assert self._store is not None, "asked only where there is one"
         identity, store = asked.identity, self._store
-        named = [info for info in store.sessions() if info.session == identity.session]
+        named = [info for info in store.list_sessions() if info.session == identity.session]
         if any(info.project == identity.project for info in named):
             return
-        for info in [one for one in named if one.project.startswith(PREFIX)][:_CANDIDATES]:
+        for info in [one for one in named if one.project.startswith(PROJECT_PREFIX)][:_CANDIDATES]:
             records = store.peek(info.session, project=info.project).read().records
             if carries(records, tree, WIRES[asked.wire]):
-                self._renewed[identity] = identity._replace(tenant=info.project.removeprefix(PREFIX))
+                self._renewed[identity] = identity._replace(tenant=info.project.removeprefix(PROJECT_PREFIX))
                 break
         while len(self._renewed) > _RENEWED:
             self._renewed.popitem(last=False)

@@ -23,7 +23,7 @@ from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.policy import PRESETS, Policy, preset
 from ebbtide.recall.handles import since
 from ebbtide.recall.search import Recall
-from ebbtide.store import Position, Reader, SessionInfo, Store
+from ebbtide.store import LogReader, Position, SessionInfo, Store
 from ebbtide.wire import WIRES
 
 _OPEN = 6
@@ -68,7 +68,7 @@ class Opened:
 
     listed: Listed
     history: History
-    log: Reader
+    log: LogReader
     setting: Setting
     recall: Recall
     played: Recording | None = None
@@ -125,7 +125,7 @@ class Library:
         return [*played, *(_row(key, info) for key, info in known.items())]
 
     def _look(self) -> dict[str, SessionInfo]:
-        self._known = {_key("store", info.project, info.session): info for info in self.store.sessions()}
+        self._known = {_key("store", info.project, info.session): info for info in self.store.list_sessions()}
         return self._known
 
     def open(self, key: str, setting: Setting | None = None) -> Opened:

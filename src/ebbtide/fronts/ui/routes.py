@@ -26,8 +26,8 @@ from ebbtide.policy import PRESETS
 from ebbtide.recall.search import Hit
 from ebbtide.replay import NAMES
 from ebbtide.runtime import Context
-from ebbtide.store.search.excerpt import excerpt
-from ebbtide.store.search.words import read_query
+from ebbtide.store.search.excerpt import build_excerpt
+from ebbtide.store.search.words import parse_query
 from ebbtide.wire.protocol import grouped
 
 T = TypeVar("T")
@@ -357,8 +357,8 @@ def _hidden(opened: Opened, hit: Hit, words: str) -> Hit:
     text, masked = redact(opened.recall.read(hit.handle, 0, hit.total, session=hit.session).text)
     if not masked:
         return hit
-    wanted = read_query(words)
-    shown = excerpt(text, wanted, wanted.terms)
+    wanted = parse_query(words)
+    shown = build_excerpt(text, wanted, wanted.terms)
     return replace(hit, line=shown.line, start=shown.start, snippet=shown.snippet, spans=shown.spans, total=len(text))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ebbtide.store.directory.safe_fs import Tree, read_chunks, replace
-from ebbtide.store.log_lines import TAIL, Position, Record, encode, scan, sum_at_end
+from ebbtide.store.log_lines import TAIL, Position, Record, encode_commit, scan, sum_at_end
 
 SUFFIX = ".resume"
 
@@ -29,7 +29,7 @@ def keep(tree: Tree, stem: str, folder: int, known: Recollection) -> None:
     end = known.position
     head: Record = {"type": "ebb", "kind": "resume", "form": known.form, "sums": dict(known.sums)}
     head |= {"offset": end.offset, "lines": end.lines, "sum": end.sum}
-    data, _ = encode([head, *known.records], Position())
+    data, _ = encode_commit([head, *known.records], Position())
     replace(tree, stem + SUFFIX, data, folder)
 
 
@@ -40,7 +40,7 @@ def recollect(tree: Tree, stem: str, folder: int, form: str) -> Recollection | N
     except OSError:
         return None
     head, *records = reading.records or [{}]
-    if reading.damage or reading.unchecked or head.get("kind") != "resume" or head.get("form") != form:
+    if reading.damage or reading.unchecked_lines or head.get("kind") != "resume" or head.get("form") != form:
         return None
     offset, lines, chain, sums = (head.get(name) for name in ("offset", "lines", "sum", "sums"))
     if not (isinstance(offset, int) and isinstance(lines, int) and isinstance(chain, str) and isinstance(sums, dict)):

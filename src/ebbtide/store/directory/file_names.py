@@ -11,7 +11,7 @@ import re
 
 from ebbtide.core.errors import StoreError
 
-INDEX = "index.sqlite"
+INDEX_NAME = "index.sqlite"
 """At the root of a store; derived, and may be deleted at any time."""
 
 # Device names of another system: a store may be copied there.

@@ -6,10 +6,10 @@ from ebbtide.core.errors import StoreError
 from ebbtide.core.text.pluralize import counted
 from ebbtide.store.log_lines import STORE, Record
 from ebbtide.store.message_records import timestamp
-from ebbtide.store.protocol import Log, Reader
+from ebbtide.store.protocol import Log, LogReader
 
 
-def fork_log(source: Reader, target: Log, *, upto: int | None, now: float) -> None:
+def fork_log(source: LogReader, target: Log, *, upto: int | None, now: float) -> None:
     """Blobs first, then all records in one commit: a fork that failed half-way has no log."""
     records = source.read().records
     if not records:
@@ -19,11 +19,11 @@ def fork_log(source: Reader, target: Log, *, upto: int | None, now: float) -> No
             f"session {source.session!r} has {counted(len(records), 'record')}, so it cannot be forked at {upto}"
         )
     origin: Record = {"type": "ebb", STORE: "fork", "from": source.session, "timestamp": timestamp(now)}
-    with target.locked() as held:
+    with target.lock() as held:
         if not held:
             raise StoreError(f"session {target.session!r} is locked by another process")
         if target.read().position.offset:
             raise StoreError(f"session {target.session!r} already exists")
-        for blob in source.blobs():
-            target.put(blob.name, source.get(blob.name))
+        for blob in source.list_blobs():
+            target.save_blob(blob.name, source.read_blob(blob.name))
         target.commit([origin, *records[:upto]], at=now)

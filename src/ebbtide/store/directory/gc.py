@@ -15,20 +15,20 @@ from dataclasses import dataclass
 
 from ebbtide.store.directory.catalog import refresh
 from ebbtide.store.directory.checkpoint_file import SUFFIX
-from ebbtide.store.directory.file_names import INDEX
+from ebbtide.store.directory.file_names import INDEX_NAME
 from ebbtide.store.directory.lease import Leases
 from ebbtide.store.directory.lock import SessionLock
 from ebbtide.store.directory.log import PROJECTS, RESULTS, blobs_in
 from ebbtide.store.directory.safe_fs import TEMPORARY, Tree, read_chunks, read_whole, telling
 from ebbtide.store.directory.store import DirectoryStore
-from ebbtide.store.log_lines import header_of
+from ebbtide.store.log_lines import read_header
 from ebbtide.store.protocol import Store
 
 GRACE = 86_400.0  # seconds, a day: no turn lasts that long between putting a blob and recording who names it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class GcResult:
     """What `gc` removed, or would remove."""
 
     sessions: tuple[str, ...] = ()
@@ -82,18 +82,18 @@ def gc(
     max_bytes: int | None = None,
     now: float,
     dry_run: bool = False,
-) -> Sweep:
+) -> GcResult:
     """`older_than`: seconds since the last commit. `max_bytes`: the oldest go first. Memory has nothing to collect."""
     if not isinstance(store, DirectoryStore):
-        return Sweep()
+        return GcResult()
     with telling(f"collect in {store.tree.root}"):
         found = [session for slug in store.projects() for session in _survey(store.tree, (PROJECTS, slug))]
         doomed, in_use = _unused(store.tree, _doomed(found, older_than, max_bytes, now))
         spare = _spare(store.tree, found, doomed, now)
-        sweep = Sweep(left=sum(session.bytes for session in found), in_use=in_use)
+        sweep = GcResult(left=sum(session.bytes for session in found), in_use=in_use)
         for session in found:
             part = _sweep(store.tree, session, session in doomed, spare, now, dry_run)
-            sweep = Sweep(
+            sweep = GcResult(
                 sessions=sweep.sessions + part.sessions,
                 blobs=sweep.blobs + part.blobs,
                 freed=sweep.freed + part.freed,
@@ -105,7 +105,7 @@ def gc(
         if sweep.sessions and not dry_run:
             # The index quotes what it found there. It is derived, and made anew when somebody searches.
             with suppress(FileNotFoundError), store.tree.folder() as root:
-                store.tree.files.unlink(INDEX, at=root)
+                store.tree.files.unlink(INDEX_NAME, at=root)
     return sweep
 
 
@@ -133,7 +133,7 @@ def _session(tree: Tree, folder: int, place: tuple[str, ...], stem: str, files: 
     return _Session(
         place=place,
         stem=stem,
-        ours=header_of(first) is not None if log else f"{stem}.lock" in files,
+        ours=read_header(first) is not None if log else f"{stem}.lock" in files,
         log=log,
         beside=tuple(file for name, file in files.items() if name.startswith(f"{stem}.torn-") or name == stem + SUFFIX),
         blobs=tuple(blobs),
@@ -177,19 +177,21 @@ def _spare(tree: Tree, found: Sequence[_Session], doomed: Sequence[_Session], no
     return named
 
 
-def _sweep(tree: Tree, session: _Session, whole: bool, spare: set[tuple[str, ...]], now: float, dry_run: bool) -> Sweep:
+def _sweep(
+    tree: Tree, session: _Session, whole: bool, spare: set[tuple[str, ...]], now: float, dry_run: bool
+) -> GcResult:
     if not session.ours:
-        return Sweep()
+        return GcResult()
     where = os.path.join(tree.root, *session.place)
     blobs = [b for b in session.blobs if whole or now - b.modified > GRACE]
     blobs = [b for b in blobs if (*session.place, session.stem, b.name) not in spare]
     blobs += [file for file in session.leftovers if now - file.modified > GRACE]
     logs = [session.log, *session.beside] if whole and session.log else []
     if not blobs and not logs:
-        return Sweep()
+        return GcResult()
     if not dry_run and not _remove(tree, session, logs, blobs):
-        return Sweep()
-    return Sweep(
+        return GcResult()
+    return GcResult(
         sessions=(os.path.join(where, logs[0].name),) if logs else (),
         blobs=tuple(os.path.join(where, session.stem, RESULTS, b.name) for b in blobs),
         freed=sum(file.bytes for file in [*logs, *blobs]),

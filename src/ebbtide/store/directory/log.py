@@ -32,18 +32,27 @@ from ebbtide.store.directory.safe_fs import (
 )
 from ebbtide.store.log_lines import (
     TAIL,
+    LogSink,
     Position,
-    Reading,
+    ReadResult,
     Record,
-    Take,
-    encode,
+    encode_commit,
     ends_whole,
-    header_of,
+    read_header,
     scan,
-    skim,
+    scan_for_resume,
     sum_at_end,
 )
-from ebbtide.store.protocol import WAIT, BlobInfo, LogGone, blob_bytes, blob_records, blob_sum, header, lost_record
+from ebbtide.store.protocol import (
+    LOCK_TIMEOUT,
+    BlobInfo,
+    LogReplaced,
+    blob_bytes,
+    blob_records,
+    blob_sum,
+    header_record,
+    lost_record,
+)
 
 RESULTS = "tool-results"
 PROJECTS = "projects"
@@ -57,7 +66,7 @@ class _OtherText(StoreError):
 class DirectoryLog:
     def __init__(self, tree: Tree, session: str, project: str, now: float, leases: Leases | None = None) -> None:
         self.session = session
-        self.set_aside: tuple[str, ...] = ()
+        self.torn_files: tuple[str, ...] = ()
         self._tree, self._files, self._project, self._now = tree, tree.files, project, now
         self._stem, self._place = session_stem(session), (PROJECTS, project_slug(project))
         self._name = f"{self._stem}.jsonl"
@@ -75,14 +84,14 @@ class DirectoryLog:
         self._unsaid: dict[str, str] = {}
         """Sums of blobs that no commit has recorded yet."""
 
-    def read(self) -> Reading:
-        return self.since(Position())
+    def read(self) -> ReadResult:
+        return self.read_since(Position())
 
-    def since(self, position: Position) -> Reading:
+    def read_since(self, position: Position) -> ReadResult:
         with telling(f"read {self._path}"):
             length = self._length()
             if length == position.offset:
-                return Reading(position=position)
+                return ReadResult(position=position)
             if length < position.offset:
                 raise self._gone(f"is shorter than it was: {length} bytes, {position.offset} were read")
             with self._tree.folder(*self._place) as folder:
@@ -91,23 +100,23 @@ class DirectoryLog:
                     raise self._gone("was exchanged for another")
                 return reading
 
-    def resume(self, take: Take, form: str = "") -> Reading:
+    def resume(self, sink: LogSink, snapshot_format: str = "") -> ReadResult:
         with telling(f"read {self._path}"):
             if not self._length():
-                return Reading()
+                return ReadResult()
             with self._tree.folder(*self._place) as folder:
-                known = recollect(self._tree, self._stem, folder, form) if form else None
+                known = recollect(self._tree, self._stem, folder, snapshot_format) if snapshot_format else None
                 if known is not None:
-                    take(known.records)
+                    sink(known.records)
                     self._sums |= known.sums
                 start = known.position if known else Position()
                 chunks = read_chunks(self._files, self._name, folder, offset=start.offset)
-                return self._known(skim(chunks, start, take))
+                return self._known(scan_for_resume(chunks, start, sink))
 
-    def remember(self, records: Sequence[Record], position: Position, form: str) -> None:
+    def write_checkpoint(self, records: Sequence[Record], position: Position, snapshot_format: str) -> None:
         # Derived: the log is whole without it.
         with suppress(OSError, StoreError), self._tree.folder(*self._place) as folder:
-            keep(self._tree, self._stem, folder, Recollection(form, position, self._sums, list(records)))
+            keep(self._tree, self._stem, folder, Recollection(snapshot_format, position, self._sums, list(records)))
 
     def commit(self, records: Sequence[Record], *, at: float) -> Position:
         with telling(f"write to {self._path}"), self._held():
@@ -115,9 +124,9 @@ class DirectoryLog:
                 start, guard = self._settle(folder)
                 if not records and not self._unsaid:
                     return start
-                own = [] if start.offset else [header(self.session, self._project, self._now)]
+                own = [] if start.offset else [header_record(self.session, self._project, self._now)]
                 lost = self._lost(self._end if start.offset and self._end else start, at)
-                data, end = encode([*own, *lost, *blob_records(self._unsaid, at), *records], start)
+                data, end = encode_commit([*own, *lost, *blob_records(self._unsaid, at), *records], start)
                 self._append(folder, guard + data, start.offset - len(guard))
             self._lock.note(end)
             self._end = self._noted = end
@@ -130,7 +139,7 @@ class DirectoryLog:
         return end
 
     @contextmanager
-    def locked(self, timeout: float = WAIT) -> Iterator[bool]:
+    def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[bool]:
         try:
             taken = self._lock.take(timeout)
         except OSError:
@@ -145,7 +154,7 @@ class DirectoryLog:
             if taken:
                 self._lock.release()
 
-    def put(self, name: str, text: str) -> None:
+    def save_blob(self, name: str, text: str) -> None:
         data = blob_bytes(text)
         with telling(f"store {blob_name(name)}"):
             with self._tree.made(*self._place, self._stem, RESULTS, sync=not self._shelved) as folder:
@@ -160,7 +169,7 @@ class DirectoryLog:
             if not write_new(self._tree, name, data, folder):
                 self._agree(name, data, folder)
         except _OtherText:
-            with self.locked(timeout=0) as held:
+            with self.lock(timeout=0) as held:
                 if not held or not self._is_orphan(name):
                     raise
                 replace(self._tree, name, data, folder)
@@ -172,22 +181,25 @@ class DirectoryLog:
         is_known = self._end is not None and self._end.offset == self._length()
         return is_known and name not in self._sums and name not in self._unsaid
 
-    def get(self, name: str) -> str:
+    def read_blob(self, name: str) -> str:
         try:
-            with telling(f"read {self.path(name)}"), self._tree.folder(*self._place, self._stem, RESULTS) as folder:
+            with (
+                telling(f"read {self.blob_path(name)}"),
+                self._tree.folder(*self._place, self._stem, RESULTS) as folder,
+            ):
                 data = read_whole(self._files, name, folder)
         except StoreError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise StoreError(f"{name} is not stored in session {self.session!r}") from error
             raise
         if self._sums.get(name, blob_sum(data)) != blob_sum(data):
-            raise StoreError(f"{self.path(name)} is not what was stored: its checksum differs")
+            raise StoreError(f"{self.blob_path(name)} is not what was stored: its checksum differs")
         return data.decode("utf-8", "surrogatepass")
 
-    def path(self, name: str) -> str:
+    def blob_path(self, name: str) -> str:
         return os.path.join(self._tree.root, *self._place, self._stem, RESULTS, blob_name(name))
 
-    def blobs(self) -> list[BlobInfo]:
+    def list_blobs(self) -> list[BlobInfo]:
         with telling(f"list the results of {self.session!r}"):
             try:
                 with self._tree.folder(*self._place, self._stem, RESULTS) as folder:
@@ -203,7 +215,7 @@ class DirectoryLog:
                 return
             with self._tree.folder(*self._place) as folder:
                 first = next(read_chunks(self._files, self._name, folder, upto=_HEADER_LIMIT), b"")
-        head = header_of(first)
+        head = read_header(first)
         if head and head.get("cwd") != self._project:
             raise StoreError(f"{self._path} holds a session of project {head.get('cwd')!r}, not {self._project!r}")
 
@@ -220,14 +232,16 @@ class DirectoryLog:
             tail = b"".join(read_chunks(self._files, self._name, folder, offset=max(0, length - TAIL)))
             if ends_whole(tail):
                 return
-            with self.locked(timeout=0) as held:
+            with self.lock(timeout=0) as held:
                 if held:
                     self._settle(folder)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        if not self._lock.take(WAIT):
-            raise StoreError(f"cannot write to {self._path}: another process has held its lock for {WAIT:.0f} seconds")
+        if not self._lock.take(LOCK_TIMEOUT):
+            raise StoreError(
+                f"cannot write to {self._path}: another process has held its lock for {LOCK_TIMEOUT:.0f} seconds"
+            )
         try:
             yield
         finally:
@@ -245,18 +259,18 @@ class DirectoryLog:
         before = read_chunks(self._files, self._name, folder, offset=start, upto=position.offset)
         return position.offset > 0 and sum_at_end(b"".join(before)) != position.sum
 
-    def _gone(self, why: str) -> LogGone:
+    def _gone(self, why: str) -> LogReplaced:
         """Nothing that is known of the old file may be believed of the new one."""
         self._end, self._noted, self._firm, self._shelved = None, None, False, False
         self._sums, self._unsaid = {}, {}
-        return LogGone(f"{self._path} {why}")
+        return LogReplaced(f"{self._path} {why}")
 
-    def _scan(self, folder: int, start: Position) -> Reading:
+    def _scan(self, folder: int, start: Position) -> ReadResult:
         return self._known(scan(read_chunks(self._files, self._name, folder, offset=start.offset), start))
 
-    def _known(self, reading: Reading) -> Reading:
+    def _known(self, reading: ReadResult) -> ReadResult:
         """What was read and checked up to here need not be read again before the next commit."""
-        self._sums |= reading.blobs
+        self._sums |= reading.blob_sums
         self._end = reading.position
         return reading
 
@@ -287,7 +301,7 @@ class DirectoryLog:
 
     def _mend(self, folder: int, end: Position, tail: bytes) -> tuple[Position, bytes]:
         completed = scan([tail, b"\n"], end)
-        if completed.unchecked and not completed.damage:
+        if completed.unchecked_lines and not completed.damage:
             # Another program's line that lacks only its newline. One of ours was never acknowledged, and is set aside.
             self._append(folder, b"\n", end.offset + len(tail))
             return completed.position, b""
@@ -311,7 +325,7 @@ class DirectoryLog:
             if read_whole(self._files, f"{self._stem}.torn-{number}", folder) == tail:
                 break  # set aside before, by one who could not cut it off
             number += 1
-        self.set_aside += (os.path.join(os.path.dirname(self._path), f"{self._stem}.torn-{number}"),)
+        self.torn_files += (os.path.join(os.path.dirname(self._path), f"{self._stem}.torn-{number}"),)
 
     def _append(self, folder: int, data: bytes, start: int) -> None:
         files = self._files
@@ -346,7 +360,7 @@ class DirectoryLog:
 
     def _agree(self, name: str, data: bytes, folder: int) -> None:
         if read_whole(self._files, name, folder) != data:
-            raise _OtherText(f"{self.path(name)} is already stored with another text")
+            raise _OtherText(f"{self.blob_path(name)} is already stored with another text")
         with suppress(OSError):
             self._files.touch(name, at=folder)  # `gc` takes what is old and unnamed; this is about to be named
         if self._tree.durable:

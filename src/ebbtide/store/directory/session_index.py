@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from ebbtide.store.log_lines import Reading, Record
+from ebbtide.store.log_lines import ReadResult, Record
 from ebbtide.store.message_records import first_words, timestamp
 from ebbtide.store.protocol import SessionInfo
 
@@ -17,7 +17,7 @@ _PROMPT = 500  # characters: enough to recognise a session, and a pasted file do
 RACY_MS = 50
 
 
-def describe(reading: Reading, *, session: str, path: str, changed: float) -> SessionInfo:
+def describe(reading: ReadResult, *, session: str, path: str, changed: float) -> SessionInfo:
     """`session` is what to call it where the file itself does not say."""
     head = reading.header or {}
     messages = [record for record in reading.records if record.get("type") in ("user", "assistant")]
@@ -36,7 +36,7 @@ def describe(reading: Reading, *, session: str, path: str, changed: float) -> Se
     )
 
 
-def entry(reading: Reading, info: SessionInfo, mtime_ms: int) -> Record:
+def entry(reading: ReadResult, info: SessionInfo, mtime_ms: int) -> Record:
     first = next((record for record in reading.records if "gitBranch" in record), {})
     return {
         "sessionId": info.session,
@@ -83,7 +83,7 @@ def load(data: bytes) -> dict[str, Record]:
         return {}
 
 
-def _title(reading: Reading, prompt: str) -> str:
+def _title(reading: ReadResult, prompt: str) -> str:
     """The other program's own title where the file has one, else the first line of the first prompt."""
     titles = (str(r["summary"]) for r in reading.records if r.get("type") == "summary" and r.get("summary"))
     title = next(titles, "") or next(iter(prompt.strip().splitlines()), "")

@@ -30,7 +30,7 @@ class DirectoryStore:
         log.check()
         return log
 
-    def sessions(self) -> list[SessionInfo]:
+    def list_sessions(self) -> list[SessionInfo]:
         with telling(f"list the sessions in {self.tree.root}"):
             found = [info for slug in self.projects() for info in refresh(self.tree, (PROJECTS, slug))]
         return sorted(found, key=lambda info: info.modified, reverse=True)

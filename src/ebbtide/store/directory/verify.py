@@ -14,23 +14,23 @@ from ebbtide.store.directory.files import READ, Files
 from ebbtide.store.directory.lock import read_head
 from ebbtide.store.directory.log import RESULTS
 from ebbtide.store.directory.safe_fs import Tree, let_go, open_regular, read_chunks, read_whole, telling
-from ebbtide.store.log_lines import Damage, Position, Reading, Record, scan
-from ebbtide.store.message_records import MESSAGES, record_uuid
+from ebbtide.store.log_lines import Damage, Position, ReadResult, Record, scan
+from ebbtide.store.message_records import MESSAGES, derive_uuid
 from ebbtide.store.protocol import blob_sum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class VerifyResult:
     path: str
     lines: int
-    unchecked: int
+    unchecked_lines: int
     """Lines of another program, which carry no sum."""
     blobs: int
     """Blobs whose sum was recomputed."""
     damage: tuple[Damage, ...]
     problems: tuple[str, ...]
     """What is wrong besides single lines: ids, blobs, a missing end."""
-    set_aside: tuple[str, ...]
+    torn_files: tuple[str, ...]
     """Torn tails that were set aside earlier. They are no damage: nothing in them was acknowledged."""
 
     @property
@@ -38,7 +38,7 @@ class Verification:
         return not self.damage and not self.problems
 
 
-def verify(log_path: str | os.PathLike[str], *, files: Files | None = None) -> Verification:
+def verify_log(log_path: str | os.PathLike[str], *, files: Files | None = None) -> VerifyResult:
     path = os.path.abspath(log_path)
     place, name = os.path.split(path)
     stem = name.removesuffix(".jsonl")
@@ -47,18 +47,18 @@ def verify(log_path: str | os.PathLike[str], *, files: Files | None = None) -> V
         reading, cut = _read(tree.files, name, stem, folder)
         blobs = _blob_problems(tree, stem, reading)
         torn = tuple(n for n in tree.files.list(folder) if n.startswith(f"{stem}.torn-"))
-    return Verification(
+    return VerifyResult(
         path=path,
         lines=reading.position.lines,
-        unchecked=reading.unchecked,
-        blobs=len(reading.blobs),
+        unchecked_lines=reading.unchecked_lines,
+        blobs=len(reading.blob_sums),
         damage=reading.damage,
-        problems=(*cut, *_lost(reading.lost), *_id_problems(reading.records), *blobs),
-        set_aside=torn,
+        problems=(*cut, *_lost(reading.lost_ends), *_id_problems(reading.records), *blobs),
+        torn_files=torn,
     )
 
 
-def _read(files: Files, name: str, stem: str, folder: int) -> tuple[Reading, list[str]]:
+def _read(files: Files, name: str, stem: str, folder: int) -> tuple[ReadResult, list[str]]:
     """All of it, in two parts where the lock file says how far it once went."""
     head = _head(files, stem, folder)
     if head is None:
@@ -70,14 +70,14 @@ def _read(files: Files, name: str, stem: str, folder: int) -> tuple[Reading, lis
             f"the first {head.offset} bytes ({head.lines} lines) were committed and are no longer as they were"
         ]
     rest = scan(read_chunks(files, name, folder, offset=head.offset), first.position)
-    joined = Reading(
+    joined = ReadResult(
         records=first.records + rest.records,
         position=rest.position,
         damage=first.damage + rest.damage,
         header=first.header,
-        blobs={**first.blobs, **rest.blobs},
-        unchecked=first.unchecked + rest.unchecked,
-        lost=first.lost + rest.lost,
+        blob_sums={**first.blob_sums, **rest.blob_sums},
+        unchecked_lines=first.unchecked_lines + rest.unchecked_lines,
+        lost_ends=first.lost_ends + rest.lost_ends,
     )
     return joined, []
 
@@ -105,7 +105,7 @@ def _id_problems(records: list[Record]) -> Iterator[str]:
     for record in records:
         if record.get("type") not in MESSAGES or not _is_derived(record.get("uuid")):
             continue
-        if record_uuid(record) != record["uuid"]:
+        if derive_uuid(record) != record["uuid"]:
             yield f"message {record['uuid']} does not have the id that its content gives"
 
 
@@ -114,9 +114,9 @@ def _is_derived(value: object) -> bool:
     return bool(re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", str(value)))
 
 
-def _blob_problems(tree: Tree, stem: str, reading: Reading) -> list[str]:
+def _blob_problems(tree: Tree, stem: str, reading: ReadResult) -> list[str]:
     problems = []
-    for name, expected in reading.blobs.items():
+    for name, expected in reading.blob_sums.items():
         try:
             with tree.folder(stem, RESULTS) as folder:
                 found = blob_sum(read_whole(tree.files, blob_name(name), folder))

@@ -24,7 +24,7 @@ class Excerpt:
     """What matched, as places in the snippet."""
 
 
-def excerpt(text: str, query: Query, terms: Sequence[Term]) -> Excerpt:
+def build_excerpt(text: str, query: Query, terms: Sequence[Term]) -> Excerpt:
     """`terms` are what was looked for, the most telling first."""
     terms = terms[:_TERMS]
     at = _place(text, query, terms)

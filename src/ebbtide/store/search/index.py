@@ -13,16 +13,16 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from ebbtide.store.directory.file_names import INDEX
+from ebbtide.store.directory.file_names import INDEX_NAME
 from ebbtide.store.directory.files import NEW, Files
 from ebbtide.store.log_lines import Position
-from ebbtide.store.search.meaning import Meaning
+from ebbtide.store.search.meaning import Embeddings
 from ebbtide.store.search.query import search
 from ebbtide.store.search.tables import (
-    VERSION,
-    Fill,
-    Found,
-    Known,
+    INDEX_VERSION,
+    IndexedSession,
+    IndexHit,
+    ReadBatch,
     insert,
     made,
     make_tables,
@@ -32,7 +32,7 @@ from ebbtide.store.search.tables import (
 )
 from ebbtide.store.search.words import Query
 
-NAME = INDEX
+NAME = INDEX_NAME
 _WAIT_MS = 250  # for another process's commit; beyond it a search in memory is faster
 _CACHE_KIB = 65_536  # a first build of 3M characters fits, so that it locks readers out only when it commits
 _LEFTOVERS = ("", "-journal", "-wal", "-shm")
@@ -40,34 +40,34 @@ _BROKEN = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLI
 """Errors that a new file cures: damage, another program's file, tables that are not ours."""
 
 
-class Unusable(Exception):
+class IndexUnavailable(Exception):
     """The file cannot be used now. Nothing is wrong with the log."""
 
 
 @dataclass(slots=True)
-class Index:
+class SearchIndex:
     """In a file of its own, or in memory where `path` is empty."""
 
     path: str = ""
-    meaning: Meaning | None = None
+    embeddings: Embeddings | None = None
     """Finds what words do not."""
     files: Files = field(default_factory=Files)
     _db: sqlite3.Connection | None = None
     _inode: tuple[int, int] = (0, 0)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def position(self, project: str, session: str) -> Position:
+    def indexed_position(self, project: str, session: str) -> Position:
         """Up to where the session's log is indexed."""
         with self._using() as db:
             return session_at(db, project, session)[1]
 
-    def add(self, project: str, session: str, fill: Fill) -> None:
+    def add(self, project: str, session: str, fill: ReadBatch) -> None:
         """All of what `fill` reads, or nothing; several processes add each record once."""
         with self._using() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 id, position, scope = made(db, project, session)
-                insert(db, id, scope, fill(position, Known(db, id)))
+                insert(db, id, scope, fill(position, IndexedSession(db, id)))
             except BaseException:
                 with suppress(sqlite3.Error):
                     db.execute("ROLLBACK")
@@ -76,7 +76,7 @@ class Index:
 
     def search(
         self, query: Query, *, project: str, session: str = "", limit: int, handles: Container[str] | None = None
-    ) -> list[Found]:
+    ) -> list[IndexHit]:
         """The best first. Without `session`, over all sessions of the project; with `handles`, among these alone."""
         if not query.terms:
             return []
@@ -84,9 +84,9 @@ class Index:
             scope = scope_of(db, project, session)
             if scope is not None and handles is not None:
                 scope = narrowed(db, scope, handles)
-            return search(db, query, scope, limit, self.meaning) if scope else []
+            return search(db, query, scope, limit, self.embeddings) if scope else []
 
-    def sharing(self, project: str, session: str, start: str) -> list[str]:
+    def handles_starting_with(self, project: str, session: str, start: str) -> list[str]:
         """Handles that begin so."""
         with self._using() as db:
             id = session_at(db, project, session)[0]
@@ -96,14 +96,14 @@ class Index:
             )
             return [str(row[0]) for row in rows]
 
-    def sessions(self, project: str) -> set[str]:
+    def indexed_sessions(self, project: str) -> set[str]:
         with self._using() as db:
             rows = db.execute(
                 "SELECT name FROM session WHERE project = (SELECT id FROM project WHERE path = ?)", (project,)
             )
             return {str(row[0]) for row in rows}
 
-    def discard(self) -> None:
+    def delete(self) -> None:
         """Begin anew, with the next use."""
         with self._lock:
             self._throw_away(self._on_disk())
@@ -125,7 +125,7 @@ class Index:
                 self.close()
                 if isinstance(failed, sqlite3.Error) and _code(failed) in _BROKEN:
                     self._throw_away(inode)
-                raise Unusable(str(failed)) from failed
+                raise IndexUnavailable(str(failed)) from failed
 
     def _opened(self) -> sqlite3.Connection:
         if self._db is not None and self.path and self._on_disk() != self._inode:
@@ -188,7 +188,7 @@ def _set_up(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = DELETE")
     db.execute("PRAGMA synchronous = NORMAL")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version not in (0, VERSION):
+    if version not in (0, INDEX_VERSION):
         raise _another_version()
     if not version:
         make_tables(db)

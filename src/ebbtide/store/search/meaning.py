@@ -19,20 +19,20 @@ _NEAREST = 20
 _LOOKED_AT = 20_000  # entries, the newest: vectors of more would not fit beside a conversation in memory
 
 
-class Meaning(Protocol):
+class Embeddings(Protocol):
     """Turns texts into vectors, and compares them. What a vector is, only it knows."""
 
     @property
     def model(self) -> str: ...
 
-    def vectors(self, texts: Sequence[str]) -> list[bytes]: ...
+    def embed(self, texts: Sequence[str]) -> list[bytes]: ...
 
-    def near(self, query: str, vectors: Sequence[bytes]) -> list[float]:
+    def similarities(self, query: str, vectors: Sequence[bytes]) -> list[float]:
         """How near each is to the query, from -1 to 1; what is not near at all is at most 0."""
         ...
 
 
-def nearest(db: sqlite3.Connection, meaning: Meaning, query: str, scope: Scope) -> list[tuple[int, float]]:
+def nearest(db: sqlite3.Connection, meaning: Embeddings, query: str, scope: Scope) -> list[tuple[int, float]]:
     """Ids of entries and how near they are, the nearest first."""
     rows = db.execute(
         "SELECT e.id, v.data FROM entry e JOIN session s ON s.id = e.session LEFT JOIN vector v ON v.id = e.id AND "
@@ -44,14 +44,14 @@ def nearest(db: sqlite3.Connection, meaning: Meaning, query: str, scope: Scope) 
     known |= _made(db, meaning, [id for id, data in rows if data is None])
     if not known:
         return []
-    scores = meaning.near(query[:_HEAD], list(known.values()))
+    scores = meaning.similarities(query[:_HEAD], list(known.values()))
     found = [(id, score) for id, score in zip(known, scores, strict=True) if score > 0]
     return sorted(found, key=lambda pair: -pair[1])[:_NEAREST]
 
 
-def _made(db: sqlite3.Connection, meaning: Meaning, ids: Sequence[int]) -> dict[int, bytes]:
+def _made(db: sqlite3.Connection, meaning: Embeddings, ids: Sequence[int]) -> dict[int, bytes]:
     texts = [_head(db, id) for id in ids]
-    made = dict(zip(ids, meaning.vectors(texts), strict=True)) if ids else {}
+    made = dict(zip(ids, meaning.embed(texts), strict=True)) if ids else {}
     # Where another process writes they are made again the next time.
     with suppress(sqlite3.OperationalError):
         db.executemany(

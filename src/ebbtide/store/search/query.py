@@ -11,10 +11,10 @@ from collections.abc import Container, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from ebbtide.store.search.meaning import Meaning, nearest
+from ebbtide.store.search.meaning import Embeddings, nearest
 from ebbtide.store.search.ranking import Candidate, ranked
-from ebbtide.store.search.tables import SELECT, Found, Scope, entry_of, plain
-from ebbtide.store.search.words import Query, Term, grams_of
+from ebbtide.store.search.tables import SELECT, IndexHit, Scope, entry_of, plain
+from ebbtide.store.search.words import Query, Term, trigrams
 
 _CANDIDATES = 20  # of each stage, whose texts are looked at: four for each of the five that are shown
 _LITERAL = 10  # more of them that have the query letter by letter, if the words alone are everywhere
@@ -42,8 +42,8 @@ class _Wanted(NamedTuple):
 
 
 def search(
-    db: sqlite3.Connection, query: Query, scope: Scope, limit: int, meaning: Meaning | None = None
-) -> list[Found]:
+    db: sqlite3.Connection, query: Query, scope: Scope, limit: int, meaning: Embeddings | None = None
+) -> list[IndexHit]:
     """The best first. With `meaning`, what words do not find may be found by what it means."""
     seen: dict[int, Candidate] = {}
     groups: list[list[Candidate]] = []
@@ -70,9 +70,9 @@ def _candidate(db: sqlite3.Connection, id: int, score: float, stage: int, terms:
     )  # fmt: skip
 
 
-def _told(db: sqlite3.Connection, group: Sequence[Candidate], terms: Sequence[Term]) -> Found:
+def _told(db: sqlite3.Connection, group: Sequence[Candidate], terms: Sequence[Term]) -> IndexHit:
     row = db.execute(SELECT + "WHERE e.id = ?", (group[0].id,)).fetchone()
-    return Found(
+    return IndexHit(
         session=str(row[0]), entry=entry_of(row[1:]), stage=group[0].stage, terms=tuple(terms), copies=len(group)
     )
 
@@ -110,7 +110,7 @@ def _as_parts(db: sqlite3.Connection, wanted: _Wanted) -> Places:
     parts = [term.written.lower() for term in wanted.terms]
     if len(parts) > _STRICT_TERMS or any(len(part) < 3 for part in parts):
         return []
-    grams = list(dict.fromkeys(gram for part in parts for gram in grams_of(part)))
+    grams = list(dict.fromkeys(gram for part in parts for gram in trigrams(part)))
     grams = grams[:: 1 + len(grams) // _GRAMS]
     scope = wanted.scope
     rows = db.execute(

@@ -12,9 +12,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 from ebbtide.store.log_lines import Position
-from ebbtide.store.search.words import Term, words_of
+from ebbtide.store.search.words import Term, split_words
 
-VERSION = 2
+INDEX_VERSION = 2
 """Of tables and words. An index of another one is built anew."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{400,}")
 """Pictures, signatures and packed files: nobody looks for a part of one, and they would fill the index."""
@@ -35,7 +35,7 @@ CREATE VIRTUAL TABLE grams USING fts5(body, content='', detail=none, tokenize='t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class IndexEntry:
     """One thing that a session recorded, to be found again."""
 
     handle: str
@@ -57,19 +57,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class IndexBatch:
     """What was read of a log, and where the reading ended."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[IndexEntry]
     position: Position
     messages: Sequence[tuple[str, int]] = ()
     """Message records by uuid, with their number in the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class IndexHit:
     session: str
-    entry: Entry
+    entry: IndexEntry
     stage: int
     """0: as the query has it; 1: the call that it answers does; 2: within longer words; 3: some of its words;
     4: something that means the same."""
@@ -94,20 +94,20 @@ class Scope:
         return self.only is None or id in self.only
 
 
-class Known:
+class IndexedSession:
     """What earlier batches of a session hold, for one that follows."""
 
     def __init__(self, db: sqlite3.Connection, session: int) -> None:
         self._db, self._session = db, session
 
-    def call(self, call_id: str) -> Entry | None:
+    def find_call(self, call_id: str) -> IndexEntry | None:
         row = self._db.execute(
             SELECT + "WHERE e.session = ? AND call_id = ? AND kind = 'call' ORDER BY e.id DESC",
             (self._session, plain(call_id)),
         ).fetchone()
         return entry_of(row[1:]) if row else None
 
-    def number(self, uuid: str) -> int | None:
+    def message_number(self, uuid: str) -> int | None:
         """Of a message."""
         row = self._db.execute(
             "SELECT number FROM message WHERE session = ? AND uuid = ?", (self._session, plain(uuid))
@@ -119,7 +119,7 @@ SELECT = (
     "SELECT s.name, handle, text, digest, message, role, kind, e.name, path, call_id, blob "
     "FROM entry e JOIN session s ON s.id = e.session "
 )
-Fill = Callable[[Position, Known], Batch]
+ReadBatch = Callable[[Position, IndexedSession], IndexBatch]
 """Reads on from a position."""
 
 
@@ -129,7 +129,7 @@ def make_tables(db: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";") if not version else ():  # another process may have been first
         if statement.strip():
             db.execute(statement)
-    db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute(f"PRAGMA user_version = {INDEX_VERSION}")
     db.execute("COMMIT")
 
 
@@ -172,7 +172,7 @@ def narrowed(db: sqlite3.Connection, scope: Scope, handles: Container[str]) -> S
     return replace(scope, only=frozenset(int(id) for id, handle in rows if handle in handles))
 
 
-def insert(db: sqlite3.Connection, session: int, scope: str, batch: Batch) -> None:
+def insert(db: sqlite3.Connection, session: int, scope: str, batch: IndexBatch) -> None:
     for entry in batch.entries:
         _insert_one(db, session, scope, entry)
     db.executemany(
@@ -185,7 +185,7 @@ def insert(db: sqlite3.Connection, session: int, scope: str, batch: Batch) -> No
     )
 
 
-def _insert_one(db: sqlite3.Connection, session: int, scope: str, entry: Entry) -> None:
+def _insert_one(db: sqlite3.Connection, session: int, scope: str, entry: IndexEntry) -> None:
     """Recorded again, it only moves to its newest place. A blob of a text that is there gives it its name."""
     (last,) = db.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
     if entry.kind == "blob":
@@ -206,21 +206,21 @@ def _insert_one(db: sqlite3.Connection, session: int, scope: str, entry: Entry) 
         (session, last + 1, *_values(entry)),
     )
     body = _ENCODED.sub(" ", entry.text)
-    columns = (scope, *map(words_of, (f"{entry.name} {entry.path}", entry.about, body)))
+    columns = (scope, *map(split_words, (f"{entry.name} {entry.path}", entry.about, body)))
     db.execute("INSERT INTO words (rowid, scope, head, about, body) VALUES (?, ?, ?, ?, ?)", (made.lastrowid, *columns))
     db.execute("INSERT INTO grams (rowid, body) VALUES (?, ?)", (made.lastrowid, plain(body)))
 
 
-def _values(entry: Entry) -> tuple[object, ...]:
+def _values(entry: IndexEntry) -> tuple[object, ...]:
     texts = (entry.role, entry.kind, entry.name, entry.path, entry.call_id, entry.blob)
     text = entry.text.encode("utf-8", "surrogatepass")
     return entry.handle, text, entry.digest, entry.message, *map(plain, texts)
 
 
-def entry_of(row: Sequence[object]) -> Entry:
+def entry_of(row: Sequence[object]) -> IndexEntry:
     handle, text, digest, message, role, kind, name, path, call_id, blob = row
     assert isinstance(text, bytes)
-    return Entry(
+    return IndexEntry(
         handle=str(handle),
         text=text.decode("utf-8", "surrogatepass"),
         digest=str(digest),

@@ -63,7 +63,7 @@ class Query:
         return tuple(found)
 
 
-def words_of(text: str) -> str:
+def split_words(text: str) -> str:
     """The words of a text in order, between blanks."""
     out: list[str] = []
     for found in _PIECE.finditer(text):
@@ -76,7 +76,7 @@ def words_of(text: str) -> str:
     return " ".join(out).lower()
 
 
-def read_query(text: str) -> Query:
+def parse_query(text: str) -> Query:
     clipped = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} {text[-_LONGEST // 2 :]}"
     terms: dict[Term, None] = {}
     for found in _WRITTEN.finditer(clipped):
@@ -87,7 +87,7 @@ def read_query(text: str) -> Query:
     return Query(text=text.strip(), terms=tuple(terms))
 
 
-def grams_of(text: str) -> tuple[str, ...]:
+def trigrams(text: str) -> tuple[str, ...]:
     """Every three neighbouring characters: a text that holds all of them may hold the whole."""
     low = text.lower()
     return tuple(dict.fromkeys(low[n : n + _GRAM] for n in range(len(low) - _GRAM + 1)))
