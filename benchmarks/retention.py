@@ -28,7 +28,7 @@ from retention_points import Point, points, words
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import USER, Item
 from ebbtide.core.view import View
-from ebbtide.facts import ledger_of, render
+from ebbtide.facts import collect_facts, render_facts
 from ebbtide.runtime.context import Context
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
@@ -75,7 +75,7 @@ def folded(point: Point, *, cap: int, tail: int, total: int) -> str:
     newest = "\n".join(map(words, view.items[cut:]))
     said = _said(view.items[:cut], total - after[cut] - min(cap, (total - after[cut]) // 2))
     room = min(cap, total - after[cut] - count(said))
-    text = render(ledger_of(view.items), cap=room, count=count, near=f"{said}\n{newest}")
+    text = render_facts(collect_facts(view.items), max_tokens=room, count=count, nearby_text=f"{said}\n{newest}")
     return f"{text}\n{said}\n{newest}"
 
 

@@ -22,7 +22,7 @@ from ebbtide.formats import load
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import Policy
 from ebbtide.policy import default as ours
-from ebbtide.policy.adjust import name_of
+from ebbtide.policy.adjust import pass_name
 from ebbtide.policy.default import offload_large, offload_paste, watermarks
 from ebbtide.replay.contenders import Engine, Untouched
 from ebbtide.replay.recorded_session import Tape, tapes
@@ -63,7 +63,7 @@ def policy(settings: Mapping[str, float]) -> Policy:
         ours,
         levels=marks,
         arrival=(partial(offload_large, limit=int(settings["large"])), offload_paste),
-        pressure=tuple(cleared if name_of(one) == "clear_results" else one for one in ours.pressure),
+        pressure=tuple(cleared if pass_name(one) == "clear_results" else one for one in ours.pressure),
         folds=(folded,),
     )
 

@@ -22,9 +22,9 @@ from ebbtide.config_keys import KEYS
 from ebbtide.core.planner import Pass
 from ebbtide.fronts.cli.grammar import briefs, every_command
 from ebbtide.passes import ARRIVAL, PASSES
-from ebbtide.passes.when import Guarded
+from ebbtide.passes.when import ConditionalPass
 from ebbtide.policy import PRESETS, Policy
-from ebbtide.policy.adjust import LEVELS, leaves, name_of, settable
+from ebbtide.policy.adjust import LEVEL_NAMES, pass_name, pass_settings, simple_passes
 
 STAGES = ("arrival", "always", "pressure", "folds", "last_resort")
 WINDOWS = ((32_000, 4_000), (200_000, 8_000), (1_000_000, 32_000))
@@ -163,7 +163,7 @@ def presets() -> str:
 def _preset(policy: Policy) -> str:
     levels = [(window, output, policy.levels(window, policy.output_reserved or output)) for window, output in WINDOWS]
     lines = (
-        (f"{window:,}", f"{policy.output_reserved or output:,}", *(f"{getattr(found, name):,}" for name in LEVELS))
+        (f"{window:,}", f"{policy.output_reserved or output:,}", *(f"{getattr(found, name):,}" for name in LEVEL_NAMES))
         for window, output, found in levels
     )
     facts = (
@@ -174,7 +174,7 @@ def _preset(policy: Policy) -> str:
         *((stage.replace("_", " "), _stage(getattr(policy, stage))) for stage in STAGES),
     )
     return "\n\n".join(
-        (f"### `{policy.name}`", table(("window", "for the reply", *LEVELS), lines), table(("", "value"), facts))
+        (f"### `{policy.name}`", table(("window", "for the reply", *LEVEL_NAMES), lines), table(("", "value"), facts))
     )
 
 
@@ -183,13 +183,13 @@ def _stage(passes: tuple[Pass, ...]) -> str:
 
 
 def _in_policy(propose: Pass) -> str:
-    told = ", ".join(_spelling(leaf) for leaf in leaves(propose))
-    return f"{told}, when its condition holds" if isinstance(propose, Guarded) else told
+    told = ", ".join(_spelling(leaf) for leaf in simple_passes(propose))
+    return f"{told}, when its condition holds" if isinstance(propose, ConditionalPass) else told
 
 
 def _spelling(leaf: Pass) -> str:
-    name = name_of(leaf)
-    linked = f"[`{name}`](passes.md#{name})" if name in {name_of(one) for one in PASSES} else code(name)
+    name = pass_name(leaf)
+    linked = f"[`{name}`](passes.md#{name})" if name in {pass_name(one) for one in PASSES} else code(name)
     given = {key: value for key, value in _given(leaf).items() if isinstance(value, int | float | str | frozenset)}
     told = ", ".join(f"{key} = {_value(value)}" for key, value in given.items())
     return f"{linked} ({told})" if told else linked
@@ -208,10 +208,10 @@ def passes() -> str:
 
 
 def _pass(propose: Pass) -> str:
-    name = name_of(propose)
+    name = pass_name(propose)
     users = [code(policy.name) for policy in PRESETS.values() if name in _names(policy)]
     reasons = _comments(propose)
-    from_file = settable(PRESETS).get(name, {})
+    from_file = pass_settings(PRESETS).get(name, {})
     given = [one for one in inspect.signature(propose).parameters.values() if one.kind is one.KEYWORD_ONLY]
     plain = [one for one in given if isinstance(one.default, PLAIN)]
     rows = (
@@ -239,9 +239,9 @@ def _uncited(text: str) -> str:
 
 def _names(policy: Policy) -> set[str]:
     """Passes that a policy has, also those that it calls by another name."""
-    found = [leaf for stage in STAGES for one in getattr(policy, stage) for leaf in leaves(one)]
+    found = [leaf for stage in STAGES for one in getattr(policy, stage) for leaf in simple_passes(one)]
     called = {name for leaf in found for name in inspect.unwrap(_function(leaf)).__code__.co_names}
-    return {name_of(leaf) for leaf in found} | called
+    return {pass_name(leaf) for leaf in found} | called
 
 
 def _function(leaf: Pass) -> Pass:

@@ -11,7 +11,7 @@ from ebbtide.config_keys import PROJECT_KEYS, parse_tokens
 from ebbtide.core.cache.breakpoints import Place
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import preset
-from ebbtide.policy.adjust import name_of
+from ebbtide.policy.adjust import pass_name
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_a_number_of_a_pass_reaches_the_pass(home):
     default = load(home).policy()
     policy = load(home, project="[passes.clear_results]\nkeep_results = 5\nonly = ['bash']").policy()
 
-    (clear,) = [one for one in policy.pressure if name_of(one) == "clear_results"]
+    (clear,) = [one for one in policy.pressure if pass_name(one) == "clear_results"]
     assert clear.keywords == {"telling": 0.4, "keep_results": 5, "only": frozenset({"bash"})}
     assert len(policy.pressure) == len(default.pressure)
     assert policy.last_resort == default.last_resort

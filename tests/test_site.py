@@ -22,7 +22,7 @@ from ebbtide.config_keys import KEY_BY_VARIABLE, KEYS
 from ebbtide.fronts.cli.grammar import briefs
 from ebbtide.passes import PASSES
 from ebbtide.policy import PRESETS
-from ebbtide.policy.adjust import name_of
+from ebbtide.policy.adjust import pass_name
 
 ROOT = Path(__file__).resolve().parents[1]
 WAYS_IN = ("library", "sdk", "proxy", "run", "chat", "mcp")
@@ -150,7 +150,7 @@ def test_every_setting_preset_and_pass_has_an_entry(pages):
     assert written == [(name, variables.get(name, ""), "yes" if key.safe else "no") for name, key in KEYS.items()]
     assert "policy\n\ndefault" in re.sub(r"\n+", "\n\n", "".join(pages["reference/configuration.html"].text))
     assert set(PRESETS) <= pages["reference/presets.html"].ids
-    assert {name_of(one) for one in PASSES} <= pages["reference/passes.html"].ids
+    assert {pass_name(one) for one in PASSES} <= pages["reference/passes.html"].ids
     for value in (f"{PRESETS['default'].levels(200_000, 8_000).auto:,}", "keep_results = 0"):
         assert value in "".join(pages["reference/presets.html"].text)
 

@@ -22,8 +22,8 @@ from ebbtide.config_keys import KEY_BY_VARIABLE, KEYS, PROJECT_KEYS, Key, Tables
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.adjust import with_levels, with_overflow, with_passes, with_ttl
-from ebbtide.policy.variables import CLAUDE_CODE, SAGE, obeying
-from ebbtide.policy.windows import FALLBACK, known_window
+from ebbtide.policy.variables import CLAUDE_CODE_VARIABLES, SAGE_VARIABLES, apply_variables
+from ebbtide.policy.windows import FALLBACK_WINDOW, known_window
 from ebbtide.runtime.context import Context
 from ebbtide.runtime.report import Listener
 
@@ -62,13 +62,13 @@ class Settings:
     def policy(self) -> Policy:
         """The preset with all that was set applied. The seeds' variables are environment: they beat levels of files."""
         policy = with_levels(with_passes(preset(self.preset, model=self.model), self.passes), self.levels)
-        policy, _ = obeying(policy, self.variables)
+        policy, _ = apply_variables(policy, self.variables)
         policy = with_ttl(policy, self.ttl) if self.ttl else policy
         return with_overflow(policy, self.overflow) if self.overflow else policy
 
     def window_for(self, model: str) -> int:
         """The window that was set, else that of the first pattern that matches, else what the model's name tells."""
-        return self.known_window_for(model) or FALLBACK
+        return self.known_window_for(model) or FALLBACK_WINDOW
 
     def known_window_for(self, model: str) -> int | None:
         """The same; None where it would be a guess."""
@@ -124,10 +124,10 @@ def load_settings(
     found, origins = _merged(sources)
     settings = Settings(
         **{"store": str(_data_directory(environ, home, platform)), **found},  # type: ignore[arg-type]
-        variables={name: environ[name] for name in (*CLAUDE_CODE, *SAGE) if environ.get(name)},
+        variables={name: environ[name] for name in (*CLAUDE_CODE_VARIABLES, *SAGE_VARIABLES) if environ.get(name)},
         origins=origins,
     )
-    _, complaints = obeying(preset(settings.preset), settings.variables)
+    _, complaints = apply_variables(preset(settings.preset), settings.variables)
     for complaint in complaints:
         _log.warning(complaint)
     return settings

@@ -11,7 +11,7 @@ from typing import cast
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.types import FIVE_MINUTES, HOUR
 from ebbtide.policy import PRESETS, preset
-from ebbtide.policy.adjust import OVERFLOWS, check_passes, with_levels
+from ebbtide.policy.adjust import OVERFLOWS, check_pass_settings, with_levels
 
 Value = object
 Tables = Mapping[str, Mapping[str, Value]]
@@ -97,7 +97,7 @@ def _level(name: str, amount: Value) -> float:
 
 
 def _passes(value: Value) -> Tables:
-    return check_passes(_table(value), PRESETS)
+    return check_pass_settings(_table(value), PRESETS)
 
 
 def parse_port(value: Value) -> int:

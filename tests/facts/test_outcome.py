@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.facts.outcome import decisive_lines
+from ebbtide.facts.outcome import find_key_lines
 
 WRONG = (
     *("error", "errors", "fatal", "panic", "exception", "traceback", "fail", "fails", "failure", "undefined", "cannot"),
@@ -38,7 +38,7 @@ RIGHT = (
 
 @pytest.mark.parametrize("word", [*WRONG, *RIGHT])
 def test_the_line_that_says_how_it_ended_is_told_with_the_last_one(word):
-    assert decisive_lines(f"it began\nhere it was: {word} at 7\nit went on\nthe end") == (
+    assert find_key_lines(f"it began\nhere it was: {word} at 7\nit went on\nthe end") == (
         f"here it was: {word} at 7",
         "the end",
     )
@@ -48,19 +48,19 @@ def test_the_line_that_says_how_it_ended_is_told_with_the_last_one(word):
 def test_a_line_may_say_it_with_how_it_begins(line):
     told = " ".join(line.split())
 
-    assert decisive_lines(f"it began\n{line}\nthe end") == (told, "the end")
-    assert decisive_lines(f"it began\nand {line}\nthe end") == ("it began", "the end")
+    assert find_key_lines(f"it began\n{line}\nthe end") == (told, "the end")
+    assert find_key_lines(f"it began\nand {line}\nthe end") == ("it began", "the end")
 
 
 def test_the_first_that_went_wrong_comes_before_the_last_that_went_right():
     text = "1 passed\n2 errors\n3 errors\n4 passed, 0 errors\nthe end"
 
-    assert decisive_lines(text) == ("2 errors", "the end")
-    assert decisive_lines(text.replace("errors\n3", "lines\n3").replace("3 errors", "")) == (
+    assert find_key_lines(text) == ("2 errors", "the end")
+    assert find_key_lines(text.replace("errors\n3", "lines\n3").replace("3 errors", "")) == (
         "4 passed, 0 errors",
         "the end",
     )
 
 
 def test_a_row_that_is_data_decides_nothing():
-    assert decisive_lines(f"it began\nerror {'x' * 1000}\nthe end") == ("it began", "the end")
+    assert find_key_lines(f"it began\nerror {'x' * 1000}\nthe end") == ("it began", "the end")

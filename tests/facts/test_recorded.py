@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.tokens import DEFAULT
-from ebbtide.facts import extend, ledger_of, render
+from ebbtide.facts import collect_facts, extend_facts, render_facts
 from ebbtide.formats import load
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
@@ -29,11 +29,11 @@ def test_a_recorded_session(name: str) -> None:
     recording = load(DATA / name)
     *_, last = recording.uncompacted()
     items = Reader(estimator=DEFAULT, wire=WIRES[recording.wire]).read(last.request).items
-    ledger = ledger_of(items)
-    text = render(ledger, cap=10_000, count=DEFAULT.text)
+    ledger = collect_facts(items)
+    text = render_facts(ledger, max_tokens=10_000, count=DEFAULT.text)
 
-    assert extend(ledger_of(items[:101]), items[101:]) == ledger
+    assert extend_facts(collect_facts(items[:101]), items[101:]) == ledger
     assert DEFAULT.text(text) <= 10_000
-    touched = [fact.path.rpartition("/")[2] for fact in ledger.files.values() if fact.touched]
+    touched = [fact.path.rpartition("/")[2] for fact in ledger.files.values() if fact.is_modified]
     assert [base for base in touched if base not in text] == []
     assert "Files changed (" not in text

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Item
-from ebbtide.facts import Ledger, ledger_of, missing, must_survive, render
+from ebbtide.facts import SessionFacts, collect_facts, find_missing, render_facts, required_facts
 from facts.ledger_items import call, harness, says, used, user
 
 
@@ -31,7 +31,7 @@ def session(files: int = 12) -> list[Item]:
 
 @given(st.integers(0, 3000), st.sampled_from([DEFAULT.text, words, len]), st.integers(0, 30))
 def test_the_cap_holds_whoever_counts(cap: int, count: object, files: int) -> None:
-    text = render(ledger_of(session(files)), cap=cap, count=count)  # type: ignore[arg-type]
+    text = render_facts(collect_facts(session(files)), max_tokens=cap, count=count)  # type: ignore[arg-type]
 
     assert count(text) <= cap  # type: ignore[operator]
 
@@ -40,17 +40,17 @@ def test_a_counter_that_does_not_add_up_is_still_obeyed() -> None:
     def whole(text: str) -> int:
         return len(text) ** 2 // 1000
 
-    text = render(ledger_of(session()), cap=400, count=whole)
+    text = render_facts(collect_facts(session()), max_tokens=400, count=whole)
 
     assert text
     assert whole(text) <= 400
 
 
 def test_everything_of_a_short_session_is_there() -> None:
-    ledger = ledger_of(session(3))
-    text = render(ledger, cap=5000, count=DEFAULT.text)
+    ledger = collect_facts(session(3))
+    text = render_facts(ledger, max_tokens=5000, count=DEFAULT.text)
 
-    assert missing(must_survive(ledger), _paths_written_out(text)) == ()
+    assert find_missing(required_facts(ledger), _paths_written_out(text)) == ()
     assert "You must keep the API stable." in text
     assert "/w/lib/: read_2.py, read_1.py, read_0.py" in text
     assert "- [~] write the release notes" in text
@@ -66,13 +66,15 @@ def _paths_written_out(text: str) -> str:
 
 
 def test_under_a_tight_cap_what_was_changed_comes_before_what_was_read() -> None:
-    text = render(ledger_of(session(40)), cap=200, count=DEFAULT.text)
+    text = render_facts(collect_facts(session(40)), max_tokens=200, count=DEFAULT.text)
 
     assert 0 < len(re.findall(r"read_\d+\.py", text)) < len(re.findall(r"changed_\d+\.py", text)) < 40
 
 
 def test_a_heading_says_how_much_is_left_out() -> None:
-    assert re.search(r"Files changed \(\d+ of 40\):", render(ledger_of(session(40)), cap=300, count=DEFAULT.text))
+    assert re.search(
+        r"Files changed \(\d+ of 40\):", render_facts(collect_facts(session(40)), max_tokens=300, count=DEFAULT.text)
+    )
 
 
 def test_a_file_in_constant_use_outranks_a_newer_one_that_was_seen_once() -> None:
@@ -80,7 +82,7 @@ def test_a_file_in_constant_use_outranks_a_newer_one_that_was_seen_once() -> Non
     often = [item for _ in range(9) for item in used("Edit", {"file_path": "/w/heart.py", "old_string": "x"})]
     once = [item for n in range(9) for item in used("Edit", {"file_path": f"/w/side_{n}.py", "old_string": "x"})]
 
-    text = render(ledger_of([*often, *once]), cap=80, count=DEFAULT.text)
+    text = render_facts(collect_facts([*often, *once]), max_tokens=80, count=DEFAULT.text)
 
     assert "heart.py" in text
     assert "side_0.py" not in text
@@ -90,14 +92,16 @@ def test_a_name_the_assistant_used_outranks_a_newer_one_that_only_stood_in_outpu
     noise = " ".join(f"other_name_{n}" for n in range(300))
     items = [*used("Bash", {"command": "grep pinned_symbol_x ."}), *used("Bash", {"command": "ls"}, noise, id="c2")]
 
-    text = render(ledger_of(items), cap=90, count=DEFAULT.text)
+    text = render_facts(collect_facts(items), max_tokens=90, count=DEFAULT.text)
 
     assert "pinned_symbol_x" in text
     assert "other_name_299" not in text
 
 
 def test_the_users_messages_are_not_repeated_and_their_rules_are() -> None:
-    text = render(ledger_of([user("Hello there, my friend. Never use tabs.")]), cap=500, count=DEFAULT.text)
+    text = render_facts(
+        collect_facts([user("Hello there, my friend. Never use tabs.")]), max_tokens=500, count=DEFAULT.text
+    )
 
     assert "Never use tabs." in text
     assert "my friend" not in text
@@ -108,7 +112,12 @@ def test_what_stands_beside_it_is_not_said_again() -> None:
         says("The culprit is broken_function_q in the parser."),
         *used("Read", {"file_path": "a"}, "fine_function_z"),
     ]
-    text = render(ledger_of(items), cap=500, count=DEFAULT.text, near="The culprit is broken_function_q in the parser.")
+    text = render_facts(
+        collect_facts(items),
+        max_tokens=500,
+        count=DEFAULT.text,
+        nearby_text="The culprit is broken_function_q in the parser.",
+    )
 
     assert "broken_function_q" not in text
     assert "fine_function_z" in text
@@ -117,7 +126,7 @@ def test_what_stands_beside_it_is_not_said_again() -> None:
 def test_the_assistant_is_quoted_in_the_order_it_spoke() -> None:
     items = [says("First I found alpha_symbol_one."), says("Then beta_symbol_two and gamma_symbol_three were wrong.")]
 
-    text = render(ledger_of(items), cap=500, count=DEFAULT.text)
+    text = render_facts(collect_facts(items), max_tokens=500, count=DEFAULT.text)
 
     assert text.index("First I found") < text.index("Then beta_symbol_two")
 
@@ -125,7 +134,7 @@ def test_the_assistant_is_quoted_in_the_order_it_spoke() -> None:
 def test_a_sentence_that_adds_no_name_is_left_out() -> None:
     items = [says("Look at alpha_symbol_one now."), says("So alpha_symbol_one it is.")]
 
-    assert render(ledger_of(items), cap=500, count=DEFAULT.text).count("alpha_symbol_one") == 1
+    assert render_facts(collect_facts(items), max_tokens=500, count=DEFAULT.text).count("alpha_symbol_one") == 1
 
 
 def test_sections_come_in_the_order_of_what_hurts_most_when_it_is_lost() -> None:
@@ -139,7 +148,7 @@ def test_sections_come_in_the_order_of_what_hurts_most_when_it_is_lost() -> None
         "What the assistant said",
         "Names seen",
     )
-    text = render(ledger_of(session()), cap=4000, count=DEFAULT.text)
+    text = render_facts(collect_facts(session()), max_tokens=4000, count=DEFAULT.text)
 
     assert [line for line in text.split("\n") if line.startswith(headings)] == [
         line for heading in headings for line in text.split("\n") if line.startswith(heading)
@@ -150,7 +159,7 @@ def test_sections_come_in_the_order_of_what_hurts_most_when_it_is_lost() -> None
 def test_plan_mode_and_what_is_running_are_told() -> None:
     items = [harness("<system-reminder>Plan mode is active</system-reminder>"), call("Task", {"description": "survey"})]
 
-    text = render(ledger_of(items), cap=500, count=DEFAULT.text)
+    text = render_facts(collect_facts(items), max_tokens=500, count=DEFAULT.text)
 
     assert "mode: planning only" in text
     assert "running agent: survey" in text
@@ -159,7 +168,7 @@ def test_plan_mode_and_what_is_running_are_told() -> None:
 def test_approvals_are_not_carried_over() -> None:
     plan = used("ExitPlanMode", {"plan": "# Rewrite it"}, "User has approved your plan. You can now start coding.")
 
-    text = render(ledger_of(plan), cap=500, count=DEFAULT.text)
+    text = render_facts(collect_facts(plan), max_tokens=500, count=DEFAULT.text)
 
     assert "Rewrite it" in text
     assert "approved" not in text
@@ -174,7 +183,7 @@ def test_quoted_text_closes_no_frame_and_keeps_to_its_line() -> None:
         says(f"The assistant repeats {evil} and broken_function_q."),
         user(f"You must {evil}"),
     ]
-    text = render(ledger_of(items), cap=3000, count=DEFAULT.text)
+    text = render_facts(collect_facts(items), max_tokens=3000, count=DEFAULT.text)
 
     assert "<system-reminder>" not in text
     assert "</conversation-summary>" not in text
@@ -190,14 +199,14 @@ def test_chinese_sessions_stay_chinese() -> None:
         says("我已经更新了说明文档，下一步检查 config_loader_zh 的默认值。"),
         *used("TodoWrite", {"todos": [{"content": "检查默认值", "status": "pending"}]}, id="c2"),
     ]
-    text = render(ledger_of(items), cap=800, count=DEFAULT.text)
+    text = render_facts(collect_facts(items), max_tokens=800, count=DEFAULT.text)
 
     for part in ("必须保留旧接口", "文档/: 说明.md", "我已经更新了说明文档", "检查默认值"):
         assert part in text
 
 
 def test_the_same_ledger_gives_the_same_text_and_an_empty_one_none() -> None:
-    assert render(ledger_of(session()), cap=700, count=DEFAULT.text) == render(
-        ledger_of(session()), cap=700, count=DEFAULT.text
+    assert render_facts(collect_facts(session()), max_tokens=700, count=DEFAULT.text) == render_facts(
+        collect_facts(session()), max_tokens=700, count=DEFAULT.text
     )
-    assert render(Ledger(), cap=700, count=DEFAULT.text) == ""
+    assert render_facts(SessionFacts(), max_tokens=700, count=DEFAULT.text) == ""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.facts.shell import shell_acts
+from ebbtide.facts.shell import shell_actions
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ from ebbtide.facts.shell import shell_acts
 )
 def test_what_a_command_does(command: str, acts: str) -> None:
     told = [
-        f"{act.verb} {act.path}" + (f" {act.lines.first}-{act.lines.last}" if act.lines.first else "")
-        for act in shell_acts(command)
+        f"{act.verb} {act.path}" + (f" {act.line_range.first}-{act.line_range.last}" if act.line_range.first else "")
+        for act in shell_actions(command)
     ]
     assert sorted(told) == sorted(filter(None, acts.split(", ")))
 
 
 @given(st.text(alphabet=st.sampled_from("cat rm'\"<>|&;$()\n\\EOF<<-*"), max_size=60))
 def test_any_text_is_a_command_that_can_be_read(command: str) -> None:
-    for act in shell_acts(command):
+    for act in shell_actions(command):
         assert act.path
         assert "\n" not in act.path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ebbtide.facts import ledger_of, missing, must_survive
+from ebbtide.facts import collect_facts, find_missing, required_facts
 from facts.ledger_items import call, used
 
 ITEMS = [
@@ -20,7 +20,7 @@ ITEMS = [
 
 
 def test_changed_files_open_todos_errors_and_what_runs_must_survive() -> None:
-    assert [(fact.kind, fact.text) for fact in must_survive(ledger_of(ITEMS))] == [
+    assert [(fact.kind, fact.text) for fact in required_facts(collect_facts(ITEMS))] == [
         ("changed", "/w/a/main.py"),
         ("changed", "/w/b/util.py"),
         ("changed", "/w/c/util.py"),
@@ -32,12 +32,15 @@ def test_changed_files_open_todos_errors_and_what_runs_must_survive() -> None:
 
 
 def test_an_error_that_is_over_need_not_survive() -> None:
-    mended = ledger_of([*ITEMS, *used("Bash", {"command": "make check"}, "ok", id="c9")])
+    mended = collect_facts([*ITEMS, *used("Bash", {"command": "make check"}, "ok", id="c9")])
 
-    assert "error" not in [fact.kind for fact in must_survive(mended)]
+    assert "error" not in [fact.kind for fact in required_facts(mended)]
 
 
 def test_a_base_name_is_enough_where_only_one_file_has_it() -> None:
     text = "We changed main.py and util.py, removed gone.py. Next: ship it. make check fails; the survey runs."
 
-    assert [fact.text for fact in missing(must_survive(ledger_of(ITEMS)), text)] == ["/w/b/util.py", "/w/c/util.py"]
+    assert [fact.text for fact in find_missing(required_facts(collect_facts(ITEMS)), text)] == [
+        "/w/b/util.py",
+        "/w/c/util.py",
+    ]

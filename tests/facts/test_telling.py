@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.text.preview import head_lines
-from ebbtide.facts.salient_lines import LONGEST, Telling
+from ebbtide.facts.salient_lines import MAX_LINE_CHARS, SalientLines
 from talk import talk
 
 LINES = st.lists(st.text(st.sampled_from("abcdefgh_/ .:"), max_size=60), max_size=30)
@@ -17,45 +17,47 @@ def count(text: str) -> int:
 def test_lines_with_names_that_stand_nowhere_else_stay_in_their_order():
     text = "none here\nreading = level_above_datum\nsmall\ndef high_waters(week):\n"
 
-    assert Telling().lines(text, count, 100) == "reading = level_above_datum\ndef high_waters(week):"
+    assert SalientLines().select(text, count, 100) == "reading = level_above_datum\ndef high_waters(week):"
 
 
 def test_a_name_that_the_conversation_says_elsewhere_is_no_reason_to_keep_a_line():
-    told = Telling.beside(talk("user:look at high_waters", "call:Read high_tides.py"))
+    told = SalientLines.beside_entries(talk("user:look at high_waters", "call:Read high_tides.py"))
 
-    assert told.lines("def high_waters(week):\ndef low_waters(week):", count, 100) == "def low_waters(week):"
+    assert told.select("def high_waters(week):\ndef low_waters(week):", count, 100) == "def low_waters(week):"
 
 
 def test_what_one_text_kept_the_next_does_not_keep_again():
-    told = Telling()
-    told.lines("def high_waters(week):", count, 100)
+    told = SalientLines()
+    told.select("def high_waters(week):", count, 100)
 
-    assert told.lines("def high_waters(week):\nimport harmonics", count, 100) == "import harmonics"
+    assert told.select("def high_waters(week):\nimport harmonics", count, 100) == "import harmonics"
 
 
 def test_a_line_that_says_nothing_more_than_one_kept_before_it_goes():
-    assert Telling().lines("high_waters low_waters\nlow_waters\nhigh_waters", count, 100) == "high_waters low_waters"
+    assert (
+        SalientLines().select("high_waters low_waters\nlow_waters\nhigh_waters", count, 100) == "high_waters low_waters"
+    )
 
 
 def test_the_line_with_the_most_names_for_its_length_comes_first():
     text = "a long line of small words that has but one identifier in it\nhigh_waters low_waters"
 
-    assert Telling().lines(text, count, 8) == "high_waters low_waters"
+    assert SalientLines().select(text, count, 8) == "high_waters low_waters"
 
 
 def test_a_line_that_is_data_never_stays():
-    assert Telling().lines("identifier " * LONGEST, count, 10_000) == ""
+    assert SalientLines().select("identifier " * MAX_LINE_CHARS, count, 10_000) == ""
 
 
 def test_a_preview_is_not_said_again_below_it():
-    shown = Telling().after(head_lines(1), 100)("first_name\nfirst_name\nsecond_name", count)
+    shown = SalientLines().extend_preview(head_lines(1), 100)("first_name\nfirst_name\nsecond_name", count)
 
     assert shown == "first_name\n[...]\nsecond_name"
 
 
 @given(LINES, st.integers(min_value=0, max_value=60))
 def test_what_stays_are_whole_lines_in_order_within_the_room(lines, most):
-    kept = Telling().lines("\n".join(lines), count, most)
+    kept = SalientLines().select("\n".join(lines), count, most)
 
     rest = iter(lines)
     assert all(any(line == one for one in rest) for line in (kept.split("\n") if kept else ()))

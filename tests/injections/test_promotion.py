@@ -20,10 +20,10 @@ from urllib.parse import unquote
 import pytest
 
 from ebbtide.core.types import QUOTED
-from ebbtide.summary.check import Summarised, check
-from ebbtide.summary.frame import fold_text, unfold
-from ebbtide.summary.layout import Fold
-from ebbtide.summary.preset_layouts import OWN
+from ebbtide.summary.check import SummarySource, check_summary
+from ebbtide.summary.frame import read_summary_text, write_summary_text
+from ebbtide.summary.layout import SummaryContent
+from ebbtide.summary.preset_layouts import DEFAULT_LAYOUT
 from injections.corpus import CORPUS, Injection
 
 OPENING, CLOSING = "- The build was slow.", "- The assistant looks at the tests."
@@ -55,9 +55,9 @@ def worst_answer(said: str) -> str:
 def folded(injection: str) -> tuple[str, str]:
     """(summary as used, text of the fold); the injection stands in the tool's output, in the answer and in the record."""
     told = ["make: slow", injection, "looks at the tests"]
-    original = Summarised(texts=told, outputs=[injection], tokens=10_000)
-    checked = check(worst_answer(injection), original, cap=2_000, count=len_of)
-    text = fold_text(summary=checked.text, digest=injection, way_back="", automatic=True)
+    original = SummarySource(texts=told, tool_outputs=[injection], tokens=10_000)
+    checked = check_summary(worst_answer(injection), original, max_tokens=2_000, count=len_of)
+    text = write_summary_text(summary=checked.text, facts=injection, recall_hint="", is_automatic=True)
     return checked.text, text
 
 
@@ -74,7 +74,9 @@ def promoted(injection: Injection, summary: str, text: str) -> set[str]:
     ways |= {"speaker"} if any(re.match(speaks, as_read(line)) for line in lines_of(text)) else set()
     ways |= {"stub"} if re.search(r"\[\s*ebb\s*:|<\s*\||\[/?inst\]|<</?sys", as_read(text)) else set()
     ways |= (
-        {"voice"} if around(text) != around(fold_text(summary=summary and "x", digest="x", automatic=True)) else set()
+        {"voice"}
+        if around(text) != around(write_summary_text(summary=summary and "x", facts="x", is_automatic=True))
+        else set()
     )
     wanted = [" ".join(re.sub(r"[*_`]", "", one).split()) for one in injection.canaries]
     voice = re.sub(r"“[^”]*” \(quoted from output\)", "", summary)
@@ -103,7 +105,7 @@ def test_an_injection_repeated_word_for_word_is_not_promoted(injection):
     assert promoted(injection, summary, text) == set()
     assert OPENING in summary
     assert CLOSING in summary
-    assert unfold(text) == (summary, injection.text)
+    assert read_summary_text(text) == (summary, injection.text)
 
 
 RETOLD = {
@@ -132,9 +134,11 @@ def test_nor_is_one_that_the_summariser_dresses_up(way):
 def test_trust_does_not_rise(injection):
     """All of it stands in one item of the lowest tier, on the user's side."""
     summary, _ = folded(injection.text)
-    put = OWN.write(Fold(summary=summary, digest=injection.text, analysis=injection.text, next_is_user=True, count=len))
+    put = DEFAULT_LAYOUT.write_summary(
+        SummaryContent(summary=summary, facts=injection.text, analysis=injection.text, next_is_user=True, count=len)
+    )
 
-    ours = OWN.write(Fold(summary="x", digest="x", next_is_user=True, count=len))
+    ours = DEFAULT_LAYOUT.write_summary(SummaryContent(summary="x", facts="x", next_is_user=True, count=len))
     assert [(item.role, item.tier) for item in put] == [(item.role, item.tier) for item in ours]
     assert [item.tier for item in put if item.role == "user"] == [QUOTED]
     assert [item.text for item in put if item.role == "assistant"] == [

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from ebbtide.core.text.redact import redact
-from ebbtide.facts.shell import shell_acts
-from ebbtide.summary.claims import claims
-from ebbtide.summary.sections import sections
+from ebbtide.facts.shell import shell_actions
+from ebbtide.summary.claims import find_claims
+from ebbtide.summary.sections import split_sections
 from patterns import GENERIC, SIZES, Use, growth, steepness, uses
 
 
@@ -57,7 +57,7 @@ UNITS = (
 
 @pytest.mark.parametrize(
     "reads",
-    [redact, lambda text: list(claims(text)), sections, shell_acts],
+    [redact, lambda text: list(find_claims(text)), split_sections, shell_actions],
     ids=["redact", "claims", "sections", "shell"],
 )
 def test_what_reads_foreign_text_takes_as_long_as_the_text_is(reads):

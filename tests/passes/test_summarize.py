@@ -10,7 +10,7 @@ from ebbtide.core.planner import Folding, plan
 from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Edit
 from ebbtide.core.view import STANDING, View
 from ebbtide.passes import clear_results, fold_regions, offload_input, summarize
-from ebbtide.summary.frame import unfold
+from ebbtide.summary.frame import read_summary_text
 from talk import budget, let, situation, talk
 
 SHELF = Shelf(directory="/kept")
@@ -222,7 +222,7 @@ class TestWhat:
         note, *words, _ = edit.put
 
         assert (note.role, note.tier) == ("user", QUOTED)
-        assert unfold(note.text) is not None
+        assert read_summary_text(note.text) is not None
         assert [item.id for item in words] == [item.id for item in covered(view, edit) if item.role == "user"]
 
     def test_somebody_answers_before_the_user_speaks_again(self):
@@ -312,7 +312,7 @@ class TestAsking:
 
         edit = fold(self.view, folding=replace(self.asks, answers=answered(ask, "## Intent\nMend it.")))
 
-        assert unfold(edit.put[0].text)[0] == "## Intent\nMend it."
+        assert read_summary_text(edit.put[0].text)[0] == "## Intent\nMend it."
         assert edit.reason == "old turns folded into a model's summary"
         assert (edit.first, edit.last) == (ask.first, ask.last)
 
@@ -376,7 +376,7 @@ class TestAsking:
     def test_a_persons_own_words_need_nobody(self):
         edit = fold(self.view, folding=replace(self.asks, summary="I mended it myself."), trigger="manual")
 
-        assert unfold(edit.put[0].text)[0] == "I mended it myself."
+        assert read_summary_text(edit.put[0].text)[0] == "I mended it myself."
 
     def test_an_earlier_summary_is_handed_on_and_not_quoted_again(self):
         (ask,) = steps(self.view, folding=self.asks)
@@ -388,8 +388,8 @@ class TestAsking:
         offline = fold(more)
         model = fold(more, folding=replace(self.asks, answers=answered(second, "## Pending\nThe quay.")))
 
-        assert "The harbour first." in unfold(offline.put[0].text)[0]
-        summary = unfold(model.put[0].text)[0]
+        assert "The harbour first." in read_summary_text(offline.put[0].text)[0]
+        summary = read_summary_text(model.put[0].text)[0]
         assert "The harbour first." in summary
         assert "The quay." in summary
 
@@ -415,4 +415,4 @@ def test_a_fold_that_a_client_feeds_back_is_known_again():
 
     grown = View.of([*back, *talk("say:30", *TURNS, *TURNS, "user:last")])
     edit = fold(grown)
-    assert "The harbour first." in unfold(next(item.text for item in edit.put if not item.id))[0]
+    assert "The harbour first." in read_summary_text(next(item.text for item in edit.put if not item.id))[0]

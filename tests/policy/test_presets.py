@@ -7,14 +7,16 @@ import pytest
 from ebbtide import PRESETS, Policy, fit, preset
 from ebbtide.audit.replan import replan
 from ebbtide.core.errors import BadConfig, WontFit
-from ebbtide.policy.levels import single
+from ebbtide.policy.levels import single_threshold
 from ebbtide.store import MemoryStore
 from ebbtide.wire.validity import violations
 from policy.dialogue import Clock, Refusing, billed, body, chat_body, chat_step, context, said, step, user
 
 NAMES = ("default", "claude-code", "opencode", "mini-claude", "sage", "region", "learn-v5")
 SMALL = (4_096, 8_192, 32_768)
-_COUNTING = Policy(name="counting", levels=lambda window, *_: single(lambda w, o: w)(window, 0), usable=lambda w, *_: w)
+_COUNTING = Policy(
+    name="counting", levels=lambda window, *_: single_threshold(lambda w, o: w)(window, 0), usable=lambda w, *_: w
+)
 """Ours in counting, and in nothing else: it raises if a request does not fit."""
 LINE = "src/tide/gauge.py:12: reading = level - datum\n"
 

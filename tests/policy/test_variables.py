@@ -3,11 +3,11 @@
 import pytest
 
 from ebbtide.policy import PRESETS, preset
-from ebbtide.policy.variables import CLAUDE_CODE, SAGE, obeying
+from ebbtide.policy.variables import CLAUDE_CODE_VARIABLES, SAGE_VARIABLES, apply_variables
 
 
 def levels(name, **environ):
-    policy, complaints = obeying(preset(name), environ)
+    policy, complaints = apply_variables(preset(name), environ)
     return policy.levels(200_000, 1_000), complaints
 
 
@@ -58,7 +58,7 @@ def test_a_malformed_number_of_tokens_changes_nothing(value):
 
 def test_without_auto_compact_the_effective_space_is_all_that_is_available():
     """R064, R049."""
-    policy, _ = obeying(preset("claude-code"), {"DISABLE_AUTO_COMPACT": "1"})
+    policy, _ = apply_variables(preset("claude-code"), {"DISABLE_AUTO_COMPACT": "1"})
     at = policy.levels(200_000, 1_000)
 
     assert (at.auto, at.warning) == (168_000, 148_000)
@@ -68,7 +68,7 @@ def test_without_auto_compact_the_effective_space_is_all_that_is_available():
 
 def test_without_microcompact_only_that_is_off():
     """R066."""
-    policy, _ = obeying(preset("claude-code"), {"DISABLE_MICROCOMPACT": "true"})
+    policy, _ = apply_variables(preset("claude-code"), {"DISABLE_MICROCOMPACT": "true"})
 
     assert policy.always == ()
     assert policy.last_resort == preset("claude-code").last_resort
@@ -76,7 +76,7 @@ def test_without_microcompact_only_that_is_off():
 
 def test_without_compact_nothing_is_taken_out_of_history():
     """R063: what arrives too large still goes to disk."""
-    policy, _ = obeying(preset("claude-code"), {"DISABLE_COMPACT": "yes"})
+    policy, _ = apply_variables(preset("claude-code"), {"DISABLE_COMPACT": "yes"})
 
     assert (policy.always, policy.pressure, policy.last_resort) == ((), (), ())
     assert policy.arrival == preset("claude-code").arrival
@@ -84,7 +84,7 @@ def test_without_compact_nothing_is_taken_out_of_history():
 
 @pytest.mark.parametrize(("value", "complaints"), [("0", 0), ("false", 0), ("off", 0), ("perhaps", 1)])
 def test_a_switch_that_is_off_or_unclear_switches_nothing(value, complaints):
-    policy, told = obeying(preset("claude-code"), {"DISABLE_COMPACT": value})
+    policy, told = apply_variables(preset("claude-code"), {"DISABLE_COMPACT": value})
 
     assert policy == preset("claude-code")
     assert len(told) == complaints
@@ -93,11 +93,11 @@ def test_a_switch_that_is_off_or_unclear_switches_nothing(value, complaints):
 @pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("claude-code", "sage")])
 def test_other_presets_do_not_listen(name):
     """Whoever switched off Claude Code's compaction did not switch off ours."""
-    environ = dict.fromkeys((*CLAUDE_CODE, *SAGE), "1")
+    environ = dict.fromkeys((*CLAUDE_CODE_VARIABLES, *SAGE_VARIABLES), "1")
 
-    assert obeying(preset(name), environ) == (preset(name), ())
+    assert apply_variables(preset(name), environ) == (preset(name), ())
 
 
 def test_each_listens_to_its_own_only():
-    assert obeying(preset("sage"), dict.fromkeys(CLAUDE_CODE, "1")) == (preset("sage"), ())
-    assert obeying(preset("claude-code"), dict.fromkeys(SAGE, "1")) == (preset("claude-code"), ())
+    assert apply_variables(preset("sage"), dict.fromkeys(CLAUDE_CODE_VARIABLES, "1")) == (preset("sage"), ())
+    assert apply_variables(preset("claude-code"), dict.fromkeys(SAGE_VARIABLES, "1")) == (preset("claude-code"), ())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ebbtide.passes import clear_results
 from ebbtide.policy import default
-from ebbtide.policy.adjust import name_of
+from ebbtide.policy.adjust import pass_name
 from ebbtide.policy.levels import shares
 from ebbtide.runtime import Context
 
@@ -14,7 +14,7 @@ EARLY = replace(
     default,
     name="early",
     levels=shares(warning=0.60, soft=0.65, auto=0.80, hard=0.95, low=0.50),
-    pressure=tuple(clear_results if name_of(one) == "clear_results" else one for one in default.pressure),
+    pressure=tuple(clear_results if pass_name(one) == "clear_results" else one for one in default.pressure),
 )
 """The default's passes at levels of the tests' own: what these short conversations come to must not hang on a search."""
 

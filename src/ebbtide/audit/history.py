@@ -17,7 +17,7 @@ from ebbtide.core.text.pluralize import counted
 from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import Edit, Item, Sent, Usage
 from ebbtide.core.view import View
-from ebbtide.facts import Ledger, ledger_of
+from ebbtide.facts import SessionFacts, collect_facts
 from ebbtide.policy import PRESETS, default
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import Batch, State, fold, usage_out
@@ -208,9 +208,9 @@ class History:
         """Every request in order. A view grows from the one before it: all of them cost little more than the last."""
         return Walk().on(self)
 
-    def ledger(self, items: Sequence[Item]) -> Ledger:
+    def ledger(self, items: Sequence[Item]) -> SessionFacts:
         """The facts of these items, as a fold would record them."""
-        return ledger_of(items)
+        return collect_facts(items)
 
     def in_force(self, turn: Turn) -> tuple[Edit, ...]:
         made = {id for one in self.turns[: turn.number] for id in one.planned} - turn.undone

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ebbtide.core.types import FOLDS, QUOTED, Edit
-from ebbtide.summary.frame import unfold
+from ebbtide.summary.frame import read_summary_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Compaction:
         """A model's words, where one was asked; else what the ledger says."""
         for edit in self.edits:
             for item in edit.put:
-                found = unfold(item.text) if item.tier == QUOTED and not item.id else None
+                found = read_summary_text(item.text) if item.tier == QUOTED and not item.id else None
                 if found is not None:
                     return found[0] or found[1]
         return self.text

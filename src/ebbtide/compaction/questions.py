@@ -16,7 +16,7 @@ from ebbtide.core.types import USER, Ask, HistoryMark, Item
 from ebbtide.core.view import View
 from ebbtide.state.session_state import State, ebb, history_to
 from ebbtide.store import Record
-from ebbtide.summary.check import Summarised, check
+from ebbtide.summary.check import SummarySource, check_summary
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Request
 from ebbtide.wire.summary_request import Reply, answer_of, same_prefix, transcript
@@ -101,7 +101,9 @@ def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Calla
         return ebb("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
     reply = Reply(text=answer, stopped="end", usage=None) if isinstance(answer, str) else answer_of(wire, answer)
     stopped = _STOPS.get(reply.stopped, reply.stopped)
-    checked = check(reply.text, summarised(ask, view), stopped=stopped, cap=ask.max_tokens, count=count)
+    checked = check_summary(
+        reply.text, summarised(ask, view), stop_reason=stopped, max_tokens=ask.max_tokens, count=count
+    )
     usage = reply.usage
     bill = {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read} if usage else {}
     struck = [[one.text, one.reason] for one in checked.dropped]
@@ -125,13 +127,13 @@ def _about(ask: Ask, history: HistoryMark | None) -> dict[str, object]:
 _STOPS = {"tool": "tool_use"}
 
 
-def summarised(ask: Ask, view: View) -> Summarised:
+def summarised(ask: Ask, view: View) -> SummarySource:
     """What was asked about: the originals, and what earlier folds say."""
     lo, hi = view.index.get(ask.first), view.index.get(ask.last)
     run = view.items[lo : hi + 1] if lo is not None and hi is not None else ()
-    return Summarised(
+    return SummarySource(
         texts=[*(item.text for item in run), *(entry.text for entry in view.entries if entry.id in view.owner)],
-        trusted=[item.text for item in run if item.role == "user" and item.tier <= USER],
-        outputs=[item.text for item in run if item.kind == "result"],
+        user_texts=[item.text for item in run if item.role == "user" and item.tier <= USER],
+        tool_outputs=[item.text for item in run if item.kind == "result"],
         tokens=sum(item.tokens for item in run),
     )

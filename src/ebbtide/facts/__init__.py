@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from ebbtide.facts.build import extend, handle_of, ledger_of
-from ebbtide.facts.model import Command, FileFact, Ledger, Note, Running, Said, Seen, Stated, Todo, Trouble
-from ebbtide.facts.must_keep import Fact, missing, must_survive
-from ebbtide.facts.render import render
+from ebbtide.facts.build import collect_facts, extend_facts, item_handle
+from ebbtide.facts.model import (
+    AssistantText,
+    CommandFact,
+    Constraint,
+    Failure,
+    FileFact,
+    NameStats,
+    RunningTask,
+    SessionFacts,
+    Todo,
+    UserMessage,
+)
+from ebbtide.facts.must_keep import RequiredFact, find_missing, required_facts
+from ebbtide.facts.render import render_facts
 
 __all__ = [
-    "Command",
-    "Fact",
+    "AssistantText",
+    "CommandFact",
+    "Constraint",
+    "Failure",
     "FileFact",
-    "Ledger",
-    "Note",
-    "Running",
-    "Said",
-    "Seen",
-    "Stated",
+    "NameStats",
+    "RequiredFact",
+    "RunningTask",
+    "SessionFacts",
     "Todo",
-    "Trouble",
-    "extend",
-    "handle_of",
-    "ledger_of",
-    "missing",
-    "must_survive",
-    "render",
+    "UserMessage",
+    "collect_facts",
+    "extend_facts",
+    "find_missing",
+    "item_handle",
+    "render_facts",
+    "required_facts",
 ]

@@ -15,29 +15,29 @@ from itertools import islice
 
 from ebbtide.core.edit_binding import is_movable
 from ebbtide.core.types import OURS, USER, Item
-from ebbtide.facts.constraints import binding
-from ebbtide.facts.identifiers import cost, names_of
-from ebbtide.facts.lines import one_line, without_move
+from ebbtide.facts.constraints import find_constraints
+from ebbtide.facts.identifiers import name_cost, name_set
+from ebbtide.facts.lines import strip_cd, to_one_line
 from ebbtide.facts.model import (
     AGENTS,
-    Act,
-    Command,
-    Counted,
+    AssistantText,
+    CommandFact,
+    Constraint,
+    Failure,
+    FileAction,
     FileFact,
-    Ledger,
-    Lines,
-    Note,
-    Pending,
-    Running,
-    Said,
-    Seen,
-    Stated,
+    LineRange,
+    LineTokens,
+    NameStats,
+    PendingCall,
+    RunningTask,
+    SessionFacts,
     Todo,
-    Trouble,
+    UserMessage,
 )
-from ebbtide.facts.outcome import decisive_lines, is_failure, is_probe, program_of, status_of
-from ebbtide.facts.sentences import sentences_of
-from ebbtide.facts.tool_calls import fenced_acts, pending_of, plain_name, todos_of
+from ebbtide.facts.outcome import exit_status, find_key_lines, is_failed_result, is_probe, program_name
+from ebbtide.facts.sentences import split_sentences
+from ebbtide.facts.tool_calls import fenced_actions, normalize_tool_name, read_call, read_todos
 
 _RANGES = 4
 """Parts of a file that are remembered: enough to see where the work is."""
@@ -55,71 +55,76 @@ _NUMBERED = re.compile(r"^[^\S\n]*(\d+)(?:→|\t|: )", re.MULTILINE)
 _PLANNING = re.compile(r"plan mode is (?:still )?active|Entered plan mode", re.IGNORECASE)
 
 
-_EMPTY = Ledger()
+_EMPTY = SessionFacts()
 
 
-def ledger_of(items: Sequence[Item]) -> Ledger:
-    return extend(_EMPTY, items)
+def collect_facts(items: Sequence[Item]) -> SessionFacts:
+    return extend_facts(_EMPTY, items)
 
 
-def extend(ledger: Ledger, items: Sequence[Item]) -> Ledger:
+def extend_facts(facts: SessionFacts, items: Sequence[Item]) -> SessionFacts:
     """The ledger of what it knew and of these items, which follow."""
-    book = Book(ledger)
+    book = FactCollector(facts)
     for item in items:
-        book.take(item)
-    return book.close()
+        book.add(item)
+    return book.build()
 
 
-class Book:
+class FactCollector:
     """The ledger while it is written."""
 
-    def __init__(self, ledger: Ledger = _EMPTY) -> None:
+    def __init__(self, ledger: SessionFacts = _EMPTY) -> None:
         self.handles = list(ledger.handles)
         self.tokens = ledger.tokens
-        self.words = list(ledger.words)
-        self.stated = list(ledger.stated)
+        self.words = list(ledger.user_messages)
+        self.stated = list(ledger.constraints)
         self.files = dict(ledger.files)
         self.commands = dict(ledger.commands)
-        self.troubles = list(ledger.troubles)
+        self.troubles = list(ledger.failures)
         self.todos = dict(ledger.todos)
         self.tasks = dict(ledger.tasks)
-        self.notes = list(ledger.notes)
-        self.seen = dict(ledger.seen)
-        self.pending = dict(ledger.pending)
+        self.notes = list(ledger.assistant_texts)
+        self.seen = dict(ledger.names)
+        self.pending = dict(ledger.pending_calls)
         self.plan, self.mode = ledger.plan, ledger.mode
-        self.counted = ledger.counted if ledger.handles else Counted()
+        self.counted = ledger.line_tokens if ledger.handles else LineTokens()
 
-    def close(self) -> Ledger:
+    def build(self) -> SessionFacts:
         """What is known now. The book may be written on: nothing of it is shared."""
-        return Ledger(
+        return SessionFacts(
             handles=tuple(self.handles),
             tokens=self.tokens,
-            words=tuple(self.words),
-            stated=tuple(self.stated),
+            user_messages=tuple(self.words),
+            constraints=tuple(self.stated),
             files=dict(self.files),
             commands=dict(self.commands),
-            troubles=tuple(self.troubles),
+            failures=tuple(self.troubles),
             todos=dict(self.todos),
             plan=self.plan,
             mode=self.mode,
             tasks=dict(self.tasks),
-            notes=tuple(self.notes),
-            seen=dict(self.seen),
-            pending=dict(self.pending),
-            counted=self.counted,
+            assistant_texts=tuple(self.notes),
+            names=dict(self.seen),
+            pending_calls=dict(self.pending),
+            line_tokens=self.counted,
         )
 
-    def take(self, item: Item) -> None:
+    def add(self, item: Item) -> None:
         order = len(self.handles)
-        self.handles.append(handle_of(item))
+        self.handles.append(item_handle(item))
         if item.source != OURS:
             self._read(item, order)
         self.tokens += item.tokens
 
     def _read(self, item: Item, order: int) -> None:
         if item.kind == "call":
-            self.pending[item.call_id or item.id] = call = pending_of(item, order)
-            self._see(_spoken(item), order, by="assistant", path=call.acts[0].path if len(call.acts) == 1 else "")
+            self.pending[item.call_id or item.id] = call = read_call(item, order)
+            self._see(
+                _spoken(item),
+                order,
+                by="assistant",
+                path=call.file_actions[0].path if len(call.file_actions) == 1 else "",
+            )
         elif item.kind == "result":
             self._result(item, order)
         elif item.kind == "text" and item.role == "assistant":
@@ -136,26 +141,26 @@ class Book:
             if not is_movable(item):  # a fold may stand where the client dropped it: it must not show its names
                 self._see(item.text, order)
             return
-        self.words.append(Said(id=item.id, order=order, text=item.text))
-        self.stated += [Stated(order=order, text=line) for line in binding(item.text)]
+        self.words.append(UserMessage(id=item.id, order=order, text=item.text))
+        self.stated += [Constraint(order=order, text=line) for line in find_constraints(item.text)]
         self._see(item.text, order, by="user")
 
     def _answer(self, item: Item, order: int) -> None:
         for n in range(len(self.words) - 1, -1, -1):
-            if self.words[n].answered:
+            if self.words[n].is_answered:
                 break
-            self.words[n] = replace(self.words[n], answered=True)
-        for act in fenced_acts(item.text):
+            self.words[n] = replace(self.words[n], is_answered=True)
+        for act in fenced_actions(item.text):
             self._file(act, order, "")
         if item.text.strip():
-            self.notes.append(Note(order=order, text=item.text, sentences=tuple(sentences_of(item.text))))
+            self.notes.append(AssistantText(order=order, text=item.text, sentences=tuple(split_sentences(item.text))))
         self._see(item.text, order, by="assistant")
 
     def _result(self, item: Item, order: int) -> None:
-        call = self.pending.pop(item.call_id, None) or Pending(order=order, name=item.name)
-        path = call.acts[0].path if len(call.acts) == 1 else ""
+        call = self.pending.pop(item.call_id, None) or PendingCall(order=order, name=item.name)
+        path = call.file_actions[0].path if len(call.file_actions) == 1 else ""
         self._see(item.text, order, path=path)
-        bad = is_failure(item)
+        bad = is_failed_result(item)
         if call.command:
             self._command(call, item, order, bad)
         if bad:
@@ -164,22 +169,22 @@ class Book:
             self._done(call, item, order)
         self._task(call, item)
 
-    def _done(self, call: Pending, item: Item, order: int) -> None:
-        for act in call.acts:
+    def _done(self, call: PendingCall, item: Item, order: int) -> None:
+        for act in call.file_actions:
             self._file(act, order, item.text)
-        todos = todos_of(call)
+        todos = read_todos(call)
         if todos is not None:
             self.todos = dict(todos)
-        name = plain_name(call.name)
+        name = normalize_tool_name(call.name)
         if name == "exitplanmode":
-            self.plan, self.mode = Note(order=call.order, text=str(call.arguments.get("plan", ""))), ""
+            self.plan, self.mode = AssistantText(order=call.order, text=str(call.arguments.get("plan", ""))), ""
         elif name == "enterplanmode":
             self.mode = "plan"
         elif name in ("taskcreate", "taskupdate"):
             self._numbered_todo(call, item)
         self._mended(_key(call), order)
 
-    def _numbered_todo(self, call: Pending, item: Item) -> None:
+    def _numbered_todo(self, call: PendingCall, item: Item) -> None:
         """Claude Code's newer list: made one by one, named by the number in the result."""
         created = _CREATED.search(item.text[:500])
         name = created["number"] if created else str(call.arguments.get("taskId", ""))
@@ -189,91 +194,108 @@ class Book:
         if name and text:
             self.todos[f"#{name}"] = Todo(text=text, status=status, order=call.order)
 
-    def _file(self, act: Act, order: int, shown: str) -> None:
+    def _file(self, act: FileAction, order: int, shown: str) -> None:
         old = self.files.get(act.path) or FileFact(path=act.path)
-        lines = act.lines if act.lines.first else _numbered(shown)
-        ranges = old.lines if not lines.first else (*(one for one in old.lines if one != lines), lines)[-_RANGES:]
+        lines = act.line_range if act.line_range.first else _numbered(shown)
+        ranges = (
+            old.line_ranges
+            if not lines.first
+            else (*(one for one in old.line_ranges if one != lines), lines)[-_RANGES:]
+        )
         text = act.text if act.text is not None else shown if act.verb == "read" else None
-        digest = old.digest if act.verb == "read" and act.lines.first else _digest(text)
+        digest = old.digest if act.verb == "read" and act.line_range.first else _digest(text)
         verb = act.verb
-        if verb == "create" and old.newest >= 0 and old.deleted < old.newest:
+        if verb == "create" and old.last_touched >= 0 and old.deleted_at < old.last_touched:
             # Written over: the session knew the file before.
             verb = "change"
-        fact = replace(old, lines=ranges, digest=digest, times=old.times + 1)
+        fact = replace(old, line_ranges=ranges, digest=digest, touch_count=old.touch_count + 1)
         self.files.pop(act.path, None)
         self.files[act.path] = {
-            "read": replace(fact, read=order),
-            "create": replace(fact, created=order),
-            "change": replace(fact, changed=order),
-            "delete": replace(fact, deleted=order, lines=(), digest=""),
+            "read": replace(fact, read_at=order),
+            "create": replace(fact, created_at=order),
+            "change": replace(fact, changed_at=order),
+            "delete": replace(fact, deleted_at=order, line_ranges=(), digest=""),
         }[verb]
 
-    def _command(self, call: Pending, item: Item, order: int, bad: bool) -> None:
-        text = one_line(without_move(call.command), 300)
+    def _command(self, call: PendingCall, item: Item, order: int, bad: bool) -> None:
+        text = to_one_line(strip_cd(call.command), 300)
         old = self.commands.pop(text, None)
-        self.commands[text] = Command(
+        self.commands[text] = CommandFact(
             text=text,
             order=order,
-            status=status_of(item.text),
-            failed=bad,
-            lines=decisive_lines(item.text),
-            times=old.times + 1 if old else 1,
+            status=exit_status(item.text),
+            has_failed=bad,
+            key_lines=find_key_lines(item.text),
+            run_count=old.run_count + 1 if old else 1,
         )
 
-    def _trouble(self, call: Pending, item: Item, order: int) -> None:
+    def _trouble(self, call: PendingCall, item: Item, order: int) -> None:
         if call.command and is_probe(call.command):
             return
-        lines = decisive_lines(item.text)
+        lines = find_key_lines(item.text)
         about = (
-            one_line(without_move(call.command), 120)
+            to_one_line(strip_cd(call.command), 120)
             if call.command
-            else " ".join((call.name, *(a.path for a in call.acts[:1])))
+            else " ".join((call.name, *(a.path for a in call.file_actions[:1])))
         )
         self.troubles.append(
-            Trouble(
-                about=about, line=lines[0] if lines else "", order=order, key=_key(call), command=bool(call.command)
+            Failure(
+                about=about, line=lines[0] if lines else "", order=order, key=_key(call), is_command=bool(call.command)
             )
         )
 
     def _mended(self, key: str, order: int) -> None:
         for n, trouble in enumerate(self.troubles):
-            if trouble.ended >= 0 or trouble.key != key or not key:
+            if trouble.resolved_at >= 0 or trouble.key != key or not key:
                 continue
-            since = [f.path for f in self.files.values() if max(f.changed, f.created, f.deleted) > trouble.order]
-            self.troubles[n] = replace(trouble, ended=order, by=tuple(since[-3:]))
+            since = [
+                f.path for f in self.files.values() if max(f.changed_at, f.created_at, f.deleted_at) > trouble.order
+            ]
+            self.troubles[n] = replace(trouble, resolved_at=order, changed_files=tuple(since[-3:]))
 
-    def _task(self, call: Pending, item: Item) -> None:
+    def _task(self, call: PendingCall, item: Item) -> None:
         head = item.text[:1000]
-        if plain_name(call.name) in ("bashoutput", "taskoutput", "writestdin", "killshell", "killbash", "taskstop"):
+        if normalize_tool_name(call.name) in (
+            "bashoutput",
+            "taskoutput",
+            "writestdin",
+            "killshell",
+            "killbash",
+            "taskstop",
+        ):
             keys = ("bash_id", "task_id", "shell_id", "session_id")
             name = next((str(call.arguments[key]) for key in keys if call.arguments.get(key)), "")
-            if _ENDED.search(head) or plain_name(call.name).startswith(("kill", "taskstop")):
+            if _ENDED.search(head) or normalize_tool_name(call.name).startswith(("kill", "taskstop")):
                 self.tasks.pop(name, None)
             return
         found = _BACKGROUND.search(head) if call.command or call.name in AGENTS else None
         if found and (call.command or call.arguments.get("run_in_background")):
-            what = without_move(call.command) or str(call.arguments.get("description") or call.name)
-            self.tasks[found["name"]] = Running(
+            what = strip_cd(call.command) or str(call.arguments.get("description") or call.name)
+            self.tasks[found["name"]] = RunningTask(
                 kind="agent" if call.name in AGENTS else "task",
                 handle=found["name"],
-                what=one_line(what, 120),
+                description=to_one_line(what, 120),
                 order=call.order,
             )
 
     def _see(self, text: str, order: int, *, by: str = "", path: str = "") -> None:
         seen, now = self.seen, self.tokens
         spoken, said = by == "assistant", by == "user"
-        for name in names_of(text):
+        for name in name_set(text):
             old = seen.get(name)
             if old is None:
-                seen[name] = Seen(1, int(spoken), int(said), now, now if spoken else -1, order, path, cost(name))
+                seen[name] = NameStats(
+                    1, int(spoken), int(said), now, now if spoken else -1, order, path, name_cost(name)
+                )
                 continue
             items, was_spoken, was_said, _, used, _, where, parts = old
             used = now if spoken else used
-            seen[name] = Seen(items + 1, was_spoken + spoken, was_said + said, now, used, order, path or where, parts)
+            seen[name] = NameStats(
+                items + 1, was_spoken + spoken, was_said + said, now, used, order, path or where, parts
+            )
 
 
-def handle_of(item: Item) -> str:
+def item_handle(item: Item) -> str:
     """The short form of an item's id: the first eight digits of its hash."""
     parts = item.id.split("-")
     return (parts[1] if len(parts) > 1 else parts[0])[:8]
@@ -304,18 +326,18 @@ def _digest(text: str | None) -> str:
     return "" if text is None else hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def _numbered(shown: str) -> Lines:
+def _numbered(shown: str) -> LineRange:
     """The lines that a numbered listing begins and ends with."""
     first = _NUMBERED.search(shown[:2000])
     if first is None:
-        return Lines()
+        return LineRange()
     numbers = _NUMBERED.findall(shown[-2000:])
     last = int(numbers[-1]) if numbers else 0
-    return Lines(first=int(first[1]), last=last) if last >= int(first[1]) else Lines()
+    return LineRange(first=int(first[1]), last=last) if last >= int(first[1]) else LineRange()
 
 
-def _key(call: Pending) -> str:
+def _key(call: PendingCall) -> str:
     """What has to go well for an earlier failure to be over: the same program, or the same tool on the same file."""
     if call.command:
-        return program_of(call.command)
-    return " ".join((plain_name(call.name), *(act.path for act in call.acts[:1])))
+        return program_name(call.command)
+    return " ".join((normalize_tool_name(call.name), *(act.path for act in call.file_actions[:1])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ebbtide.facts.lines import one_line
+from ebbtide.facts.lines import to_one_line
 
 _CUES = re.compile(
     r"\b(?:must|never|always|don'?t|do not|should(?:n'?t| not)?|shall|only|instead|rather than|avoid|required?|"
@@ -24,7 +24,7 @@ _SHORTEST = 4
 _TAGGED = re.compile(r"</?[A-Za-z][\w-]*>")
 
 
-def binding(text: str) -> Iterator[str]:
+def find_constraints(text: str) -> Iterator[str]:
     """Sentences with a cue, in order. Markup, code and quoted lines are not the user's sentences."""
     if text.lstrip().startswith("<"):
         return
@@ -38,4 +38,4 @@ def binding(text: str) -> Iterator[str]:
         elif inside or len(line) < _SHORTEST or line.startswith(("|", ">", "+", "@@")) or _TAGGED.search(line):
             continue
         elif _CUES.search(line):
-            yield one_line(line.lstrip("-* "), _WIDTH)
+            yield to_one_line(line.lstrip("-* "), _WIDTH)

@@ -9,7 +9,7 @@ import math
 import re
 from functools import lru_cache
 
-from ebbtide.facts.model import Seen
+from ebbtide.facts.model import NameStats
 
 IDENTIFIER = re.compile(r"(?<!\\)[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """Names of seven letters and more, paths, hashes, numbers of four digits and more. Not the letter of an escape."""
@@ -31,12 +31,12 @@ _APART = bytes(byte if byte >= 128 or chr(byte).isalnum() or chr(byte) in "_-./\
 """Turns to blanks what no name has in it and none stands beside: all of ASCII but letters, digits and `_-./\\`."""
 
 
-def names_in(text: str) -> list[str]:
+def list_names(text: str) -> list[str]:
     """In their order, as often as they stand there."""
     return IDENTIFIER.findall(text)
 
 
-def names_of(text: str) -> set[str]:
+def name_set(text: str) -> set[str]:
     """The same, each once. Most words of a text are short or stand there many times: those are not looked at."""
     plain = text.encode("utf-8", "surrogatepass").translate(_APART).decode("utf-8", "surrogatepass")
     return set(IDENTIFIER.findall(" ".join([word for word in set(plain.split()) if len(word) >= _SHORTEST])))
@@ -47,11 +47,11 @@ def is_word(name: str) -> bool:
     return _PLAIN.fullmatch(name) is not None
 
 
-def need(name: str, seen: Seen, now: int) -> float:
+def reuse_probability(name: str, seen: NameStats, now: int) -> float:
     """How likely the assistant is to write the name in its next thirty calls, from 0 to 1."""
     rarer = _DIGITS if name[0].isdigit() else _NAME if seen.cost else 0.0
-    unused = now - seen.used if seen.spoken else 0
-    return _likely(seen.items, seen.spoken, seen.said > 0, now - seen.last, unused, rarer)
+    unused = now - seen.last_use if seen.assistant_count else 0
+    return _likely(seen.item_count, seen.assistant_count, seen.user_count > 0, now - seen.last_position, unused, rarer)
 
 
 @lru_cache(maxsize=4096)  # names that came in one item and never again are rated alike, and most are such
@@ -65,11 +65,11 @@ def _likely(items: int, spoken: int, said: bool, age: int, unused: int, rarer: f
     return 1 / (1 + math.exp(-(score - rarer)))
 
 
-def cost(name: str) -> int:
+def name_cost(name: str) -> int:
     """What it costs to name this: see `Seen.cost`."""
-    return 0 if is_word(name) else 1 + len(_PARTS.findall(bare(name)))
+    return 0 if is_word(name) else 1 + len(_PARTS.findall(trim_name(name)))
 
 
-def bare(name: str) -> str:
+def trim_name(name: str) -> str:
     """Without the signs of a sentence's or a path's end."""
     return name.rstrip(ENDS)

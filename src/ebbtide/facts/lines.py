@@ -11,12 +11,12 @@ _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u20
 _MOVED = re.compile(r"^\s*cd\s+(?:'[^']*'|\"[^\"]*\"|\S+)\s*(?:&&|;)\s*")
 
 
-def without_move(command: str) -> str:
+def strip_cd(command: str) -> str:
     """The command without the change of directory in front of it."""
     return _MOVED.sub("", command, count=1)
 
 
-def one_line(text: str, width: int) -> str:
+def to_one_line(text: str, width: int) -> str:
     """The text on one line; too long, its head and its end."""
     line = _BLANK.sub(" ", text[: width * 8]).strip()
     if len(text) > width * 8:

@@ -13,18 +13,18 @@ Verb = Literal["read", "create", "change", "delete"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class UserMessage:
     """A message of the user's, whole."""
 
     id: str
     order: int
     text: str
-    answered: bool = False
+    is_answered: bool = False
     """The assistant has spoken since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class Constraint:
     """A sentence of the user's that binds: a constraint, a decision, a preference."""
 
     order: int
@@ -32,7 +32,7 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class LineRange:
     """The first and last line of a part of a file, counted from 1; 0 to 0 is all of it."""
 
     first: int = 0
@@ -44,43 +44,43 @@ class FileFact:
     """One file, and the newest of what was done to it. -1: never."""
 
     path: str
-    read: int = -1
-    created: int = -1
-    changed: int = -1
-    deleted: int = -1
-    times: int = 0
+    read_at: int = -1
+    created_at: int = -1
+    changed_at: int = -1
+    deleted_at: int = -1
+    touch_count: int = 0
     """How often it was touched."""
-    lines: tuple[Lines, ...] = ()
+    line_ranges: tuple[LineRange, ...] = ()
     """Parts last read or changed, newest last."""
     digest: str = ""
     """Of the text last written whole or shown, in hex: equal digests, equal text."""
 
     @property
-    def touched(self) -> bool:
+    def is_modified(self) -> bool:
         """The session made it, changed it or deleted it."""
-        return max(self.created, self.changed, self.deleted) >= 0
+        return max(self.created_at, self.changed_at, self.deleted_at) >= 0
 
     @property
-    def newest(self) -> int:
-        return max(self.read, self.created, self.changed, self.deleted)
+    def last_touched(self) -> int:
+        return max(self.read_at, self.created_at, self.changed_at, self.deleted_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class CommandFact:
     """What a shell was told, and how the last run of it ended."""
 
     text: str
     order: int
     status: int | None = None
     """Exit status, where the output tells."""
-    failed: bool = False
-    lines: tuple[str, ...] = ()
+    has_failed: bool = False
+    key_lines: tuple[str, ...] = ()
     """The lines of its output that decide: errors, verdicts, the last one."""
-    times: int = 1
+    run_count: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Failure:
     """A failed call."""
 
     about: str
@@ -89,11 +89,11 @@ class Trouble:
     order: int
     key: str
     """What has to succeed for it to be over."""
-    command: bool = False
+    is_command: bool = False
     """A command, not another tool."""
-    ended: int = -1
+    resolved_at: int = -1
     """When it did; -1 while it is open."""
-    by: tuple[str, ...] = ()
+    changed_files: tuple[str, ...] = ()
     """Files changed between: what mended it."""
 
 
@@ -105,7 +105,7 @@ class Todo:
     order: int
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         return self.status.lower() not in _FINISHED
 
 
@@ -115,13 +115,13 @@ _FINISHED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningTask:
     """A sub-agent or a background task that nobody has seen the end of."""
 
     kind: Literal["agent", "task"]
     handle: str
     """The name the harness knows it by; empty for a call that has not come back."""
-    what: str
+    description: str
     order: int
 
 
@@ -129,14 +129,14 @@ class Running:
 class Sentence:
     """A sentence of the assistant's, on one line."""
 
-    place: int
+    index: int
     """Among the sentences of its message."""
     text: str
     names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class AssistantText:
     """Something the assistant said."""
 
     order: int
@@ -146,40 +146,40 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class FileAction:
     """What a call does to a file, if it succeeds."""
 
     verb: Verb
     path: str
-    lines: Lines = Lines()
+    line_range: LineRange = LineRange()
     text: str | None = None
     """All that the file holds afterwards, where the call says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class PendingCall:
     """A call whose result has not come."""
 
     order: int
     name: str
-    acts: tuple[Act, ...] = ()
+    file_actions: tuple[FileAction, ...] = ()
     command: str = ""
     arguments: Mapping[str, object] = field(default_factory=dict)
 
 
-class Seen(NamedTuple):
+class NameStats(NamedTuple):
     """Where and how often an identifier was seen. Positions are tokens from the start of the session."""
 
-    items: int
+    item_count: int
     """How many items hold it."""
-    spoken: int
+    assistant_count: int
     """How many of them the assistant wrote: what it used once it uses again."""
-    said: int
+    user_count: int
     """How many of them the user wrote."""
-    last: int
-    used: int
+    last_position: int
+    last_use: int
     """Where the assistant wrote it last; -1 if never."""
-    order: int
+    last_item: int
     """The newest item that holds it."""
     path: str
     """The file whose text it was last seen in, or empty."""
@@ -188,13 +188,13 @@ class Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counted:
+class LineTokens:
     """Tokens of lines. A memo: what one fold chooses from the next one does, too."""
 
     count: Callable[[str], int] | None = None
     tokens: dict[str, int] = field(default_factory=dict)
 
-    def line(self, text: str, count: Callable[[str], int]) -> int:
+    def count_line(self, text: str, count: Callable[[str], int]) -> int:
         if count != self.count:
             self.count, self.tokens = count, {}
         if (found := self.tokens.get(text)) is None:
@@ -203,43 +203,47 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class SessionFacts:
     """The facts of a run of items. Build with `ledger_of`, grow with `extend`; neither looks at an item twice."""
 
     handles: tuple[str, ...] = ()
     """The short handle of each item read, by order."""
     tokens: int = 0
     """Of all items read: the position the next one begins at."""
-    words: tuple[Said, ...] = ()
-    stated: tuple[Stated, ...] = ()
+    user_messages: tuple[UserMessage, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
     files: Mapping[str, FileFact] = field(default_factory=dict)
-    commands: Mapping[str, Command] = field(default_factory=dict)
-    troubles: tuple[Trouble, ...] = ()
+    commands: Mapping[str, CommandFact] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
     todos: Mapping[str, Todo] = field(default_factory=dict)
-    plan: Note | None = None
+    plan: AssistantText | None = None
     """The newest plan that was put to the user. Whether it was approved is not carried on."""
     mode: str = ""
     """`plan` while the harness holds the assistant to planning."""
-    tasks: Mapping[str, Running] = field(default_factory=dict)
+    tasks: Mapping[str, RunningTask] = field(default_factory=dict)
     """In the background, by the harness's name."""
-    notes: tuple[Note, ...] = ()
-    seen: Mapping[str, Seen] = field(default_factory=dict)
-    pending: Mapping[str, Pending] = field(default_factory=dict)
+    assistant_texts: tuple[AssistantText, ...] = ()
+    names: Mapping[str, NameStats] = field(default_factory=dict)
+    pending_calls: Mapping[str, PendingCall] = field(default_factory=dict)
     """Calls without a result, by call id."""
-    counted: Counted = field(default_factory=Counted, repr=False, compare=False)
+    line_tokens: LineTokens = field(default_factory=LineTokens, repr=False, compare=False)
 
     @property
-    def reads(self) -> tuple[FileFact, ...]:
+    def files_read(self) -> tuple[FileFact, ...]:
         """Files read that still are there, newest last."""
-        alive = (fact for fact in self.files.values() if fact.read >= 0 and fact.deleted < max(fact.created, fact.read))
-        return tuple(sorted(alive, key=lambda fact: fact.read))
+        alive = (
+            fact
+            for fact in self.files.values()
+            if fact.read_at >= 0 and fact.deleted_at < max(fact.created_at, fact.read_at)
+        )
+        return tuple(sorted(alive, key=lambda fact: fact.read_at))
 
     @property
-    def running(self) -> tuple[Running, ...]:
+    def running_tasks(self) -> tuple[RunningTask, ...]:
         """Sub-agents that have not come back, and background tasks, oldest first."""
         agents = (
-            Running(kind="agent", handle="", what=_described(call), order=call.order)
-            for call in self.pending.values()
+            RunningTask(kind="agent", handle="", description=_describe_agent(call), order=call.order)
+            for call in self.pending_calls.values()
             if call.name in AGENTS
         )
         return tuple(sorted((*agents, *self.tasks.values()), key=lambda one: one.order))
@@ -249,6 +253,6 @@ AGENTS = frozenset(("Task", "Agent", "task", "agent", "spawn_agent", "dispatch_a
 """Tools that start a sub-agent."""
 
 
-def _described(call: Pending) -> str:
+def _describe_agent(call: PendingCall) -> str:
     keys = ("description", "title", "subagent_type", "prompt", "message", "task")
     return next((value for key in keys if isinstance(value := call.arguments.get(key), str) and value), call.name)

@@ -7,9 +7,9 @@ from collections.abc import Sequence, Set
 from itertools import groupby
 from typing import NamedTuple
 
-from ebbtide.facts.identifiers import ENDS, bare, need
-from ebbtide.facts.lines import one_line
-from ebbtide.facts.model import Ledger, Seen
+from ebbtide.facts.identifiers import ENDS, reuse_probability, trim_name
+from ebbtide.facts.lines import to_one_line
+from ebbtide.facts.model import NameStats, SessionFacts
 from ebbtide.facts.paths import base_name
 
 _SHORTEST = 4
@@ -20,37 +20,37 @@ _WORTH_A_HANDLE = 4
 """Names from one item, below which a handle costs more than they do."""
 
 
-class Names(NamedTuple):
+class RankedNames(NamedTuple):
     """Names in some order, and of each what is known of it."""
 
     short: list[str]
-    seen: list[Seen]
+    seen: list[NameStats]
 
 
-def ranked_names(ledger: Ledger, known: Set[str]) -> Names:
+def rank_names(ledger: SessionFacts, known: Set[str]) -> RankedNames:
     """Names that are no plain words and not known yet, most likely needed for their price first."""
-    files, now, everything = _suffixes(ledger), ledger.tokens, ledger.seen
-    found, rates = Names([], []), list[float]()
+    files, now, everything = _suffixes(ledger), ledger.tokens, ledger.names
+    found, rates = RankedNames([], []), list[float]()
     # Names that came with one item are rated alike.
     likely: dict[tuple[object, ...], float] = {}
     for name, seen in everything.items():
         cost = seen.cost
         if not cost or name in files:
             continue
-        if seen.items == 1 and not seen.spoken and not seen.said and name.isdigit():
+        if seen.item_count == 1 and not seen.assistant_count and not seen.user_count and name.isdigit():
             # A line's number, a size: nobody spoke of it.
             continue
-        short = bare(name) if name[-1] in ENDS else name
+        short = trim_name(name) if name[-1] in ENDS else name
         if len(short) < _SHORTEST or short in known or (short is not name and (short in everything or short in files)):
             continue
         alike = (*seen[:5], name[0].isdigit())
         if (rate := likely.get(alike)) is None:
-            rate = likely[alike] = need(name, seen, now)
+            rate = likely[alike] = reuse_probability(name, seen, now)
         found.short.append(short)
         found.seen.append(seen)
         rates.append(-rate / cost)
     order = _in_order(rates, found.short)
-    return Names([found.short[n] for n in order], [found.seen[n] for n in order])
+    return RankedNames([found.short[n] for n in order], [found.seen[n] for n in order])
 
 
 def _in_order(rates: Sequence[float], names: Sequence[str]) -> list[int]:
@@ -60,27 +60,27 @@ def _in_order(rates: Sequence[float], names: Sequence[str]) -> list[int]:
     return [n for _, some in alike for n in sorted(some, key=names.__getitem__)]
 
 
-def ranked_words(ledger: Ledger, known: Set[str]) -> list[str]:
+def rank_words(ledger: SessionFacts, known: Set[str]) -> list[str]:
     """Plain words that the assistant or the user wrote and that stand nowhere else: what recall can be asked with."""
     rated: dict[str, float] = {}
     said = {word.casefold() for word in known}
-    for name, seen in ledger.seen.items():
-        if seen.cost or not (seen.spoken or seen.said) or name in known:
+    for name, seen in ledger.names.items():
+        if seen.cost or not (seen.assistant_count or seen.user_count) or name in known:
             continue
-        word = bare(name)
+        word = trim_name(name)
         if word.casefold() not in said:
-            rated[word] = max(rated.get(word, 0.0), need(name, seen, ledger.tokens))
+            rated[word] = max(rated.get(word, 0.0), reuse_probability(name, seen, ledger.tokens))
     return sorted(rated, key=lambda word: (-rated[word], word))
 
 
-class Index:
+class NameIndex:
     """Names by the file or item they were seen in."""
 
-    def __init__(self, ledger: Ledger, names: Names) -> None:
+    def __init__(self, ledger: SessionFacts, names: RankedNames) -> None:
         self._names = names.short
-        self._places = [seen.path or f"#{ledger.handles[seen.order]}" for seen in names.seen]
+        self._places = [seen.path or f"#{ledger.handles[seen.last_item]}" for seen in names.seen]
         self._base = {place: base_name(place) for place in set(self._places)}
-        self._label = {name: one_line(name, _WIDTH) for name in {*self._base, *self._base.values()}}
+        self._label = {name: to_one_line(name, _WIDTH) for name in {*self._base, *self._base.values()}}
 
     def lines(self, n: int) -> list[str]:
         """Of the first n names a line for each place, best first; names that stand alone come together at the end."""
@@ -98,7 +98,7 @@ class Index:
         return lines + ([f"elsewhere: {' '.join(alone)}"] if alone else [])
 
 
-def _suffixes(ledger: Ledger) -> set[str]:
+def _suffixes(ledger: SessionFacts) -> set[str]:
     """Every way to name a known file from its end: `c.py`, `b/c.py`, ..."""
     found: set[str] = set()
     for path in ledger.files:

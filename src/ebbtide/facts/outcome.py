@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ebbtide.core.text.preview import is_plain
 from ebbtide.core.tool_calls import failed as flagged
 from ebbtide.core.types import Item
-from ebbtide.facts.lines import one_line
+from ebbtide.facts.lines import to_one_line
 
 _STATUS = re.compile(
     r"(?:exit(?:ed)?(?: with)?[ _]?(?:code|status)\"?|return ?code|退出(?:代码|码|状态))\s*(?:[:：=]\s*)?(-?\d{1,5})",
@@ -73,7 +73,7 @@ _GIT_PROBES = tuple(
 _WRAPPED = re.compile(r"^(?:\s*cd\s+\S+\s*(?:&&|;)|\s*\w+=\S*\s|\s*(?:sudo|time|timeout\s+\S+|env)\s)+")
 
 
-def program_of(command: str) -> str:
+def program_name(command: str) -> str:
     """The program and what it is asked for: `go test`, `npm run build`."""
     words = _WRAPPED.sub("", command[:500]).split()
     told = [word for word in words[:3] if re.fullmatch(r"[\w./:@+-]+", word) and not word.startswith("-")]
@@ -82,21 +82,21 @@ def program_of(command: str) -> str:
 
 def is_probe(command: str) -> bool:
     """A command that asks: a failure of it is an answer."""
-    words = program_of(command).split()
+    words = program_name(command).split()
     return bool(words) and (words[0] in _PROBES or words[:2] in _GIT_PROBES)
 
 
-def status_of(text: str) -> int | None:
+def exit_status(text: str) -> int | None:
     """The exit status that the harness wrote beside the output, or None."""
     found = _STATUS.search(text[:_REACH]) or (_STATUS.search(text[-_REACH:]) if len(text) > _REACH else None)
     return int(found[1]) if found else None
 
 
-def is_failure(result: Item) -> bool:
-    return flagged(result) or (status_of(result.text) or 0) != 0
+def is_failed_result(result: Item) -> bool:
+    return flagged(result) or (exit_status(result.text) or 0) != 0
 
 
-def decisive_lines(text: str) -> tuple[str, ...]:
+def find_key_lines(text: str) -> tuple[str, ...]:
     """What went wrong first, or else what went right last; and the last line, which is the verdict."""
     if len(text) > _LOOKED_AT:
         text = text[: _LOOKED_AT // 2] + "\n" + text[-_LOOKED_AT // 2 :]
@@ -108,7 +108,7 @@ def decisive_lines(text: str) -> tuple[str, ...]:
     wrong = next((row for row in _found(_WRONG, _WRONG_PARTS, small, rows) if not _RIGHT.search(row)), None)
     right = wrong or next(_found(_RIGHT, _RIGHT_PARTS, small, reversed(rows)), None)
     chosen = (right or rows[0], rows[-1])
-    return tuple(dict.fromkeys(one_line(row, _WIDTH) for row in chosen))
+    return tuple(dict.fromkeys(to_one_line(row, _WIDTH) for row in chosen))
 
 
 def _found(pattern: re.Pattern[str], parts: Sequence[str], small: str | None, rows: Iterable[str]) -> Iterator[str]:

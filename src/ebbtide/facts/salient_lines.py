@@ -12,35 +12,35 @@ from dataclasses import dataclass, field
 
 from ebbtide.core.text.preview import Preview
 from ebbtide.core.types import Item
-from ebbtide.facts.identifiers import names_in, names_of
+from ebbtide.facts.identifiers import list_names, name_set
 
-LONGEST = 240
+MAX_LINE_CHARS = 240
 """Characters of a line. Longer ones are data, and one would take all the room."""
 _BREAK = 8
 """Characters that a line costs besides its own."""
 
 
 @dataclass(slots=True)
-class Telling:
+class SalientLines:
     """The names that stand in what stays: what a conversation says elsewhere, and the lines kept so far."""
 
-    visible: set[str] = field(default_factory=set)
+    known_names: set[str] = field(default_factory=set)
 
     @classmethod
-    def beside(cls, entries: Iterable[Item]) -> Telling:
+    def beside_entries(cls, entries: Iterable[Item]) -> SalientLines:
         """`entries` are those that stay."""
-        return cls(names_of("\n".join([entry.text for entry in entries])))
+        return cls(name_set("\n".join([entry.text for entry in entries])))
 
-    def lines(self, text: str, count: Callable[[str], int], most: int) -> str:
+    def select(self, text: str, count: Callable[[str], int], most: int) -> str:
         """The lines worth most for their length, in their order, in at most so many tokens."""
         if most <= 0:
             return ""
-        visible, lines = self.visible, text.split("\n")
+        visible, lines = self.known_names, text.split("\n")
         rated: list[tuple[float, int, list[str]]] = []
         for place, line in enumerate(lines):
-            if len(line) > LONGEST:
+            if len(line) > MAX_LINE_CHARS:
                 continue
-            names = [name for name in dict.fromkeys(names_in(line)) if name not in visible]
+            names = [name for name in dict.fromkeys(list_names(line)) if name not in visible]
             if names:
                 rated.append((-len(names) / (_BREAK + len(line)), place, names))
         kept: list[int] = []
@@ -52,13 +52,13 @@ class Telling:
             visible.update(names)
         return "\n".join([lines[place] for place in sorted(kept)])
 
-    def after(self, preview: Preview, most: int) -> Preview:
+    def extend_preview(self, preview: Preview, most: int) -> Preview:
         """A preview, and below it the lines of the rest that are worth a place."""
 
         def shown(text: str, count: Callable[[str], int]) -> str:
             first = preview(text, count)
-            self.visible |= names_of(first)
-            more = self.lines(text, count, most)
+            self.known_names |= name_set(first)
+            more = self.select(text, count, most)
             return f"{first}\n[...]\n{more}" if more else first
 
         return shown

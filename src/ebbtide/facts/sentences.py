@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
-from ebbtide.facts.identifiers import names_in, need
-from ebbtide.facts.lines import one_line
-from ebbtide.facts.model import Ledger, Sentence
+from ebbtide.facts.identifiers import list_names, reuse_probability
+from ebbtide.facts.lines import to_one_line
+from ebbtide.facts.model import Sentence, SessionFacts
 
 _ENDS = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[。！？；])")
 _SHORTEST, _WIDTH = 16, 320
@@ -21,7 +21,7 @@ _WORD = 0.5
 """A plain word tells less than a name."""
 
 
-class Chosen(NamedTuple):
+class ChosenSentence(NamedTuple):
     """A sentence, and where it stands."""
 
     order: int
@@ -29,31 +29,33 @@ class Chosen(NamedTuple):
     text: str
 
 
-def sentences_of(text: str) -> Iterator[Sentence]:
+def split_sentences(text: str) -> Iterator[Sentence]:
     for place, part in enumerate(_ENDS.split(text)):
-        line = one_line(part.strip(" \t-*#|>"), _WIDTH)
+        line = to_one_line(part.strip(" \t-*#|>"), _WIDTH)
         if len(line) >= _SHORTEST:
-            yield Sentence(place=place, text=line, names=frozenset(names_in(line)))
+            yield Sentence(index=place, text=line, names=frozenset(list_names(line)))
 
 
-def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[str], int]) -> list[Chosen]:
+def choose_sentences(
+    ledger: SessionFacts, known: Set[str], room: int, count: Callable[[str], int]
+) -> list[ChosenSentence]:
     """Sentences that say most for their tokens beyond what is known, until the room is full, best first."""
-    covered, seen, now = set(known), ledger.seen, ledger.tokens
+    covered, seen, now = set(known), ledger.names, ledger.tokens
     worth: dict[str, float] = {}
-    heap: list[tuple[float, Chosen, list[str], int]] = []
-    for order, sentence in _each_once(ledger):
+    heap: list[tuple[float, ChosenSentence, list[str], int]] = []
+    for order, sentence in _unique_sentences(ledger):
         names = [name for name in sentence.names if name in seen]
         for name in names:
             if name not in worth:
                 found = seen[name]
-                worth[name] = need(name, found, now) * (1.0 if found.cost else _WORD)
+                worth[name] = reuse_probability(name, found, now) * (1.0 if found.cost else _WORD)
         # A set has no order, and sums of floats depend on it: `fsum` does not.
         gain = math.fsum([worth[name] for name in names if name not in covered])
         if gain > 0:
-            tokens = ledger.counted.line(sentence.text, count)
-            heap.append((-gain / tokens, Chosen(order, sentence.place, sentence.text), names, tokens))
+            tokens = ledger.line_tokens.count_line(sentence.text, count)
+            heap.append((-gain / tokens, ChosenSentence(order, sentence.index, sentence.text), names, tokens))
     heapq.heapify(heap)
-    chosen: list[Chosen] = []
+    chosen: list[ChosenSentence] = []
     while heap and room > 0:
         _, best, names, tokens = heapq.heappop(heap)
         rate = math.fsum([worth[name] for name in names if name not in covered]) / tokens
@@ -68,7 +70,7 @@ def chosen_notes(ledger: Ledger, known: Set[str], room: int, count: Callable[[st
     return chosen
 
 
-def note_lines(chosen: list[Chosen]) -> list[str]:
+def sentence_lines(chosen: list[ChosenSentence]) -> list[str]:
     """In the order they were said, a line for each message."""
     lines: dict[int, list[str]] = {}
     for one in sorted(chosen):
@@ -76,9 +78,9 @@ def note_lines(chosen: list[Chosen]) -> list[str]:
     return [f"- {' '.join(said)}" for said in lines.values()]
 
 
-def _each_once(ledger: Ledger) -> Iterator[tuple[int, Sentence]]:
+def _unique_sentences(ledger: SessionFacts) -> Iterator[tuple[int, Sentence]]:
     said: set[str] = set()
-    for note in ledger.notes:
+    for note in ledger.assistant_texts:
         for sentence in note.sentences:
             if sentence.text not in said:
                 said.add(sentence.text)

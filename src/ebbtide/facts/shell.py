@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ebbtide.facts.model import Act, Lines, Verb
+from ebbtide.facts.model import FileAction, LineRange, Verb
 
 _LONGEST = 20_000
 """A command that is longer is data, not words."""
@@ -26,9 +26,9 @@ _SHOWS = frozenset(("cat", "head", "tail", "less", "more", "nl", "bat", "batcat"
 _TAKES_NUMBER = frozenset(("-n", "-c", "--lines", "--bytes", "-w", "-s"))
 
 
-def shell_acts(command: str, cwd: str = "") -> tuple[Act, ...]:
+def shell_actions(command: str, cwd: str = "") -> tuple[FileAction, ...]:
     """Files read, made, changed and deleted by a command line, heredocs and patches included."""
-    acts: list[Act] = []
+    acts: list[FileAction] = []
     rest = []
     end = 0
     # A line that none follows opens nothing.
@@ -41,24 +41,24 @@ def shell_acts(command: str, cwd: str = "") -> tuple[Act, ...]:
     rest.append(command[end:])
     line = "\n".join(rest)
     if "*** Begin Patch" in line:
-        acts += patch_acts(line, cwd)
+        acts += patch_actions(line, cwd)
     elif len(line) <= _LONGEST:
         acts += _line_acts(line, cwd)
     # A heredoc is met twice: with its text, and as the redirection it came in by.
     return tuple({(act.verb, act.path): act for act in reversed(acts)}.values())[::-1]
 
 
-def patch_acts(patch: str, cwd: str = "") -> tuple[Act, ...]:
+def patch_actions(patch: str, cwd: str = "") -> tuple[FileAction, ...]:
     """The files that a patch touches, in the form of `apply_patch` or of a unified diff."""
     acts = []
     for verb, path, moved in _PATCHED.findall(patch):
-        acts.append(Act(verb=_PATCH_VERBS.get(verb, "create"), path=placed(path or moved, cwd)))
+        acts.append(FileAction(verb=_PATCH_VERBS.get(verb, "create"), path=resolve_path(path or moved, cwd)))
     if not acts:
-        acts = [Act(verb="change", path=placed(path.strip(), cwd)) for path in _DIFFED.findall(patch)]
+        acts = [FileAction(verb="change", path=resolve_path(path.strip(), cwd)) for path in _DIFFED.findall(patch)]
     return tuple(acts)
 
 
-def placed(path: str, cwd: str) -> str:
+def resolve_path(path: str, cwd: str) -> str:
     """The path as the session's other tools would name it."""
     path = path.strip()
     if not cwd or path.startswith(("/", "~")) or re.match(r"[A-Za-z]:[\\/]", path):
@@ -78,33 +78,33 @@ def _closing(command: str, start: int, mark: str) -> tuple[int, int]:
     return len(command), len(command)
 
 
-def _heredoc(head: str, body: str, cwd: str) -> Iterator[Act]:
+def _heredoc(head: str, body: str, cwd: str) -> Iterator[FileAction]:
     if "apply_patch" in head or "git apply" in head or re.search(r"\bpatch\b", head):
-        yield from patch_acts(body, cwd)
+        yield from patch_actions(body, cwd)
         return
     into = re.search(r"(>>?)\s*(['\"]?)([^\s'\"|&;<>]+)\2", head) or re.search(
         r"\btee\s+()(['\"]?)([^\s'\"|&;<>-]+)\2", head
     )
     if into and _plausible(into[3]):
         whole = None if into[1] == ">>" else body
-        yield Act(verb="change" if into[1] == ">>" else "create", path=placed(into[3], cwd), text=whole)
+        yield FileAction(verb="change" if into[1] == ">>" else "create", path=resolve_path(into[3], cwd), text=whole)
 
 
-def _line_acts(line: str, cwd: str) -> Iterator[Act]:
+def _line_acts(line: str, cwd: str) -> Iterator[FileAction]:
     for words in _simple_commands(line):
         kept, targets = _redirected(words)
         for mark, path in targets:
             if _plausible(path):
-                yield Act(verb="change" if mark == ">>" else "create", path=placed(path, cwd))
+                yield FileAction(verb="change" if mark == ">>" else "create", path=resolve_path(path, cwd))
         told = _bare(kept)
         if not told:
             continue
         if told[0] == "cd" and len(told) > 1:
-            cwd = placed(told[1], cwd)
+            cwd = resolve_path(told[1], cwd)
             continue
         for act in _command_acts(told):
             if _plausible(act.path):
-                yield Act(verb=act.verb, path=placed(act.path, cwd), lines=act.lines)
+                yield FileAction(verb=act.verb, path=resolve_path(act.path, cwd), line_range=act.line_range)
 
 
 def _simple_commands(line: str) -> Iterator[list[str]]:
@@ -164,64 +164,64 @@ def _bare(words: Sequence[str]) -> Sequence[str]:
     return words[n:]
 
 
-def _command_acts(words: Sequence[str]) -> Iterator[Act]:
+def _command_acts(words: Sequence[str]) -> Iterator[FileAction]:
     name, given = posixpath.basename(words[0]), words[1:]
     paths = _operands(given)
     if name in _SHOWS:
-        yield from (Act(verb="read", path=path, lines=_shown(name, given)) for path in paths)
+        yield from (FileAction(verb="read", path=path, line_range=_shown(name, given)) for path in paths)
     elif name == "sed":
         yield from _sed(given)
     elif name in ("rm", "unlink", "Remove-Item"):
-        yield from (Act(verb="delete", path=path) for path in paths)
+        yield from (FileAction(verb="delete", path=path) for path in paths)
     elif name in ("mv", "cp") and len(paths) == 2:
         if name == "mv":
-            yield Act(verb="delete", path=paths[0])
+            yield FileAction(verb="delete", path=paths[0])
         inside = posixpath.join(paths[1], posixpath.basename(paths[0])) if paths[1].endswith("/") else paths[1]
-        yield Act(verb="create", path=inside)
+        yield FileAction(verb="create", path=inside)
     elif name in ("touch", "tee"):
-        yield from (Act(verb="change" if "-a" in given else "create", path=path) for path in paths)
+        yield from (FileAction(verb="change" if "-a" in given else "create", path=path) for path in paths)
     elif name == "git" and paths:
         yield from _git(paths, given)
 
 
-def _git(paths: Sequence[str], given: Sequence[str]) -> Iterator[Act]:
+def _git(paths: Sequence[str], given: Sequence[str]) -> Iterator[FileAction]:
     if paths[0] == "rm":
-        yield from (Act(verb="delete", path=path) for path in paths[1:])
+        yield from (FileAction(verb="delete", path=path) for path in paths[1:])
     elif paths[0] == "mv" and len(paths) == 3:
-        yield Act(verb="delete", path=paths[1])
-        yield Act(verb="create", path=paths[2])
+        yield FileAction(verb="delete", path=paths[1])
+        yield FileAction(verb="create", path=paths[2])
     elif paths[0] == "checkout" and "--" in given:
-        yield from (Act(verb="change", path=path) for path in given[list(given).index("--") + 1 :])
+        yield from (FileAction(verb="change", path=path) for path in given[list(given).index("--") + 1 :])
     elif paths[0] == "restore" and "--staged" not in given:
-        yield from (Act(verb="change", path=path) for path in paths[1:])
+        yield from (FileAction(verb="change", path=path) for path in paths[1:])
 
 
-def _sed(given: Sequence[str]) -> Iterator[Act]:
+def _sed(given: Sequence[str]) -> Iterator[FileAction]:
     inplace = any(word.startswith(("-i", "--in-place")) for word in given)
     quiet = "-n" in given or any(re.fullmatch(r"-\w*n\w*", word) for word in given)
     paths = _operands(given)
     script = paths[0] if paths else ""
     found = _SED_RANGE.match(script)
-    lines = Lines(first=int(found[1]), last=int(found[2] or found[1])) if found and quiet else Lines()
+    lines = LineRange(first=int(found[1]), last=int(found[2] or found[1])) if found and quiet else LineRange()
     # BSD's -i takes an empty word of its own before the script.
     files = [path for path in paths[1:] if path and not _looks_like_script(path)]
-    yield from (Act(verb="change" if inplace else "read", path=path, lines=lines) for path in files)
+    yield from (FileAction(verb="change" if inplace else "read", path=path, line_range=lines) for path in files)
 
 
 def _looks_like_script(word: str) -> bool:
     return bool(re.match(r"s([/|#,]).*\1.*\1|\d+(,\d+)?[pd]$", word))
 
 
-def _shown(name: str, given: Sequence[str]) -> Lines:
+def _shown(name: str, given: Sequence[str]) -> LineRange:
     if name != "head":
-        return Lines()
+        return LineRange()
     for n, word in enumerate(given):
         number = (
             word[1:] if re.fullmatch(r"-\d+", word) else given[n + 1] if word == "-n" and n + 1 < len(given) else ""
         )
         if number.isdecimal():
-            return Lines(first=1, last=int(number))
-    return Lines()
+            return LineRange(first=1, last=int(number))
+    return LineRange()
 
 
 def _operands(given: Sequence[str]) -> list[str]:

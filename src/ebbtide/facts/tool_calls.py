@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from ebbtide.core.tool_calls import arguments, file_of
 from ebbtide.core.types import Item
-from ebbtide.facts.model import Act, Lines, Pending, Todo
-from ebbtide.facts.shell import patch_acts, placed, shell_acts
+from ebbtide.facts.model import FileAction, LineRange, PendingCall, Todo
+from ebbtide.facts.shell import patch_actions, resolve_path, shell_actions
 
 _READ = re.compile(r"^(?:notebook)?(?:read|view|open|cat)|getfilecontents|^readfile")
 _WRITE = re.compile(r"^(?:write|create|save|put)(?!issue|pull|comment|task|todo)|writefile|createfile|filecreate")
@@ -30,20 +30,22 @@ _FENCE = re.compile(r"```\w*\n(?P<command>[^`]+)\n?```\s*\Z")
 _SWE = re.compile(r"^(?P<verb>open|create|edit|str_replace_editor (?:view|create|str_replace|insert))\s+(?P<rest>.+)")
 
 
-def plain_name(name: str) -> str:
+def normalize_tool_name(name: str) -> str:
     return re.sub(r"[_\-. ]", "", name.rpartition("__")[2]).lower()
 
 
-def pending_of(call: Item, order: int) -> Pending:
+def read_call(call: Item, order: int) -> PendingCall:
     """What the call will have done once its result is there."""
     given = arguments(call)
-    command = "" if _is_editor(given) else command_of(given)
+    command = "" if _is_editor(given) else shell_command(given)
     cwd = _text(given, ("workdir", "cwd", "working_directory", "directory"))
-    acts = shell_acts(command, cwd) if command else _file_acts(call, given, cwd)
-    return Pending(order=order, name=call.name, acts=acts, command=command, arguments=_kept(call.name, given))
+    acts = shell_actions(command, cwd) if command else _file_acts(call, given, cwd)
+    return PendingCall(
+        order=order, name=call.name, file_actions=acts, command=command, arguments=_kept(call.name, given)
+    )
 
 
-def command_of(given: Mapping[str, object]) -> str:
+def shell_command(given: Mapping[str, object]) -> str:
     """The command line that the arguments hold; of an argument vector, what a shell in it is told to run."""
     value = next((given[key] for key in _SHELL_KEYS if given.get(key)), None)
     if isinstance(value, str):
@@ -56,7 +58,7 @@ def command_of(given: Mapping[str, object]) -> str:
     return shlex.join(words)
 
 
-def fenced_acts(text: str) -> tuple[Act, ...]:
+def fenced_actions(text: str) -> tuple[FileAction, ...]:
     """Agents without tools write their command at the end of what they say."""
     found = _FENCE.search(text)
     swe = _SWE.match(found["command"].strip()) if found else None
@@ -65,14 +67,14 @@ def fenced_acts(text: str) -> tuple[Act, ...]:
     verb, words = swe["verb"], swe["rest"].split()
     if verb.startswith("edit"):
         path = next((word for word in words if "." in word and ":" not in word), "")
-        return (Act(verb="change", path=path),) if path else ()
+        return (FileAction(verb="change", path=path),) if path else ()
     act = "read" if verb == "open" else _EDITOR_VERBS.get(verb.rpartition(" ")[2], "create")
-    return (Act(verb=act, path=words[0]),)  # type: ignore[arg-type]
+    return (FileAction(verb=act, path=words[0]),)  # type: ignore[arg-type]
 
 
-def todos_of(call: Pending) -> Mapping[str, Todo] | None:
+def read_todos(call: PendingCall) -> Mapping[str, Todo] | None:
     """The whole list that the call sets; None where it sets none."""
-    if plain_name(call.name) not in _TODO_LISTS:
+    if normalize_tool_name(call.name) not in _TODO_LISTS:
         return None
     rows = next(
         (value for key in ("todos", "plan", "items") if isinstance(value := call.arguments.get(key), list)), None
@@ -92,7 +94,7 @@ def todos_of(call: Pending) -> Mapping[str, Todo] | None:
 
 def _kept(name: str, given: Mapping[str, object]) -> Mapping[str, object]:
     """Of the arguments only what a result is read by: contents are long, and stand in the item."""
-    if plain_name(name) in _TODO_LISTS or plain_name(name) == "exitplanmode":
+    if normalize_tool_name(name) in _TODO_LISTS or normalize_tool_name(name) == "exitplanmode":
         return given
     return {key: value[:200] if isinstance(value, str) else value for key, value in given.items() if _short(value)}
 
@@ -106,25 +108,25 @@ def _is_editor(given: Mapping[str, object]) -> bool:
     return isinstance(command, str) and command in _EDITOR_VERBS and any(key in given for key in ("path", "file_path"))
 
 
-def _file_acts(call: Item, given: Mapping[str, object], cwd: str) -> tuple[Act, ...]:
+def _file_acts(call: Item, given: Mapping[str, object], cwd: str) -> tuple[FileAction, ...]:
     patch = call.text if not given else _text(given, ("patch", "input", "patchText", "diff"))
     if "*** Begin Patch" in patch or patch.startswith(("--- ", "diff --git")):
-        return patch_acts(patch, cwd)
+        return patch_actions(patch, cwd)
     path = file_of(call)
     if not path or len(path) > 1000 or "\n" in path:
         return ()
-    path = placed(path, cwd)
-    name = plain_name(call.name)
+    path = resolve_path(path, cwd)
+    name = normalize_tool_name(call.name)
     if _is_editor(given):
         verb = _EDITOR_VERBS[str(given["command"])]
-        return (Act(verb=verb, path=path, lines=_range(given), text=_whole(verb, given)),)  # type: ignore[arg-type]
+        return (FileAction(verb=verb, path=path, line_range=_range(given), text=_whole(verb, given)),)  # type: ignore[arg-type]
     if _DELETE.search(name):
-        return (Act(verb="delete", path=path),)
+        return (FileAction(verb="delete", path=path),)
     if _CHANGE.search(name) or any(key in given for key in _CHANGE_KEYS):
-        return (Act(verb="change", path=path),)
+        return (FileAction(verb="change", path=path),)
     if _WRITE.search(name) or any(key in given for key in _CONTENT_KEYS):
-        return (Act(verb="create", path=path, text=_whole("create", given)),)
-    return (Act(verb="read", path=path, lines=_range(given)),) if _READ.search(name) else ()
+        return (FileAction(verb="create", path=path, text=_whole("create", given)),)
+    return (FileAction(verb="read", path=path, line_range=_range(given)),) if _READ.search(name) else ()
 
 
 def _whole(verb: str, given: Mapping[str, object]) -> str | None:
@@ -132,21 +134,21 @@ def _whole(verb: str, given: Mapping[str, object]) -> str | None:
     return text if verb == "create" else None
 
 
-def _range(given: Mapping[str, object]) -> Lines:
+def _range(given: Mapping[str, object]) -> LineRange:
     pair = given.get("view_range")
     if isinstance(pair, list) and len(pair) == 2 and all(isinstance(end, int) for end in pair):
-        return Lines(first=pair[0], last=max(pair[1], 0))
+        return LineRange(first=pair[0], last=max(pair[1], 0))
     start = _number(given, ("offset", "start_line", "line_start", "startLine", "line_offset", "start"))
     limit = _number(given, ("limit", "n_lines", "num_lines", "lines"))
     end = _number(given, ("end_line", "line_end", "endLine", "end"))
     if end:
-        return Lines(first=max(start, 1), last=end)
+        return LineRange(first=max(start, 1), last=end)
     return (
-        Lines(first=max(start, 1), last=max(start, 1) + limit - 1)
+        LineRange(first=max(start, 1), last=max(start, 1) + limit - 1)
         if limit
-        else Lines(first=start)
+        else LineRange(first=start)
         if start
-        else Lines()
+        else LineRange()
     )
 
 

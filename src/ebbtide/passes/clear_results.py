@@ -12,7 +12,7 @@ from ebbtide.core.text.preview import Count
 from ebbtide.core.tool_calls import PROTECTED, tool_of
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.facts.salient_lines import Telling
+from ebbtide.facts.salient_lines import SalientLines
 
 BY = "clear_results"
 
@@ -48,14 +48,16 @@ def clear_results(
         yield leaving.result(entry, stub, "old result", preview=partial(_shown, told, most))
 
 
-def _told(view: View, leaves: list[Item]) -> Telling:
+def _told(view: View, leaves: list[Item]) -> SalientLines:
     """What the request says besides the results that leave. Thinking does not count: it goes with a batch."""
     gone = {entry.id for entry in leaves}
-    return Telling.beside(entry for entry in view.entries if entry.kind != "thinking" and entry.id not in gone)
+    return SalientLines.beside_entries(
+        entry for entry in view.entries if entry.kind != "thinking" and entry.id not in gone
+    )
 
 
-def _shown(told: Telling, most: int, text: str, count: Count) -> str:
-    return told.lines(text, count, most)
+def _shown(told: SalientLines, most: int, text: str, count: Count) -> str:
+    return told.select(text, count, most)
 
 
 def _old_results(

@@ -12,12 +12,12 @@ from ebbtide.core.offload import Leaving, newest
 from ebbtide.core.planner import Situation
 from ebbtide.core.types import HARNESS, Ask, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.summary.draft import Run, Work
-from ebbtide.summary.layout import Shape
-from ebbtide.summary.preset_layouts import in_place
+from ebbtide.summary.draft import CompactionDraft, EntryRange
+from ebbtide.summary.layout import SummaryLayout
+from ebbtide.summary.preset_layouts import region_layout
 from ebbtide.summary.prompt_styles import REGION_SHARE, REGION_SPARE
 
-IN_PLACE = in_place("[compacted summary of turns {first}-{last}]\n{summary}")
+IN_PLACE = region_layout("[compacted summary of turns {first}-{last}]\n{summary}")
 """R168, R194."""
 
 
@@ -28,7 +28,7 @@ def fold_regions(
     keep_turns: int = 4,  # newest, R190
     keep_tokens: int = 20_000,  # newest, R189
     min_tokens: int = 100,  # a smaller region is hardly longer than its summary
-    shape: Shape = IN_PLACE,
+    shape: SummaryLayout = IN_PLACE,
 ) -> Iterator[Edit | Ask]:
     """Fold regions until enough is saved; each to a fifth of its tokens."""
     if situation.folding.forbidden:
@@ -44,16 +44,16 @@ def fold_regions(
     for work in chosen:
         if saved >= needed:
             break
-        asked += work.open_asks()
+        asked += work.open_questions()
         saved += round((work.tokens - work.tokens // REGION_SHARE) * situation.scale)
     # Where the compactor failed the oldest leave instead, with the seed's note, once the window forces it (R252).
     down = any(work.answer and work.answer.failed for work in chosen)
     yield from asked or (work.edit for work in chosen if not down or (work.answer and not work.answer.failed))
 
 
-def _work(leaving: Leaving, shape: Shape, run: Run) -> Work:
+def _work(leaving: Leaving, shape: SummaryLayout, run: EntryRange) -> CompactionDraft:
     fifth = sum(entry.tokens for entry in leaving.view.entries[run.start : run.stop]) // REGION_SHARE
-    return Work(leaving=leaving, shape=shape, run=run, facts=fifth, cap=fifth + REGION_SPARE, fixed=True)
+    return CompactionDraft(leaving=leaving, shape=shape, run=run, facts=fifth, cap=fifth + REGION_SPARE, fixed=True)
 
 
 def _behind(view: View, tokens: int) -> int:
@@ -71,7 +71,7 @@ def _behind(view: View, tokens: int) -> int:
     return at
 
 
-def _regions(view: View, end: int) -> Iterator[Run]:
+def _regions(view: View, end: int) -> Iterator[EntryRange]:
     start = 0
     for at in range(end + 1):
         if at < end and _folds(view, view.entries[at]):
@@ -88,7 +88,7 @@ def _folds(view: View, entry: Item) -> bool:
     return not held and (entry.kind in ("call", "result") or reminder)
 
 
-def _paired(view: View, start: int, stop: int) -> Run | None:
+def _paired(view: View, start: int, stop: int) -> EntryRange | None:
     """The run without halves at its ends: a call whose result lies outside, and the reverse."""
     inside = view.entries[start:stop]
     calls = {entry.call_id for entry in inside if entry.kind == "call"}
@@ -97,7 +97,7 @@ def _paired(view: View, start: int, stop: int) -> Run | None:
     while whole and whole[-1] - whole[0] + 1 != len(whole):
         # A half in the middle parts the region; what is before it is enough for this time.
         whole = whole[: next(k for k in range(1, len(whole)) if whole[k] != whole[k - 1] + 1)]
-    return Run(start=whole[0], stop=whole[-1] + 1) if whole else None
+    return EntryRange(start=whole[0], stop=whole[-1] + 1) if whole else None
 
 
 def _half(entry: Item, pairs: set[str]) -> bool:

@@ -17,9 +17,9 @@ from ebbtide.core.offload import Leaving
 from ebbtide.core.planner import Situation
 from ebbtide.core.types import USER, Ask, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.summary.draft import WORDS, Run, Work, estimated, is_fold, newest_message
-from ebbtide.summary.layout import Shape
-from ebbtide.summary.preset_layouts import OWN
+from ebbtide.summary.draft import WORDS, CompactionDraft, EntryRange, estimated, is_summary_entry, newest_user_message
+from ebbtide.summary.layout import SummaryLayout
+from ebbtide.summary.preset_layouts import DEFAULT_LAYOUT
 
 REGROWN = 0.20
 """Share of its room by which a conversation grows before it folds by itself again: a fold costs the cached prefix."""
@@ -38,7 +38,7 @@ def summarize(
     min_savings: int = 2_000,
     ledger_tokens: int = 14_000,  # with a tail of 8,000 the best split of 25,000 (benchmarks/retention.py)
     max_tokens: int = 4_000,  # of the summary
-    shape: Shape = OWN,
+    shape: SummaryLayout = DEFAULT_LAYOUT,
 ) -> Iterator[Edit | Ask]:
     """Fold all but a tail of the newest turns."""
     start = _start(view, situation, shape)
@@ -48,13 +48,13 @@ def summarize(
     keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
     stop = answered if answered is not None else _stop(view, situation, keep, shape)
     leaving = Leaving(by="summarize", view=view, situation=situation)
-    folding = partial(Work, leaving=leaving, shape=shape, facts=ledger_tokens, cap=max_tokens)
+    folding = partial(CompactionDraft, leaving=leaving, shape=shape, facts=ledger_tokens, cap=max_tokens)
     # In a small window a number made for large ones would never be reached, and where room must be made all counts.
     hard = situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard")
     least = 1 if hard else min(min_savings, situation.budget.window // 8)
     if stop is not None and stop > start and _new(view, start, stop, shape) >= LEAST:
-        work = folding(run=Run(start=start, stop=stop))
-        asked = list(work.open_asks())
+        work = folding(run=EntryRange(start=start, stop=stop))
+        asked = list(work.open_questions())
         yield from asked
         if asked:
             return
@@ -74,7 +74,7 @@ def fold_to_fit(
     situation: Situation,
     *,
     ledger_tokens: int = 14_000,  # at most, and a quarter of what there is room for
-    shape: Shape = OWN,
+    shape: SummaryLayout = DEFAULT_LAYOUT,
 ) -> Iterator[Edit]:
     """The last resort: all but the newest request folds, into as little as the window needs. Nobody is asked.
 
@@ -83,14 +83,16 @@ def fold_to_fit(
     situation = replace(situation, folding=replace(situation.folding, asks=False, answers={}, live=False))
     room = estimated(situation, situation.budget.levels.hard) - 3 * situation.per_message
     leaving = Leaving(by="fold_to_fit", view=view, situation=situation)
-    folding = partial(_smallest, partial(Work, leaving=leaving, shape=shape, facts=ledger_tokens, cap=ledger_tokens))
+    folding = partial(
+        _smallest, partial(CompactionDraft, leaving=leaving, shape=shape, facts=ledger_tokens, cap=ledger_tokens)
+    )
     start, stop = _behind_notes(view, 0), _before_newest(view, situation, room)
     is_new = _unfolded(view, start, stop) >= LEAST
     # What is folded already is folded again only to avoid a refusal, and where that helps.
     if stop > start and (is_new or situation.tokens > situation.budget.window):
         tail = view.entries[stop:]
         around = situation.per_message * len({entry.message for entry in tail})
-        edit = folding(Run(start=start, stop=stop), room - around - sum(entry.tokens for entry in tail))
+        edit = folding(EntryRange(start=start, stop=stop), room - around - sum(entry.tokens for entry in tail))
         if edit.saved >= (1 if is_new else LEAST):
             yield edit
             situation = situation.less(edit.saved)
@@ -104,10 +106,12 @@ def fold_to_fit(
 def _unfolded(view: View, start: int, stop: int) -> int:
     """Tokens in the run that may leave and that no fold stands for yet."""
     stays = view.staying | _newest_entries(view)
-    return sum(one.tokens for one in view.entries[start:stop] if one.id not in stays and not is_fold(view, one))
+    return sum(
+        one.tokens for one in view.entries[start:stop] if one.id not in stays and not is_summary_entry(view, one)
+    )
 
 
-def _smallest(work: Callable[..., Work], run: Run, most: int) -> Edit:
+def _smallest(work: Callable[..., CompactionDraft], run: EntryRange, most: int) -> Edit:
     """A fold of at most so many tokens. Where its parts are more than that, it is made without them."""
     made = work(run=run, most=max(0, most))
     if sum(item.tokens for item in made.edit.put) > most:
@@ -131,7 +135,7 @@ def _before_newest(view: View, situation: Situation, room: int) -> int:
     for cut in reversed(cuts):
         said = entries[cut:stop]
         words -= sum(entry.tokens for entry in said) + situation.per_message
-        if words < 0 or any(entry.role != "user" or is_fold(view, entry) for entry in said):
+        if words < 0 or any(entry.role != "user" or is_summary_entry(view, entry) for entry in said):
             break
         stop = cut
     ends = (_end(view, cut) for cut in cuts if cut <= stop)
@@ -140,7 +144,7 @@ def _before_newest(view: View, situation: Situation, room: int) -> int:
 
 def _newest_entries(view: View) -> frozenset[str]:
     """What shows the newest message that the user wrote: itself, or what stands for a part of it."""
-    ids = newest_message(view)
+    ids = newest_user_message(view)
     single = {id: edit.first for id, edit in view.owner.items() if edit.first == edit.last}
     return ids | {id for id, first in single.items() if first in ids}
 
@@ -194,44 +198,44 @@ class _Tail:
     tokens: int
 
 
-def _start(view: View, situation: Situation, shape: Shape) -> int:
+def _start(view: View, situation: Situation, shape: SummaryLayout) -> int:
     """After the operator's first words, or where a person said; after the last summary, where summaries stay apart."""
     if situation.folding.first:
         places = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.first]
         # What stands before a fold must not be on its side.
         cuts = [cut for cut in view.cuts if cut and view.entries[cut - 1].role == "assistant"]
         return max((cut for cut in cuts if places and cut <= places[0]), default=_behind_notes(view, 0))
-    if shape.merge != "fold":
-        folded = [n for n, entry in enumerate(view.entries) if is_fold(view, entry)]
+    if shape.merge_mode != "fold":
+        folded = [n for n, entry in enumerate(view.entries) if is_summary_entry(view, entry)]
         return folded[-1] + 1 if folded else _behind_notes(view, 0)
     return _behind_notes(view, 0)
 
 
-def _staying(view: View, shape: Shape) -> frozenset[str]:
+def _staying(view: View, shape: SummaryLayout) -> frozenset[str]:
     """What a fold of this shape hands on whatever it is: what may not leave, and the newest message of the user."""
-    return view.staying | newest_message(view) if shape.newest_whole else view.staying
+    return view.staying | newest_user_message(view) if shape.keeps_newest_message else view.staying
 
 
-def _new(view: View, start: int, stop: int, shape: Shape) -> int:
+def _new(view: View, start: int, stop: int, shape: SummaryLayout) -> int:
     """Tokens in the run that a fold would take and none stands for yet: words alone are no reason for one."""
     stays = _staying(view, shape)
-    run = (entry for entry in view.entries[start:stop] if entry.id not in stays and not is_fold(view, entry))
+    run = (entry for entry in view.entries[start:stop] if entry.id not in stays and not is_summary_entry(view, entry))
     return sum(entry.tokens for entry in run if entry.role in ("assistant", "tool") or entry.kind != "text")
 
 
-def _carrying(view: View, shape: Shape) -> Callable[[int], bool]:
+def _carrying(view: View, shape: SummaryLayout) -> Callable[[int], bool]:
     """Tells whether a fold hands the entry at a place on as it is."""
     stays = _staying(view, shape)
 
     def is_carried(at: int) -> bool:
         entry = view.entries[at]
-        words = shape.words and (entry.role, entry.kind) == ("user", "text") and entry.tier <= USER
+        words = shape.keeps_user_messages and (entry.role, entry.kind) == ("user", "text") and entry.tier <= USER
         return words or entry.id in stays
 
     return is_carried
 
 
-def _stop(view: View, situation: Situation, keep: _Tail, shape: Shape) -> int | None:
+def _stop(view: View, situation: Situation, keep: _Tail, shape: SummaryLayout) -> int | None:
     """The cut that leaves the longest tail within what may stay, and at least what must.
 
     A run ends with something that leaves: where a client feeds our output back, a fold whose ends were both still there
@@ -268,7 +272,7 @@ def _behind_notes(view: View, at: int) -> int:
     return next((n for n in range(at, len(view.entries)) if view.entries[n].role != "system"), len(view.entries))
 
 
-def _steps(view: View, situation: Situation, keep: _Tail, shape: Shape) -> Run | None:
+def _steps(view: View, situation: Situation, keep: _Tail, shape: SummaryLayout) -> EntryRange | None:
     """Steps of an open loop behind its last thinking: in front of that it can be cut, and behind it nowhere (A37)."""
     thought = [n for n, entry in enumerate(view.entries) if n >= view.loop and entry.kind == "thinking"]
     begin = next((seam for seam in view.seams if thought and seam > thought[-1]), 0)
@@ -284,7 +288,9 @@ def _steps(view: View, situation: Situation, keep: _Tail, shape: Shape) -> Run |
     fitting = [stop for stop in stops if sum(entry.tokens for entry in view.entries[stop:]) <= most]
     stop = min(fitting) if fitting else max(stops, default=0)
     return (
-        Run(start=first, stop=stop, inside=begin - first) if stop and _new(view, begin, stop, shape) >= LEAST else None
+        EntryRange(start=first, stop=stop, inside=begin - first)
+        if stop and _new(view, begin, stop, shape) >= LEAST
+        else None
     )
 
 

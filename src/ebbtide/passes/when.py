@@ -13,7 +13,7 @@ Condition = Callable[[View, Situation], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class ConditionalPass:
     """A pass behind a condition. A value, so that a policy's passes can be found and set again."""
 
     condition: Condition
@@ -23,9 +23,9 @@ class Guarded:
         return self.propose(view, situation) if self.condition(view, situation) else ()
 
 
-def when(condition: Condition, propose: Pass) -> Guarded:
+def when(condition: Condition, propose: Pass) -> ConditionalPass:
     """The pass, silent unless the condition holds."""
-    return Guarded(condition, propose)
+    return ConditionalPass(condition, propose)
 
 
 def above(utilisation: float) -> Condition:

@@ -16,21 +16,21 @@ from typing import Literal, cast, get_args, get_origin, get_type_hints
 from ebbtide.core.cache.breakpoints import LIMIT, Place, Strategy
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.planner import Levels, Pass
-from ebbtide.passes.when import Guarded
-from ebbtide.policy.combine import InStep, Reopened
+from ebbtide.passes.when import ConditionalPass
+from ebbtide.policy.combine import OnOriginals, PassGroup
 from ebbtide.policy.levels import LevelRule
 from ebbtide.policy.model import Overflow, Policy
 
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 _PLAIN = (int, float, frozenset[str], frozenset[str] | None, tuple[float, int], Mapping[str, int])
-LEVELS = tuple(field.name for field in fields(Levels) if field.name not in ("least", "inclusive"))
+LEVEL_NAMES = tuple(field.name for field in fields(Levels) if field.name not in ("least", "inclusive"))
 
 
 def with_levels(policy: Policy, told: Mapping[str, float]) -> Policy:
     """Levels set by hand: up to 1 a share of the window, above it tokens."""
     for name, value in told.items():
-        if name not in LEVELS:
-            raise BadConfig(f"levels.{name}: unknown; there are {', '.join(LEVELS)}")
+        if name not in LEVEL_NAMES:
+            raise BadConfig(f"levels.{name}: unknown; there are {', '.join(LEVEL_NAMES)}")
         if not value > 0:
             raise BadConfig(f"levels.{name}: must be above 0: a share of the window up to 1, or tokens")
     return replace(policy, levels=_leveled(policy.levels, told)) if told else policy
@@ -111,7 +111,7 @@ def with_passes(policy: Policy, tables: Tables) -> Policy:
     )
 
 
-def settable(policies: Mapping[str, Policy]) -> Mapping[str, Mapping[str, object]]:
+def pass_settings(policies: Mapping[str, Policy]) -> Mapping[str, Mapping[str, object]]:
     """From the name of every pass in these policies to its settings and their types."""
     found = (
         leaf
@@ -119,12 +119,12 @@ def settable(policies: Mapping[str, Policy]) -> Mapping[str, Mapping[str, object
         for group in (one.arrival, one.always, one.pressure, one.folds)
         for leaf in group
     )
-    return {name_of(leaf): _types(leaf) for propose in found for leaf in leaves(propose)}
+    return {pass_name(leaf): _types(leaf) for propose in found for leaf in simple_passes(propose)}
 
 
-def check_passes(tables: Mapping[str, object], policies: Mapping[str, Policy]) -> Tables:
+def check_pass_settings(tables: Mapping[str, object], policies: Mapping[str, Policy]) -> Tables:
     """Tables as read from a file, in the types that the passes want. Tables of passes not in use are checked too."""
-    known = settable(policies)
+    known = pass_settings(policies)
     checked: dict[str, Mapping[str, object]] = {}
     for name, table in tables.items():
         if name not in known:
@@ -135,18 +135,18 @@ def check_passes(tables: Mapping[str, object], policies: Mapping[str, Policy]) -
     return checked
 
 
-def leaves(propose: Pass) -> Iterator[Pass]:
+def simple_passes(propose: Pass) -> Iterator[Pass]:
     """The passes inside a combination; the pass itself where it is none."""
-    if isinstance(propose, Guarded | Reopened):
-        yield from leaves(propose.propose)
-    elif isinstance(propose, InStep):
+    if isinstance(propose, ConditionalPass | OnOriginals):
+        yield from simple_passes(propose.propose)
+    elif isinstance(propose, PassGroup):
         for one in propose.passes:
-            yield from leaves(one)
+            yield from simple_passes(one)
     else:
         yield propose
 
 
-def name_of(propose: Pass) -> str:
+def pass_name(propose: Pass) -> str:
     return str(getattr(_function(propose), "__name__", ""))
 
 
@@ -159,11 +159,11 @@ def _all_set(passes: tuple[Pass, ...], tables: Tables) -> tuple[Pass, ...]:
 
 
 def _set(propose: Pass, tables: Tables) -> Pass:
-    if isinstance(propose, Guarded | Reopened):
+    if isinstance(propose, ConditionalPass | OnOriginals):
         return replace(propose, propose=_set(propose.propose, tables))
-    if isinstance(propose, InStep):
-        return InStep(_all_set(propose.passes, tables))
-    table = tables.get(name_of(propose))
+    if isinstance(propose, PassGroup):
+        return PassGroup(_all_set(propose.passes, tables))
+    table = tables.get(pass_name(propose))
     return partial(propose, **table) if table else propose
 
 

@@ -21,10 +21,10 @@ from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.passes import clear_to_target, offload_results, summarize
-from ebbtide.policy.fallback import oldest_leave
+from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import LevelRule, at_least_half, beside_reply
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.preset_layouts import Wording, preset_layout
 from ebbtide.summary.prompt_styles import CLAUDE_CODE as CLAUDE_CODE_STYLE
 
 OUTPUT_RESERVED = 32_000
@@ -83,7 +83,7 @@ TEXTS = Templates(
     ),
 )
 
-shape = templated(
+shape = preset_layout(
     CLAUDE_CODE_STYLE,
     Wording(
         user=TEXTS.summary_user,
@@ -112,7 +112,7 @@ claude_code = Policy(
         ),
     ),
     always=(clear_again, clear_to_target),
-    last_resort=oldest_leave(),
+    last_resort=evict_oldest(),
     marks=static_plus_last,
     blocks=True,
     overflow="auto-compact",

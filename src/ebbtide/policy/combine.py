@@ -13,12 +13,12 @@ from ebbtide.core.planner import Pass, Situation
 from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View
 
-SHORTENED = frozenset(("offload_results", "limit_output", "truncate_results", "budget_results"))
+SHORTENING_PASSES = frozenset(("offload_results", "limit_output", "truncate_results", "budget_results"))
 """Passes that leave a part of a result standing."""
 
 
 @dataclass(frozen=True, slots=True)
-class InStep:
+class PassGroup:
     """Passes that see each other's edits, and all go by the gauge as it was before the first of them.
 
     The engine lowers the gauge after each pass; a seed that looks only at the last bill does not.
@@ -35,7 +35,7 @@ class InStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Reopened:
+class OnOriginals:
     """A pass that may take out what the named passes only shortened. Other stand-ins stay closed to it."""
 
     shortened_by: frozenset[str]

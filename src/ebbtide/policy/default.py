@@ -9,7 +9,7 @@ from ebbtide.core.planner import Levels, Situation
 from ebbtide.core.text.preview import essence
 from ebbtide.core.types import Ask, Edit
 from ebbtide.core.view import View
-from ebbtide.facts.salient_lines import Telling
+from ebbtide.facts.salient_lines import SalientLines
 from ebbtide.passes import (
     clear_media,
     clear_results,
@@ -22,7 +22,7 @@ from ebbtide.passes import (
     strip_thinking,
     summarize,
 )
-from ebbtide.policy.fallback import oldest_leave
+from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import LevelRule
 from ebbtide.policy.model import Policy
 
@@ -56,7 +56,7 @@ def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> I
     limit = _together(view, limit, room // 2)
     head = max(60, min(600, window // 40))
     # What else the request says is not looked at: the work of a turn is bounded by what is new.
-    preview = Telling().after(essence(head), min(600, window // 100))
+    preview = SalientLines().extend_preview(essence(head), min(600, window // 100))
     yield from offload_results(view, situation, limit=limit, unit="tokens", preview=preview)
 
 
@@ -144,5 +144,5 @@ default = Policy(
     telling=True,
     folds=(summarize,),
     overflow="auto-compact",
-    last_resort=(*oldest_leave(), fold_to_fit),
+    last_resort=(*evict_oldest(), fold_to_fit),
 )

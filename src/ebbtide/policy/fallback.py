@@ -10,16 +10,16 @@ from functools import partial
 from ebbtide.core.planner import Pass
 from ebbtide.core.stub import Template, render
 from ebbtide.passes import clear_results, evict
-from ebbtide.policy.combine import SHORTENED, Reopened
+from ebbtide.policy.combine import SHORTENING_PASSES, OnOriginals
 
 
-def oldest_leave(stub: Template = render) -> tuple[Pass, ...]:
+def evict_oldest(stub: Template = render) -> tuple[Pass, ...]:
     """Down to the newest messages, then results and what is left of them, then all but the last message.
 
     The user's words stay.
     """
     return (
         partial(evict, stub=stub),
-        Reopened(SHORTENED, partial(clear_results, keep_results=0)),
+        OnOriginals(SHORTENING_PASSES, partial(clear_results, keep_results=0)),
         partial(evict, keep=1, stub=stub),
     )

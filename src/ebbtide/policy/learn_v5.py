@@ -13,10 +13,10 @@ from ebbtide.core.text.preview import first_chars
 from ebbtide.core.tokens import LEARN_V5
 from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.passes import clear_results, offload_results, summarize
-from ebbtide.policy.fallback import oldest_leave
-from ebbtide.policy.levels import beside_reply, single
+from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.levels import beside_reply, single_threshold
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.preset_layouts import Wording, preset_layout
 from ebbtide.summary.prompt_styles import LEARN_V5 as STYLE
 
 BUFFER = 13_000
@@ -34,12 +34,12 @@ TEXTS = Templates(
     summary_user="[Conversation compressed]\n{summary}",
     summary_ack="Understood. Continuing with compressed context.",
 )
-shape = templated(STYLE, Wording(user=TEXTS.summary_user, ack=TEXTS.summary_ack))
+shape = preset_layout(STYLE, Wording(user=TEXTS.summary_user, ack=TEXTS.summary_ack))
 
 
 learn_v5 = Policy(
     name="learn-v5",
-    levels=single(threshold),
+    levels=single_threshold(threshold),
     usable=beside_reply,
     estimator=LEARN_V5,
     gauge=estimated_messages,
@@ -55,7 +55,7 @@ learn_v5 = Policy(
             stub=learn_cleared,
         ),
     ),
-    last_resort=oldest_leave(),
+    last_resort=evict_oldest(),
     overflow="auto-compact",
     folds=(partial(summarize, keep_messages=5, keep_turns=0, keep_tokens=0, min_savings=20_000, shape=shape),),
     templates=TEXTS,

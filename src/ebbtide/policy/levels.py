@@ -52,7 +52,7 @@ def shares(*, warning: float, soft: float, auto: float, hard: float, low: float)
     return rule
 
 
-def single(threshold: Callable[[int, int], float]) -> LevelRule:
+def single_threshold(threshold: Callable[[int, int], float]) -> LevelRule:
     """A seed with one threshold, reached above it: warning, soft and auto are the same line.
 
     Low water is not in these seeds: half of where they act, so that acting stays rare. Hard is ours too: where the

@@ -18,11 +18,11 @@ from ebbtide.core.tokens.size import billed_input
 from ebbtide.passes import budget_results, clear_results, offload_results, snip_results, summarize, truncate_results
 from ebbtide.passes.snip_results import same_file
 from ebbtide.passes.when import above, end_of_loop, idle_for, when
-from ebbtide.policy.combine import SHORTENED, InStep, Reopened
-from ebbtide.policy.fallback import oldest_leave
-from ebbtide.policy.levels import at_least_half, single
+from ebbtide.policy.combine import SHORTENING_PASSES, OnOriginals, PassGroup
+from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.levels import at_least_half, single_threshold
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.preset_layouts import Wording, preset_layout
 from ebbtide.summary.prompt_styles import MINI_CLAUDE as STYLE
 
 RESERVED = 20_000
@@ -37,12 +37,12 @@ TEXTS = Templates(
     summary_user="[Previous conversation summary]\n{summary}",
     summary_ack="Understood. I have the context from our previous conversation. How can I continue helping?",
 )
-shape = templated(STYLE, Wording(user=TEXTS.summary_user, ack=TEXTS.summary_ack))
+shape = preset_layout(STYLE, Wording(user=TEXTS.summary_user, ack=TEXTS.summary_ack))
 
 
 mini_claude = Policy(
     name="mini-claude",
-    levels=single(lambda window, _: effective(window) * 0.85),
+    levels=single_threshold(lambda window, _: effective(window) * 0.85),
     usable=effective,
     estimator=MINI_CLAUDE,
     gauge=billed_input,
@@ -52,13 +52,13 @@ mini_claude = Policy(
         truncate_results,
     ),
     always=(
-        InStep(
+        PassGroup(
             (
                 budget_results,
                 when(
                     above(0.60),
-                    Reopened(
-                        SHORTENED,
+                    OnOriginals(
+                        SHORTENING_PASSES,
                         partial(
                             snip_results,
                             searches=frozenset(("grep_search", "list_files", "run_shell")),
@@ -71,8 +71,8 @@ mini_claude = Policy(
                 # Any tool, whatever was done to it before: the cache is cold anyway (R132, R133).
                 when(
                     idle_for(300),
-                    Reopened(
-                        SHORTENED | {"snip_results"},
+                    OnOriginals(
+                        SHORTENING_PASSES | {"snip_results"},
                         partial(
                             clear_results, keep_results=3, min_tokens=0, never=frozenset(), stub=mini_claude_cleared
                         ),
@@ -81,7 +81,7 @@ mini_claude = Policy(
             )
         ),
     ),
-    last_resort=oldest_leave(),
+    last_resort=evict_oldest(),
     marks=static_plus_last,
     overflow="auto-compact",
     folds=(

@@ -13,10 +13,10 @@ from ebbtide.core.tokens import OPENCODE
 from ebbtide.core.tokens.size import billed_context
 from ebbtide.passes import prune_results, summarize
 from ebbtide.passes.when import end_of_loop, when
-from ebbtide.policy.fallback import oldest_leave
-from ebbtide.policy.levels import LevelRule, beside_reply, single
+from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.levels import LevelRule, beside_reply, single_threshold
 from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.preset_layouts import Wording, preset_layout
 from ebbtide.summary.prompt_styles import OPENCODE as STYLE
 
 OUTPUT_RESERVED = 32_000
@@ -29,7 +29,7 @@ def levels(input_limit: int = 0) -> LevelRule:
     def threshold(window: int, _output: int) -> float:
         return input_limit if 0 < input_limit < window else window - OUTPUT_RESERVED
 
-    return single(threshold)
+    return single_threshold(threshold)
 
 
 ASKED = "What was done up to here?"
@@ -42,7 +42,7 @@ TEXTS = Templates(
         "Please address this message and continue with your tasks.\n</system-reminder>"
     ),
 )
-shape = templated(STYLE, Wording(user=ASKED, assistant=TEXTS.summary_assistant))
+shape = preset_layout(STYLE, Wording(user=ASKED, assistant=TEXTS.summary_assistant))
 
 
 opencode = Policy(
@@ -53,7 +53,7 @@ opencode = Policy(
     gauge=billed_context,
     output_reserved=OUTPUT_RESERVED,
     always=(when(end_of_loop, prune_results),),
-    last_resort=oldest_leave(),
+    last_resort=evict_oldest(),
     marks=first2_last2,
     overflow="auto-compact",
     folds=(partial(summarize, keep_messages=1, keep_turns=0, keep_tokens=0, shape=shape),),

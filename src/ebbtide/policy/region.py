@@ -14,7 +14,7 @@ from ebbtide.core.stub import region_evicted, region_input
 from ebbtide.core.tokens import REGION
 from ebbtide.core.tokens.size import estimated
 from ebbtide.passes import fold_regions, limit_output, offload_input
-from ebbtide.policy.fallback import oldest_leave
+from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import beside_reply
 from ebbtide.policy.model import Policy, Templates
 
@@ -34,7 +34,7 @@ region = Policy(
     arrival=(partial(offload_input, stub=region_input), limit_output),
     folds=(fold_regions,),
     overflow="auto-compact",
-    last_resort=oldest_leave(region_evicted),
+    last_resort=evict_oldest(region_evicted),
     templates=Templates(
         summary_block="[compacted summary of turns {first}-{last}]\n{summary}",
         truncated="[Earlier turns truncated due to compactor error]",

@@ -15,10 +15,10 @@ from ebbtide.core.planner import Levels
 from ebbtide.core.tokens import sage as counting_for
 from ebbtide.core.tokens.size import estimated_with_tools
 from ebbtide.passes import evict_messages, summarize
-from ebbtide.policy.fallback import oldest_leave
+from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import LevelRule, beside_reply
 from ebbtide.policy.model import Overflow, Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, templated
+from ebbtide.summary.preset_layouts import Wording, preset_layout
 from ebbtide.summary.prompt_styles import SAGE as STYLE
 
 TARGET = 0.5
@@ -79,7 +79,7 @@ TEXTS = Templates(
     summary_assistant="[Previous conversation summary]\n\n{summary}\n\n[End of summary]",
     summary_counted="Previous conversation with {users} user messages and {assistants} assistant responses.",
 )
-shape = templated(
+shape = preset_layout(
     STYLE,
     Wording(assistant=TEXTS.summary_assistant, counted=TEXTS.summary_counted),
     way="transcript",
@@ -100,7 +100,7 @@ def for_provider(provider: str, model: str = "") -> Policy:
         gauge=estimated_with_tools,
         output_reserved=config.reserved,
         pressure=(partial(evict_messages, keep=config.keep),),
-        last_resort=oldest_leave(),
+        last_resort=evict_oldest(),
         overflow=config.overflow,
         folds=(partial(summarize, keep_messages=config.keep, keep_turns=0, keep_tokens=0, shape=shape),),
         templates=TEXTS,

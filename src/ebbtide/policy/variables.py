@@ -18,7 +18,7 @@ from ebbtide.policy.model import Policy
 T = TypeVar("T")
 Environ = Mapping[str, str]
 
-CLAUDE_CODE = (
+CLAUDE_CODE_VARIABLES = (
     "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",
     "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE",
     "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
@@ -26,12 +26,12 @@ CLAUDE_CODE = (
     "DISABLE_COMPACT",
     "DISABLE_MICROCOMPACT",
 )
-SAGE = ("AUTOCOMPACT_PCT_OVERRIDE",)
+SAGE_VARIABLES = ("AUTOCOMPACT_PCT_OVERRIDE",)
 
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def obeying(policy: Policy, environ: Environ) -> tuple[Policy, tuple[str, ...]]:
+def apply_variables(policy: Policy, environ: Environ) -> tuple[Policy, tuple[str, ...]]:
     """The policy as these variables want it, and a complaint for each that could not be read."""
     told = _Told(environ)
     if policy.name == claude_code.claude_code.name:

@@ -13,7 +13,7 @@ _WINDOWS = (
     (r"claude", 200_000),
 )
 """First match wins, so `gpt-4o` is asked before `gpt-4` (R011)."""
-FALLBACK = 200_000
+FALLBACK_WINDOW = 200_000
 
 
 def known_window(model: str) -> int | None:
@@ -21,5 +21,5 @@ def known_window(model: str) -> int | None:
     return next((window for pattern, window in _WINDOWS if re.search(pattern, model.lower())), None)
 
 
-def window_of(model: str) -> int:
-    return known_window(model) or FALLBACK
+def window_for_model(model: str) -> int:
+    return known_window(model) or FALLBACK_WINDOW

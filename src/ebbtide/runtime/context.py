@@ -23,7 +23,7 @@ from ebbtide.core.tokens import DEFAULT, Calibration
 from ebbtide.core.tokens.size import upper_bound
 from ebbtide.core.types import Edit
 from ebbtide.policy import Policy, preset
-from ebbtide.policy.windows import window_of
+from ebbtide.policy.windows import window_for_model
 from ebbtide.recall.handles import Scope
 from ebbtide.recall.inject import Recalled, anchor, insert_record, insertion
 from ebbtide.recall.search import Bounded, Hit, Page, Recall
@@ -398,7 +398,7 @@ class Context:
 def _windows(window: int | Callable[[str], int] | None, model: str) -> int | Callable[[str], int]:
     """The window of each model: the one that was given, or what the name of the model that is asked tells."""
     if window is None:
-        return lambda asked: window_of(asked or model)
+        return lambda asked: window_for_model(asked or model)
     return (lambda asked: tokens("window", window(asked))) if callable(window) else tokens("window", window)
 
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ebbtide.summary.claims import Source, claims
-from ebbtide.summary.instructions import disguised, paragraphs, told
-from ebbtide.summary.quoted_output import quoted
-from ebbtide.summary.sanitize import harmless, plain, visible
-from ebbtide.summary.sections import is_heading, shorten
+from ebbtide.summary.claims import KnownText, find_claims
+from ebbtide.summary.instructions import find_hidden_instruction, find_instructions, split_points
+from ebbtide.summary.quoted_output import mark_quotes
+from ebbtide.summary.sanitize import neutralize, strip_invisible, to_plain_letters
+from ebbtide.summary.sections import is_heading, shorten_summary
 
 Count = Callable[[str], int]
 Fault = Literal["empty", "refused", "cut", "tool call", "looping", "invented", "not smaller", "too long"]
@@ -37,20 +37,20 @@ INVENTED = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summarised:
+class SummarySource:
     """What an answer stands for, and is held against."""
 
     texts: Sequence[str]
     """All of it, the earlier summary included."""
-    trusted: Sequence[str] = ()
+    user_texts: Sequence[str] = ()
     """The user's own messages."""
-    outputs: Sequence[str] = ()
+    tool_outputs: Sequence[str] = ()
     """What tools returned: a copy of it is marked as a quotation."""
     tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class DroppedText:
     """Words that were struck out."""
 
     text: str
@@ -59,36 +59,38 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedSummary:
     text: str
     """What may be used; empty where there are faults."""
     analysis: str = ""
     """What was thought before, made harmless too."""
     faults: tuple[Fault, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedText, ...] = ()
 
 
-def check(answer: str, original: Summarised, *, stopped: str = "", cap: int, count: Count) -> Checked:
+def check_summary(
+    answer: str, source: SummarySource, *, stop_reason: str = "", max_tokens: int, count: Count
+) -> CheckedSummary:
     """`stopped` is why the model stopped, in the provider's words; `cap` is in tokens.
 
     An order stays if the user gave it in these words. Nothing makes an approval stay: the user's words stand beside
     the summary, and whether they still allow anything is not for a summary to say.
     """
-    analysis, found = extract(answer)
-    fault = _unusable(answer, found, stopped)
+    analysis, found = split_answer(answer)
+    fault = _unusable(answer, found, stop_reason)
     if fault:
-        return Checked(text="", analysis=harmless(visible(analysis)), faults=(fault,))
-    text = visible(found or "").strip()
-    said = [_words(one) for one in original.trusted]
-    text, dropped, statements = _struck(text, Source.of(original.texts), said)
-    text = harmless(quoted(text, original.outputs, original.trusted))
-    faults = tuple(_faults(text, dropped, statements, original.tokens, cap, count))
-    if not faults and count(text) > cap:
-        text, cut = _trimmed(text, cap, count)
+        return CheckedSummary(text="", analysis=neutralize(strip_invisible(analysis)), faults=(fault,))
+    text = strip_invisible(found or "").strip()
+    said = [_words(one) for one in source.user_texts]
+    text, dropped, statements = _struck(text, KnownText.from_texts(source.texts), said)
+    text = neutralize(mark_quotes(text, source.tool_outputs, source.user_texts))
+    faults = tuple(_faults(text, dropped, statements, source.tokens, max_tokens, count))
+    if not faults and count(text) > max_tokens:
+        text, cut = _trimmed(text, max_tokens, count)
         dropped = (*dropped, *cut)
         faults = () if text else ("too long",)
     text = "" if faults else text
-    return Checked(text=text, analysis=harmless(visible(analysis)), faults=faults, dropped=dropped)
+    return CheckedSummary(text=text, analysis=neutralize(strip_invisible(analysis)), faults=faults, dropped=dropped)
 
 
 # ------------------------------------------------------------------------------------------------------ the whole of it
@@ -100,7 +102,7 @@ _THOUGHT_ONLY = re.compile(r"\s*<(analysis|think|thinking)>(?P<thought>.*?)(?:</
 _OPEN, _CLOSE = re.compile(r"<summary>", re.IGNORECASE), re.compile(r"</summary>", re.IGNORECASE)
 
 
-def extract(answer: str) -> tuple[str, str | None]:
+def split_answer(answer: str) -> tuple[str, str | None]:
     """(analysis, summary): what was thought, and the summary element alone (R176); None where one was never closed.
 
     The element ends with its last closing tag: one that a tool smuggled in must not cut the rest off. Without such an
@@ -138,10 +140,10 @@ def _unusable(answer: str, found: str | None, stopped: str) -> Fault | None:
         return "refused"
     if stopped in LENGTH_STOPS or found is None:
         return "cut"
-    text = visible(found).strip()
+    text = strip_invisible(found).strip()
     if not any(char.isalnum() for char in text):
         return "empty"
-    if len(text) < _SHORT and _REFUSAL.match(plain(text).lstrip("*_#> \"'").replace("’", "'")):
+    if len(text) < _SHORT and _REFUSAL.match(to_plain_letters(text).lstrip("*_#> \"'").replace("’", "'")):
         return "refused"
     return "looping" if _loops(text) else None
 
@@ -162,7 +164,7 @@ def _loops(text: str) -> bool:
 
 
 def _faults(
-    text: str, dropped: Sequence[Dropped], statements: int, replaced: int, cap: int, count: Count
+    text: str, dropped: Sequence[DroppedText], statements: int, replaced: int, cap: int, count: Count
 ) -> Iterator[Fault]:
     invented = sum(one.reason.startswith("not in") for one in dropped)
     if statements >= 4 and invented > INVENTED * statements:
@@ -175,11 +177,11 @@ def _faults(
         yield "too long"
 
 
-def _trimmed(text: str, cap: int, count: Count) -> tuple[str, tuple[Dropped, ...]]:
-    short = shorten(text, cap=cap, count=count)
+def _trimmed(text: str, cap: int, count: Count) -> tuple[str, tuple[DroppedText, ...]]:
+    short = shorten_summary(text, max_tokens=cap, count=count)
     left = Counter(short.split("\n"))
     left.subtract(Counter(line for line in text.split("\n") if line.strip()))
-    gone = [Dropped(text=line, reason="cap") for line, n in left.items() if n < 0]
+    gone = [DroppedText(text=line, reason="cap") for line, n in left.items() if n < 0]
     return short, tuple(gone)
 
 
@@ -189,15 +191,15 @@ _SENTENCES = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z`*\"])|(?<=[。！？；])")
 _BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])?[ \t]*")
 
 
-def _struck(text: str, source: Source, trusted: Sequence[str]) -> tuple[str, tuple[Dropped, ...], int]:
+def _struck(text: str, source: KnownText, trusted: Sequence[str]) -> tuple[str, tuple[DroppedText, ...], int]:
     """The text without what it should not say, what that was, and how many statements there were."""
     spoken = _spoken(text, trusted)
-    kept, dropped, statements, at = list[str](), list[Dropped](), 0, 0
+    kept, dropped, statements, at = list[str](), list[DroppedText](), 0, 0
     for n, line in enumerate(text.split("\n")):
         start, at = at, at + len(line) + 1
         reason = next((why for lo, hi, why in spoken if lo < start + len(line) and hi > start), None)
         if reason:
-            dropped.append(Dropped(text=line, reason=reason))
+            dropped.append(DroppedText(text=line, reason=reason))
             kept += [""] if n and not kept[-1:] else []
             continue
         told_here = [one for one in _SENTENCES.split(line) if one.strip()]
@@ -211,8 +213,8 @@ def _struck(text: str, source: Source, trusted: Sequence[str]) -> tuple[str, tup
 
 def _spoken(text: str, trusted: Sequence[str]) -> list[tuple[int, int, str]]:
     """Where the text orders or allows, openly or in disguise; not where it repeats an order of the user's."""
-    openly = [(one.start, one.end, one.fault) for one in told(text)]
-    points = [(start, end, disguised(text[start:end])) for start, end in paragraphs(text)]
+    openly = [(one.start, one.end, one.fault) for one in find_instructions(text)]
+    points = [(start, end, find_hidden_instruction(text[start:end])) for start, end in split_points(text)]
     found = [*openly, *((start, end, fault) for start, end, fault in points if fault)]
     return [one for one in found if one[2] == "approval" or not _said(text[one[0] : one[1]], trusted)]
 
@@ -224,10 +226,10 @@ def _said(words: str, trusted: Sequence[str]) -> bool:
 
 
 def _words(text: str) -> str:
-    return " ".join(plain(text).casefold().split())
+    return " ".join(to_plain_letters(text).casefold().split())
 
 
-def _founded(line: str, sentences: Sequence[str], source: Source) -> tuple[str, list[Dropped]]:
+def _founded(line: str, sentences: Sequence[str], source: KnownText) -> tuple[str, list[DroppedText]]:
     """The line without the sentences that name what does not occur."""
     gone = [(one, name) for one in sentences if (name := _unknown(one, source))]
     if not gone:
@@ -236,9 +238,9 @@ def _founded(line: str, sentences: Sequence[str], source: Source) -> tuple[str, 
     mark = _BULLET.match(line)
     head = mark[0] if mark and sentences and sentences[0] in lost else ""
     rest = " ".join(one.strip() if n else one for n, one in enumerate(sentences) if one not in lost)
-    dropped = [Dropped(text=one, reason=f"not in the source: {name}") for one, name in gone]
+    dropped = [DroppedText(text=one, reason=f"not in the source: {name}") for one, name in gone]
     return f"{head}{rest}" if rest.strip() else "", dropped
 
 
-def _unknown(sentence: str, source: Source) -> str | None:
-    return next((name for name in claims(sentence) if not source.names(name)), None)
+def _unknown(sentence: str, source: KnownText) -> str | None:
+    return next((name for name in find_claims(sentence) if not source.contains(name)), None)

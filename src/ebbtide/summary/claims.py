@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ebbtide.summary.sanitize import plain
+from ebbtide.summary.sanitize import to_plain_letters
 
 _EXTENSION = (
     r"(?:pyi?|ipynb|tsx?|jsx?|mjs|cjs|vue|svelte|rs|go|java|kts?|swift|c|cc|cpp|cxx|h|hpp|cs|rb|php|pl|lua|sh|bash|zsh"
@@ -60,7 +60,7 @@ _ENDLESS = re.compile(r"[\w./@+~\\-]{300,}")
 _EDGE = "`'\".,:;!?*_()[]{}<>，。；：、！？（）“”‘’"
 
 
-def claims(text: str) -> Iterator[str]:
+def find_claims(text: str) -> Iterator[str]:
     """Every name in the text that can be looked up, once, without what punctuation hangs on it."""
     seen: set[str] = set()
     text = _ENDLESS.sub(" ", text)
@@ -85,11 +85,11 @@ _ESCAPES = re.compile(r"\\([\\/_*`\[\]\"])")
 
 def _looked_up(text: str) -> str:
     """One spelling for a name: case, JSON's and Markdown's backslashes, and Windows' slashes do not tell it apart."""
-    return _ESCAPES.sub(r"\1", plain(text)).replace("\\", "/").casefold()
+    return _ESCAPES.sub(r"\1", to_plain_letters(text)).replace("\\", "/").casefold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class KnownText:
     """What was said, ready to be asked."""
 
     text: str
@@ -97,12 +97,12 @@ class Source:
     """Numbers of four digits and more, bare of separators."""
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Source:
+    def from_texts(cls, texts: Iterable[str]) -> KnownText:
         text = _looked_up("\n".join(texts))
         figures = re.findall(r"\d[\d,_ ]*\d(?:\.\d+)?", text)
         return cls(text=text, figures=frozenset(re.sub("[,_ ]", "", figure) for figure in figures))
 
-    def names(self, claim: str) -> bool:
+    def contains(self, claim: str) -> bool:
         wanted = _looked_up(claim).removeprefix("./").rstrip("/")
         if wanted in self.text or re.sub("[,_]", "", wanted) in self.figures:
             return True

@@ -20,13 +20,13 @@ from ebbtide.core.stub import render as stub_of
 from ebbtide.core.text.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
 from ebbtide.core.types import FOLDS, HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item, MadeOf
 from ebbtide.core.view import View
-from ebbtide.facts import Ledger, ledger_of, missing, must_survive, render
-from ebbtide.facts.lines import one_line
-from ebbtide.summary.layout import Fold, Question, Shape
+from ebbtide.facts import SessionFacts, collect_facts, find_missing, render_facts, required_facts
+from ebbtide.facts.lines import to_one_line
+from ebbtide.summary.layout import PromptInput, SummaryContent, SummaryLayout
 from ebbtide.summary.preset_layouts import ACK
-from ebbtide.summary.prompts import chunks, language_of, quote, transcript_of
-from ebbtide.summary.sections import merge
-from ebbtide.summary.user_messages import carried, noted
+from ebbtide.summary.prompts import detect_language, quote_in_chunks, quote_items, write_transcript
+from ebbtide.summary.sections import merge_summaries
+from ebbtide.summary.user_messages import carry_operator_notes, carry_user_messages
 
 SMALLER = frozenset(("overflow", "cut", "too long"))
 """Failures that a smaller question may cure."""
@@ -52,7 +52,7 @@ _MUST = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class EntryRange:
     """Entries that fold: from, and up to."""
 
     start: int
@@ -62,7 +62,7 @@ class Run:
     stands for the steps: the assistant's turn must open with its thinking (A37), so no message may come between."""
 
 
-def is_fold(view: View, entry: Item) -> bool:
+def is_summary_entry(view: View, entry: Item) -> bool:
     """Whether a fold left this here, in this view or in one that the client feeds back."""
     owner = view.owner.get(entry.id)
     if owner is not None:
@@ -76,13 +76,13 @@ def estimated(situation: Situation, level: int) -> int:
 
 
 @dataclass(kw_only=True)
-class Work:
+class CompactionDraft:
     """One fold of one pass."""
 
     leaving: Leaving
     """Of the pass: what folds in one plan shares no name on the shelf."""
-    shape: Shape
-    run: Run
+    shape: SummaryLayout
+    run: EntryRange
     facts: int
     """Tokens that the ledger's facts may have."""
     cap: int
@@ -100,7 +100,7 @@ class Work:
     @property
     def answer(self) -> Answer | None:
         """What was said of the whole run, if somebody was asked."""
-        return self.situation.folding.answers.get(self._ask(self.shape.way).key)
+        return self.situation.folding.answers.get(self._ask(self.shape.answer_mode).key)
 
     @property
     def by(self) -> str:
@@ -114,7 +114,7 @@ class Work:
     def situation(self) -> Situation:
         return self.leaving.situation
 
-    def open_asks(self) -> Iterator[Ask]:
+    def open_questions(self) -> Iterator[Ask]:
         """What somebody must answer before the fold can be written."""
         answers = self.situation.folding.answers
         if self.situation.folding.live and self._live_ask.key not in answers:
@@ -127,33 +127,33 @@ class Work:
         written = self._written()
         # The fold may stand where other reminders are. The log has them.
         lasting = [item for item in self._unfolded if not is_movable(item)]
-        path, blobs = self.leaving.keep(HISTORY, transcript_of(lasting))
+        path, blobs = self.leaving.keep(HISTORY, write_transcript(lasting))
         front = self._front
         words, more = self._words()
         operator, listed = self._operator()
         live = tuple(self._live())
         first, last = self._turns()
-        fold = Fold(
+        fold = SummaryContent(
             summary=written.text if self.situation.count(written.text) <= self._share(4) else "",
             analysis=written.analysis,
-            digest=self._digest,
-            front=front,
-            words=words,
-            live=live,
-            operator=operator,
+            facts=self._digest,
+            project_instructions=front,
+            user_messages=words,
+            live_content=live,
+            kept_items=operator,
             first_turn=first,
             last_turn=last,
-            users=len({item.message for item in self._covered if item.role == "user"}),
-            assistants=len({item.message for item in self._covered if item.role == "assistant"}),
-            automatic=self.situation.trigger != "manual",
-            transcript=self.situation.folding.transcript,
-            history="" if self.situation.folding.way == "off" else path,
-            kept=bool(path) or self.situation.folding.way == "off",
-            tool=self.situation.folding.tool,
+            user_count=len({item.message for item in self._covered if item.role == "user"}),
+            assistant_count=len({item.message for item in self._covered if item.role == "assistant"}),
+            is_automatic=self.situation.trigger != "manual",
+            transcript_path=self.situation.folding.transcript,
+            history_path="" if self.situation.folding.way == "off" else path,
+            is_saved=bool(path) or self.situation.folding.way == "off",
+            recall_tool=self.situation.folding.tool,
             next_is_user=self._next_is_user(),
             count=self.situation.count,
         )
-        put = self._fitted_in(self.shape.write(fold), fold)
+        put = self._fitted_in(self.shape.write_summary(fold), fold)
         if self.run.inside:
             put, blobs = self._joined(put, blobs)
         by = "the ledger's facts" if written.failed or not written.text else "a model's summary"
@@ -175,18 +175,18 @@ class Work:
             return "all"
         return "lasting" if live or self.situation.folding.children else "covered"
 
-    def _fitted_in(self, put: tuple[Item, ...], fold: Fold) -> tuple[Item, ...]:
+    def _fitted_in(self, put: tuple[Item, ...], fold: SummaryContent) -> tuple[Item, ...]:
         """With what must stand between the fold and what follows it: the wire would have to mend it on every turn."""
         after = next(iter(self.view.entries[self.run.stop : self.run.stop + 1]), None)
         if after is not None and after.kind == "thinking" and put[-1].role in ("assistant", "tool"):
             # In one turn with what follows, it would stand before the thinking that must open it (A37).
-            answer = () if put[-1].role == "assistant" else (fold.note(ACK, role="assistant"),)
-            return (*put, *answer, fold.note(GO_ON))
+            answer = () if put[-1].role == "assistant" else (fold.make_item(ACK, role="assistant"),)
+            return (*put, *answer, fold.make_item(GO_ON))
         # A note of the operator follows the user's side and precedes the assistant's (A3).
         if after is not None and after.role == "system" and put[-1].role == "assistant":
-            return (*put, fold.note(GO_ON))
+            return (*put, fold.make_item(GO_ON))
         if put[-1].role == "system" and self._next_is_user():
-            return (*put, fold.note(ACK, role="assistant"))
+            return (*put, fold.make_item(ACK, role="assistant"))
         return put
 
     def _joined(self, put: Sequence[Item], blobs: tuple[Blob, ...]) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
@@ -210,7 +210,7 @@ class Work:
         folding = self.situation.folding
         if folding.summary or not folding.asks:
             return
-        whole = self._ask(self.shape.way)
+        whole = self._ask(self.shape.answer_mode)
         yield whole
         answer = folding.answers.get(whole.key)
         if answer is not None and answer.failed in SMALLER:
@@ -218,18 +218,18 @@ class Work:
 
     def _ask(self, way: str, quoted: str = "") -> Ask:
         folding = self.situation.folding
-        prompt = self.shape.ask(
-            Question(
-                cap=self._summary_cap,
+        prompt = self.shape.write_prompt(
+            PromptInput(
+                max_tokens=self._summary_cap,
                 focus=folding.focus,
                 instructions=folding.instructions,
-                prior=self._prior,
+                prior_summary=self._prior,
                 tokens=self.tokens,
-                language=language_of(item.text[:2_000] for item in self._covered if _speaks(item)),
+                language=detect_language(item.text[:2_000] for item in self._covered if _speaks(item)),
             )
         )
         if way == "transcript" and not quoted:
-            quoted = quote(self._told, count=self.situation.count)
+            quoted = quote_items(self._told, count=self.situation.count)
         first, last = self._span
         return Ask(
             by=self.by,
@@ -244,7 +244,7 @@ class Work:
     @cached_property
     def _parts(self) -> list[Ask]:
         tokens = min(CHUNK, self.situation.budget.window // 3)
-        quoted = chunks(self._told, tokens=tokens, count=self.situation.count)
+        quoted = quote_in_chunks(self._told, tokens=tokens, count=self.situation.count)
         return [self._ask("transcript", one) for one in quoted]
 
     def _written(self) -> Answer:
@@ -271,7 +271,7 @@ class Work:
         """The earlier summary and what came after it, none of it said anew."""
         told = self._prior
         for text in texts:
-            told = merge(told, text, cap=2 * self._summary_cap, count=self.situation.count)
+            told = merge_summaries(told, text, max_tokens=2 * self._summary_cap, count=self.situation.count)
         return told
 
     # What there is to show.
@@ -305,18 +305,18 @@ class Work:
     @property
     def _told(self) -> Sequence[Item]:
         """What a question quotes: a summary that a client feeds back is handed on, not summarised again."""
-        return [item for item in self._unfolded if not (item.source == OURS and self.shape.prior(item.text))]
+        return [item for item in self._unfolded if not (item.source == OURS and self.shape.read_summary(item.text))]
 
     @cached_property
     def _prior(self) -> str:
-        if self.shape.merge != "fold":
+        if self.shape.merge_mode != "fold":
             return ""
-        texts = [e.text for e in self._entries if is_fold(self.view, e) and e.source == OURS]
-        return next((told for text in texts if (told := self.shape.prior(text))), "")
+        texts = [e.text for e in self._entries if is_summary_entry(self.view, e) and e.source == OURS]
+        return next((told for text in texts if (told := self.shape.read_summary(text))), "")
 
     @cached_property
-    def _ledger(self) -> Ledger:
-        return ledger_of(self._covered)
+    def _ledger(self) -> SessionFacts:
+        return collect_facts(self._covered)
 
     @cached_property
     def _room(self) -> int:
@@ -344,13 +344,19 @@ class Work:
         cap = self.facts if self.fixed else max(least, min(self._facts_beside(tail), self._room // 3))
         if self.most is not None:
             cap = min(cap, self.most // 4)
-            return render(self._ledger, cap=cap, count=self.situation.count, near=near) if cap >= least else ""
+            return (
+                render_facts(self._ledger, max_tokens=cap, count=self.situation.count, nearby_text=near)
+                if cap >= least
+                else ""
+            )
         brought = "\n".join(
-            f"sub-agent {name}: {one_line(result, 600)}" for name, result in self.situation.folding.children
+            f"sub-agent {name}: {to_one_line(result, 600)}" for name, result in self.situation.folding.children
         )
         is_kept = self.situation.shelf is not None
-        facts = render(self._ledger, cap=cap, count=self.situation.count, near=near, handles=is_kept)
-        absent = missing(must_survive(self._ledger), f"{facts}\n{near}")[:_MUST]
+        facts = render_facts(
+            self._ledger, max_tokens=cap, count=self.situation.count, nearby_text=near, has_handles=is_kept
+        )
+        absent = find_missing(required_facts(self._ledger), f"{facts}\n{near}")[:_MUST]
         if absent:
             facts += "\nAlso:\n" + "\n".join(f"- {fact.kind}: {fact.text}" for fact in absent)
         parts = [facts, f"What sub-agents brought:\n{brought}" if brought else ""]
@@ -380,7 +386,9 @@ class Work:
         """
         aged = [item for item in self._covered if item.id in self.view.aged]
         limit = int(min(round(self.situation.budget.window * NOTES), self._share(8)))
-        stay, listed, blobs = noted(aged, limit=limit, count=self.situation.count, keep=self.leaving.keep)
+        stay, listed, blobs = carry_operator_notes(
+            aged, limit=limit, count=self.situation.count, keep=self.leaving.keep
+        )
         carried = {item.id for item in stay}
         ids = (self.view.staying | carried) - {item.id for item in self._front}
         held = [item for item in self._covered if item.id in ids]
@@ -398,7 +406,7 @@ class Work:
             if edit.first == edit.last and len(edit.put) == 1 and edit.put[0].kind == "text"
         }
         shown = [replace(shortened[one.id], id="") if one.id in shortened else one for one in said]
-        return carried(
+        return carry_user_messages(
             said, shown, limit=self._words_limit, count=self.situation.count, keep=self.leaving.keep,
             live=sum(item.id in live for item in said), shorten=self.most is None,
         )  # fmt: skip
@@ -418,13 +426,13 @@ class Work:
     @cached_property
     def _newest(self) -> frozenset[str]:
         """The newest message of the user, where it is in the run and must stay whole."""
-        ids = newest_message(self.view) if self.shape.newest_whole else frozenset[str]()
+        ids = newest_user_message(self.view) if self.shape.keeps_newest_message else frozenset[str]()
         return frozenset(item.id for item in self._covered if item.id in ids) if ids else ids
 
     @cached_property
     def _live_ask(self) -> Ask:
         first, last = self._span
-        paths = [one.path for one in reversed(self._ledger.reads)]
+        paths = [one.path for one in reversed(self._ledger.files_read)]
         return Ask(by=self.by, first=first, last=last, prompt=json.dumps(paths, ensure_ascii=False), way="live")
 
     def _live(self) -> Iterator[Item]:
@@ -455,7 +463,7 @@ class Work:
         return bool(after) and after[0].role in ("user", "tool")
 
 
-def newest_message(view: View) -> frozenset[str]:
+def newest_user_message(view: View) -> frozenset[str]:
     """The words and pictures of the newest message that the user wrote."""
     newest = next((item for item in reversed(view.items) if _speaks(item)), None)
     if newest is None:

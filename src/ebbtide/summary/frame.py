@@ -30,18 +30,24 @@ _PARTS = re.compile(
 _PRINTABLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\"`<>\[\]]+")
 
 
-def fold_text(
-    *, summary: str, digest: str, way_back: str = "", automatic: bool, turns: str = "", words_follow: bool = True
+def write_summary_text(
+    *,
+    summary: str,
+    facts: str,
+    recall_hint: str = "",
+    is_automatic: bool,
+    turns: str = "",
+    has_user_messages: bool = True,
 ) -> str:
     """What the fold's own item says. Only an automatic fold says that the work goes on (R179).
 
     `turns` names what is folded, as in `turns 1 to 12`. `way_back` is ours too: see the function of that name.
     """
     opening = _OPENING.format(turns=f" ({turns})" if turns else "")
-    told = [f"{opening} {_WORDS}" if words_follow else opening]
+    told = [f"{opening} {_WORDS}" if has_user_messages else opening]
     told += [_quoted(SUMMARY_TAG, summary)] if summary else []
-    told += [_quoted(RECORD_TAG, digest)] if digest else []
-    told += filter(None, (way_back, _GOING_ON if automatic else ""))
+    told += [_quoted(RECORD_TAG, facts)] if facts else []
+    told += filter(None, (recall_hint, _GOING_ON if is_automatic else ""))
     return "\n\n".join(told)
 
 
@@ -49,7 +55,7 @@ def _quoted(tag: str, text: str) -> str:
     return f"<{tag}>\n{escape(text)}\n</{tag}>"
 
 
-def unfold(text: str) -> tuple[str, str] | None:
+def read_summary_text(text: str) -> tuple[str, str] | None:
     """The (summary, digest) that `fold_text` was given; None where the text is not of that form."""
     start = text.find(f"\n\n<{SUMMARY_TAG}>\n"), text.find(f"\n\n<{RECORD_TAG}>\n")
     opening = _OPENING.partition("{turns}")[0]
@@ -62,7 +68,7 @@ def unfold(text: str) -> tuple[str, str] | None:
     return unescape(found["summary"] or ""), unescape(found["digest"] or "")
 
 
-def way_back(*, transcript: str = "", history: str = "", tool: str = "", handles: bool = False) -> str:
+def recall_hint(*, transcript: str = "", history: str = "", tool: str = "", has_handles: bool = False) -> str:
     """How to get at what folded: a file to read, a tool to ask, handles to name. Empty where there is none of these."""
     ways = []
     if history:
@@ -70,7 +76,7 @@ def way_back(*, transcript: str = "", history: str = "", tool: str = "", handles
     if transcript:
         ways.append(f"the whole session is kept in {_path(transcript)}")
     if tool:
-        ways.append(f"{tool} finds and reads it" + (", also by the handles above" if handles else ""))
+        ways.append(f"{tool} finds and reads it" + (", also by the handles above" if has_handles else ""))
     if not ways:
         return ""
     return "For exact wording, code or output of that time: " + "; ".join(ways) + "."

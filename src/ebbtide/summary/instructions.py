@@ -17,7 +17,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from ebbtide.summary.instruction_phrases import APPROVALS, LISTS, ORDERS
-from ebbtide.summary.sanitize import plain, visible
+from ebbtide.summary.sanitize import strip_invisible, to_plain_letters
 
 Fault = Literal["approval", "order"]
 
@@ -38,7 +38,7 @@ def _pattern(phrase: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Instruction:
     """Where a text orders or allows."""
 
     start: int
@@ -60,23 +60,23 @@ _REST = re.compile(rf"(?:[^.!?。！？\n]|{_WRAPPED}){{0,400}}")
 _EMPHASIS = re.compile(r"(?<!\w)_|_(?!\w)|[*`]")
 
 
-def told(text: str) -> Iterator[Told]:
+def find_instructions(text: str) -> Iterator[Instruction]:
     """Every place where the text, read as a person would, orders or allows, up to the end of the sentence.
 
     The text should be `visible` already.
     """
-    read = _EMPHASIS.sub(" ", plain(text))
+    read = _EMPHASIS.sub(" ", to_plain_letters(text))
     for fault, pattern in _patterns():
         for found in pattern.finditer(read):
             rest = _REST.match(read, found.end())
-            yield Told(start=found.start(), end=rest.end() if rest else found.end(), fault=fault)
+            yield Instruction(start=found.start(), end=rest.end() if rest else found.end(), fault=fault)
 
 
 _SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*·]){4,}\w(?!\w)")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 
 
-def paragraphs(text: str) -> Iterator[tuple[int, int]]:
+def split_points(text: str) -> Iterator[tuple[int, int]]:
     """Where each point or paragraph begins and ends."""
     start = 0
     goes_on = re.compile(_WRAPPED)
@@ -87,9 +87,9 @@ def paragraphs(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-def disguised(text: str) -> Fault | None:
+def find_hidden_instruction(text: str) -> Fault | None:
     """What a text says once its wrapping is off: entities, percent signs, letters set apart, base64, hexadecimal."""
-    found = next((one for other in _unwrapped(text) for one in told(visible(other))), None)
+    found = next((one for other in _unwrapped(text) for one in find_instructions(strip_invisible(other))), None)
     return found.fault if found else None
 
 

@@ -8,11 +8,11 @@ from functools import partial
 
 from ebbtide.core.blob_names import MEMORY
 from ebbtide.core.types import Item, Way
-from ebbtide.summary.frame import fold_text, unfold, way_back
-from ebbtide.summary.layout import Fold, Merge, Question, Shape
-from ebbtide.summary.prompt_styles import DEFAULT, REGION, REGION_SHARE, Style
-from ebbtide.summary.prompts import question
-from ebbtide.summary.sanitize import harmless
+from ebbtide.summary.frame import read_summary_text, recall_hint, write_summary_text
+from ebbtide.summary.layout import MergeMode, PromptInput, SummaryContent, SummaryLayout
+from ebbtide.summary.prompt_styles import DEFAULT, REGION, REGION_SHARE, PromptStyle
+from ebbtide.summary.prompts import build_prompt
+from ebbtide.summary.sanitize import neutralize
 
 ACK = "Understood. I have the report and your messages, and go on from there."
 """Between the fold and what the user said next: two of the user's messages in a row are refused by some providers."""
@@ -25,61 +25,72 @@ NO_SUMMARY = "No summary available."
 """R161, R255."""
 
 
-def asking(style: Style) -> Callable[[Question], str]:
+def prompt_in_style(style: PromptStyle) -> Callable[[PromptInput], str]:
     """A question in this style."""
 
-    def ask(about: Question) -> str:
-        cap = min(about.cap, style.max_tokens) if style.max_tokens else about.cap
-        return question(
+    def ask(about: PromptInput) -> str:
+        cap = min(about.max_tokens, style.max_tokens) if style.max_tokens else about.max_tokens
+        return build_prompt(
             style,
-            cap=cap,
+            max_tokens=cap,
             focus=about.focus,
             compact_instructions=about.instructions,
-            prior=about.prior,
+            prior_summary=about.prior_summary,
             language=about.language,
         )
 
     return ask
 
 
-def a_fifth(style: Style) -> Callable[[Question], str]:
+def region_prompt(style: PromptStyle) -> Callable[[PromptInput], str]:
     """R169: the target is a share of what is asked about."""
 
-    def ask(about: Question) -> str:
+    def ask(about: PromptInput) -> str:
         target = max(1, about.tokens // REGION_SHARE)
-        return question(style, cap=target, focus=about.focus, compact_instructions=about.instructions)
+        return build_prompt(style, max_tokens=target, focus=about.focus, compact_instructions=about.instructions)
 
     return ask
 
 
-def _own(fold: Fold) -> tuple[Item, ...]:
+def _own(fold: SummaryContent) -> tuple[Item, ...]:
     turns = f"turns {fold.first_turn} to {fold.last_turn}" if fold.last_turn > fold.first_turn else "one turn"
-    text = fold_text(
+    text = write_summary_text(
         summary=fold.summary,
-        digest=fold.digest,
-        way_back=_back(fold),
-        automatic=fold.automatic,
+        facts=fold.facts,
+        recall_hint=_back(fold),
+        is_automatic=fold.is_automatic,
         turns=turns,
-        words_follow=bool(fold.words),
+        has_user_messages=bool(fold.user_messages),
     )
-    answer = (fold.note(ACK, role="assistant"),) if fold.next_is_user else ()
-    return (*fold.front, fold.note(text), *fold.live, *fold.words, *fold.operator, *answer)
+    answer = (fold.make_item(ACK, role="assistant"),) if fold.next_is_user else ()
+    return (
+        *fold.project_instructions,
+        fold.make_item(text),
+        *fold.live_content,
+        *fold.user_messages,
+        *fold.kept_items,
+        *answer,
+    )
 
 
-def _back(fold: Fold) -> str:
-    if not fold.kept:
+def _back(fold: SummaryContent) -> str:
+    if not fold.is_saved:
         return NOT_KEPT
-    if fold.history.startswith(MEMORY) and not fold.tool:
+    if fold.history_path.startswith(MEMORY) and not fold.recall_tool:
         return IN_MEMORY
-    return way_back(transcript=fold.transcript, history=fold.history, tool=fold.tool, handles=True)
+    return recall_hint(
+        transcript=fold.transcript_path, history=fold.history_path, tool=fold.recall_tool, has_handles=True
+    )
 
 
 def _summary_in(text: str) -> str:
-    found = unfold(text)
+    found = read_summary_text(text)
     return found[0] if found else ""
 
 
-OWN = Shape(ask=asking(DEFAULT), write=_own, prior=_summary_in, newest_whole=True)
+DEFAULT_LAYOUT = SummaryLayout(
+    write_prompt=prompt_in_style(DEFAULT), write_summary=_own, read_summary=_summary_in, keeps_newest_message=True
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,17 +113,24 @@ class Wording:
     """Where nobody asked for the fold."""
 
 
-def templated(
-    style: Style,
+def preset_layout(
+    style: PromptStyle,
     wording: Wording,
     *,
     way: Way = "prefix",
-    merge: Merge = "fold",
-    ask: Callable[[Question], str] | None = None,
-) -> Shape:
+    merge: MergeMode = "fold",
+    ask: Callable[[PromptInput], str] | None = None,
+) -> SummaryLayout:
     """A seed's own form: its texts around the summary, its roles, and nothing of ours beside them."""
     write = partial(_filled, wording)
-    return Shape(ask=ask or asking(style), write=write, way=way, merge=merge, words=False, prior=_nothing)
+    return SummaryLayout(
+        write_prompt=ask or prompt_in_style(style),
+        write_summary=write,
+        answer_mode=way,
+        merge_mode=merge,
+        keeps_user_messages=False,
+        read_summary=_nothing,
+    )
 
 
 def _nothing(_: str) -> str:
@@ -120,36 +138,40 @@ def _nothing(_: str) -> str:
     return ""
 
 
-def _filled(says: Wording, fold: Fold) -> tuple[Item, ...]:
-    alone = says.counted.format(users=fold.users, assistants=fold.assistants) if says.counted else _unwritten(fold)
+def _filled(says: Wording, fold: SummaryContent) -> tuple[Item, ...]:
+    alone = (
+        says.counted.format(users=fold.user_count, assistants=fold.assistant_count)
+        if says.counted
+        else _unwritten(fold)
+    )
     told = fold.summary or alone
     if fold.analysis:
         told = says.analysed.format(analysis=fold.analysis, summary=fold.summary)
     numbers = {"first": fold.first_turn, "last": fold.last_turn}
     put: list[Item] = []
     if says.user:
-        restored = [item.text for item in fold.live]
+        restored = [item.text for item in fold.live_content]
         parts = [says.user.format(summary=told, **numbers), *restored]
-        parts += [says.hint.format(path=fold.transcript)] if says.hint and fold.transcript else []
-        parts += [says.continuation] if says.continuation and fold.automatic else []
-        put.append(fold.note("\n\n".join(parts)))
+        parts += [says.hint.format(path=fold.transcript_path)] if says.hint and fold.transcript_path else []
+        parts += [says.continuation] if says.continuation and fold.is_automatic else []
+        put.append(fold.make_item("\n\n".join(parts)))
     # Notes of the operator stand between the user's side and the assistant's: nowhere else are they taken (A3).
-    notes = tuple(item for item in fold.operator if put and item.role in ("user", "system"))
+    notes = tuple(item for item in fold.kept_items if put and item.role in ("user", "system"))
     put += notes
     if says.assistant:
-        put.append(fold.note(says.assistant.format(summary=told, **numbers), role="assistant"))
+        put.append(fold.make_item(says.assistant.format(summary=told, **numbers), role="assistant"))
     if says.ack:
-        put.append(fold.note(says.ack, role="assistant"))
-    return (*put, *(item for item in fold.operator if item not in notes))
+        put.append(fold.make_item(says.ack, role="assistant"))
+    return (*put, *(item for item in fold.kept_items if item not in notes))
 
 
-def _unwritten(fold: Fold) -> str:
+def _unwritten(fold: SummaryContent) -> str:
     """What stands for a summary that nobody wrote: the user's words and the ledger's facts."""
-    words = "\n".join(f"- {harmless(item.text)}" for item in fold.words)
-    parts = ([f"The user's messages:\n{words}"] if words else []) + ([harmless(fold.digest)] if fold.digest else [])
+    words = "\n".join(f"- {neutralize(item.text)}" for item in fold.user_messages)
+    parts = ([f"The user's messages:\n{words}"] if words else []) + ([neutralize(fold.facts)] if fold.facts else [])
     return "\n\n".join(parts) or NO_SUMMARY
 
 
-def in_place(text: str) -> Shape:
+def region_layout(text: str) -> SummaryLayout:
     """A block where the run stood, never touched again (R194, R196)."""
-    return templated(REGION, Wording(user=text), way="transcript", merge="pin", ask=a_fifth(REGION))
+    return preset_layout(REGION, Wording(user=text), way="transcript", merge="pin", ask=region_prompt(REGION))

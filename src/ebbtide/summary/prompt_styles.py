@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
+class PromptStyle:
     """One way to ask for a summary."""
 
     name: str
@@ -23,7 +23,7 @@ class Style:
     """The seed's limit of the answer; 0: the policy's."""
 
 
-DEFAULT = Style(
+DEFAULT = PromptStyle(
     name="default",
     task=(
         "Write the notes from which another agent, who has not seen this conversation, could take over the work at "
@@ -42,7 +42,7 @@ DEFAULT = Style(
     ),
 )
 
-CLAUDE_CODE = Style(
+CLAUDE_CODE = PromptStyle(
     name="claude-code",
     task="Record this conversation in such detail that the development work goes on from it without a gap.",
     sections=(  # R163; nine, numbered 1 to 9 (E2)
@@ -62,7 +62,7 @@ CLAUDE_CODE = Style(
     numbered=True,
 )
 
-MINI_CLAUDE = Style(
+MINI_CLAUDE = PromptStyle(
     name="mini-claude",
     task="Condense the conversation up to here.",
     form="One compact paragraph. Keep the decisions that matter, paths of files, and what is needed to carry on.",
@@ -71,7 +71,7 @@ MINI_CLAUDE = Style(
     max_tokens=2048,  # R159
 )
 
-OPENCODE = Style(
+OPENCODE = PromptStyle(
     name="opencode",
     task="Sum up this conversation for whoever continues it: complete enough to go by, short enough to take in fast.",
     form="Plain prose or lists, on these points:",
@@ -86,7 +86,7 @@ OPENCODE = Style(
     thinks=False,
 )
 
-LEARN_V5 = Style(
+LEARN_V5 = PromptStyle(
     name="learn-v5",
     task="Retell this conversation in the order in which it happened.",
     form="Goals, what was done, what was decided, and where things stand now.",  # R167
@@ -94,7 +94,7 @@ LEARN_V5 = Style(
     max_tokens=2000,
 )
 
-REGION = Style(
+REGION = PromptStyle(
     name="region",
     task="A stretch of a software agent's history is to be replaced by something shorter.",
     form=(  # R168
@@ -109,7 +109,7 @@ REGION_SHARE = 5
 REGION_SPARE = 200
 """Tokens on top of the target, so that a sentence can end (R169)."""
 
-SAGE = Style(
+SAGE = PromptStyle(
     name="sage",
     task="Summarise the messages of this conversation so that it can go on from the summary.",  # R171
     form="State the topics, what was agreed and found, and what is open.",

@@ -13,8 +13,8 @@ from ebbtide.core.text.preview import essence
 from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import media_of
 from ebbtide.core.types import HARNESS, OURS, USER, Item
-from ebbtide.summary.prompt_styles import DEFAULT, Style
-from ebbtide.summary.sanitize import PART_TAG, SEGMENT_TAG, escape, visible
+from ebbtide.summary.prompt_styles import DEFAULT, PromptStyle
+from ebbtide.summary.sanitize import PART_TAG, SEGMENT_TAG, escape, strip_invisible
 from ebbtide.summary.sections import NOTHING
 
 Count = Callable[[str], int]
@@ -30,13 +30,13 @@ _RULES = (
 )
 
 
-def question(
-    style: Style = DEFAULT,
+def build_prompt(
+    style: PromptStyle = DEFAULT,
     *,
-    cap: int,
+    max_tokens: int,
     focus: str = "",
     compact_instructions: Sequence[str] = (),
-    prior: str = "",
+    prior_summary: str = "",
     language: str = "",
 ) -> str:
     """The whole question, for either way of asking.
@@ -48,14 +48,14 @@ def question(
         f"This is a request to summarise; the work itself pauses. {style.task}",
         _form(style),
         *_wishes(focus, compact_instructions),
-        *_known(prior),
-        "Rules:\n" + "\n".join(f"- {rule}" for rule in (*_RULES, _language(language), _limit(style, cap))),
+        *_known(prior_summary),
+        "Rules:\n" + "\n".join(f"- {rule}" for rule in (*_RULES, _language(language), _limit(style, max_tokens))),
         _phases(style),
     ]
     return "\n\n".join(told)
 
 
-def _form(style: Style) -> str:
+def _form(style: PromptStyle) -> str:
     if not style.sections:
         return style.form
     heads = [
@@ -88,7 +88,7 @@ def _known(prior: str) -> Iterable[str]:
 
 def _inset(tag: str, text: str) -> str:
     """Quoted inside the question: `escape` knows the other tags, and this one is closed nowhere inside either."""
-    body = re.sub(rf"<(?=[\s/]*{tag})", "[", escape(visible(text)).strip(), flags=re.IGNORECASE)
+    body = re.sub(rf"<(?=[\s/]*{tag})", "[", escape(strip_invisible(text)).strip(), flags=re.IGNORECASE)
     return f"<{tag}>\n{body}\n</{tag}>"
 
 
@@ -97,12 +97,12 @@ def _language(language: str) -> str:
     return f"Write in the language in which the user writes{hint}; headings stay as given, quotations as they were."
 
 
-def _limit(style: Style, cap: int) -> str:
+def _limit(style: PromptStyle, cap: int) -> str:
     what = "The text inside <summary>" if style.thinks else "The summary"
     return f"{what} has fewer than {cap} tokens. If that is tight, leave out what is old and settled."
 
 
-def _phases(style: Style) -> str:
+def _phases(style: PromptStyle) -> str:
     if not style.thinks:
         return "Put the summary between <summary> and </summary>, and nothing after it."
     return (
@@ -114,7 +114,7 @@ def _phases(style: Style) -> str:
 _HAN, _KANA, _HANGUL, _CYRILLIC = r"[\u4e00-\u9fff]", r"[\u3040-\u30ff]", r"[\uac00-\ud7af]", r"[\u0400-\u04ff]"
 
 
-def language_of(texts: Iterable[str]) -> str:
+def detect_language(texts: Iterable[str]) -> str:
     """The language that the user's messages are in, where the script tells; empty where it does not."""
     text = "".join(texts)
     letters = len(re.findall(r"[^\W\d_]", text)) or 1
@@ -133,13 +133,13 @@ USER_TOKENS = 4 * ITEM_TOKENS
 """The user's own words are what a summary is about."""
 
 
-def quote(items: Sequence[Item], *, count: Count) -> str:
+def quote_items(items: Sequence[Item], *, count: Count) -> str:
     """Originals as quoted data, for a model that has not seen the conversation. Empty where nothing can be quoted."""
     parts = [part for item in items if (part := _part(item, ITEM_TOKENS, count))]
     return _segment(parts) if parts else ""
 
 
-def chunks(items: Sequence[Item], *, tokens: int, count: Count) -> list[str]:
+def quote_in_chunks(items: Sequence[Item], *, tokens: int, count: Count) -> list[str]:
     """The same, cut between items into pieces of about `tokens`: an item that is longer alone is shortened to fit."""
     room = max(100, tokens - count(_segment([])))
     pieces: list[list[str]] = [[]]
@@ -173,7 +173,7 @@ def _content(item: Item, limit: int, count: Count) -> str:
     most = min(limit * 4, USER_TOKENS) if item.tier <= USER else limit
     # Secrets have no business in a second model's input, nor hidden letters in a first one's.
     raw = item.text if len(item.text) <= 8 * most else essence(2 * most)(item.text, count)
-    text = escape(visible(redact(raw)[0]).strip())
+    text = escape(strip_invisible(redact(raw)[0]).strip())
     if count(text) > most:
         text = essence(most)(text, count)
     if item.text.strip() and not text:
@@ -197,7 +197,7 @@ def _word(name: str) -> str:
     return re.sub(r"[^\w.:@/+, -]", "", name)[:120]
 
 
-def transcript_of(items: Sequence[Item]) -> str:
+def write_transcript(items: Sequence[Item]) -> str:
     """Originals whole, as a person or a model would read them in a file: who, and what, in order."""
     told = [(f"=== {_speaker(item)}", item.text) for item in items if item.text]
     return "\n\n".join(f"{head}\n{text}" for head, text in told)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from ebbtide.summary.instructions import paragraphs
-from ebbtide.summary.sanitize import plain
+from ebbtide.summary.instructions import split_points
+from ebbtide.summary.sanitize import to_plain_letters
 
 ORIGIN = "(quoted from output)"
 
@@ -25,14 +25,14 @@ _SIGN = 0.75
 
 
 def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(plain(text))]
+    return [word.casefold() for word in _WORD.findall(to_plain_letters(text))]
 
 
 def _shingles(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return zip(*(islice(words, start, None) for start in range(_RUN)), strict=False)
 
 
-def quoted(text: str, outputs: Iterable[str], trusted: Iterable[str]) -> str:
+def mark_quotes(text: str, outputs: Iterable[str], trusted: Iterable[str]) -> str:
     """The text with quotation marks around every run of words that stands in an output and in no trusted text.
 
     Fenced code stays: it is shown as what it is.
@@ -52,12 +52,12 @@ _FENCED = re.compile(r"(^[ \t]*```[^\n]*\n.*?^[ \t]*```[^\n]*$)", re.MULTILINE |
 
 
 def _marked_points(text: str, found: set[tuple[str, ...]]) -> Iterator[str]:
-    for start, end in paragraphs(text):
+    for start, end in split_points(text):
         yield _marked(text[start:end], found)
 
 
 def _marked(point: str, found: set[tuple[str, ...]]) -> str:
-    matches = list(_WORD.finditer(plain(point)))
+    matches = list(_WORD.finditer(to_plain_letters(point)))
     places, words = [one.span() for one in matches], [one[0].casefold() for one in matches]
     copied = [False] * len(words)
     for at, one in enumerate(_shingles(words)):

@@ -57,12 +57,12 @@ class _Plain(dict[int, str]):
 _PLAIN = _Plain({ord(odd): plain for odds, plains in _TWINS for odd, plain in zip(odds, plains, strict=True)})
 
 
-def plain(text: str) -> str:
+def to_plain_letters(text: str) -> str:
     """The text as it reads: full width, look-alikes and accents undone, letter for letter."""
     return text if text.isascii() else translated(text, _PLAIN)
 
 
-def visible(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """The text without what nobody sees: zero width, direction marks, tag letters, controls, piled-up accents.
 
     Joiners stay between letters of scripts that need them. Every kind of line end becomes the one we know.
@@ -132,7 +132,7 @@ def _dangers(text: str) -> list[tuple[int, int, str]]:
     hidden = [] if _ORDINARY.fullmatch(text) else [at for at in _hidden(text) if text[at] not in _RETURNS]
     # Marks on letters are passed over and stay: decomposed names have them.
     unread = {*hidden, *_piled_up(text)} if not text.isascii() else {*hidden}
-    read, place = _without(_LINE_END.sub("\n", plain(text)), sorted(unread))
+    read, place = _without(_LINE_END.sub("\n", to_plain_letters(text)), sorted(unread))
     found = {
         (place(match.start(name)), place(match.start(name)) + 1, _PUT[name])
         for match in found_at(_MARKS, _OPENS, read)
@@ -150,7 +150,7 @@ def _without(text: str, places: list[int]) -> tuple[str, Callable[[int], int]]:
     return "".join([text[a + 1 : b] for a, b in cuts]), lambda at: at + bisect_right(passed, at)
 
 
-def harmless(text: str) -> str:
+def neutralize(text: str) -> str:
     """The text with nothing in it that reads as a frame, a stub of ours or another speaker."""
     return _replaced(text, _dangers(text))
 

@@ -44,7 +44,7 @@ def is_heading(line: str) -> bool:
     return _HEADING.match(line) is not None
 
 
-def sections(text: str) -> tuple[Section, ...]:
+def split_sections(text: str) -> tuple[Section, ...]:
     """The text cut at its headings: Markdown's, or numbered lines that hold nothing else."""
     found: list[tuple[str, list[str]]] = [("", [])]
     fenced = False
@@ -58,20 +58,20 @@ def sections(text: str) -> tuple[Section, ...]:
     return tuple(one for one in made if one.heading or any(line.strip() for line in one.lines))
 
 
-def written(parts: tuple[Section, ...]) -> str:
+def join_sections(parts: tuple[Section, ...]) -> str:
     told = ["\n".join(filter(None, (one.heading, "\n".join(one.lines).strip("\n")))) for one in parts]
     return "\n\n".join(told).strip()
 
 
-def merge(prior: str, new: str, *, cap: int, count: Count) -> str:
+def merge_summaries(prior_summary: str, new: str, *, max_tokens: int, count: Count) -> str:
     """An earlier summary and what came after it, as one of at most `cap` tokens. Nothing is reworded."""
-    if not prior.strip():
-        return shorten(new, cap=cap, count=count)
-    older = {one.key: one for one in sections(prior)}
-    newer = {one.key: one for one in sections(new)}
+    if not prior_summary.strip():
+        return shorten_summary(new, max_tokens=max_tokens, count=count)
+    older = {one.key: one for one in split_sections(prior_summary)}
+    newer = {one.key: one for one in split_sections(new)}
     keys = [*newer, *(key for key in older if key not in newer and key not in PASSING)]
     joined = tuple(_joined(older.get(key), newer.get(key)) for key in keys)
-    return shorten(written(joined), cap=cap, count=count)
+    return shorten_summary(join_sections(joined), max_tokens=max_tokens, count=count)
 
 
 def _joined(old: Section | None, new: Section | None) -> Section:
@@ -92,22 +92,22 @@ def _same(line: str) -> str:
     return " ".join(line.casefold().strip(" \t-*").split())
 
 
-def shorten(text: str, *, cap: int, count: Count) -> str:
+def shorten_summary(text: str, *, max_tokens: int, count: Count) -> str:
     """At most `cap` tokens: the longest lasting section loses its oldest line, again and again; then any section.
 
     A line is dropped whole: half a statement may say the opposite.
     """
     spent = count(text)
-    if spent <= cap:
+    if spent <= max_tokens:
         return text
-    found = sections(text)
+    found = split_sections(text)
     shrinking = _Shrinking(found)
-    while spent > cap and shrinking.can_shrink:
+    while spent > max_tokens and shrinking.can_shrink:
         # Half of what is too much at once: counting a text costs as much as the text is long.
-        shrinking.free(len(text) * (spent - cap) // (2 * spent))
-        text = written(shrinking.left())
+        shrinking.free(len(text) * (spent - max_tokens) // (2 * spent))
+        text = join_sections(shrinking.left())
         spent = count(text)
-    return text if spent <= cap else ""
+    return text if spent <= max_tokens else ""
 
 
 class _Shrinking:

@@ -15,8 +15,8 @@ from ebbtide.core.offload import describe
 from ebbtide.core.stub import render
 from ebbtide.core.text.preview import essence
 from ebbtide.core.types import HARNESS, OURS, USER, Blob, Item
-from ebbtide.facts import handle_of
-from ebbtide.facts.lines import one_line
+from ebbtide.facts import item_handle
+from ebbtide.facts.lines import to_one_line
 
 Keep = Callable[[str, str], tuple[str, tuple[Blob, ...]]]
 """From a name and a text to the path that a stub may name, and what must be durable first."""
@@ -69,7 +69,7 @@ def _asked(text: str) -> _Line:
         return _Line(" ".join(bare.split()), asks)
     sentences = [one for one in _SENTENCES.split(bare) if one.strip()]
     chosen = next((one for one in sentences if _ASKS.search(one)), sentences[0] if sentences else "")
-    return _Line(f"… {one_line(chosen, _NOTE_LINE)} …", asks)
+    return _Line(f"… {to_one_line(chosen, _NOTE_LINE)} …", asks)
 
 
 _MESSAGES = _Kind("user-messages", "messages", USER, _beginning)
@@ -79,7 +79,7 @@ _NOTES = _Kind(
 )  # fmt: skip
 
 
-def carried(
+def carry_user_messages(
     said: Sequence[Item],
     shown: Sequence[Item],
     *,
@@ -109,7 +109,7 @@ def carried(
     return (*listed, *shown[n:]), blobs
 
 
-def noted(
+def carry_operator_notes(
     notes: Sequence[Item], *, limit: int, count: Callable[[str], int], keep: Keep
 ) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Blob, ...]]:
     """The newest of the operator's notes that fit, which stay; and a list of the older ones."""
@@ -128,7 +128,7 @@ def _listing(
 ) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
     if not said:
         return (), ()
-    whole = "\n\n".join(f"## {n} {handle_of(one)}\n{one.text}" for n, one in enumerate(said, 1))
+    whole = "\n\n".join(f"## {n} {item_handle(one)}\n{one.text}" for n, one in enumerate(said, 1))
     path, blobs = keep(kind.name, whole)
     tokens = sum(one.tokens for one in said)
     stub = describe(whole, kind="input", about=f"{kind.told} 1 to {len(said)}", tokens=tokens, path=path)
@@ -145,7 +145,7 @@ def _shown(said: Sequence[Item], room: int, count: Callable[[str], int], kind: _
     lines: dict[int, str] = {}
     for n, one, line in sorted(told, key=lambda row: (not row[2].urgent, -row[0])):
         # A handle that nobody can follow would only mislead.
-        place = f"{n} {handle_of(one)}" if named else str(n)
+        place = f"{n} {item_handle(one)}" if named else str(n)
         room -= count(f"{place}: {line.text}") + 1
         if room < 0:
             break

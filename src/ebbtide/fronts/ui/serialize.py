@@ -193,25 +193,25 @@ def ledger_told(history: History, items: Sequence[Item]) -> Json:
 
     return {
         "items": len(facts.handles),
-        "words": [{"handle": at(one.order), "text": masked(one.text, PREVIEW)} for one in facts.words],
-        "stated": [{"handle": at(one.order), "text": masked(one.text, PREVIEW)} for one in facts.stated],
+        "words": [{"handle": at(one.order), "text": masked(one.text, PREVIEW)} for one in facts.user_messages],
+        "stated": [{"handle": at(one.order), "text": masked(one.text, PREVIEW)} for one in facts.constraints],
         "files": [
             {
                 "path": one.path,
                 "did": [verb for verb in ("created", "changed", "deleted", "read") if getattr(one, verb) >= 0],
-                "times": one.times,
-                "handle": at(one.newest),
+                "times": one.touch_count,
+                "handle": at(one.last_touched),
             }
-            for one in sorted(facts.files.values(), key=lambda one: one.newest)
+            for one in sorted(facts.files.values(), key=lambda one: one.last_touched)
         ],
         "commands": [
             {
                 "handle": at(one.order),
                 "text": masked(one.text, PREVIEW),
                 "status": one.status,
-                "failed": one.failed,
-                "times": one.times,
-                "lines": [masked(line, PREVIEW) for line in one.lines],
+                "failed": one.has_failed,
+                "times": one.run_count,
+                "lines": [masked(line, PREVIEW) for line in one.key_lines],
             }
             for one in sorted(facts.commands.values(), key=lambda one: one.order)
         ],
@@ -220,10 +220,10 @@ def ledger_told(history: History, items: Sequence[Item]) -> Json:
                 "handle": at(one.order),
                 "about": masked(one.about, PREVIEW),
                 "line": masked(one.line, PREVIEW),
-                "open": one.ended < 0,
-                "by": list(one.by),
+                "open": one.resolved_at < 0,
+                "by": list(one.changed_files),
             }
-            for one in facts.troubles
+            for one in facts.failures
         ],
         "todos": [{"text": masked(one.text, PREVIEW), "status": one.status} for one in facts.todos.values()],
         "plan": masked(facts.plan.text, 4 * PREVIEW) if facts.plan else "",
