@@ -198,7 +198,7 @@ def ledger_told(history: History, items: Sequence[Item]) -> Json:
         "files": [
             {
                 "path": one.path,
-                "did": [verb for verb in ("created", "changed", "deleted", "read") if getattr(one, verb) >= 0],
+                "did": [verb for verb in ("created", "changed", "deleted", "read") if getattr(one, f"{verb}_at") >= 0],
                 "times": one.touch_count,
                 "handle": at(one.last_touched),
             }
