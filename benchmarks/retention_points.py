@@ -14,7 +14,7 @@ from pathlib import Path
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Item
 from ebbtide.formats import Recording, load
-from ebbtide.formats.steps import Call
+from ebbtide.formats.steps import RecordedCall
 from ebbtide.replay.message_index import NAME as IDENTIFIER
 from ebbtide.replay.message_index import strings
 from ebbtide.replay.touched_files import touched
@@ -74,7 +74,9 @@ def _of(recording: Recording, name: str, half: str) -> Iterator[Point]:
         yield _point(recording, name, half, call, before, following)
 
 
-def _point(recording: Recording, name: str, half: str, call: Call, before: Call, following: list[Call]) -> Point:
+def _point(
+    recording: Recording, name: str, half: str, call: RecordedCall, before: RecordedCall, following: list[RecordedCall]
+) -> Point:
     items = _read(recording, before)
     seen = set(IDENTIFIER.findall("\n".join(map(words, items))))
     spoken = "\n".join(text for one in following for text in _spoken(recording, one))
@@ -93,11 +95,11 @@ def _point(recording: Recording, name: str, half: str, call: Call, before: Call,
     )
 
 
-def _read(recording: Recording, call: Call) -> tuple[Item, ...]:
+def _read(recording: Recording, call: RecordedCall) -> tuple[Item, ...]:
     return Reader(estimator=DEFAULT, wire=WIRES[recording.wire]).read(call.request).items
 
 
-def _spoken(recording: Recording, call: Call) -> Iterator[str]:
+def _spoken(recording: Recording, call: RecordedCall) -> Iterator[str]:
     """What the agent wrote: text and arguments."""
     if call.response is None:
         return

@@ -37,7 +37,7 @@ from ebbtide.core.tokens import (
 )
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
-from ebbtide.formats.steps import Call
+from ebbtide.formats.steps import RecordedCall
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
@@ -170,7 +170,9 @@ def counted(message: Block) -> Counted:
     )
 
 
-def counted_messages(call: Call, cache: dict[int, tuple[Block, Counted]]) -> tuple[tuple[int, ...], list[Counted]]:
+def counted_messages(
+    call: RecordedCall, cache: dict[int, tuple[Block, Counted]]
+) -> tuple[tuple[int, ...], list[Counted]]:
     """Consecutive calls share their message objects, so each is counted once; the cache keeps them alive."""
     head = [
         {"role": "system", "content": call.request[key]} for key in ("system", "instructions") if key in call.request
@@ -212,7 +214,7 @@ class Conversation:
     billed: list[Billed] = field(default_factory=list)
     calibration: Calibration = field(default_factory=Calibration)
 
-    def begin(self, parts: list[Counted], call: Call, usage: Usage) -> None:
+    def begin(self, parts: list[Counted], call: RecordedCall, usage: Usage) -> None:
         self.overhead = self.recent = max(0.0, usage.prompt / prior(call.model) - whole(parts, call.model))
         sums = [sum(part.seeds[n] for part in parts) for n in range(len(SEEDS))]
         self.seed_overhead = tuple(
@@ -261,7 +263,9 @@ def classes(recording: str, parts: list[Counted], model: str) -> tuple[str, ...]
     return "all", f"format: {recording}", f"model: {family}", f"language: {language}", f"content: {content}"
 
 
-def score(known: Conversation, call: Call, usage: Usage, ids: tuple[int, ...], parts: list[Counted], fmt: str) -> Score:
+def score(
+    known: Conversation, call: RecordedCall, usage: Usage, ids: tuple[int, ...], parts: list[Counted], fmt: str
+) -> Score:
     """Predicts, then learns from the bill."""
     model, bill = call.model, usage.prompt
     text = whole(parts, model)

@@ -7,7 +7,7 @@ from functools import cache
 import ebbtide
 from ebbtide.core.types import Item
 from ebbtide.example import path
-from ebbtide.formats import Call
+from ebbtide.formats import RecordedCall
 from ebbtide.wire.reader import Reader
 
 SMALL, LARGE = 100_000, 200_000
@@ -15,7 +15,7 @@ SMALL, LARGE = 100_000, 200_000
 
 
 @cache
-def calls() -> tuple[Call, ...]:
+def calls() -> tuple[RecordedCall, ...]:
     return tuple(ebbtide.load(path()).requests())
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ebbtide.assembly import Conversation, frames
-from ebbtide.workspace import Sources, changed_files, facts, file_times, gather_attachments, look_around
+from ebbtide.workspace import Sources, changed_files, environment_facts, file_times, gather_attachments, look_around
 
 
 def test_files_changed_between_turns_are_found_by_their_time(tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_every_attachment_stands_in_a_reminder() -> None:
 
 
 def test_facts_are_those_of_the_directory(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    told = facts(repository, today=datetime.date(2026, 1, 5))
+    told = environment_facts(repository, today=datetime.date(2026, 1, 5))
 
     assert (told.cwd, told.git, told.date) == (str(repository), True, "Mon Jan 05 2026")
-    assert not facts(tmp_path_factory.mktemp("plain")).git
+    assert not environment_facts(tmp_path_factory.mktemp("plain")).git
 
 
 def test_the_surroundings_are_looked_at_once_and_the_shared_part_stands_first(repository: Path) -> None:

@@ -1,13 +1,12 @@
 """A turn put together: what happened in, a request out."""
 
 from ebbtide.assembly.conversation import Conversation, Note
-from ebbtide.assembly.shapes import Block
-from ebbtide.assembly.words import (
+from ebbtide.assembly.texts import (
     LARGE_INPUT_THRESHOLD,
     NO_OUTPUT,
     NOT_EXECUTED,
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
-    Facts,
+    EnvironmentFacts,
     build_switch,
     choose_prompt,
     environment_block,
@@ -17,6 +16,7 @@ from ebbtide.assembly.words import (
     plan_reminder,
     split_system,
 )
+from ebbtide.assembly.turn_formats import Block
 from ebbtide.core.text.framing import TAG_BY_SOURCE, frame, frames
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "TAG_BY_SOURCE",
     "Block",
     "Conversation",
-    "Facts",
+    "EnvironmentFacts",
     "Note",
     "build_switch",
     "choose_prompt",

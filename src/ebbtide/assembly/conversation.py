@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.assembly.shapes import SHAPES, Block, Call, Content, Result, Wire, blank, text_block
-from ebbtide.assembly.words import NO_OUTPUT, NOT_EXECUTED, split_system
+from ebbtide.assembly.texts import NO_OUTPUT, NOT_EXECUTED, split_system
+from ebbtide.assembly.turn_formats import TURN_FORMATS, Block, CallResult, Content, OpenCall, Wire, is_blank, text_block
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.core.text.framing import GENERIC_TAG, OUR_TAGS, TAG_BY_SOURCE, frame, neutral, tag_names
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER
@@ -57,9 +57,9 @@ class Conversation:
         wire: Wire = "anthropic",
         tags: Mapping[str, str] = TAG_BY_SOURCE,
     ) -> None:
-        if wire not in SHAPES:
-            raise BadConfig(f"no wire {wire!r}; there are {', '.join(SHAPES)}")
-        self._shape, self._wire = SHAPES[wire], wire
+        if wire not in TURN_FORMATS:
+            raise BadConfig(f"no wire {wire!r}; there are {', '.join(TURN_FORMATS)}")
+        self._shape, self._wire = TURN_FORMATS[wire], wire
         self._tags, self._names = dict(tags), tag_names([*OUR_TAGS, *tags.values()])
         self._system = _system_blocks(system)
         cap = _LEAST_CAP if max_tokens is None and wire == "anthropic" else max_tokens
@@ -69,8 +69,8 @@ class Conversation:
         self._notes: list[Note] = []
         self._injections: list[_Said] = []
         self._words: list[_Said] = []
-        self._calls: Sequence[Call] = ()
-        self._results: dict[str, Result] = {}
+        self._calls: Sequence[OpenCall] = ()
+        self._results: dict[str, CallResult] = {}
         self._paused = self._quiet = False
         self._asked = False
         """The newest message is ours: a model has it, or is about to."""
@@ -96,7 +96,7 @@ class Conversation:
         call = next((call for call in self._calls if call.id == id), None)
         if call is None:
             raise BadRequest(f"the newest reply has no open call {id!r}", path="tool_result.id")
-        self._results[id] = Result(call=call, content=self._tidy(content), is_error=is_error)
+        self._results[id] = CallResult(call=call, content=self._tidy(content), is_error=is_error)
 
     def assistant(self, response: object) -> None:
         """A reply, verbatim: the provider's response or its message, as a dict or as the SDK's object."""
@@ -136,7 +136,8 @@ class Conversation:
     def _emit(self) -> None:
         """One turn's user side. Calls nobody answered are answered here, so that the request is always valid."""
         results = [
-            self._results.get(call.id, Result(call=call, content=NOT_EXECUTED, is_error=True)) for call in self._calls
+            self._results.get(call.id, CallResult(call=call, content=NOT_EXECUTED, is_error=True))
+            for call in self._calls
         ]
         said = [] if self._quiet else [*self._injections, *self._words]
         self._calls, self._results = (), {}
@@ -148,7 +149,7 @@ class Conversation:
         if said:
             self._injections, self._words = [], []
 
-    def _note(self, results: Sequence[Result], said: Sequence[_Said]) -> None:
+    def _note(self, results: Sequence[CallResult], said: Sequence[_Said]) -> None:
         base, merged = len(self._messages), self._wire == "anthropic"
         for n, result in enumerate(results):
             message, block = (base, n) if merged else (base + n, 0)
@@ -164,14 +165,14 @@ class Conversation:
             return text if text.strip() else NO_OUTPUT
         texts = neutral([_sound(str(part.get("text", ""))) for part in content], self._names)
         parts = [{**part, "text": text} if "text" in part else part for part, text in zip(content, texts, strict=True)]
-        return [part for part in parts if not blank(part)] or NO_OUTPUT
+        return [part for part in parts if not is_blank(part)] or NO_OUTPUT
 
 
 def _system_blocks(system: str | Sequence[str | Mapping[str, object]]) -> tuple[Block, ...]:
     if isinstance(system, str):
         return split_system(system)
     blocks = [text_block(part) if isinstance(part, str) else dict(part) for part in system]
-    return tuple(block for block in blocks if not blank(block))
+    return tuple(block for block in blocks if not is_blank(block))
 
 
 def _joined(system: Sequence[Block]) -> str:

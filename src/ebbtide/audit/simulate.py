@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import WontFit
-from ebbtide.formats import Call
+from ebbtide.formats import RecordedCall
 from ebbtide.policy import Policy
 from ebbtide.runtime.effects import drive
 from ebbtide.runtime.session import Session
@@ -22,7 +22,9 @@ from ebbtide.wire import WIRES
 _PACE = 10.0  # seconds between calls where the file has no times: within any cache's lifetime
 
 
-def rehearsed(calls: Iterable[Call], *, name: str, wire: str, policy: Policy, window: int) -> tuple[History, Log]:
+def rehearsed(
+    calls: Iterable[RecordedCall], *, name: str, wire: str, policy: Policy, window: int
+) -> tuple[History, Log]:
     """The calls of one conversation, and the log that came of them: what left can be read back from it."""
     log = open_store(None).open(name, now=0.0)
     session = Session(policy=policy, window=window, log=log, wire=WIRES[wire])

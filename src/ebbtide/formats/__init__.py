@@ -7,11 +7,11 @@ from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats import claude_code, codex, openai_chat, opencode, pi, request, swe_agent
-from ebbtide.formats.recording import Recording, checked
-from ebbtide.formats.source import Source, open_source, source_of, unpacked
-from ebbtide.formats.steps import Call, Problem
+from ebbtide.formats.recording import Recording, list_repairs
+from ebbtide.formats.session_file import SessionFile, open_source, parse_source, unpack
+from ebbtide.formats.steps import Problem, RecordedCall
 
-__all__ = ["Call", "Problem", "Recording", "load", "read"]
+__all__ = ["Problem", "RecordedCall", "Recording", "load", "read"]
 
 # The most particular first: a request body is also a list of messages, and much else has a `type`.
 _READERS = (swe_agent, opencode, codex, pi, claude_code, request, openai_chat)
@@ -20,29 +20,29 @@ _READERS = (swe_agent, opencode, codex, pi, claude_code, request, openai_chat)
 def load(path: str | os.PathLike[str]) -> Recording:
     """Raises `BadRequest` if there is no session in it; anything less than that is among the recording's problems."""
     if os.path.isdir(path):
-        return checked(opencode.read_directory(path))
+        return list_repairs(opencode.read_directory(path))
     return _read(open_source(path))
 
 
 def read(name: str, data: bytes) -> Recording:
     """As `load`, of bytes that somebody has read already, under the name that refusals give them."""
-    return _read(source_of(name, unpacked(data, name)))
+    return _read(parse_source(name, unpack(data, name)))
 
 
-def _read(source: Source) -> Recording:
+def _read(source: SessionFile) -> Recording:
     for reader in _READERS:
         if reader.recognises(source):
-            return checked(reader.read(source))
+            return list_repairs(reader.read(source))
     raise BadRequest(f"{source.path} is no session that we know: {_unlike(source)}", path=_where(source))
 
 
-def _unlike(source: Source) -> str:
+def _unlike(source: SessionFile) -> str:
     if not source.rows:
         return source.problems[0].reason
     return f"it holds {_shape(source.rows[0].value)}, and nowhere a message with a role"
 
 
-def _where(source: Source) -> str:
+def _where(source: SessionFile) -> str:
     return "" if source.document else f"line {source.rows[0].line if source.rows else source.problems[0].row}"
 
 

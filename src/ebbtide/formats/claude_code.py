@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ebbtide.formats.blocks import answer_blocks, user_content
-from ebbtide.formats.lineage import Lineage
+from ebbtide.formats.anthropic_blocks import answer_blocks, user_content
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Row, Source, seconds, usage_from
-from ebbtide.formats.steps import Answer, Clear, Episode, Message, Problem, Restart, Say
+from ebbtide.formats.session_file import JsonRow, SessionFile, build_usage, parse_time
+from ebbtide.formats.step_tree import StepTree
+from ebbtide.formats.steps import AddMessages, ClearResults, Compact, Episode, Message, ModelReply, Problem
 
 _CLEARED = "[Old tool result content cleared]"
 """What Claude Code puts in place of a result it clears."""
@@ -33,7 +33,7 @@ _REMINDERS = {
 """Attachments whose recorded words go to the model as a reminder, and the field the words are in."""
 
 
-def recognises(source: Source) -> bool:
+def recognises(source: SessionFile) -> bool:
     return any(_is_row(row.value) for row in source.rows)
 
 
@@ -45,7 +45,7 @@ def _is_row(value: Any) -> bool:
     return value.get("type") == "ebb" or (value.get("type") == "summary" and "leafUuid" in value)
 
 
-def read(source: Source) -> Recording:
+def read(source: SessionFile) -> Recording:
     reader = _Reader(source)
     for row in source.rows:
         reader.take(row)
@@ -55,11 +55,11 @@ def read(source: Source) -> Recording:
 class _Reader:
     """Rows become steps of the conversation they belong to: the main one, or a sidechain."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SessionFile) -> None:
         self.source = source
         self.problems = list(source.problems)
         self.others: list[dict[str, Any]] = []
-        self.threads: dict[str, Lineage] = {"": Lineage()}
+        self.threads: dict[str, StepTree] = {"": StepTree()}
         self.episode_of: dict[str, str] = {}
         self.seen: dict[str, Message] = {}
         self.calls = _group(source.rows)
@@ -70,7 +70,7 @@ class _Reader:
         # A file in which no row names another is read in file order; where some do, naming none is a new start.
         self.linked = any(_text(value.get("parentUuid")) in names for value in named)
 
-    def take(self, row: Row) -> None:
+    def take(self, row: JsonRow) -> None:
         value = row.value
         if not isinstance(value, dict):
             self.trouble(row, "not a record")
@@ -92,7 +92,7 @@ class _Reader:
         else:
             self.other(row)
 
-    def user(self, row: Row) -> None:
+    def user(self, row: JsonRow) -> None:
         content, reason = user_content(row.value["message"].get("content"))
         if reason:
             self.trouble(row, reason)
@@ -102,16 +102,16 @@ class _Reader:
             self.say(row, content)
             return
         lineage = self.lineage(row)
-        step = Restart(said=_turn(content))
+        step = Compact(messages=_turn(content))
         last = lineage.steps[-1] if lineage.steps else None
-        if isinstance(last, Restart) and not last.said:
+        if isinstance(last, Compact) and not last.messages:
             # The boundary row before it has made the step already.
             lineage.steps[-1] = step
             lineage.join(_text(row.value.get("uuid")), len(lineage.steps) - 1)
             return
         self.add(row, step)
 
-    def copied(self, row: Row) -> bool:
+    def copied(self, row: JsonRow) -> bool:
         """A resumed session may carry rows of the one before twice."""
         name, message = _text(row.value.get("uuid")), row.value["message"]
         if name and self.seen.setdefault(name, message) is not message and self.seen[name] == message:
@@ -119,14 +119,14 @@ class _Reader:
             return True
         return False
 
-    def say(self, row: Row, content: str | list[dict[str, Any]]) -> None:
+    def say(self, row: JsonRow, content: str | list[dict[str, Any]]) -> None:
         if not content:
             self.other(row)
             return
         results = isinstance(content, list) and all(block["type"] == "tool_result" for block in content)
-        self.add(row, Say(said=_turn(content)), beside=results)
+        self.add(row, AddMessages(messages=_turn(content)), beside=results)
 
-    def assistant(self, row: Row) -> None:
+    def assistant(self, row: JsonRow) -> None:
         key = _call_key(row.value)
         lineage = self.lineage(row)
         if key in self.begun:
@@ -134,7 +134,7 @@ class _Reader:
             return
         self.begun[key] = self.add(row, self.answer(row, self.calls[key]))
 
-    def answer(self, row: Row, rows: list[Row]) -> Answer:
+    def answer(self, row: JsonRow, rows: list[JsonRow]) -> ModelReply:
         message = {**rows[-1].value["message"], "content": _merged(rows)}
         content, reason = answer_blocks(message["content"])
         if reason:
@@ -145,39 +145,46 @@ class _Reader:
             self.trouble(rows[-1], reason)
         # What the client shows for a failed call is never sent back.
         said = () if row.value.get("isApiErrorMessage") or not content else ({"role": "assistant", "content": content},)
-        return Answer(
+        return ModelReply(
             row=row.line,
-            said=said,
+            messages=said,
             response=message,
             model=model,
             usage=usage,
-            at=seconds(row.value.get("timestamp")),
+            at=parse_time(row.value.get("timestamp")),
         )
 
-    def boundary(self, row: Row) -> None:
+    def boundary(self, row: JsonRow) -> None:
         value = row.value
         if value["subtype"] == "compact_boundary":
-            self.add(row, Restart(), parent=_text(value.get("logicalParentUuid")))
+            self.add(row, Compact(), parent=_text(value.get("logicalParentUuid")))
             return
         cleared = value.get("microcompactMetadata")
         calls = cleared.get("compactedToolIds") if isinstance(cleared, dict) else None
         names = frozenset(call for call in calls or () if isinstance(call, str))
-        self.add(row, Clear(calls=names, text=_CLEARED))
+        self.add(row, ClearResults(call_ids=names, placeholder=_CLEARED))
 
-    def other(self, row: Row) -> None:
+    def other(self, row: JsonRow) -> None:
         self.others.append(row.value)
         name = _text(row.value.get("uuid"))
         if name:
-            self.lineage(row).skip(name, _text(row.value.get("parentUuid")))
+            self.lineage(row).add_link(name, _text(row.value.get("parentUuid")))
 
-    def add(self, row: Row, step: Say | Answer | Clear | Restart, *, parent: str = "", beside: bool = False) -> int:
+    def add(
+        self,
+        row: JsonRow,
+        step: AddMessages | ModelReply | ClearResults | Compact,
+        *,
+        parent: str = "",
+        beside: bool = False,
+    ) -> int:
         lineage, name = self.lineage(row), _text(row.value.get("uuid"))
         parent = parent or _text(row.value.get("parentUuid"))
-        if self.linked and not parent and isinstance(step, Say) and row.value.get("type") == "user":
+        if self.linked and not parent and isinstance(step, AddMessages) and row.value.get("type") == "user":
             return lineage.add_root(step, record=name)
-        return lineage.add(step, record=name, parent=parent, beside=beside)
+        return lineage.add(step, record=name, parent=parent, is_result=beside)
 
-    def lineage(self, row: Row) -> Lineage:
+    def lineage(self, row: JsonRow) -> StepTree:
         """The main conversation, or the sidechain that the row's ancestors began."""
         value = row.value
         name, parent = _text(value.get("uuid")), _text(value.get("parentUuid"))
@@ -190,14 +197,14 @@ class _Reader:
             self.problems.append(Problem(row=row.line, reason=f"its parent is not in the file before it: {parent}"))
         if name:
             self.episode_of[name] = episode
-        return self.threads.setdefault(episode, Lineage())
+        return self.threads.setdefault(episode, StepTree())
 
-    def trouble(self, row: Row, reason: str) -> None:
+    def trouble(self, row: JsonRow, reason: str) -> None:
         self.problems.append(Problem(row=row.line, reason=reason, raw=row.raw))
 
     def recording(self) -> Recording:
         episodes = [
-            Episode(name=name, steps=tuple(lineage.steps), head={"max_tokens": _MAX_TOKENS})
+            Episode(name=name, steps=tuple(lineage.steps), request_fields={"max_tokens": _MAX_TOKENS})
             for name, lineage in self.threads.items()
             if lineage.steps
         ]
@@ -212,9 +219,9 @@ class _Reader:
         )
 
 
-def _group(rows: Iterable[Row]) -> dict[str, list[Row]]:
+def _group(rows: Iterable[JsonRow]) -> dict[str, list[JsonRow]]:
     """The rows of each call."""
-    calls: dict[str, list[Row]] = {}
+    calls: dict[str, list[JsonRow]] = {}
     for row in rows:
         value = row.value
         if isinstance(value, dict) and value.get("type") == "assistant" and isinstance(value.get("message"), dict):
@@ -228,7 +235,7 @@ def _call_key(value: dict[str, Any]) -> str:
     return f"{bool(value.get('isSidechain'))} {name}"
 
 
-def _merged(rows: list[Row]) -> list[Any]:
+def _merged(rows: list[JsonRow]) -> list[Any]:
     """The blocks of a call in order. Some versions write each block once, some write all blocks so far again."""
     merged: list[Any] = []
     for row in rows:
@@ -247,7 +254,7 @@ def _usage(usage: Any) -> Any:
     if not isinstance(usage, dict):
         return None, "" if usage is None else "the usage is not an object"
     names = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
-    return usage_from(*(usage.get(name) for name in names))
+    return build_usage(*(usage.get(name) for name in names))
 
 
 def _attached(attachment: Any) -> str | list[dict[str, Any]]:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.formats.source import usage_from
+from ebbtide.formats.session_file import build_usage
 
-LAST = "last"
+NEWEST = "last"
 """Names the session that changed last."""
 _HEAD, _TAIL = 32_768, 32_768
 """Bytes: the first words and the folder are in the first few rows, the last bill in the last few."""
@@ -46,31 +46,31 @@ class ClaudeSession:
     model: str
 
     @property
-    def spoken(self) -> bool:
+    def has_reply(self) -> bool:
         """A model was called: there is something to look at."""
         return bool(self.model)
 
 
-def claude_sessions(root: Path, limit: int | None = None) -> list[ClaudeSession]:
+def list_claude_sessions(root: Path, limit: int | None = None) -> list[ClaudeSession]:
     """The newest first. Agents that a session started, and files in which no model was called, are left out."""
     found: list[ClaudeSession] = []
     for path, modified, length in _files(root):
         if limit is not None and len(found) >= limit:
             break
         one = _described(path, modified, length)
-        if one is not None and one.spoken:
+        if one is not None and one.has_reply:
             found.append(one)
     return found
 
 
-def claude_session(root: Path, name: str) -> Path:
+def find_claude_session(root: Path, name: str) -> Path:
     """The file of the session of that id, of the only one that begins so, or of the last one."""
-    if name == LAST:
-        newest = claude_sessions(root, limit=1)
+    if name == NEWEST:
+        newest = list_claude_sessions(root, limit=1)
         if not newest:
             raise BadRequest(f"there are no sessions of Claude Code in {root}")
         return newest[0].path
-    matching = claude_matches(root, name)
+    matching = matching_claude_files(root, name)
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -81,7 +81,7 @@ def claude_session(root: Path, name: str) -> Path:
     raise BadRequest(f"no session of Claude Code in {root} is called {name!r}; the newest: {known or 'there are none'}")
 
 
-def claude_matches(root: Path, name: str) -> list[Path]:
+def matching_claude_files(root: Path, name: str) -> list[Path]:
     """Files whose session is called so, or begins so. Two projects may have a copy each."""
     files = [path for path, _, _ in _files(root)]
     exact = [path for path in files if path.stem == name]
@@ -197,7 +197,7 @@ def _tokens(bill: object) -> int:
     if not isinstance(bill, dict):
         return 0
     names = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
-    usage, _ = usage_from(*(bill.get(name) for name in names))
+    usage, _ = build_usage(*(bill.get(name) for name in names))
     return usage.total if usage else 0
 
 

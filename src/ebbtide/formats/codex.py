@@ -10,8 +10,8 @@ from typing import Any
 
 from ebbtide.core.types import Usage
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Row, Source, seconds, usage_from, word
-from ebbtide.formats.steps import Answer, Episode, Message, Problem, Restart, Say, Step
+from ebbtide.formats.session_file import JsonRow, SessionFile, build_usage, parse_time, str_or_empty
+from ebbtide.formats.steps import AddMessages, Compact, Episode, Message, ModelReply, Problem, Step
 
 _ROWS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _FROM_MODEL = frozenset(
@@ -21,16 +21,16 @@ _BOOKKEEPING = frozenset({"internal_chat_message_metadata_passthrough", "metadat
 """The client's own notes on an item; not fields of the API."""
 
 
-def recognises(source: Source) -> bool:
+def recognises(source: SessionFile) -> bool:
     return any(
         isinstance(row.value, dict)
-        and word(row.value.get("type")) in _ROWS
+        and str_or_empty(row.value.get("type")) in _ROWS
         and isinstance(row.value.get("payload"), dict)
         for row in source.rows
     )
 
 
-def read(source: Source) -> Recording:
+def read(source: SessionFile) -> Recording:
     reader = _Reader(source)
     for row in source.rows:
         reader.take(row)
@@ -40,26 +40,26 @@ def read(source: Source) -> Recording:
         format="codex",
         wire="openai_responses",
         session=reader.session or source.name,
-        episodes=(Episode(steps=tuple(reader.steps), head=reader.head),),
+        episodes=(Episode(steps=tuple(reader.steps), request_fields=reader.head),),
         problems=tuple(reader.problems),
         others=tuple(reader.others),
     )
 
 
 class _Reader:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SessionFile) -> None:
         self.problems = list(source.problems)
         self.others: list[dict[str, Any]] = []
         self.steps: list[Step] = []
         self.session = self.model = ""
         self.head: dict[str, Any] = {}
         self.total: Any = None
-        self.answer: list[tuple[Row, Message]] = []
+        self.answer: list[tuple[JsonRow, Message]] = []
         """The model's items of the call that is under way."""
         self.outputs: list[Message] = []
         """What the client said while it was: results of tools that ran early."""
 
-    def take(self, row: Row) -> None:
+    def take(self, row: JsonRow) -> None:
         value = row.value
         payload = value.get("payload") if isinstance(value, dict) else None
         if not isinstance(payload, dict):
@@ -68,7 +68,7 @@ class _Reader:
             self.item(row, payload)
         elif value.get("type") == "compacted":
             self.close(None)
-            self.steps.append(Restart(said=self.replacement(payload)))
+            self.steps.append(Compact(messages=self.replacement(payload)))
         elif payload.get("type") == "token_count":
             self.count(row, payload.get("info"))
         else:
@@ -88,7 +88,7 @@ class _Reader:
             words = base.get("text") if isinstance(base, dict) else base
             self.head = {"instructions": words} if isinstance(words, str) and words else {}
 
-    def item(self, row: Row, payload: dict[str, Any]) -> None:
+    def item(self, row: JsonRow, payload: dict[str, Any]) -> None:
         kind = payload.get("type")
         if not isinstance(kind, str) or (kind == "message" and not isinstance(payload.get("content"), list)):
             self.problems.append(Problem(row=row.line, reason="not an item of the Responses API", raw=row.raw))
@@ -103,7 +103,7 @@ class _Reader:
         if not self.answer:
             self.flush()
 
-    def count(self, row: Row, info: Any) -> None:
+    def count(self, row: JsonRow, info: Any) -> None:
         total = info.get("total_token_usage") if isinstance(info, dict) else None
         last = info.get("last_token_usage") if isinstance(info, dict) else None
         if total is None or total == self.total or not isinstance(last, dict):
@@ -120,13 +120,13 @@ class _Reader:
             row = self.answer[0][0]
             items = [item for _, item in self.answer]
             self.steps.append(
-                Answer(
+                ModelReply(
                     row=row.line,
-                    said=_sendable(items),
+                    messages=_sendable(items),
                     response={"output": items},
                     model=self.model,
                     usage=usage,
-                    at=seconds(row.value.get("timestamp")),
+                    at=parse_time(row.value.get("timestamp")),
                 )
             )
             self.answer = []
@@ -134,7 +134,7 @@ class _Reader:
 
     def flush(self) -> None:
         if self.outputs:
-            self.steps.append(Say(said=tuple(self.outputs)))
+            self.steps.append(AddMessages(messages=tuple(self.outputs)))
             self.outputs = []
 
     def replacement(self, payload: dict[str, Any]) -> tuple[Message, ...]:
@@ -143,7 +143,7 @@ class _Reader:
         if isinstance(history, list):
             items = [item for item in history if isinstance(item, dict) and isinstance(item.get("type"), str)]
             return tuple({key: part for key, part in item.items() if key not in _BOOKKEEPING} for item in items)
-        said = [item for step in self.steps if isinstance(step, Say) for item in step.said]
+        said = [item for step in self.steps if isinstance(step, AddMessages) for item in step.messages]
         kept = [item for item in said if item.get("type") == "message"]
         words = {"type": "input_text", "text": str(payload.get("message") or "(no summary was recorded)")}
         return (*kept, {"type": "message", "role": "user", "content": [words]})
@@ -156,7 +156,7 @@ def _usage(last: dict[str, Any], window: Any) -> tuple[Usage | None, str]:
         return None, f"the usage claims {given} tokens in a window of {window}"
     if not isinstance(given, int) or not isinstance(cached, int):
         return None, "the usage is not made of numbers"
-    return usage_from(cached, 0, given - cached, last.get("output_tokens"))
+    return build_usage(cached, 0, given - cached, last.get("output_tokens"))
 
 
 def _sendable(items: list[Message]) -> tuple[Message, ...]:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ebbtide.core.types import Usage
+from ebbtide.formats.client_history import arguments_of
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Row, Source, seconds, usage_from, word
-from ebbtide.formats.steps import Answer, Episode, Message, Problem, Say, Step
-from ebbtide.formats.thread import arguments_of
+from ebbtide.formats.session_file import JsonRow, SessionFile, build_usage, parse_time, str_or_empty
+from ebbtide.formats.steps import AddMessages, Episode, Message, ModelReply, Problem, Step
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _LISTS = ("messages", "traj", "trajectory", "conversation", "conversations")
@@ -22,17 +22,17 @@ _FIELDS = frozenset(
 )
 
 
-def recognises(source: Source) -> bool:
+def recognises(source: SessionFile) -> bool:
     return any(_conversations(row.value) or is_message(row.value) for row in source.rows)
 
 
 def is_message(value: Any) -> bool:
-    if not isinstance(value, dict) or word(value.get("role")) not in _ROLES:
+    if not isinstance(value, dict) or str_or_empty(value.get("role")) not in _ROLES:
         return False
     return "content" in value or "tool_calls" in value
 
 
-def read(source: Source) -> Recording:
+def read(source: SessionFile) -> Recording:
     reader = _Reader(source)
     if not source.document and any(is_message(row.value) for row in source.rows):
         reader.messages_a_line()
@@ -50,7 +50,7 @@ def read(source: Source) -> Recording:
 
 
 class _Reader:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SessionFile) -> None:
         self.source = source
         self.problems = list(source.problems)
         self.others: list[dict[str, Any]] = []
@@ -71,7 +71,7 @@ class _Reader:
                 only = self.source.document and len(found) == 1
                 self.talk("" if only else name or str(len(self.talks) + 1), row, messages)
 
-    def talk(self, name: str, row: Row, messages: list[Any]) -> None:
+    def talk(self, name: str, row: JsonRow, messages: list[Any]) -> None:
         """A conversation, or the continuation of one that an earlier line holds."""
         hashes = list(_chained(messages))
         known = next((at for at in range(len(hashes) - 1, -1, -1) if hashes[at] in self.ends), -1)
@@ -95,9 +95,9 @@ class _Reader:
                     steps.append(_step(line, message, first=not steps))
                 else:
                     self.problems.append(Problem(row=line, reason="not a chat message", raw=raw or repr(message)))
-            if steps and not any(isinstance(step, Answer) for step in steps):
+            if steps and not any(isinstance(step, ModelReply) for step in steps):
                 # Nobody has answered yet: the list is a request in the making.
-                steps.append(Answer(row=rows[-1][0], said=(), response=None))
+                steps.append(ModelReply(row=rows[-1][0], messages=(), response=None))
             yield Episode(name=name, steps=tuple(steps))
 
 
@@ -132,15 +132,15 @@ def _step(line: int, recorded: dict[str, Any], *, first: bool) -> Step:
     message = chat_message(recorded)
     if recorded["role"] != "assistant" or first:
         # A greeting that stands before everything answers nobody.
-        return Say(said=(message,))
+        return AddMessages(messages=(message,))
     empty = not (message.get("content") or message.get("tool_calls") or message.get("function_call"))
-    return Answer(
+    return ModelReply(
         row=line,
-        said=() if empty and not message.get("refusal") else (message,),
+        messages=() if empty and not message.get("refusal") else (message,),
         response=message,
         model=str(recorded.get("model") or ""),
         usage=_usage(recorded.get("usage")),
-        at=seconds(recorded.get("timestamp", recorded.get("created"))),
+        at=parse_time(recorded.get("timestamp", recorded.get("created"))),
     )
 
 
@@ -180,4 +180,4 @@ def _usage(usage: Any) -> Usage | None:
     given = usage.get("prompt_tokens")
     if not isinstance(given, int) or not isinstance(cached, int | None):
         return None
-    return usage_from(cached, 0, given - (cached or 0), usage.get("completion_tokens"))[0]
+    return build_usage(cached, 0, given - (cached or 0), usage.get("completion_tokens"))[0]

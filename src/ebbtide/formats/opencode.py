@@ -13,10 +13,10 @@ from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Usage
-from ebbtide.formats.blocks import answer_blocks, user_content
+from ebbtide.formats.anthropic_blocks import answer_blocks, user_content
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Source, open_source, seconds, usage_from
-from ebbtide.formats.steps import Answer, Clear, Episode, Message, Problem, Restart, Say, Step
+from ebbtide.formats.session_file import SessionFile, build_usage, open_source, parse_time
+from ebbtide.formats.steps import AddMessages, ClearResults, Compact, Episode, Message, ModelReply, Problem, Step
 
 _CLEARED = "[Old tool result content cleared]"
 """What OpenCode puts in place of output it pruned."""
@@ -28,13 +28,13 @@ _ASKED = "What did we do so far?"
 """Stands for a compaction's request, whose own words are not stored."""
 
 
-def recognises(source: Source) -> bool:
+def recognises(source: SessionFile) -> bool:
     value = source.rows[0].value if source.document else None
     messages = value.get("messages") if isinstance(value, dict) else None
     return isinstance(messages, list) and any(_is_pair(pair) for pair in messages)
 
 
-def read(source: Source) -> Recording:
+def read(source: SessionFile) -> Recording:
     value = source.rows[0].value
     reader = _Reader()
     reader.problems += source.problems
@@ -126,7 +126,9 @@ class _Reader:
         """When each pruned result was, and whose."""
 
     def episode(self, name: str) -> Episode:
-        return Episode(name=name, steps=_with_prunes(self.steps, self.pruned), head={"max_tokens": _MAX_TOKENS})
+        return Episode(
+            name=name, steps=_with_prunes(self.steps, self.pruned), request_fields={"max_tokens": _MAX_TOKENS}
+        )
 
     def take(self, row: int, info: dict[str, Any], parts: list[Any]) -> None:
         sound = [part for part in parts if isinstance(part, dict) and isinstance(part.get("type"), str)]
@@ -149,26 +151,26 @@ class _Reader:
         self.problems += [Problem(row=row, reason=fault, raw=repr(info)) for fault in (reason, wrong) if fault]
         summary = bool(info.get("summary")) and not info.get("error") and last
         self.steps.append(
-            Answer(
+            ModelReply(
                 row=row,
-                said=({"role": "assistant", "content": content},) if content else (),
+                messages=({"role": "assistant", "content": content},) if content else (),
                 response={"role": "assistant", "content": blocks},
                 model=str(info.get("modelID") or ""),
                 usage=usage,
-                at=seconds(_record(info.get("time")).get("created")),
-                aside=bool(info.get("summary")),
+                at=parse_time(_record(info.get("time")).get("created")),
+                for_compaction=bool(info.get("summary")),
             )
         )
         if summary:
             said: Message = {"role": "user", "content": _ASKED}
             # The view starts at the summary; it is an answer, so what it answers goes before it.
-            self.steps.append(Restart(said=(said,), kept=(len(self.steps) - 1,)))
+            self.steps.append(Compact(messages=(said,), kept_steps=(len(self.steps) - 1,)))
         self.say([result for part in parts for result in self.results(part)])
 
     def say(self, content: list[dict[str, Any]], *, aside: bool = False) -> None:
         sound, _ = user_content(content)
         if sound:
-            self.steps.append(Say(said=({"role": "user", "content": sound},), aside=aside))
+            self.steps.append(AddMessages(messages=({"role": "user", "content": sound},), for_compaction=aside))
 
     def results(self, part: dict[str, Any]) -> Iterator[dict[str, Any]]:
         state = _record(part.get("state"))
@@ -179,7 +181,7 @@ class _Reader:
         output = state.get("error") if failed else state.get("output")
         result = {"type": "tool_result", "tool_use_id": call, "content": output if isinstance(output, str) else ""}
         yield {**result, "is_error": True} if failed else result
-        when = seconds(_record(state.get("time")).get("compacted"))
+        when = parse_time(_record(state.get("time")).get("compacted"))
         if when is not None:
             self.pruned.append((when, call))
 
@@ -190,16 +192,18 @@ def _with_prunes(steps: list[Step], pruned: list[tuple[float, str]]) -> tuple[St
         return tuple(steps)
     before: dict[int, set[str]] = {}
     for when, call in pruned:
-        later = (at for at, step in enumerate(steps) if isinstance(step, Answer) and (step.at or 0) >= when)
+        later = (at for at, step in enumerate(steps) if isinstance(step, ModelReply) and (step.at or 0) >= when)
         before.setdefault(next(later, len(steps)), set()).add(call)
     moved: list[int] = []
     out: list[Step] = []
     for at, step in enumerate(steps):
         if at in before:
-            out.append(Clear(calls=frozenset(before[at]), text=_CLEARED))
+            out.append(ClearResults(call_ids=frozenset(before[at]), placeholder=_CLEARED))
         moved.append(len(out))
         out.append(
-            Restart(said=step.said, kept=tuple(moved[k] for k in step.kept)) if isinstance(step, Restart) else step
+            Compact(messages=step.messages, kept_steps=tuple(moved[k] for k in step.kept_steps))
+            if isinstance(step, Compact)
+            else step
         )
     return tuple(out)
 
@@ -250,7 +254,7 @@ def _usage(tokens: Any) -> tuple[Usage | None, str]:
     output, thought = tokens.get("output") or 0, tokens.get("reasoning") or 0
     if not isinstance(output, int) or not isinstance(thought, int):
         return None, "the usage is not made of numbers"
-    return usage_from(cache.get("read"), cache.get("write"), tokens.get("input"), output + thought)
+    return build_usage(cache.get("read"), cache.get("write"), tokens.get("input"), output + thought)
 
 
 def _record(value: Any) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ebbtide.formats.blocks import answer_blocks, user_content
-from ebbtide.formats.lineage import Lineage
+from ebbtide.formats.anthropic_blocks import answer_blocks, user_content
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Row, Source, seconds, usage_from, word
-from ebbtide.formats.steps import Answer, Episode, Message, Problem, Restart, Say
+from ebbtide.formats.session_file import JsonRow, SessionFile, build_usage, parse_time, str_or_empty
+from ebbtide.formats.step_tree import StepTree
+from ebbtide.formats.steps import AddMessages, Compact, Episode, Message, ModelReply, Problem
 
 _MAX_TOKENS = 32_000
 """Not recorded, and Anthropic refuses a body without one; a third of what the models of these sessions can write."""
@@ -19,7 +19,7 @@ _MAX_TOKENS = 32_000
 _UNFINISHED = frozenset({"aborted", "error"})
 
 
-def recognises(source: Source) -> bool:
+def recognises(source: SessionFile) -> bool:
     return any(_is_row(row.value) for row in source.rows)
 
 
@@ -32,7 +32,7 @@ def _is_row(value: Any) -> bool:
     return value.get("type") == "session" and "id" in value and "cwd" in value
 
 
-def read(source: Source) -> Recording:
+def read(source: SessionFile) -> Recording:
     reader = _Reader(source)
     for entry, row in enumerate(source.rows):
         reader.take(entry, row)
@@ -41,34 +41,34 @@ def read(source: Source) -> Recording:
         format="pi",
         wire="anthropic",
         session=reader.session or source.name,
-        episodes=(Episode(steps=tuple(reader.lineage.steps), head={"max_tokens": _MAX_TOKENS}),),
+        episodes=(Episode(steps=tuple(reader.lineage.steps), request_fields={"max_tokens": _MAX_TOKENS}),),
         problems=tuple(reader.problems),
         others=tuple(reader.others),
     )
 
 
 class _Reader:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SessionFile) -> None:
         self.problems = list(source.problems)
         self.others: list[dict[str, Any]] = []
-        self.lineage = Lineage()
+        self.lineage = StepTree()
         self.entry_of: dict[int, int] = {}
         """Step to the entry it was read from."""
         self.session = ""
 
-    def take(self, entry: int, row: Row) -> None:
+    def take(self, entry: int, row: JsonRow) -> None:
         value = row.value
         if not isinstance(value, dict):
             self.trouble(row, "not a record")
             return
         kind, message = value.get("type"), value.get("message")
-        step: Say | Answer | Restart | None
+        step: AddMessages | ModelReply | Compact | None
         if kind == "message" and isinstance(message, dict):
             step = self.message(row, message)
         elif kind == "compaction" and isinstance(value.get("summary"), str):
-            step = Restart(said=_note(value["summary"]), kept=self.kept(value))
+            step = Compact(messages=_note(value["summary"]), kept_steps=self.kept(value))
         elif kind == "branch_summary" and isinstance(value.get("summary"), str):
-            step = Say(said=_note(value["summary"]))
+            step = AddMessages(messages=_note(value["summary"]))
         elif kind == "custom_message":
             step = self.said(row, value.get("content"))
         else:
@@ -76,42 +76,42 @@ class _Reader:
             self.session = self.session or (str(value.get("id") or "") if kind == "session" else "")
         self.place(entry, row, step)
 
-    def place(self, entry: int, row: Row, step: Say | Answer | Restart | None) -> None:
+    def place(self, entry: int, row: JsonRow, step: AddMessages | ModelReply | Compact | None) -> None:
         record, parent = _text(row.value.get("id")), _text(row.value.get("parentId"))
         if step is None:
             self.others.append(row.value)
-            self.lineage.skip(record, parent)
+            self.lineage.add_link(record, parent)
             return
-        beside = isinstance(step, Say) and _is_result(step)
-        self.entry_of[self.lineage.add(step, record=record, parent=parent, beside=beside)] = entry
+        beside = isinstance(step, AddMessages) and _is_result(step)
+        self.entry_of[self.lineage.add(step, record=record, parent=parent, is_result=beside)] = entry
 
     def kept(self, value: dict[str, Any]) -> tuple[int, ...]:
         """The steps of the present history that the compaction kept. An earlier summary is never among them."""
         first = value.get("firstKeptEntryIndex")
-        line = [index for index in self.lineage.line if not isinstance(self.lineage.steps[index], Restart)]
+        line = [index for index in self.lineage.current_steps if not isinstance(self.lineage.steps[index], Compact)]
         if isinstance(first, int):
             return tuple(index for index in line if self.entry_of[index] >= first)
-        start = self.lineage.index_of(_text(value.get("firstKeptEntryId")))
+        start = self.lineage.step_of(_text(value.get("firstKeptEntryId")))
         return tuple(index for index in line if start is not None and index >= start)
 
-    def message(self, row: Row, message: dict[str, Any]) -> Say | Answer | None:
+    def message(self, row: JsonRow, message: dict[str, Any]) -> AddMessages | ModelReply | None:
         role = message.get("role")
         if role == "assistant":
             return self.answer(row, message)
         if role == "toolResult":
             return self.result(row, message)
         if role == "bashExecution":
-            return None if message.get("excludeFromContext") else Say(said=_bash(message))
+            return None if message.get("excludeFromContext") else AddMessages(messages=_bash(message))
         return self.said(row, message.get("content"))
 
-    def said(self, row: Row, recorded: Any) -> Say | None:
+    def said(self, row: JsonRow, recorded: Any) -> AddMessages | None:
         parts = [_image(part) for part in recorded] if isinstance(recorded, list) else recorded
         content, reason = user_content(parts)
         if reason:
             self.trouble(row, reason)
-        return Say(said=({"role": "user", "content": content},)) if content else None
+        return AddMessages(messages=({"role": "user", "content": content},)) if content else None
 
-    def result(self, row: Row, message: dict[str, Any]) -> Say | None:
+    def result(self, row: JsonRow, message: dict[str, Any]) -> AddMessages | None:
         call = message.get("toolCallId")
         if not isinstance(call, str):
             self.trouble(row, "a result that names no call")
@@ -121,13 +121,13 @@ class _Reader:
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": parts}
         if message.get("isError"):
             block["is_error"] = True
-        return Say(said=({"role": "user", "content": user_content([block])[0]},))
+        return AddMessages(messages=({"role": "user", "content": user_content([block])[0]},))
 
-    def answer(self, row: Row, message: dict[str, Any]) -> Answer:
+    def answer(self, row: JsonRow, message: dict[str, Any]) -> ModelReply:
         recorded = message.get("content")
         blocks = [_block(part) for part in recorded if isinstance(part, dict)] if isinstance(recorded, list) else []
         # A call that was cut off never ran, and its arguments may be half.
-        cut = word(message.get("stopReason")) in _UNFINISHED
+        cut = str_or_empty(message.get("stopReason")) in _UNFINISHED
         content, reason = answer_blocks([block for block in blocks if not (cut and block.get("type") == "tool_use")])
         if reason:
             self.trouble(row, reason)
@@ -135,16 +135,16 @@ class _Reader:
         if reason:
             self.trouble(row, reason)
         stamp = message.get("timestamp", row.value.get("timestamp"))
-        return Answer(
+        return ModelReply(
             row=row.line,
-            said=({"role": "assistant", "content": content},) if content else (),
+            messages=({"role": "assistant", "content": content},) if content else (),
             response={"role": "assistant", "content": blocks},
             model=_text(message.get("model")),
             usage=usage,
-            at=seconds(stamp),
+            at=parse_time(stamp),
         )
 
-    def trouble(self, row: Row, reason: str) -> None:
+    def trouble(self, row: JsonRow, reason: str) -> None:
         self.problems.append(Problem(row=row.line, reason=reason, raw=row.raw))
 
 
@@ -179,11 +179,11 @@ def _note(summary: str) -> tuple[Message, ...]:
 def _usage(usage: Any) -> Any:
     if not isinstance(usage, dict):
         return None, ""
-    return usage_from(*(usage.get(name) for name in ("cacheRead", "cacheWrite", "input", "output")))
+    return build_usage(*(usage.get(name) for name in ("cacheRead", "cacheWrite", "input", "output")))
 
 
-def _is_result(step: Say) -> bool:
-    content = step.said[0]["content"]
+def _is_result(step: AddMessages) -> bool:
+    content = step.messages[0]["content"]
     return isinstance(content, list) and all(block["type"] == "tool_result" for block in content)
 
 

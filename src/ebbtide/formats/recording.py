@@ -1,13 +1,30 @@
-"""What every format is read into. A recording says what was sent; it never says what should have been."""
+"""A recorded session, in the same form whichever program wrote it, and the model calls that it made.
+
+A reader lists what happened to the client's history; the requests are built here from those steps. So "as the client
+sent it" and "as if it had never compacted" are two ways to read one recording.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ebbtide.formats.replay import replay
-from ebbtide.formats.steps import Call, Episode, Problem
+from ebbtide.formats.client_history import HISTORIES, ClientHistory
+from ebbtide.formats.steps import (
+    AddMessages,
+    ClearResults,
+    Compact,
+    Episode,
+    Message,
+    ModelReply,
+    Problem,
+    RecordedCall,
+    Rewind,
+    Step,
+)
+
+_OnRepair = Callable[[Problem], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,37 +35,94 @@ class Recording:
     format: str
     """`claude-code`, `codex`, `pi`, `opencode`, `openai-chat`, `swe-agent` or `request`."""
     wire: str
-    """`anthropic`, `openai_chat` or `openai_responses`: the shape of the bodies it yields."""
+    """`anthropic`, `openai_chat` or `openai_responses`: the API format of its requests."""
     session: str
     episodes: tuple[Episode, ...]
     problems: tuple[Problem, ...] = ()
-    """What could not be taken as it stands, by row."""
+    """What could not be read or sent unchanged, in the order of the file."""
     others: tuple[dict[str, Any], ...] = ()
-    """Records that are no part of the conversation (progress, titles, our own `ebb` ones), as they stand."""
+    """Records that are no part of the conversation: progress, titles, our own `ebb` records."""
 
-    def requests(self) -> Iterator[Call]:
-        """Every recorded call, with the request as the client had it: after a compaction, what the compaction left."""
-        return self._calls(compacting=True)
+    def requests(self) -> Iterator[RecordedCall]:
+        """Every model call with the request as the client sent it: after a compaction, the compacted history."""
+        return self._calls(with_compactions=True)
 
-    def uncompacted(self) -> Iterator[Call]:
-        """The same calls had the client never compacted nor cleared: each request carries the whole history."""
-        return self._calls(compacting=False)
+    def uncompacted(self) -> Iterator[RecordedCall]:
+        """The same calls as if the client had never compacted: each request carries the full history."""
+        return self._calls(with_compactions=False)
 
-    def _calls(self, *, compacting: bool) -> Iterator[Call]:
+    def _calls(self, *, with_compactions: bool) -> Iterator[RecordedCall]:
         for episode in self.episodes:
-            yield from replay(episode, self.wire, compacting=compacting, report=_told_already)
+            # `list_repairs` has reported the repairs once, when the recording was loaded.
+            yield from _Replay(episode, self.wire, with_compactions, on_repair=lambda _: None).calls()
 
 
-def _told_already(_: Problem) -> None:
-    """Loading has replayed it once and kept what there was to tell."""
-
-
-def checked(recording: Recording) -> Recording:
-    """The recording, its problems completed by the repairs that its requests need."""
+def list_repairs(recording: Recording) -> Recording:
+    """Return the recording with the repairs that its requests need added to its problems."""
     repairs: list[Problem] = []
     for episode in recording.episodes:
-        for _ in replay(episode, recording.wire, compacting=True, report=repairs.append):
+        for _ in _Replay(episode, recording.wire, with_compactions=True, on_repair=repairs.append).calls():
             pass
-    # A rewound history is put together again, and its repairs are told again.
-    found = dict.fromkeys([*recording.problems, *repairs])
-    return replace(recording, problems=tuple(sorted(found, key=lambda problem: problem.row)))
+    # A rewound history is built and repaired again, so a repair may be reported twice.
+    problems = dict.fromkeys([*recording.problems, *repairs])
+    return replace(recording, problems=tuple(sorted(problems, key=lambda problem: problem.row)))
+
+
+class _Replay:
+    """Applies an episode's steps to a history, and builds the request of each model call."""
+
+    def __init__(self, episode: Episode, wire: str, with_compactions: bool, on_repair: _OnRepair) -> None:
+        self.episode, self.wire, self.with_compactions, self.on_repair = episode, wire, with_compactions, on_repair
+        self.messages_made: dict[Any, Any] = {}
+        self.row = 0
+
+    def calls(self) -> Iterator[RecordedCall]:
+        history, compacted = self._new_history(), False
+        for step in self.episode.steps:
+            if isinstance(step, ModelReply) and (self.with_compactions or not step.for_compaction):
+                self.row = step.row
+                yield self._call(step, history, compacted)
+                compacted = False
+            compacted |= self.with_compactions and isinstance(step, Compact)
+            history = self._apply(step, history)
+
+    def _apply(self, step: Step, history: ClientHistory) -> ClientHistory:
+        match step:
+            case AddMessages() if self.with_compactions or not step.for_compaction:
+                history.add(step.messages)
+            case ModelReply() if self.with_compactions or not step.for_compaction:
+                history.add_reply(step.messages)
+            case ClearResults() if self.with_compactions:
+                history.clear_results(step.call_ids, step.placeholder)
+            case Compact() if self.with_compactions:
+                return self._new_history(step.messages, step.kept_steps)
+            case Rewind():
+                return self._new_history((), step.kept_steps)
+        return history
+
+    def _new_history(self, messages: Sequence[Message] = (), kept_steps: Sequence[int] = ()) -> ClientHistory:
+        history = HISTORIES[self.wire](self.messages_made, self._report)
+        history.add(messages)
+        for index in kept_steps:
+            history = self._apply(self.episode.steps[index], history)
+        return history
+
+    def _report(self, reason: str) -> None:
+        self.on_repair(Problem(row=self.row, reason=reason))
+
+    def _call(self, step: ModelReply, history: ClientHistory, compacted: bool) -> RecordedCall:
+        return RecordedCall(
+            request=self._body(step, history) if step.body is None else step.body,
+            usage=step.usage,
+            at=step.at,
+            model=step.model,
+            response=step.response,
+            row=step.row,
+            compacted=compacted,
+            episode=self.episode.name,
+        )
+
+    def _body(self, step: ModelReply, history: ClientHistory) -> dict[str, Any]:
+        model = {"model": step.model} if step.model else {}
+        list_key = "input" if self.wire == "openai_responses" else "messages"
+        return {**model, **self.episode.request_fields, list_key: history.messages()}

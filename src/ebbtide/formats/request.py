@@ -6,15 +6,15 @@ from typing import Any
 
 from ebbtide.formats.openai_chat import is_message
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Source
-from ebbtide.formats.steps import Answer, Episode
+from ebbtide.formats.session_file import SessionFile
+from ebbtide.formats.steps import Episode, ModelReply
 
 _OF_ANTHROPIC = frozenset(
     {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "image", "document"}
 )
 
 
-def recognises(source: Source) -> bool:
+def recognises(source: SessionFile) -> bool:
     value = source.rows[0].value if source.document else None
     if not isinstance(value, dict):
         return False
@@ -24,9 +24,9 @@ def recognises(source: Source) -> bool:
     return "model" in value and isinstance(value.get("input"), str | list)
 
 
-def read(source: Source) -> Recording:
+def read(source: SessionFile) -> Recording:
     body = source.rows[0].value
-    call = Answer(row=1, said=(), response=None, model=str(body.get("model") or ""), body=body)
+    call = ModelReply(row=1, messages=(), response=None, model=str(body.get("model") or ""), body=body)
     return Recording(
         path=source.path,
         format="request",

@@ -28,56 +28,56 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Say:
+class AddMessages:
     """The client added messages to its history."""
 
-    said: tuple[Message, ...]
-    aside: bool = False
+    messages: tuple[Message, ...]
+    for_compaction: bool = False
     """The question that a compaction's summary answers: without compaction nobody would have asked it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ModelReply:
     """A model call: what went before it was sent, and this came back."""
 
     row: int
-    said: tuple[Message, ...]
+    messages: tuple[Message, ...]
     """The answer as the client sends it back; empty when none of it goes back."""
     response: Message | None
     """The answer as it came."""
     model: str = ""
     usage: Usage | None = None
     at: float | None = None
-    aside: bool = False
+    for_compaction: bool = False
     """The call that wrote a compaction's summary: without compaction there would have been none."""
     body: dict[str, Any] | None = None
     """The request itself, where it was recorded whole; it goes out as it came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clear:
+class ClearResults:
     """The client put a placeholder in the place of these calls' results."""
 
-    calls: frozenset[str]
-    text: str
+    call_ids: frozenset[str]
+    placeholder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart:
+class Compact:
     """The client compacted: its history is now the summary and the steps it kept."""
 
-    said: tuple[Message, ...] = ()
-    kept: tuple[int, ...] = ()
+    messages: tuple[Message, ...] = ()
+    kept_steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewind:
     """The user went back: the history is what these steps make, and goes on from there."""
 
-    kept: tuple[int, ...]
+    kept_steps: tuple[int, ...]
 
 
-Step: TypeAlias = Say | Answer | Clear | Restart | Rewind
+Step: TypeAlias = AddMessages | ModelReply | ClearResults | Compact | Rewind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +87,12 @@ class Episode:
     steps: tuple[Step, ...]
     name: str = ""
     """Empty in a file that holds one conversation, and for the main one of a file with sidechains."""
-    head: Mapping[str, Any] = field(default_factory=dict)
+    request_fields: Mapping[str, Any] = field(default_factory=dict)
     """What every request of it carries besides model and messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class RecordedCall:
     """One recorded model call."""
 
     request: dict[str, Any]

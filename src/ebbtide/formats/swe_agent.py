@@ -7,18 +7,18 @@ from typing import Any
 
 from ebbtide.formats.openai_chat import chat_message, is_message
 from ebbtide.formats.recording import Recording
-from ebbtide.formats.source import Source
-from ebbtide.formats.steps import Answer, Episode, Message, Problem, Say, Step
+from ebbtide.formats.session_file import SessionFile
+from ebbtide.formats.steps import AddMessages, Episode, Message, ModelReply, Problem, Step
 
 
-def recognises(source: Source) -> bool:
+def recognises(source: SessionFile) -> bool:
     value = source.rows[0].value if source.document else None
     return (
         isinstance(value, dict) and isinstance(value.get("history"), list) and isinstance(value.get("trajectory"), list)
     )
 
 
-def read(source: Source) -> Recording:
+def read(source: SessionFile) -> Recording:
     value = source.rows[0].value
     problems = list(source.problems)
     model = _model(value.get("replay_config"))
@@ -49,19 +49,19 @@ def _step(row: int, recorded: dict[str, Any], model: str, *, first: bool) -> Ste
     if recorded["role"] == "tool" and isinstance(named, list) and named:
         message = {**message, "tool_call_id": str(named[0])}
     if recorded["role"] != "assistant" or first:
-        return Say(said=(message,))
-    return Answer(row=row, said=(message,), response=message, model=model)
+        return AddMessages(messages=(message,))
+    return ModelReply(row=row, messages=(message,), response=message, model=model)
 
 
 def _unanswered(steps: list[Step], trajectory: list[Any], rows: int, model: str) -> list[Step]:
     """The last call's answer ends the run, so some versions never put it into the history."""
-    answered = sum(1 for step in steps if isinstance(step, Answer))
+    answered = sum(1 for step in steps if isinstance(step, ModelReply))
     last = trajectory[-1] if trajectory else None
     if answered >= len(trajectory) or not isinstance(last, dict):
         return []
     words = last.get("response")
     message: Message = {"role": "assistant", "content": words if isinstance(words, str) else ""}
-    return [Answer(row=rows, said=(), response=message, model=model)]
+    return [ModelReply(row=rows, messages=(), response=message, model=model)]
 
 
 def _model(config: Any) -> str:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import FIVE_MINUTES, HOUR
 from ebbtide.formats import Recording
-from ebbtide.formats.steps import Call
+from ebbtide.formats.steps import RecordedCall
 from ebbtide.replay.message_index import Sheet
 from ebbtide.replay.touched_files import Touched, touched
 from ebbtide.wire import WIRES
@@ -70,7 +70,7 @@ def tapes(recording: Recording, name: str, *, model: str = "") -> Iterator[Tape]
     """The conversations of a recording, those with at least one call. `model` instead of the recorded one."""
     wire = WIRES[recording.wire]
     compacted = {(call.episode, call.row): call for call in recording.requests()}
-    episodes: dict[str, list[Call]] = {}
+    episodes: dict[str, list[RecordedCall]] = {}
     for call in recording.uncompacted():
         episodes.setdefault(call.episode, []).append(call)
     for episode, calls in episodes.items():
@@ -79,7 +79,7 @@ def tapes(recording: Recording, name: str, *, model: str = "") -> Iterator[Tape]
         yield _tape(title, recording.format, wire, pairs, model)
 
 
-def _tape(name: str, format: str, wire: Wire, pairs: Sequence[tuple[Call, Call]], model: str) -> Tape:
+def _tape(name: str, format: str, wire: Wire, pairs: Sequence[tuple[RecordedCall, RecordedCall]], model: str) -> Tape:
     recorded = [call for _, call in pairs]
     sheet = _weighed(wire, recorded)
     filler = _filler(sheet.overhead)
@@ -113,12 +113,12 @@ def _kept(response: Mapping[str, object] | None) -> float | None:
     return HOUR if written.get("ephemeral_1h_input_tokens") else FIVE_MINUTES
 
 
-def _weighed(wire: Wire, calls: Sequence[Call]) -> Sheet:
+def _weighed(wire: Wire, calls: Sequence[RecordedCall]) -> Sheet:
     """What messages took, by the difference of two bills; the ratio of bill to estimate for all others."""
     sheet = Sheet(wire=wire, estimator=DEFAULT)
     billed: dict[bytes, float] = {}
     paid = guessed = 0
-    last: Call | None = None
+    last: RecordedCall | None = None
     for call in calls:
         if last is not None and not call.compacted and last.usage and call.usage:
             new = _added(wire, last, call)
@@ -132,7 +132,7 @@ def _weighed(wire: Wire, calls: Sequence[Call]) -> Sheet:
     return replace(weighed, overhead=_overhead(weighed, calls))
 
 
-def _added(wire: Wire, last: Call, call: Call) -> Sequence[object]:
+def _added(wire: Wire, last: RecordedCall, call: RecordedCall) -> Sequence[object]:
     """Messages that this request has behind those of the last one; none where it does not go on from there."""
     before, now = last.request[wire.key], call.request[wire.key]
     if len(now) <= len(before) or any(one is not other for one, other in zip(before, now, strict=False)):
@@ -141,7 +141,7 @@ def _added(wire: Wire, last: Call, call: Call) -> Sequence[object]:
     return added
 
 
-def _overhead(sheet: Sheet, calls: Sequence[Call]) -> int:
+def _overhead(sheet: Sheet, calls: Sequence[RecordedCall]) -> int:
     """What a request takes besides its messages: the first bill tells, and each that follows a compaction.
 
     The least of them: a session that goes on from another file begins with words that this one does not have.
@@ -151,7 +151,7 @@ def _overhead(sheet: Sheet, calls: Sequence[Call]) -> int:
     return max(0, min(left, default=0))
 
 
-def _messages(sheet: Sheet, call: Call) -> int:
+def _messages(sheet: Sheet, call: RecordedCall) -> int:
     return sum(sheet.tokens(one) for one in call.request[sheet.wire.key])
 
 
@@ -172,7 +172,7 @@ def _dressed(request: Mapping[str, object], wire: Wire, model: str, filler: str)
     return body
 
 
-def _times(calls: Sequence[Call]) -> Iterator[float]:
+def _times(calls: Sequence[RecordedCall]) -> Iterator[float]:
     """When each call was made; time never runs backwards."""
     now = 0.0
     for n, call in enumerate(calls):

@@ -4,26 +4,25 @@ Files, git and addresses are hostile until shown otherwise; what is refused is s
 session.
 """
 
-from ebbtide.workspace.addresses import fetch_text
-from ebbtide.workspace.files import changed_files, file_times
+from ebbtide.workspace.fetch import fetch_text
+from ebbtide.workspace.files import changed_files, file_times, find_program
 from ebbtide.workspace.git import git_status, project_root
-from ebbtide.workspace.instructions import Sources, instructions
-from ebbtide.workspace.parallel import Report, gather_attachments
-from ebbtide.workspace.programs import find_program
-from ebbtide.workspace.surroundings import Surroundings, facts, look_around
+from ebbtide.workspace.instructions import Sources, load_instructions
+from ebbtide.workspace.parallel import OnSkip, gather_attachments
+from ebbtide.workspace.surroundings import Surroundings, environment_facts, look_around
 
 __all__ = [
-    "Report",
+    "OnSkip",
     "Sources",
     "Surroundings",
     "changed_files",
-    "facts",
+    "environment_facts",
     "fetch_text",
     "file_times",
     "find_program",
     "gather_attachments",
     "git_status",
-    "instructions",
+    "load_instructions",
     "look_around",
     "project_root",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,10 +21,10 @@ def read_within(path: Path, within: Sequence[Path]) -> str:
     with open(os.open(real, flags), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("not a regular file")
-        return decoded(file.read(FILE_CAP + 1))
+        return decode_text(file.read(FILE_CAP + 1))
 
 
-def decoded(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     if len(data) > FILE_CAP:
         raise ValueError(f"longer than {FILE_CAP} bytes")
     if b"\0" in data:
@@ -46,3 +47,8 @@ def _changed_at(path: str) -> int | None:
 def changed_files(previous: Mapping[str, int | None]) -> dict[str, int | None]:
     """The files whose time differs from the one noted, with their time now. Asked at turn boundaries; no watching."""
     return {path: now for path, now in file_times(sorted(previous)).items() if now != previous[path]}
+
+
+def find_program(name: str) -> str | None:
+    """Find an installed program. Relative entries of PATH are ignored: `.` would run the repository's own files."""
+    return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, os.get_exec_path())))

@@ -15,8 +15,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ebbtide.workspace.parallel import Report, together, warn
-from ebbtide.workspace.programs import find_program
+from ebbtide.workspace.files import find_program
+from ebbtide.workspace.parallel import OnSkip, gather, warn
 
 STATUS_CAP = 2_000  # characters: a status that long is a generated tree, and is asked for in full if needed
 _OPTIONS = (
@@ -39,7 +39,7 @@ def project_root(cwd: Path) -> Path | None:
     return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
 
 
-def git_status(cwd: Path, *, trusted: bool = False, timeout: float = 5.0, report: Report = warn) -> str:
+def git_status(cwd: Path, *, trusted: bool = False, timeout: float = 5.0, report: OnSkip = warn) -> str:
     """Branch, and in a trusted folder also user, status and the last commits; empty outside a repository."""
     root = project_root(cwd)
     if root is None:
@@ -106,7 +106,7 @@ def _read_pointer(path: Path) -> str:
 # --- with git ----------------------------------------------------------------------------------------------------
 
 
-def _ask_git(here: Path, root: Path, timeout: float, report: Report) -> Mapping[str, str]:
+def _ask_git(here: Path, root: Path, timeout: float, report: OnSkip) -> Mapping[str, str]:
     program = find_program("git")
     if program is None or not _is_repository(root):
         return {}
@@ -114,7 +114,7 @@ def _ask_git(here: Path, root: Path, timeout: float, report: Report) -> Mapping[
         report("git", f"{bare} is laid out as a bare repository, whose settings git would obey; git was not run")
         return {}
     work = {name: (lambda words=words: _run(program, here, words, timeout)) for name, words in _QUESTIONS.items()}
-    return dict(together(work, timeout, lambda name, reason: report(f"git: {name}", reason)))
+    return dict(gather(work, timeout, lambda name, reason: report(f"git: {name}", reason)))
 
 
 def _is_repository(root: Path) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ebbtide.workspace.addresses import fetch_text
+from ebbtide.workspace.fetch import fetch_text
 from ebbtide.workspace.files import read_within
 from ebbtide.workspace.git import project_root
-from ebbtide.workspace.parallel import Report, together, warn
+from ebbtide.workspace.parallel import OnSkip, gather, warn
 
 Fetch = Callable[[str, float], str]
 """An address and seconds in, its text out."""
@@ -39,7 +39,7 @@ class Sources:
     """Whether the first of `names` in a directory speaks for it, or all do."""
 
 
-def instructions(sources: Sources, *, report: Report = warn) -> list[tuple[str, str]]:
+def load_instructions(sources: Sources, *, report: OnSkip = warn) -> list[tuple[str, str]]:
     """(source, text) from the most general to the most particular: global, project, configured, addresses.
 
     Outside a git project only `cwd` itself is looked at: a shared parent, such as a temporary directory, is anybody's
@@ -50,7 +50,7 @@ def instructions(sources: Sources, *, report: Report = warn) -> list[tuple[str, 
     for pattern in sources.extra_paths:
         places += _configured(pattern, sources, root, report)
     work = {url: (lambda url=url: sources.fetch(url, sources.timeout)) for url in sources.urls}
-    told = together(work, sources.timeout, report)
+    told = gather(work, sources.timeout, report)
     return [*_loaded(places, report), *((url, text) for url, text in told if text.strip())]
 
 
@@ -75,7 +75,7 @@ def _local(sources: Sources, root: Path) -> Iterator[_Place]:
         yield from (_Place(path=path, within=(root,)) for path in spoken)
 
 
-def _configured(pattern: str, sources: Sources, root: Path, report: Report) -> Iterator[_Place]:
+def _configured(pattern: str, sources: Sources, root: Path, report: OnSkip) -> Iterator[_Place]:
     """A relative pattern stays in the project; an absolute one, or `~`, may also name what is the user's."""
     own = pattern.startswith("~/") or os.path.isabs(pattern)
     start, rest = (sources.home, pattern[2:]) if pattern.startswith("~/") else (root, pattern)
@@ -88,7 +88,7 @@ def _configured(pattern: str, sources: Sources, root: Path, report: Report) -> I
     yield from (_Place(path=Path(name), within=within) for name in found[:FILES_CAP] if os.path.isfile(name))
 
 
-def _loaded(places: Iterable[_Place], report: Report) -> Iterator[tuple[str, str]]:
+def _loaded(places: Iterable[_Place], report: OnSkip) -> Iterator[tuple[str, str]]:
     """One file once, though several names lead to it."""
     seen: set[Path] = set()
     for place in places:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-Report = Callable[[str, str], None]
+OnSkip = Callable[[str, str], None]
 """Told the source that was skipped, and why."""
 
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class _Task(threading.Thread, Generic[T]):
             self.failed = f"{type(error).__name__}: {error}"
 
 
-def together(work: Mapping[str, Callable[[], T]], timeout: float, report: Report) -> Iterator[tuple[str, T]]:
+def gather(work: Mapping[str, Callable[[], T]], timeout: float, report: OnSkip) -> Iterator[tuple[str, T]]:
     """All at once; what came in time, in the order asked for, not in the order it came."""
     tasks = {name: _Task(one) for name, one in work.items()}
     for task in tasks.values():
@@ -52,8 +52,8 @@ def together(work: Mapping[str, Callable[[], T]], timeout: float, report: Report
 
 
 def gather_attachments(
-    providers: Mapping[str, Callable[[], str]], *, timeout: float = 1.0, report: Report = warn
+    providers: Mapping[str, Callable[[], str]], *, timeout: float = 1.0, report: OnSkip = warn
 ) -> list[tuple[str, str]]:
     """What each provider has to say before this turn, for `Conversation.inject`. Late or broken ones are left out."""
-    found = together(providers, timeout, report)
+    found = gather(providers, timeout, report)
     return [(f"attachment:{name}", text) for name, text in found if text.strip()]

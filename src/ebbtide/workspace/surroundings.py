@@ -7,15 +7,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebbtide.assembly import Block, Conversation, Facts, environment_block, frame, split_system
+from ebbtide.assembly import Block, Conversation, EnvironmentFacts, environment_block, frame, split_system
 from ebbtide.workspace.git import git_status, project_root
-from ebbtide.workspace.instructions import Sources, instructions
+from ebbtide.workspace.instructions import Sources, load_instructions
 
 
-def facts(cwd: Path, *, today: datetime.date | None = None) -> Facts:
+def environment_facts(cwd: Path, *, today: datetime.date | None = None) -> EnvironmentFacts:
     """`today` is the date to tell; a session that crosses midnight keeps its first one, and its cache."""
     day = today or datetime.date.today()
-    return Facts(
+    return EnvironmentFacts(
         cwd=str(cwd), git=project_root(cwd) is not None, platform=sys.platform, date=day.strftime("%a %b %d %Y")
     )
 
@@ -56,6 +56,6 @@ def look_around(
         skipped.append((source, reason))
 
     git = git_status(sources.cwd, trusted=trusted, timeout=sources.timeout, report=report)
-    found = instructions(sources, report=report)
-    environment = environment_block(model, facts(sources.cwd, today=today))
+    found = load_instructions(sources, report=report)
+    environment = environment_block(model, environment_facts(sources.cwd, today=today))
     return Surroundings(environment=environment, git=git, instructions=tuple(found), skipped=tuple(skipped))

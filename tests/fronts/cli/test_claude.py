@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from ebbtide.formats.claude_folder import claude_sessions
+from ebbtide.formats.claude_folder import list_claude_sessions
 from fronts.cli.terminal import recorded, stored
 
 FIRST, SECOND, THIRD = (
@@ -72,7 +72,7 @@ def test_a_title_is_what_somebody_gave_it_or_the_users_first_words(claude, rows,
     words = json.loads(path.read_text().splitlines()[len(rows)])["message"]["content"]
     path.write_text(path.read_text().replace(json.dumps(words), json.dumps("look at all the files"), 1))
 
-    assert claude_sessions(claude)[0].title == title
+    assert list_claude_sessions(claude)[0].title == title
 
 
 def test_of_a_long_file_only_the_ends_are_read_and_the_count_is_marked_as_a_guess(ebb, claude):
@@ -83,7 +83,7 @@ def test_of_a_long_file_only_the_ends_are_read_and_the_count_is_marked_as_a_gues
         file.write(b"\0" * 1000)
     os.utime(path, (1_800_000_000, 1_800_000_000))
 
-    one = claude_sessions(claude)[0]
+    one = list_claude_sessions(claude)[0]
 
     assert one.session == "long"
     assert not one.counted
@@ -97,7 +97,7 @@ def test_the_last_bill_is_found_before_a_result_that_fills_the_end(claude):
     result = {"type": "user", "message": {"content": "x" * 200_000}}
     path.write_text(path.read_text() + json.dumps(result) + "\n")
 
-    assert claude_sessions(claude)[0].tokens == 914
+    assert list_claude_sessions(claude)[0].tokens == 914
 
 
 @pytest.mark.parametrize("name", ["last", THIRD, "9a2b"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadConfig, EbbtideError
 from ebbtide.display import one_line
-from ebbtide.formats.claude_folder import LAST, claude_sessions
+from ebbtide.formats.claude_folder import NEWEST, list_claude_sessions
 from ebbtide.fronts.cli.help import Commands, Parser, command
 from ebbtide.fronts.cli.settings import settled
 from ebbtide.policy import PRESETS
@@ -73,10 +73,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _ids(args: argparse.Namespace) -> list[str]:
     """The newest, of the store and of Claude Code. A store that cannot be read is no reason to spoil a line."""
-    found = [LAST]
+    found = [NEWEST]
     try:
         found += [one.session for one in open_store(settled(args).store).list_sessions()[:_OFFERED]]
-        found += [one.session for one in claude_sessions(claude_directory(), limit=_OFFERED)]
+        found += [one.session for one in list_claude_sessions(claude_directory(), limit=_OFFERED)]
     except (EbbtideError, OSError):
         return found
     return [one for one in found if one == one_line(one) and " " not in one]

@@ -13,8 +13,8 @@ from ebbtide.core.tokens.size import Readings
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
 from ebbtide.display import WindowUsage, draw_window, tokens_by_part
-from ebbtide.formats import Call
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats import RecordedCall
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.phrases import moment
@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
             ebb context --example --window 60k
         """,
     )
-    parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
+    parser.add_argument("target", nargs="?", default=NEWEST, metavar="FILE|SESSION", help="default: the newest session")
     add_example(parser)
     parser.group(INPUT).add_argument(
         "--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last"
@@ -88,7 +88,7 @@ def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, 
     number = len(source.calls) if at is None else at
     if not 1 <= number <= len(source.calls):
         raise BadRequest(f"{source.name} has {counted(len(source.calls), 'request')}; there is no number {at}")
-    call: Call = source.calls[number - 1]
+    call: RecordedCall = source.calls[number - 1]
     return _of_body(call.request, source.recording.wire, call.usage, settings)
 
 

@@ -13,7 +13,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import make_visible, one_line, token_count
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.phrases import covered_told, item_told
@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
         """,
         codes=FITTING,
     )
-    parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
+    parser.add_argument("target", nargs="?", default=NEWEST, metavar="SESSION|FILE", help="default: the newest session")
     parser.add_argument("--edit", metavar="EDIT", help="only this batch or edit; the beginning of an edit's id will do")
     parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long diffs")
     add_example(parser)

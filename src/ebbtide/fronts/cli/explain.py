@@ -11,7 +11,7 @@ from ebbtide.audit.history import History, Step
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit
 from ebbtide.display import one_line, short_number, token_count
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
         """,
         codes=FITTING,
     )
-    parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
+    parser.add_argument("target", nargs="?", default=NEWEST, metavar="FILE|SESSION", help="default: the newest session")
     for more in (add_example, add_price, add_reading):
         more(parser)
 

@@ -15,7 +15,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.redact import redact_tree
 from ebbtide.core.types import Item
 from ebbtide.display import make_visible, one_line
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.phrases import item_told
@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
             ebb export nightly --no-redact > nightly.jsonl
         """,
     )
-    parser.add_argument("session", nargs="?", default=LAST, metavar="SESSION", help="default: the newest session")
+    parser.add_argument("session", nargs="?", default=NEWEST, metavar="SESSION", help="default: the newest session")
     parser.add_argument("--format", choices=list(_FORMATS), default="jsonl")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
     parser.add_argument("--no-redact", action="store_true", help="leave secrets in")

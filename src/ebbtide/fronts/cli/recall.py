@@ -12,7 +12,7 @@ from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.text.redact import redact
 from ebbtide.display import make_visible, one_line
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.session_lookup import chosen, told_again
@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--read", metavar="HANDLE", help="the text behind a handle, instead of searching")
     parser.add_argument("--start", type=int, default=0, metavar="N", help="with --read: the first character, from 0")
     parser.add_argument("--end", type=int, metavar="N", help="with --read: the character to stop before")
-    parser.add_argument("--session", default=LAST, metavar="ID", help="default: the newest")
+    parser.add_argument("--session", default=NEWEST, metavar="ID", help="default: the newest")
     parser.add_argument("--across", action="store_true", help="all sessions of the session's project")
     parser.add_argument(
         "--limit", type=int, default=HITS, metavar="N", help=f"hits, at most {MOST_HITS}; default {HITS}"
@@ -138,7 +138,7 @@ def _show_hits(hits: list[Hit], args: argparse.Namespace) -> None:
         to.print(one_line(_told(hit, across=args.across)), style="bold cyan", soft_wrap=True)
         to.print(screen.styled(*_marked(hit)), soft_wrap=True)
     first = hits[0]
-    where = f" --session {shlex.quote(first.session)}" if args.across or args.session != LAST else ""
+    where = f" --session {shlex.quote(first.session)}" if args.across or args.session != NEWEST else ""
     screen.say(one_line(f"whole texts: ebb recall --read {first.handle}{where}{told_again(args)}"))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import counted
 from ebbtide.display import one_line, short_number, token_count
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import told_in_all
 from ebbtide.fronts.cli.help import FITTING, Commands, command
@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
         """,
         codes=FITTING,
     )
-    parser.add_argument("target", nargs="?", default=LAST, metavar="FILE|SESSION", help="default: the newest session")
+    parser.add_argument("target", nargs="?", default=NEWEST, metavar="FILE|SESSION", help="default: the newest session")
     parser.group(OUTPUT).add_argument(
         "--html", metavar="FILE", help="write one page with plots; it loads nothing and runs nothing"
     )

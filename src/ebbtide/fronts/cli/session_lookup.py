@@ -10,7 +10,7 @@ from pathlib import Path
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
 from ebbtide.display import one_line
-from ebbtide.formats.claude_folder import LAST, claude_matches, claude_session, claude_sessions
+from ebbtide.formats.claude_folder import NEWEST, find_claude_session, list_claude_sessions, matching_claude_files
 from ebbtide.fronts.cli.screen import say
 from ebbtide.store import LogReader, Position, Record, SessionInfo, Store, open_store
 from ebbtide.store.log_lines import scan
@@ -38,8 +38,8 @@ def session_or_file(root: str, name: str, project: str | None = None) -> tuple[S
 
 def _of_claude(name: str) -> Path | None:
     folder = claude_directory()
-    there = claude_sessions(folder, limit=1) if name == LAST else claude_matches(folder, name)
-    return claude_session(folder, name) if there else None
+    there = list_claude_sessions(folder, limit=1) if name == NEWEST else matching_claude_files(folder, name)
+    return find_claude_session(folder, name) if there else None
 
 
 def told_again(args: argparse.Namespace) -> str:
@@ -65,7 +65,7 @@ def _listed(store: Store, project: str | None) -> list[SessionInfo]:
 
 
 def _named(sessions: Sequence[SessionInfo], name: str) -> list[SessionInfo]:
-    if name == LAST:
+    if name == NEWEST:
         return list(sessions[:1])
     exact = [one for one in sessions if one.session == name]
     return exact or [one for one in sessions if name and one.session.startswith(name)]
@@ -85,5 +85,5 @@ def _the_one(sessions: Sequence[SessionInfo], root: str, name: str, *, or_file: 
         no = "no file and no session" if or_file else "no session"
         raise BadRequest(f"{name!r} is {no} in {root}; the newest are {known}")
     nothing = f"there are no sessions in {root} yet"
-    what = f"{name!r} is no file, and {nothing}" if or_file and name != LAST else nothing
+    what = f"{name!r} is no file, and {nothing}" if or_file and name != NEWEST else nothing
     raise BadRequest(f"{what}. 'ebb run' and 'ebb chat' make some; 'ebb sessions --claude' lists those of Claude Code")

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from ebbtide.config import claude_directory
 from ebbtide.display import one_line, short_number
-from ebbtide.formats.claude_folder import ClaudeSession, claude_sessions
+from ebbtide.formats.claude_folder import ClaudeSession, list_claude_sessions
 from ebbtide.fronts.cli import amounts, screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.phrases import moment
@@ -91,7 +91,7 @@ def _end_of(path: str) -> str:
 def _of_claude(args: argparse.Namespace) -> int:
     root = claude_directory()
     most = args.limit if args.limit > 0 and args.project is None else None
-    found = claude_sessions(root, limit=most)
+    found = list_claude_sessions(root, limit=most)
     if args.project is not None:
         wanted = os.path.abspath(os.path.expanduser(args.project))
         found = [one for one in found if one.folder == wanted][: args.limit or None]

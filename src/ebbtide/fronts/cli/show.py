@@ -12,7 +12,7 @@ from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.display import make_visible, one_line, token_count
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.phrases import item_told, way_back
@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
         """,
         codes=FITTING,
     )
-    parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
+    parser.add_argument("target", nargs="?", default=NEWEST, metavar="SESSION|FILE", help="default: the newest session")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--raw", action="store_true", help="the originals, nothing taken out")
     which.add_argument(

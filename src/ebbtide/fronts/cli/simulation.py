@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from ebbtide.audit.history import History, history_of
 from ebbtide.audit.simulate import rehearsed as rehearsed_one
-from ebbtide.formats import Call
+from ebbtide.formats import RecordedCall
 from ebbtide.policy import Policy
 from ebbtide.runtime import fit
 from ebbtide.runtime.report import Behind
 
 
 def rehearsed(
-    calls: Iterable[Call], *, name: str, wire: str, policy: Policy, window_for: Callable[[str], int]
+    calls: Iterable[RecordedCall], *, name: str, wire: str, policy: Policy, window_for: Callable[[str], int]
 ) -> tuple[History, ...]:
     """One history for each conversation in the file."""
-    by_episode: dict[str, list[Call]] = {}
+    by_episode: dict[str, list[RecordedCall]] = {}
     for call in calls:
         by_episode.setdefault(call.episode, []).append(call)
     made = (

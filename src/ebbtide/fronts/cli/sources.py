@@ -17,9 +17,9 @@ from ebbtide import example, formats
 from ebbtide.audit.history import History, history_of
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
-from ebbtide.formats import Call, Recording, load
-from ebbtide.formats.claude_folder import LAST, claude_session
-from ebbtide.formats.source import read_file
+from ebbtide.formats import RecordedCall, Recording, load
+from ebbtide.formats.claude_folder import NEWEST, find_claude_session
+from ebbtide.formats.session_file import read_file
 from ebbtide.fronts.cli import amounts
 from ebbtide.fronts.cli.screen import say, watched
 from ebbtide.fronts.cli.session_lookup import records_of, session_or_file
@@ -42,7 +42,7 @@ class Given:
     data: bytes
     recording: Recording | None
     """None where the data is one request body."""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
     """Of the recording, as the client had them."""
     model: str = ""
     """Of the request, or of the last call."""
@@ -51,7 +51,7 @@ class Given:
 def wanted(args: argparse.Namespace) -> str:
     """What the command line points at: the example, a session of Claude Code, or what it was called."""
     told = vars(args)
-    target: str = next((told[name] for name in ("target", "file") if told.get(name) is not None), LAST)
+    target: str = next((told[name] for name in ("target", "file") if told.get(name) is not None), NEWEST)
     if not target:
         raise BadRequest("the name that was given is empty: which file, or which session?")
     if told.get("example") and told.get("claude"):
@@ -60,7 +60,7 @@ def wanted(args: argparse.Namespace) -> str:
         return str(example.path())
     if not told.get("claude"):
         return target
-    return str(claude_session(claude_directory(), LAST if target == STDIN else target))
+    return str(find_claude_session(claude_directory(), NEWEST if target == STDIN else target))
 
 
 def given(file: str, max_bytes: int) -> Given:

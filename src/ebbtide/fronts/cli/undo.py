@@ -8,7 +8,7 @@ from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.pluralize import counted
 from ebbtide.display import short_number, token_count
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.phrases import covered_told
@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
         """,
     )
     for parser in (back, forth):
-        parser.add_argument("session", nargs="?", default=LAST, metavar="SESSION", help="default: the newest session")
+        parser.add_argument("session", nargs="?", default=NEWEST, metavar="SESSION", help="default: the newest session")
         add_project(parser)
         add_store(parser)
         add_json(parser)

@@ -12,7 +12,7 @@ from ebbtide.audit.history import History, Step
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import one_line, token_count
-from ebbtide.formats.claude_folder import LAST
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
@@ -65,7 +65,7 @@ def add(commands: Commands) -> None:
         codes=FITTING,
     )
     parser.add_argument("text", metavar="TEXT")
-    parser.add_argument("target", nargs="?", default=LAST, metavar="SESSION|FILE", help="default: the newest session")
+    parser.add_argument("target", nargs="?", default=NEWEST, metavar="SESSION|FILE", help="default: the newest session")
     add_example(parser)
     add_reading(parser)
     add_project(parser)

@@ -16,7 +16,7 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit
 from ebbtide.display import short_number
-from ebbtide.formats import Call, load
+from ebbtide.formats import RecordedCall, load
 from ebbtide.policy import Policy
 from ebbtide.policy.adjust import with_passes
 from ebbtide.prices import Rates, find_rates
@@ -103,7 +103,7 @@ def told(policy: Policy, *, window: int = WINDOW) -> Iterator[Moment]:
 
 
 class _Stage:
-    def __init__(self, policy: Policy, window: int, calls: Sequence[Call]) -> None:
+    def __init__(self, policy: Policy, window: int, calls: Sequence[RecordedCall]) -> None:
         self._calls, self._now, self._overflowed = calls, 0.0, False
         self._store = open_store(None)
         self._price = _price()

@@ -16,7 +16,7 @@ from ebbtide.config import claude_directory, load_settings
 from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
 from ebbtide.display import make_visible
-from ebbtide.formats.claude_folder import claude_session
+from ebbtide.formats.claude_folder import find_claude_session
 from ebbtide.fronts.replay.export import show_csv, show_json
 from ebbtide.fronts.replay.plots import check_picture, draw_picture
 from ebbtide.fronts.replay.policy_names import USUAL, chosen, listed
@@ -119,7 +119,7 @@ def _found(given: str) -> str:
     if os.path.exists(given):
         return given
     try:
-        return str(claude_session(claude_directory(), given))
+        return str(find_claude_session(claude_directory(), given))
     except BadRequest as unknown:
         raise BadRequest(f"there is no file {given}, and {unknown}") from None
 

@@ -18,7 +18,7 @@ def text_block(text: str) -> Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class OpenCall:
     """A call that waits for its result."""
 
     id: str
@@ -28,8 +28,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    call: Call
+class CallResult:
+    call: OpenCall
     content: Content
     is_error: bool = False
 
@@ -37,7 +37,7 @@ class Result:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     messages: Sequence[Block]
-    calls: Sequence[Call] = ()
+    calls: Sequence[OpenCall] = ()
     paused: bool = False
     """The provider stopped half-way and wants its own words back, and nothing else."""
 
@@ -62,7 +62,7 @@ def _list(value: object) -> list[object]:
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
 
 
-def blank(block: Mapping[str, object]) -> bool:
+def is_blank(block: Mapping[str, object]) -> bool:
     return "text" in block and not str(block["text"]).strip()
 
 
@@ -74,9 +74,9 @@ def _read_anthropic(response: object) -> Reply:
     if not isinstance(content, Sequence):
         raise BadRequest("a reply has content", path="response.content")
     blocks = [_plain(block, f"response.content.{n}") for n, block in enumerate(content)]
-    blocks = [block for block in blocks if block.get("type") != "text" or not blank(block)]
+    blocks = [block for block in blocks if block.get("type") != "text" or not is_blank(block)]
     calls = [
-        Call(id=str(block["id"]), kind="tool_use", quiet=_by_program(block.get("caller")))
+        OpenCall(id=str(block["id"]), kind="tool_use", quiet=_by_program(block.get("caller")))
         for block in blocks
         if block.get("type") == "tool_use"
     ]
@@ -88,7 +88,7 @@ def _by_program(caller: object) -> bool:
     return isinstance(caller, Mapping) and caller.get("type", "direct") != "direct"
 
 
-def _turn_anthropic(results: Sequence[Result], texts: Sequence[str]) -> Iterator[Block]:
+def _turn_anthropic(results: Sequence[CallResult], texts: Sequence[str]) -> Iterator[Block]:
     answered: list[Block] = []
     for result in results:
         block: Block = {"type": "tool_result", "tool_use_id": result.call.id, "content": result.content}
@@ -109,11 +109,11 @@ def _read_chat(response: object) -> Reply:
     if calls:
         message["tool_calls"] = calls
     said = any(message.get(key) for key in ("content", "tool_calls", "refusal", "function_call", "audio"))
-    opened = [Call(id=str(call["id"]), kind="tool_call") for call in calls]
+    opened = [OpenCall(id=str(call["id"]), kind="tool_call") for call in calls]
     return Reply(messages=[message] if said else [], calls=opened)
 
 
-def _turn_chat(results: Sequence[Result], texts: Sequence[str]) -> Iterator[Block]:
+def _turn_chat(results: Sequence[CallResult], texts: Sequence[str]) -> Iterator[Block]:
     for result in results:
         yield {"role": "tool", "tool_call_id": result.call.id, "content": _marked(result)}
     if texts:
@@ -132,18 +132,20 @@ def _read_responses(response: object) -> Reply:
     if "output" not in reply:
         raise BadRequest("a reply has output", path="response.output")
     items = [_plain(item, f"response.output.{n}") for n, item in enumerate(_list(reply["output"]))]
-    calls = [Call(id=str(item["call_id"]), kind=str(item["type"])) for item in items if item.get("type") in _OUTPUTS]
+    calls = [
+        OpenCall(id=str(item["call_id"]), kind=str(item["type"])) for item in items if item.get("type") in _OUTPUTS
+    ]
     return Reply(messages=items, calls=calls)
 
 
-def _turn_responses(results: Sequence[Result], texts: Sequence[str]) -> Iterator[Block]:
+def _turn_responses(results: Sequence[CallResult], texts: Sequence[str]) -> Iterator[Block]:
     for result in results:
         yield {"type": _OUTPUTS[result.call.kind], "call_id": result.call.id, "output": _marked(result)}
     if texts:
         yield {"role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}
 
 
-def _marked(result: Result) -> Content:
+def _marked(result: CallResult) -> Content:
     """These wires have no field for failure, so the text says it."""
     if not result.is_error:
         return result.content
@@ -156,15 +158,17 @@ def _marked(result: Result) -> Content:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class TurnFormat:
     read: Callable[[object], Reply]
-    turn: Callable[[Sequence[Result], Sequence[str]], Iterator[Block]]
+    turn: Callable[[Sequence[CallResult], Sequence[str]], Iterator[Block]]
     messages: str
     limit: str
 
 
-SHAPES: Mapping[str, Shape] = {
-    "anthropic": Shape(read=_read_anthropic, turn=_turn_anthropic, messages="messages", limit="max_tokens"),
-    "openai_chat": Shape(read=_read_chat, turn=_turn_chat, messages="messages", limit="max_completion_tokens"),
-    "openai_responses": Shape(read=_read_responses, turn=_turn_responses, messages="input", limit="max_output_tokens"),
+TURN_FORMATS: Mapping[str, TurnFormat] = {
+    "anthropic": TurnFormat(read=_read_anthropic, turn=_turn_anthropic, messages="messages", limit="max_tokens"),
+    "openai_chat": TurnFormat(read=_read_chat, turn=_turn_chat, messages="messages", limit="max_completion_tokens"),
+    "openai_responses": TurnFormat(
+        read=_read_responses, turn=_turn_responses, messages="input", limit="max_output_tokens"
+    ),
 }

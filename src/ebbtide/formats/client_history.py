@@ -11,84 +11,84 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ebbtide.formats.source import word
+from ebbtide.formats.session_file import str_or_empty
 from ebbtide.formats.steps import Message
 
 _NO_RESULT = "[No result was recorded for this call]"
 _NO_TURN = "[What stood here was not recorded]"
 
 
-class Thread(ABC):
+class ClientHistory(ABC):
     """What one client has said and heard so far."""
 
-    def __init__(self, made: dict[Any, Any], note: Callable[[str], None]) -> None:
+    def __init__(self, cache: dict[Any, Any], note: Callable[[str], None]) -> None:
         """`made` outlives the thread, so that a rewound history is made of the same objects as the one before."""
-        self.made, self.note = made, note
+        self.cache, self.note = cache, note
         self.sent: list[Message] = []
         """Settled: up to and including the last answer."""
-        self.open: list[Message] = []
+        self.added: list[Message] = []
         """What the client said since."""
         self.calls: list[tuple[str, str]] = []
         """Kind and id of the last answer's calls."""
-        self.settled: list[Message] | None = None
+        self.repaired_tail: list[Message] | None = None
         """The tail, once made, until the client says more."""
 
-    def say(self, messages: Iterable[Message]) -> None:
-        self.open += messages
-        self.settled = None
+    def add(self, messages: Iterable[Message]) -> None:
+        self.added += messages
+        self.repaired_tail = None
 
-    def ready(self) -> list[Message]:
+    def messages(self) -> list[Message]:
         return [*self.sent, *self.tail()]
 
-    def answer(self, messages: tuple[Message, ...]) -> None:
+    def add_reply(self, messages: tuple[Message, ...]) -> None:
         if not messages:
             return
         self.sent += [*self.tail(), *messages]
-        self.open, self.settled = [], None
-        self.calls = [call for message in messages for call in self.calls_of(message)]
+        self.added, self.repaired_tail = [], None
+        self.calls = [call for message in messages for call in self.calls_in(message)]
 
     def tail(self) -> list[Message]:
-        if self.settled is None:
-            self.settled = self.settle()
-        return self.settled
+        if self.repaired_tail is None:
+            self.repaired_tail = self.repair_tail()
+        return self.repaired_tail
 
-    def clear(self, calls: frozenset[str], text: str) -> None:
-        self.sent = [self.cleared(message, calls, text) for message in self.sent]
-        self.open = [self.cleared(message, calls, text) for message in self.open]
-        self.settled = None
+    def clear_results(self, calls: frozenset[str], text: str) -> None:
+        self.sent = [self.with_results_cleared(message, calls, text) for message in self.sent]
+        self.added = [self.with_results_cleared(message, calls, text) for message in self.added]
+        self.repaired_tail = None
 
     def once(self, key: Any, make: Callable[[], Message]) -> Message:
-        if key not in self.made:
-            self.made[key] = make()
-        return self.made[key]  # type: ignore[no-any-return]
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]  # type: ignore[no-any-return]
 
     @abstractmethod
-    def calls_of(self, message: Message) -> Iterator[tuple[str, str]]: ...
+    def calls_in(self, message: Message) -> Iterator[tuple[str, str]]: ...
 
     @abstractmethod
-    def settle(self) -> list[Message]: ...
+    def repair_tail(self) -> list[Message]: ...
 
     @abstractmethod
-    def cleared(self, message: Message, calls: frozenset[str], text: str) -> Message: ...
+    def with_results_cleared(self, message: Message, calls: frozenset[str], text: str) -> Message: ...
 
 
-class AnthropicThread(Thread):
+class AnthropicHistory(ClientHistory):
     """Turns alternate and start with the user; a turn's results come first, one for each call of the turn before."""
 
-    def calls_of(self, message: Message) -> Iterator[tuple[str, str]]:
+    def calls_in(self, message: Message) -> Iterator[tuple[str, str]]:
         for block in blocks_of(message):
             if block["type"] == "tool_use":
                 yield "tool_use", block["id"]
 
-    def settle(self) -> list[Message]:
+    def repair_tail(self) -> list[Message]:
         results: dict[str, dict[str, Any]] = {}
         rest: list[dict[str, Any]] = []
         wanted = {call for _, call in self.calls}
-        before = [block for message in self.open for block in self.same_blocks(message)]
+        before = [block for message in self.added for block in self.same_blocks(message)]
         for block in before:
             if block["type"] != "tool_result":
                 rest.append(block)
-            elif word(block.get("tool_use_id")) not in wanted:
+            elif str_or_empty(block.get("tool_use_id")) not in wanted:
                 self.note(f"a result without its call, left out: {block.get('tool_use_id')}")
             else:
                 # The last one wins; taking the first out keeps the order of arrival.
@@ -101,8 +101,8 @@ class AnthropicThread(Thread):
         if not after:
             return [self.placeholder()]
         key = tuple(id(block) for block in after)
-        if len(self.open) == 1 and key == tuple(id(block) for block in before):
-            return [self.open[0]]
+        if len(self.added) == 1 and key == tuple(id(block) for block in before):
+            return [self.added[0]]
         # The blocks ride along in the value: an id stays theirs only while they live.
         return [self.once(("turn", key), lambda: {"role": "user", "content": after})]
 
@@ -118,11 +118,11 @@ class AnthropicThread(Thread):
         # A turn's identity is its place: two placeholders of one history are two messages.
         return self.once(("user", len(self.sent)), lambda: {"role": "user", "content": _NO_TURN})
 
-    def cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        if not any(word(block.get("tool_use_id")) in calls for block in blocks_of(message)):
+    def with_results_cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
+        if not any(str_or_empty(block.get("tool_use_id")) in calls for block in blocks_of(message)):
             return message
         content = [
-            {**block, "content": text} if word(block.get("tool_use_id")) in calls else block
+            {**block, "content": text} if str_or_empty(block.get("tool_use_id")) in calls else block
             for block in blocks_of(message)
         ]
         return {**message, "content": content}
@@ -137,21 +137,21 @@ def _tool_result(call: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call, "content": _NO_RESULT, "is_error": True}
 
 
-class ChatThread(Thread):
+class ChatHistory(ClientHistory):
     """Each call is answered by a tool message directly after it, before anyone else speaks."""
 
-    def calls_of(self, message: Message) -> Iterator[tuple[str, str]]:
+    def calls_in(self, message: Message) -> Iterator[tuple[str, str]]:
         for call in message.get("tool_calls") or ():
             yield "function", call["id"]
 
-    def settle(self) -> list[Message]:
+    def repair_tail(self) -> list[Message]:
         results: dict[str, Message] = {}
         rest: list[Message] = []
         wanted = {call for _, call in self.calls}
-        for message in self.open:
+        for message in self.added:
             if message["role"] != "tool":
                 rest.append(message)
-            elif (call := word(message.get("tool_call_id"))) not in wanted:
+            elif (call := str_or_empty(message.get("tool_call_id"))) not in wanted:
                 self.note(f"a result without its call, left out: {message.get('tool_call_id')}")
             else:
                 results.pop(call, None)
@@ -161,8 +161,8 @@ class ChatThread(Thread):
             results[call] = self.once(("result", call), lambda call=call: _tool_message(call))  # type: ignore[misc]
         return [*results.values(), *rest]
 
-    def cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        return {**message, "content": text} if word(message.get("tool_call_id")) in calls else message
+    def with_results_cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
+        return {**message, "content": text} if str_or_empty(message.get("tool_call_id")) in calls else message
 
 
 def _tool_message(call: str) -> Message:
@@ -178,26 +178,26 @@ _OUTPUT_OF = {
 _OUTPUTS = frozenset(_OUTPUT_OF.values())
 
 
-class ResponsesThread(Thread):
+class ResponsesHistory(ClientHistory):
     """Each call has an output of its own type; reasoning keeps what follows it."""
 
-    def calls_of(self, message: Message) -> Iterator[tuple[str, str]]:
-        if word(message.get("type")) in _OUTPUT_OF and word(message.get("call_id")):
+    def calls_in(self, message: Message) -> Iterator[tuple[str, str]]:
+        if str_or_empty(message.get("type")) in _OUTPUT_OF and str_or_empty(message.get("call_id")):
             yield message["type"], message["call_id"]
 
-    def answer(self, messages: tuple[Message, ...]) -> None:
+    def add_reply(self, messages: tuple[Message, ...]) -> None:
         while messages and messages[-1].get("type") == "reasoning":
             self.note("reasoning with nothing after it, left out")
             messages = messages[:-1]
-        super().answer(messages)
+        super().add_reply(messages)
 
-    def settle(self) -> list[Message]:
+    def repair_tail(self) -> list[Message]:
         wanted = {call: _OUTPUT_OF[kind] for kind, call in self.calls}
         results: dict[str, Message] = {}
         rest: list[Message] = []
-        for item in self.open:
-            call = word(item.get("call_id"))
-            if word(item.get("type")) not in _OUTPUTS:
+        for item in self.added:
+            call = str_or_empty(item.get("call_id"))
+            if str_or_empty(item.get("type")) not in _OUTPUTS:
                 rest.append(item)
             elif wanted.get(call) != item["type"]:
                 self.note(f"an output without its call, left out: {call}")
@@ -210,8 +210,12 @@ class ResponsesThread(Thread):
                 results[call] = self.once(("result", call), lambda call=call, kind=kind: _output(call, kind))  # type: ignore[misc]
         return [*results.values(), *rest]
 
-    def cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        return {**message, "output": text} if word(message.get("call_id")) in calls and "output" in message else message
+    def with_results_cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
+        return (
+            {**message, "output": text}
+            if str_or_empty(message.get("call_id")) in calls and "output" in message
+            else message
+        )
 
 
 def _output(call: str, kind: str) -> Message:
@@ -220,10 +224,10 @@ def _output(call: str, kind: str) -> Message:
     return {"type": kind, "call_id": call, "output": _NO_RESULT}
 
 
-THREADS: dict[str, type[Thread]] = {
-    "anthropic": AnthropicThread,
-    "openai_chat": ChatThread,
-    "openai_responses": ResponsesThread,
+HISTORIES: dict[str, type[ClientHistory]] = {
+    "anthropic": AnthropicHistory,
+    "openai_chat": ChatHistory,
+    "openai_responses": ResponsesHistory,
 }
 
 

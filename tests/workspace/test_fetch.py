@@ -14,7 +14,7 @@ from urllib.error import URLError
 import pytest
 
 from ebbtide.workspace import fetch_text
-from ebbtide.workspace.addresses import refuse_link_local
+from ebbtide.workspace.fetch import refuse_link_local
 from ebbtide.workspace.files import FILE_CAP
 from workspace.places import found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ebbtide.formats.steps import Rewind, Step
 
 
-class Lineage:
+class StepTree:
     """Steps in file order, with a rewind put in wherever the next one does not continue the last."""
 
     def __init__(self) -> None:
@@ -20,14 +20,14 @@ class Lineage:
         self._line: list[int] = []
         self._place: dict[int, int] = {}
 
-    def add(self, step: Step, *, record: str, parent: str, beside: bool = False) -> int:
+    def add(self, step: Step, *, record: str, parent: str, is_result: bool = False) -> int:
         """`parent` unknown to us, or empty, continues the newest step: that is file order."""
         above = self._step_of.get(parent) if parent else None
         if above is None and self._line:
             above = self._line[-1]
         if above is not None and not self._continues(above):
             self._rewind(self._history(above))
-        return self._append(step, record, above, beside)
+        return self._append(step, record, above, is_result)
 
     def add_root(self, step: Step, *, record: str) -> int:
         """The user went back to the very start."""
@@ -39,15 +39,15 @@ class Lineage:
         """One more record of a step that is there already."""
         self._step_of[record] = index
 
-    def skip(self, record: str, parent: str) -> None:
+    def add_link(self, record: str, parent: str) -> None:
         """A record that is no step, and still a link in the chain."""
         self._step_of[record] = self._step_of.get(parent)
 
-    def index_of(self, record: str) -> int | None:
+    def step_of(self, record: str) -> int | None:
         return self._step_of.get(record)
 
     @property
-    def line(self) -> tuple[int, ...]:
+    def current_steps(self) -> tuple[int, ...]:
         """The steps that make the present history."""
         return tuple(self._line)
 
@@ -68,7 +68,7 @@ class Lineage:
         return sorted(chain)
 
     def _rewind(self, kept: list[int]) -> None:
-        self.steps.append(Rewind(kept=tuple(kept)))
+        self.steps.append(Rewind(kept_steps=tuple(kept)))
         self._above.append(None)
         self._line = kept
         self._place = {index: place for place, index in enumerate(kept)}

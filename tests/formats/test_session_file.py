@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats import load
-from ebbtide.formats.source import unpacked
+from ebbtide.formats.session_file import unpack
 
 ASK = {"role": "user", "content": "hello"}
 REPLY = {"role": "assistant", "content": "hi"}
@@ -172,8 +172,8 @@ def test_an_integer_too_large_for_a_clock_or_a_bill_is_none(loaded):
 
 def test_a_packed_file_that_unpacks_to_more_than_the_limit_is_refused():
     with pytest.raises(BadRequest, match="more than 1,000 bytes"):
-        unpacked(gzip.compress(bytes(1_001)), "bomb.gz", most=1_000)
-    assert unpacked(gzip.compress(bytes(600)) + gzip.compress(bytes(400)), "two.gz", most=1_000) == bytes(1_000)
+        unpack(gzip.compress(bytes(1_001)), "bomb.gz", limit=1_000)
+    assert unpack(gzip.compress(bytes(600)) + gzip.compress(bytes(400)), "two.gz", limit=1_000) == bytes(1_000)
 
 
 @pytest.mark.parametrize("data", [b"", b" \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", "\u3000\n\u2028".encode()])

@@ -10,7 +10,7 @@ import urllib.parse
 import urllib.request
 from typing import IO
 
-from ebbtide.workspace.files import FILE_CAP, decoded
+from ebbtide.workspace.files import FILE_CAP, decode_text
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
@@ -78,4 +78,4 @@ def fetch_text(url: str, timeout: float) -> str:
             data += chunk
             if time.monotonic() > deadline:
                 raise TimeoutError("took too long")
-    return decoded(data)
+    return decode_text(data)

@@ -27,7 +27,7 @@ _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class JsonRow:
     """One JSON value and where it stands."""
 
     line: int
@@ -36,11 +36,11 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SessionFile:
     """A file, read: either one JSON document, which is also its only row, or a row a line."""
 
     path: str
-    rows: tuple[Row, ...]
+    rows: tuple[JsonRow, ...]
     problems: tuple[Problem, ...]
     document: bool
 
@@ -50,11 +50,11 @@ class Source:
         return Path(self.path).name.split(".")[0]
 
 
-def open_source(path: str | os.PathLike[str]) -> Source:
-    return source_of(os.fspath(path), unpacked(read_file(path), os.fspath(path)))
+def open_source(path: str | os.PathLike[str]) -> SessionFile:
+    return parse_source(os.fspath(path), unpack(read_file(path), os.fspath(path)))
 
 
-def read_file(path: str | os.PathLike[str], most: int = -1) -> bytes:
+def read_file(path: str | os.PathLike[str], limit: int = -1) -> bytes:
     """A file, or what comes through a pipe. One that nobody writes to is empty, and a device, which may never end, is
     refused: there is nothing that we would wait for."""
     name = os.fspath(path)
@@ -65,7 +65,7 @@ def read_file(path: str | os.PathLike[str], most: int = -1) -> bytes:
                 os.set_blocking(file.fileno(), True)
             elif not stat.S_ISREG(mode):
                 raise BadRequest(f"{name} is a device, not a file")
-            return file.read(most)
+            return file.read(limit)
     except OSError as error:
         raise BadRequest(f"{name} cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a NUL in its name
@@ -76,50 +76,50 @@ def _at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def unpacked(data: bytes, path: str, most: int = _LARGEST) -> bytes:
+def unpack(data: bytes, path: str, limit: int = _LARGEST) -> bytes:
     """Gzip is told by its first bytes; names lie. A megabyte of it may say that a terabyte follows: that is refused."""
     if not data.startswith(_GZIP):
         return data
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-            plain = packed.read(most + 1)
-        if len(plain) > most:
-            raise BadRequest(f"{path} unpacks to more than {most:,} bytes; unpack it yourself and give the plain file")
+            plain = packed.read(limit + 1)
+        if len(plain) > limit:
+            raise BadRequest(f"{path} unpacks to more than {limit:,} bytes; unpack it yourself and give the plain file")
         return plain
     except (EOFError, OSError, zlib.error) as error:
         raise BadRequest(f"{path} is cut short or damaged gzip: {error}") from error
 
 
-def source_of(path: str, data: bytes) -> Source:
+def parse_source(path: str, data: bytes) -> SessionFile:
     if not data.strip():
         raise BadRequest(f"{path} is empty")
     document = _document(data)
     if document is not None:
-        return Source(path=path, rows=(document[0],), problems=document[1], document=True)
-    rows: list[Row] = []
+        return SessionFile(path=path, rows=(document[0],), problems=document[1], document=True)
+    rows: list[JsonRow] = []
     problems: list[Problem] = []
     for line, chunk in enumerate(data.split(b"\n"), 1):
         if not chunk.strip():
             continue
         raw, reason = _text(chunk)
-        values, found = values_in(raw)
-        rows += [Row(line=line, value=value, raw=raw) for value in values]
+        values, found = parse_values(raw)
+        rows += [JsonRow(line=line, value=value, raw=raw) for value in values]
         reason = "; ".join(filter(None, (reason, found)))
         if reason:
             problems.append(Problem(row=line, reason=reason, raw=_kept(chunk)))
     if not rows and not problems:  # a mark at its beginning, or blanks that bytes do not know
         raise BadRequest(f"{path} is empty")
-    return Source(path=path, rows=tuple(rows), problems=tuple(problems), document=False)
+    return SessionFile(path=path, rows=tuple(rows), problems=tuple(problems), document=False)
 
 
-def _document(data: bytes) -> tuple[Row, tuple[Problem, ...]] | None:
+def _document(data: bytes) -> tuple[JsonRow, tuple[Problem, ...]] | None:
     """The whole of the data as one value, or None: then it is rows, or nothing."""
     text, reason = _text(data)
     start = len(text) - len(text.lstrip())
     try:
         value, end = _STRICT.raw_decode(text, start)
     except (ValueError, RecursionError):
-        values, found = values_in(text)
+        values, found = parse_values(text)
         if len(values) != 1 or "not JSON" in found:
             return None
         value, end, reason = values[0], len(text), "; ".join(filter(None, (reason, found)))
@@ -129,7 +129,7 @@ def _document(data: bytes) -> tuple[Row, tuple[Problem, ...]] | None:
         value, mended = _mend(value)
         reason = "; ".join(filter(None, (reason, "half of a surrogate pair, read as U+FFFD" if mended else "")))
     problems = (Problem(row=1, reason=reason),) if reason else ()
-    return Row(line=1, value=value, raw=""), problems
+    return JsonRow(line=1, value=value, raw=""), problems
 
 
 def _text(data: bytes) -> tuple[str, str]:
@@ -163,7 +163,7 @@ _LENIENT = json.JSONDecoder(
 _SPACE = re.compile(r"\s*")
 
 
-def values_in(text: str) -> tuple[list[Any], str]:
+def parse_values(text: str) -> tuple[list[Any], str]:
     """Every JSON value that stands in the text, and what was wrong, if anything was."""
     values, reason = _scan(_STRICT, text)
     if reason:
@@ -207,7 +207,7 @@ def _mend(value: Any) -> tuple[Any, bool]:
     return value, False
 
 
-def word(value: Any) -> str:
+def str_or_empty(value: Any) -> str:
     """A name, or nothing: where a name should stand a record may hold anything."""
     return value if isinstance(value, str) else ""
 
@@ -220,7 +220,7 @@ def is_finite(number: float) -> bool:
         return False
 
 
-def seconds(value: Any) -> float | None:
+def parse_time(value: Any) -> float | None:
     """ISO 8601, seconds or milliseconds to seconds since the epoch."""
     if isinstance(value, bool) or value is None:
         return None
@@ -242,7 +242,7 @@ def seconds(value: Any) -> float | None:
 _LARGEST_WINDOW = 5_000_000
 
 
-def usage_from(read: Any, write: Any, fresh: Any, output: Any) -> tuple[Usage | None, str]:
+def build_usage(read: Any, write: Any, fresh: Any, output: Any) -> tuple[Usage | None, str]:
     """The usage, or why it cannot be one. All zeros is no usage: no call costs nothing."""
     parts = [0 if part is None else part for part in (fresh, read, write, output)]
     if any(isinstance(part, bool) or not isinstance(part, int | float) or not is_finite(part) for part in parts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ebbtide.assembly.shapes import Block, text_block
+from ebbtide.assembly.turn_formats import Block, text_block
 from ebbtide.core.blob_names import MEMORY, Shelf, digest
 from ebbtide.core.text.framing import frame
 from ebbtide.core.types import Blob
@@ -29,7 +29,7 @@ _PROMPTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class EnvironmentFacts:
     """Where a session runs, as the edge found it."""
 
     cwd: str
@@ -62,7 +62,7 @@ def build_switch() -> str:
     return "Plan mode is off: you may now edit files and run commands. Carry out the plan as it was agreed."
 
 
-def environment_block(model: str, facts: Facts) -> str:
+def environment_block(model: str, facts: EnvironmentFacts) -> str:
     lines = (
         f"  Working directory: {_one_line(facts.cwd)}",
         f"  Is directory a git repo: {'yes' if facts.git else 'no'}",
