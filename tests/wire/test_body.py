@@ -77,6 +77,19 @@ def test_a_body_that_was_read_already_continues_the_one_before_it_and_leaves_as_
     assert read_body(read, other).same == 0
 
 
+def test_two_conversations_that_begin_alike_each_continue_their_own():
+    def request(name, count):
+        rest = [{"role": "user", "content": f"{name} {n}"} for n in range(count)]
+        return json.dumps({"messages": [{"role": "system", "content": "shared"}, *rest]}).encode()
+
+    first = read_body(request("a", 8))
+    other = read_body(request("b", 8), first)
+    mixed = read_body(request("a", 9), other)
+
+    assert (other.same, mixed.same) == (1, 1)
+    assert read_body(mixed, first).same == 9
+
+
 def test_a_body_whose_start_changed_is_read_anew():
     before = read_body(b'{"model":"m","messages":[{"role":"user","content":"a"}]}')
 

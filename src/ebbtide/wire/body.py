@@ -17,6 +17,8 @@ from ebbtide.wire.plain_json import Origins, equal, plain_messages, plain_value
 
 AROUND = frozenset(("system", "instructions", "tools", "functions"))
 """Where a provider keeps prompt and tools."""
+_NEAR = 4
+"""How far from the end clients change messages as a habit: they move cache marks and reminders there."""
 
 
 @dataclass(slots=True)
@@ -57,10 +59,16 @@ def _count_equal(before: Sequence[Any], now: Sequence[Any]) -> int:
 
 
 def _continue(body: Body, previous: Body | None) -> Body:
-    """Take a body that was read already as what follows another. It is read again only if they share no messages."""
+    """Take a body that was read already as what follows another.
+
+    It may have been read after a body of another conversation that only begins alike. Unless nearly all messages are
+    the same objects, it is read again after this one.
+    """
     before = previous.messages if previous is not None and previous.key == body.key else []
     same = count_same_objects(before, body.messages)
-    return replace(body, same=same) if same or not before else read_body(body.emit(body.tree), previous)
+    if before and (not same or same < min(len(before), len(body.messages)) - _NEAR):
+        return read_body(body.emit(body.tree), previous)
+    return replace(body, same=same)
 
 
 def _conversation_in(tree: Tree) -> tuple[str, Any]:

@@ -14,7 +14,7 @@ from ebbtide.wire.sse import EventReader
 from ebbtide.wire.stream_assembler import assembly, parsed
 
 _TOGETHER = 64 << 10
-"""Bytes read at once: a third of a millisecond, and what a stream may hold in memory unread."""
+"""Bytes read at once: a millisecond, and what a stream may hold in memory unread."""
 _MOST_BODY = 8 << 20
 """Bytes of an answer that is no stream. More is no answer of a model."""
 _MOST_STREAM = 1 << 30
