@@ -24,9 +24,9 @@ from typing import Any
 
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
-from ebbtide.replay import Terms, play
-from ebbtide.replay.contenders import Engine
-from ebbtide.replay.recorded_session import Tape, tapes
+from ebbtide.replay.contenders import EngineContender
+from ebbtide.replay.run import ReplayOptions, replay_file
+from ebbtide.replay.session import ReplaySession, sessions_in
 
 WINDOWS = (200_000, 128_000, 64_000)
 PROMISED = 150
@@ -58,31 +58,31 @@ def recordings(data: Path, most: int) -> list[Path]:
     return [data / row["file"] for row in sorted(long, key=lambda row: row["sha256"])[:most]]
 
 
-def ours(tape: Tape, window: int) -> Iterator[tuple[str, int, float]]:
+def ours(tape: ReplaySession, window: int) -> Iterator[tuple[str, int, float]]:
     """What each turn did, the tokens that it found, and what it took."""
-    engine = Engine(tape, "default", window)
-    for take in tape.takes:
+    engine = EngineContender(tape, "default", window)
+    for take in tape.calls:
         start = time.process_time()
         out = engine.send(take)
         cpu = 1000 * (time.process_time() - start)
-        if out.refused:
+        if out.does_not_fit:
             yield "refused", 0, cpu
             continue
         report = engine._context._last.report  # type: ignore[union-attr]
         by = {edit.by for edit in report.edits}
         did = "folding" if by & FOLDS else "clearing" if by - ARRIVAL else "offloading" if by else "idle"
         yield did, report.tokens_before, cpu
-        engine.billed(take, Usage(input=10, cache_read=max(0, report.tokens_after - 10)))
+        engine.record_usage(take, Usage(input=10, cache_read=max(0, report.tokens_after - 10)))
 
 
-def theirs(tape: Tape, window: int) -> Iterator[tuple[str, int, float]]:
+def theirs(tape: ReplaySession, window: int) -> Iterator[tuple[str, int, float]]:
     """The middleware's own call, with what it suggests for a window of this size. Its classes are made beforehand."""
     from langchain.agents.middleware import ClearToolUsesEdit  # noqa: PLC0415 - may not be installed
     from langchain.agents.middleware.types import ModelRequest  # noqa: PLC0415
     from peers_langchain import Editing  # noqa: PLC0415
 
     arm = Editing(tape, window, lambda window: [ClearToolUsesEdit(trigger=window * 8 // 10, keep=10)])
-    for take in tape.takes:
+    for take in tape.calls:
         arm.hear(take)
         arm.thread.keep()
         request = ModelRequest(model=arm._model, messages=list(arm.thread.state))
@@ -96,7 +96,7 @@ def theirs(tape: Tape, window: int) -> Iterator[tuple[str, int, float]]:
 def played(files: list[Path], window: int, subject: Any, times: int) -> list[Turn]:
     found: list[Turn] = []
     for path in files:
-        for tape in tapes(load(path), path.name):
+        for tape in sessions_in(load(path), path.name):
             # The recording is ours to keep, not the subject's: the collector need not look at it.
             gc.collect()
             gc.freeze()
@@ -130,7 +130,7 @@ def throughput(files: list[Path]) -> dict[str, float]:
     """`ebb replay` of these files under the default policy alone."""
     start, calls = time.process_time(), 0
     for path in files:
-        calls += play(path, Terms(arms=("default",))).scores["default"].calls
+        calls += replay_file(path, ReplayOptions(policies=("default",))).scores["default"].calls
     cpu = time.process_time() - start
     return {"sessions": len(files), "calls": calls, "cpu_seconds": cpu, "calls_per_second": calls / cpu}
 

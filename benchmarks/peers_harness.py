@@ -30,9 +30,9 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from ebbtide.core.types import Usage
-from ebbtide.replay.contenders import Asked
-from ebbtide.replay.contenders import Out as Sent
-from ebbtide.replay.recorded_session import Take, Tape
+from ebbtide.replay.contenders import ContenderRequest as Sent
+from ebbtide.replay.contenders import SideCall
+from ebbtide.replay.session import ReplayCall, ReplaySession
 
 _SPOKEN = re.compile(r'<message role="assistant">\n(.*?)\n</message>', re.DOTALL)
 """What the agent said, in the transcript that the summariser gets; the harness escapes such tags in the words."""
@@ -50,7 +50,7 @@ def file_key(call: ToolCallPart) -> str | None:
 class Tiered:
     """`TieredCompaction.before_model_request`, with the run's messages kept between calls."""
 
-    def __init__(self, tape: Tape, window: int, made: Callable[[int], Any]) -> None:
+    def __init__(self, tape: ReplaySession, window: int, made: Callable[[int], Any]) -> None:
         self._tape = tape
         self._wire = tape.wire.name
         self._thread = Thread(tape.wire.key)
@@ -59,15 +59,15 @@ class Tiered:
         """By the identity of the part, which is kept so that no other takes it."""
         self._results: dict[str, Piece] = {}
         self._names: dict[str, str] = {}
-        self._asked: list[Asked] = []
-        self._model = FunctionModel(self._summary, model_name=tape.takes[0].model)
+        self._asked: list[SideCall] = []
+        self._model = FunctionModel(self._summary, model_name=tape.calls[0].model)
         self._capability: Any = made(window)
         self._loop = asyncio.new_event_loop()
 
     def __del__(self) -> None:
         self._loop.close()
 
-    def send(self, take: Take) -> Sent:
+    def send(self, take: ReplayCall) -> Sent:
         self._asked.clear()
         self._hear(take)
         # The same list: what the capability changes in the run's messages stays changed.
@@ -82,17 +82,17 @@ class Tiered:
         self._thread.keep()
         run = (one for message in out.messages for one in self._written(message))
         messages = [*self._thread.prompt, *self._writer.messages(run)]
-        return Sent(body={**take.raw, self._thread.key: messages}, asked=tuple(self._asked))
+        return Sent(body={**take.raw, self._thread.key: messages}, side_calls=tuple(self._asked))
 
-    def billed(self, take: Take, usage: Usage) -> None:
-        del take
+    def record_usage(self, call: ReplayCall, usage: Usage) -> None:
+        del call
         self._thread.usage = usage
 
-    def found(self, name: str) -> str | None:
+    def recall(self, name: str) -> str | None:
         del name
         return None
 
-    def _hear(self, take: Take) -> None:
+    def _hear(self, take: ReplayCall) -> None:
         """What is not from the model between two answers is one request, as the agent's graph makes it."""
         new, usage = self._thread.new(take)
         state: list[ModelMessage] = self._thread.state

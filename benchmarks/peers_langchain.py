@@ -20,9 +20,9 @@ from langgraph.graph.message import add_messages
 from peers_wire import Changed, Out, Piece, Thread, Writer, Written, answers, summary
 
 from ebbtide.core.types import Usage
-from ebbtide.replay.contenders import Asked
-from ebbtide.replay.contenders import Out as Sent
-from ebbtide.replay.recorded_session import Take, Tape
+from ebbtide.replay.contenders import ContenderRequest as Sent
+from ebbtide.replay.contenders import SideCall
+from ebbtide.replay.session import ReplayCall, ReplaySession
 
 _PROVIDERS = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "openai"}
 
@@ -45,14 +45,14 @@ class Model(FakeListChatModel):
 class _Conversation:
     """The tape in LangChain's classes, each message made once and known by its id."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: ReplaySession) -> None:
         self.wire = tape.wire.name
         self.thread = Thread(tape.wire.key)
-        self.model = tape.takes[0].model
+        self.model = tape.calls[0].model
         self._writer = Writer(self.wire)
         self._made: dict[str, tuple[AnyMessage, tuple[Piece, ...]]] = {}
 
-    def hear(self, take: Take) -> None:
+    def hear(self, take: ReplayCall) -> None:
         new, usage = self.thread.new(take)
         for role, run in answers(self.wire, new):
             if role == "assistant":
@@ -61,7 +61,7 @@ class _Conversation:
             else:
                 self.thread.state.extend(self._heard(role, run))
 
-    def body(self, take: Take, messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    def body(self, take: ReplayCall, messages: Sequence[AnyMessage]) -> dict[str, Any]:
         run = (one for message in messages for one in self._written(message))
         return {**take.raw, self.thread.key: [*self.thread.prompt, *self._writer.messages(run)]}
 
@@ -118,11 +118,11 @@ class _Conversation:
         assert isinstance(message, ToolMessage), "only results are cleared"
         return [Changed(run[0], str(message.content))]
 
-    def billed(self, take: Take, usage: Usage) -> None:
-        del take
+    def record_usage(self, call: ReplayCall, usage: Usage) -> None:
+        del call
         self.thread.usage = usage
 
-    def found(self, name: str) -> str | None:
+    def recall(self, name: str) -> str | None:
         del name
         return None
 
@@ -142,21 +142,21 @@ class Summarization(_Conversation):
     middleware's own prompt, and charged.
     """
 
-    def __init__(self, tape: Tape, window: int, settings: dict[str, Any]) -> None:
+    def __init__(self, tape: ReplaySession, window: int, settings: dict[str, Any]) -> None:
         super().__init__(tape)
         self._tape = tape
-        self._asked: list[Asked] = []
+        self._asked: list[SideCall] = []
         model = Model(provider=_PROVIDERS[self.wire], profile={"max_input_tokens": window})
         self._middleware: Any = SummarizationMiddleware(model, summarizer=self._summary, **settings)
 
-    def send(self, take: Take) -> Sent:
+    def send(self, take: ReplayCall) -> Sent:
         self._asked.clear()
         self.hear(take)
         update = self._middleware.before_model({"messages": self.thread.state}, None)
         if update is not None:
             self.thread.state = list(add_messages(self.thread.state, update["messages"]))  # type: ignore[arg-type]
         self.thread.keep()
-        return Sent(body=self.body(take, self.thread.state), asked=tuple(self._asked))
+        return Sent(body=self.body(take, self.thread.state), side_calls=tuple(self._asked))
 
     def _summary(self, messages: list[AnyMessage]) -> str:
         prompt = DEFAULT_SUMMARY_PROMPT.format(messages=get_buffer_string(messages, format="xml")).rstrip()
@@ -176,12 +176,12 @@ def _words(message: AnyMessage) -> list[str]:
 class Editing(_Conversation):
     """`ContextEditingMiddleware.wrap_model_call`: a copy of all messages is edited, and the state is not."""
 
-    def __init__(self, tape: Tape, window: int, edits: Callable[[int], list[Any]]) -> None:
+    def __init__(self, tape: ReplaySession, window: int, edits: Callable[[int], list[Any]]) -> None:
         super().__init__(tape)
         self._middleware: Any = ContextEditingMiddleware(edits=edits(window))
         self._model = Model(provider=_PROVIDERS[self.wire], profile={"max_input_tokens": window})
 
-    def send(self, take: Take) -> Sent:
+    def send(self, take: ReplayCall) -> Sent:
         self.hear(take)
         self.thread.keep()
         request = ModelRequest(model=self._model, messages=list(self.thread.state))

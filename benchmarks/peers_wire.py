@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import Any, Literal
 
 from ebbtide.core.types import Usage
-from ebbtide.replay.contenders import Asked, stand_in
-from ebbtide.replay.recorded_session import Body, Take, Tape
+from ebbtide.replay.contenders import SideCall, canned_summary
+from ebbtide.replay.session import Body, ReplayCall, ReplaySession
 
 Message = dict[str, Any]
 Kind = Literal["text", "thinking", "call", "result", "other"]
@@ -228,7 +228,7 @@ class Thread:
     _raw: list[Message] = field(default_factory=list)
     _states: list[tuple[int, list[Any]]] = field(default_factory=list)
 
-    def new(self, take: Take) -> tuple[list[Message], Usage | None]:
+    def new(self, take: ReplayCall) -> tuple[list[Message], Usage | None]:
         """The messages that the state does not have yet, and the bill that their first answer came with."""
         given: list[Any] = list(take.raw[self.key])  # type: ignore[call-overload]
         lead = next((n for n, one in enumerate(given) if one.get("role") not in _OPERATORS), len(given))
@@ -262,10 +262,10 @@ def answers(wire: str, new: Sequence[Message]) -> list[tuple[str, list[Piece]]]:
     return found
 
 
-def summary(tape: Tape, prompt: str, spoken: Sequence[str]) -> tuple[str, Asked]:
+def summary(tape: ReplaySession, prompt: str, spoken: Sequence[str]) -> tuple[str, SideCall]:
     """The stand-in that every arm gets, from the agent's words that the summariser was shown, and what asking cost."""
     name, key = tape.wire.name, tape.wire.key
     shown: Body = {key: [said(name, "assistant", text) for text in spoken]}
-    told = stand_in(shown, tape)
-    body: Body = {"model": tape.takes[0].model, key: [said(name, "user", prompt)]}
-    return told, Asked(body=body, output=tape.sheet.estimator.text(told))
+    told = canned_summary(shown, tape)
+    body: Body = {"model": tape.calls[0].model, key: [said(name, "user", prompt)]}
+    return told, SideCall(body=body, output_tokens=tape.messages.estimator.text(told))

@@ -31,8 +31,10 @@ from pydantic_ai_harness.compaction import (
     TieredCompaction,
 )
 
-from ebbtide.replay import NAMES, Score, Terms, files, play
-from ebbtide.replay.contenders import Making
+from ebbtide.replay.contenders import MakeContender
+from ebbtide.replay.policies import NAMES
+from ebbtide.replay.run import ReplayOptions, find_sessions, replay_file
+from ebbtide.replay.score import Score
 
 ENDLESS = 10**9
 """A window that is never full."""
@@ -97,27 +99,27 @@ Row = dict[str, dict[str, float]]
 """By arm the sums of a file."""
 
 
-def makings(window: int) -> dict[str, Making]:
+def makings(window: int) -> dict[str, MakeContender]:
     return {name: partial(made, window=window) for name, (_, made) in SETTINGS.items()}
 
 
-def idle() -> dict[str, Making]:
+def idle() -> dict[str, MakeContender]:
     """The same peers in a window that is never full: they must give what they get."""
     return {name: made for name, made in makings(ENDLESS).items() if name.endswith("-tuned")}
 
 
-def _played(path: Path, terms: Terms, wanted: frozenset[str]) -> tuple[Row, str]:
+def _played(path: Path, terms: ReplayOptions, wanted: frozenset[str]) -> tuple[Row, str]:
     warnings.simplefilter("ignore")  # Of the packages: some of what they show is beta.
     more = {name: made for name, made in makings(terms.window).items() if name in wanted}
-    done = play(path, replace(terms, arms=tuple(name for name in terms.arms if name in wanted)), more)
-    return {name: score.as_dict() for name, score in done.scores.items()}, done.failed
+    done = replay_file(path, replace(terms, policies=tuple(name for name in terms.policies if name in wanted)), more)
+    return {name: score.as_dict() for name, score in done.scores.items()}, done.error
 
 
-def check(found: Iterable[Path], terms: Terms) -> bool:
+def check(found: Iterable[Path], terms: ReplayOptions) -> bool:
     """Whether each peer gives exactly the raw request while it has no reason to act. Says where one does not."""
     good = True
     for path in found:
-        done = play(path, replace(terms, arms=("raw",), recalls=False), idle())
+        done = replay_file(path, replace(terms, policies=("raw",), has_recall=False), idle())
         wrong = [name for name, score in done.scores.items() if score != done.scores["raw"]]
         print(f"{path.name}: {', '.join(wrong) or 'as raw'}")
         good = good and not wrong
@@ -137,13 +139,13 @@ def halves(data: Path) -> dict[str, str]:
 def chosen(paths: Iterable[str], data: Path, half: str) -> dict[str, Path]:
     """Files by their names in the data folder, those of the half that was asked for."""
     known = halves(data)
-    named = {os.path.relpath(path, data): path for path in files(list(paths) or [data])}
+    named = {os.path.relpath(path, data): path for path in find_sessions(list(paths) or [data])}
     return {name: path for name, path in named.items() if half == "all" or known.get(name) == half}
 
 
-def rows(found: dict[str, Path], terms: Terms, given: argparse.Namespace) -> Iterator[tuple[str, Row, str]]:
+def rows(found: dict[str, Path], terms: ReplayOptions, given: argparse.Namespace) -> Iterator[tuple[str, Row, str]]:
     """Largest first, so that no core is left alone at the end; arms kept from an earlier run are not run again."""
-    arms = frozenset((*terms.arms, *SETTINGS))
+    arms = frozenset((*terms.policies, *SETTINGS))
     known, again = _kept(given.kept), frozenset(given.again.split(","))
     wanted = {name: arms - (known.get(name, {}).keys() - again) for name in found}
     yield from ((name, known[name], "") for name in found if name in known)
@@ -232,7 +234,7 @@ def table(scores: dict[str, Score]) -> str:
     return "\n".join(lines)
 
 
-def told(results: dict[str, Row], terms: Terms, data: Path, failed: dict[str, str]) -> dict[str, Any]:
+def told(results: dict[str, Row], terms: ReplayOptions, data: Path, failed: dict[str, str]) -> dict[str, Any]:
     known = halves(data)
     found: dict[str, Any] = {
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
@@ -254,7 +256,7 @@ def told(results: dict[str, Row], terms: Terms, data: Path, failed: dict[str, st
 
 def main() -> None:
     given = _arguments()
-    terms = Terms(arms=tuple(given.arms.split(",")), window=given.window, ttl=given.ttl)
+    terms = ReplayOptions(policies=tuple(given.arms.split(",")), window=given.window, ttl=given.ttl)
     found = chosen(given.paths, given.data, given.half)
     if given.check:
         sys.exit(0 if check(found.values(), terms) else 1)
@@ -265,7 +267,7 @@ def main() -> None:
             failed[name] = reason.replace(str(given.data), "")
         else:
             results.setdefault(name, {}).update(row)
-    results = _in_order(results, (*terms.arms, *SETTINGS))
+    results = _in_order(results, (*terms.policies, *SETTINGS))
     print(f"{len(results)} files, half: {given.half}, window {terms.window:,}; bills against raw's\n")
     print(table(summed(results.values())))
     for name, reason in failed.items():

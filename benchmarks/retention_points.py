@@ -15,9 +15,8 @@ from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Item
 from ebbtide.formats import Recording, load
 from ebbtide.formats.steps import RecordedCall
-from ebbtide.replay.message_index import NAME as IDENTIFIER
-from ebbtide.replay.message_index import strings
-from ebbtide.replay.touched_files import touched
+from ebbtide.replay.message_index import IDENTIFIER, argument_strings
+from ebbtide.replay.touched_files import find_touched_files
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
@@ -80,7 +79,7 @@ def _point(
     items = _read(recording, before)
     seen = set(IDENTIFIER.findall("\n".join(map(words, items))))
     spoken = "\n".join(text for one in following for text in _spoken(recording, one))
-    changed, read = touched(items)
+    changed, read = find_touched_files(items)
     return Point(
         session=name,
         format=recording.format,
@@ -118,4 +117,4 @@ def _message(response: Mapping[str, object]) -> dict[str, object]:
 
 def words(item: Item) -> str:
     """An item's text; of a call, the strings in its arguments, so that an escape is no part of a name."""
-    return "\n".join(strings(item.text)) if item.kind == "call" else item.text
+    return "\n".join(argument_strings(item.text)) if item.kind == "call" else item.text

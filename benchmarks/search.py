@@ -24,9 +24,9 @@ from ebbtide.policy import Policy
 from ebbtide.policy import default as ours
 from ebbtide.policy.adjust import pass_name
 from ebbtide.policy.default import offload_large, offload_paste, watermarks
-from ebbtide.replay.contenders import Engine, Untouched
-from ebbtide.replay.recorded_session import Tape, tapes
-from ebbtide.replay.score import Score, Scoring, uses
+from ebbtide.replay.contenders import EngineContender, RawContender
+from ebbtide.replay.score import Score, Scorer, names_used_by_call
+from ebbtide.replay.session import ReplaySession, sessions_in
 
 GRID: Mapping[str, tuple[float, ...]] = {
     "auto": (0.6, 0.7, 0.8, 0.9),
@@ -79,8 +79,8 @@ def sessions(data: Path, half: str, every: int) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _tapes(path: Path) -> tuple[tuple[Tape, tuple[frozenset[str], ...]], ...]:
-    return tuple((tape, tuple(uses(tape))) for tape in tapes(load(path), path.name))
+def _tapes(path: Path) -> tuple[tuple[ReplaySession, tuple[frozenset[str], ...]], ...]:
+    return tuple((tape, tuple(names_used_by_call(tape))) for tape in sessions_in(load(path), path.name))
 
 
 def play(job: tuple[Path, list[Mapping[str, float] | None], int, float]) -> list[Score]:
@@ -89,8 +89,8 @@ def play(job: tuple[Path, list[Mapping[str, float] | None], int, float]) -> list
     scores = [Score() for _ in trials]
     for tape, used in _tapes(path):
         for n, settings in enumerate(trials):
-            arm = Untouched(tape) if settings is None else Engine(tape, policy(settings), window)
-            scores[n] = scores[n].plus(Scoring(tape, arm, window, ttl, used, recalls=False).run())
+            arm = RawContender(tape) if settings is None else EngineContender(tape, policy(settings), window)
+            scores[n] = scores[n].plus(Scorer(tape, arm, window, ttl, used, has_recall=False).run())
     return scores
 
 

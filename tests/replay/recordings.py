@@ -1,11 +1,11 @@
 """Tapes and arms made by hand, so small that the right answer is obvious."""
 
 from ebbtide.core.tokens import DEFAULT
-from ebbtide.replay.contenders import Asked, Out
-from ebbtide.replay.message_index import Sheet
-from ebbtide.replay.recorded_session import Take, Tape
-from ebbtide.replay.score import Scoring, uses
-from ebbtide.replay.touched_files import touched
+from ebbtide.replay.contenders import ContenderRequest, SideCall
+from ebbtide.replay.message_index import MessageIndex
+from ebbtide.replay.score import Scorer, names_used_by_call
+from ebbtide.replay.session import ReplayCall, ReplaySession
+from ebbtide.replay.touched_files import find_touched_files
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
@@ -32,21 +32,23 @@ def result(n, text, **more):
 def tape(*histories, overhead=2_000, pause=10.0):
     """Each history is one request's messages and, last, what the agent answered."""
     takes = tuple(
-        Take(
+        ReplayCall(
             raw=body(history[:-1]),
             recorded=body(history[:-1]),
             response={"content": history[-1]["content"]},
             at=pause * n,
             model=MODEL,
-            billed=None,
-            kept=None,
-            compacted=False,
+            usage=None,
+            cache_ttl=None,
+            is_compacted=False,
         )
         for n, history in enumerate(histories)
     )
-    sheet = Sheet(wire=WIRE, estimator=DEFAULT, overhead=overhead)
+    sheet = MessageIndex(wire=WIRE, estimator=DEFAULT, overhead=overhead)
     items = Reader(DEFAULT, wire=WIRE).read(takes[-1].raw).items
-    return Tape(name="hand", format="hand", wire=WIRE, takes=takes, sheet=sheet, files=touched(items))
+    return ReplaySession(
+        name="hand", format="hand", wire=WIRE, calls=takes, messages=sheet, touched_files=find_touched_files(items)
+    )
 
 
 def growing(*messages):
@@ -65,7 +67,7 @@ def talk(first, last, between=12):
 
 
 def score(tape, arm, *, window=200_000, ttl=300.0, recalls=True):
-    return Scoring(tape, arm, window, ttl, uses(tape), recalls=recalls).run()
+    return Scorer(tape, arm, window, ttl, names_used_by_call(tape), has_recall=recalls).run()
 
 
 class Sending:
@@ -76,12 +78,14 @@ class Sending:
         self.queries, self.known = [], []
 
     def send(self, take):
-        return Out(body={**take.raw, "messages": self._change(take.raw["messages"])}, asked=self._asked)
+        return ContenderRequest(
+            body={**take.raw, "messages": self._change(take.raw["messages"])}, side_calls=self._asked
+        )
 
-    def billed(self, take, usage):
+    def record_usage(self, call, usage):
         self.known.append(usage)
 
-    def found(self, query):
+    def recall(self, query):
         self.queries.append((len(self.known), query))
         return self._found(query)
 
@@ -93,4 +97,4 @@ def first_becomes(text):
 
 
 def asking(text, output):
-    return Asked(body=body([user(text)]), output=output)
+    return SideCall(body=body([user(text)]), output_tokens=output)

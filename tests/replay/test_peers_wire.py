@@ -4,7 +4,7 @@ import pytest
 from benchmarks.peers_wire import Changed, Thread, Writer, Written, answers, pieces
 
 from ebbtide.core.types import Usage
-from ebbtide.replay.recorded_session import Take
+from ebbtide.replay.session import ReplayCall
 
 ANTHROPIC = [
     {"role": "user", "content": "go"},
@@ -94,7 +94,16 @@ def test_items_of_one_answer_are_one_on_the_responses_wire():
 
 def take(messages):
     body = {"messages": messages}
-    return Take(raw=body, recorded=body, response=None, at=0.0, model="m", billed=None, kept=None, compacted=False)
+    return ReplayCall(
+        raw=body,
+        recorded=body,
+        response=None,
+        at=0.0,
+        model="m",
+        usage=None,
+        cache_ttl=None,
+        is_compacted=False,
+    )
 
 
 def test_where_the_user_goes_back_the_thread_has_the_state_of_then():

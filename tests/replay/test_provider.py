@@ -17,7 +17,7 @@ def prefix(*messages, system=2_000, marks=(), blocks=1):
         chain.append(hash((chain[-1], hash(name) if isinstance(name, str) else name)))
         tokens.append(tokens[-1] + amount)
         places.append(places[-1] + blocks)
-    return Prefix(chain=chain, tokens=tokens, blocks=places, marks=marks)
+    return Prefix(hashes=chain, tokens=tokens, blocks=places, breakpoints=marks)
 
 
 def bill(read=0, written=0, fresh=0):

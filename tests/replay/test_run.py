@@ -10,11 +10,11 @@ import pytest
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.replay.export import document
-from ebbtide.replay import Terms, files, on_ray, play, replay
-from ebbtide.replay.measures import calibrated
+from ebbtide.replay.measures import calibrate
+from ebbtide.replay.run import ReplayOptions, find_sessions, replay, replay_file, replay_on_ray
 from fronts.cli.terminal import recorded
 
-TERMS = Terms(arms=("raw", "default", "claude-code"), window=30_000)
+TERMS = ReplayOptions(policies=("raw", "default", "claude-code"), window=30_000)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_two_runs_give_the_same_to_the_last_digit(sessions):
 
 def test_two_processes_give_what_one_gives_in_the_order_of_the_paths(sessions):
     heard = []
-    two = replay(sessions, TERMS, workers=2, told=lambda done, of: heard.append((done, of)))
+    two = replay(sessions, TERMS, workers=2, on_progress=lambda done, of: heard.append((done, of)))
 
     assert two == replay(sessions, TERMS, workers=1)
     assert [one.path for one in two] == list(map(str, sessions))
@@ -43,10 +43,10 @@ def test_two_processes_give_what_one_gives_in_the_order_of_the_paths(sessions):
 def test_ray_gives_what_one_process_gives(sessions):
     """In a process of its own, which ends whatever Ray starts."""
     program = (
-        "import sys; from pathlib import Path; from ebbtide.replay import Terms, on_ray, replay\n"
-        "terms = Terms(arms=('raw', 'default', 'claude-code'), window=30_000)\n"
+        "import sys; from pathlib import Path; from ebbtide.replay.run import ReplayOptions, replay, replay_on_ray\n"
+        "options = ReplayOptions(policies=('raw', 'default', 'claude-code'), window=30_000)\n"
         "paths = [Path(one) for one in sys.argv[1:]]\n"
-        "print(on_ray(paths, terms, 'local') == replay(paths, terms, workers=1))\n"
+        "print(replay_on_ray(paths, options, 'local') == replay(paths, options, workers=1))\n"
     )
 
     for _ in range(3):
@@ -63,7 +63,7 @@ def test_ray_gives_what_one_process_gives(sessions):
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 def test_a_cluster_that_does_not_answer_is_bad_input(sessions):
     with pytest.raises(BadRequest, match=r"no Ray cluster answers at 127\.0\.0\.1:9"):
-        on_ray(sessions, TERMS, "127.0.0.1:9")
+        replay_on_ray(sessions, TERMS, "127.0.0.1:9")
 
 
 def test_a_file_that_cannot_be_read_is_told_and_does_not_end_the_rest(sessions, tmp_path):
@@ -72,7 +72,7 @@ def test_a_file_that_cannot_be_read_is_told_and_does_not_end_the_rest(sessions, 
     good, bad = replay([sessions[0], tmp_path / "torn.jsonl"], TERMS, workers=1)
 
     assert good.scores["raw"].calls == 6
-    assert bad.failed
+    assert bad.error
     assert not bad.scores
 
 
@@ -81,13 +81,16 @@ def test_a_folder_means_the_sessions_in_it_by_name_and_each_once(sessions, tmp_p
     (tmp_path / "deep").mkdir()
     deep = recorded(tmp_path / "deep" / "x.jsonl", steps=1)
 
-    assert files([tmp_path, sessions[0]]) == [*sessions, deep]
+    assert find_sessions([tmp_path, sessions[0]]) == [*sessions, deep]
     with pytest.raises(BadRequest, match="there is no file"):
-        files([tmp_path / "gone"])
+        find_sessions([tmp_path / "gone"])
 
 
 def test_a_model_of_ones_own_changes_prices_and_not_what_is_kept(sessions):
-    dear, cheap = (play(sessions[1], Terms(arms=("raw",), model=model)) for model in ("claude-opus-4-1", "gpt-5-mini"))
+    dear, cheap = (
+        replay_file(sessions[1], ReplayOptions(policies=("raw",), model=model))
+        for model in ("claude-opus-4-1", "gpt-5-mini")
+    )
 
     assert dear.models == ("claude-opus-4-1",)
     assert dear.scores["raw"].bill > cheap.scores["raw"].bill > 0
@@ -101,7 +104,7 @@ def test_claude_codes_recorded_requests_cost_what_they_were_billed_within_five_p
     with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
         paths = [data / row["file"] for row in csv.DictReader(file) if row["format"] == "claude_code_jsonl"]
 
-    found = calibrated(replay(paths, Terms(arms=()), workers=1), "claude-code")
+    found = calibrate(replay(paths, ReplayOptions(policies=()), workers=1), "claude-code")
 
     assert found.files == 48
     assert found.holds, f"{found.drift:+.1%} of {found.billed:.2f}"

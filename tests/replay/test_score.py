@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ebbtide.core.types import Usage
 from ebbtide.prices import find_rates
-from ebbtide.replay.contenders import Engine, Untouched
-from ebbtide.replay.score import AGO, uses
+from ebbtide.replay.contenders import EngineContender, RawContender
+from ebbtide.replay.score import MIN_AGE, names_used_by_call
 from replay.recordings import (
     MODEL,
     Sending,
@@ -34,18 +34,18 @@ NEEDED = "the harbour_gauge reads\nthree metres"
 
 
 def test_a_name_counts_if_it_was_last_seen_more_than_ten_calls_before():
-    assert uses(talk(NEEDED, "see harbour_gauge", between=AGO + 1))[-1] == {"harbour_gauge"}
-    assert uses(talk(NEEDED, "see harbour_gauge", between=AGO))[-1] == frozenset()
+    assert names_used_by_call(talk(NEEDED, "see harbour_gauge", between=MIN_AGE + 1))[-1] == {"harbour_gauge"}
+    assert names_used_by_call(talk(NEEDED, "see harbour_gauge", between=MIN_AGE))[-1] == frozenset()
 
 
 def test_a_name_that_was_never_said_before_is_nothing_to_keep():
-    assert uses(talk("nothing", "see harbour_gauge", between=14))[-1] == frozenset()
+    assert names_used_by_call(talk("nothing", "see harbour_gauge", between=14))[-1] == frozenset()
 
 
 def test_a_name_seen_again_since_then_does_not_count():
     small = [part for n in range(12) for part in (said(f"ok {n}"), user("harbour_gauge" if n == 8 else f"go {n}"))]
 
-    assert uses(growing(user(NEEDED), *small, said("see harbour_gauge")))[-1] == frozenset()
+    assert names_used_by_call(growing(user(NEEDED), *small, said("see harbour_gauge")))[-1] == frozenset()
 
 
 def test_after_a_rewind_what_was_said_on_the_other_branch_was_not_seen():
@@ -57,14 +57,14 @@ def test_after_a_rewind_what_was_said_on_the_other_branch_was_not_seen():
     histories = [[*start, *branch[: 2 * n], said("ok")] for n in range(15)]
     back = [*start, said("ok 0"), user("another way"), said("harbour_gauge and tide_table")]
 
-    assert uses(tape(*histories, back))[-1] == {"harbour_gauge"}
+    assert names_used_by_call(tape(*histories, back))[-1] == {"harbour_gauge"}
 
 
 # --- there or not -----------------------------------------------------------------------------------------------------
 
 
 def test_raw_has_everything():
-    found = score(talk(NEEDED, "see harbour_gauge"), Untouched(None))
+    found = score(talk(NEEDED, "see harbour_gauge"), RawContender(None))
 
     assert (found.used, found.available, found.in_context) == (1, 1, 1)
     assert (found.breaks, found.invalid, found.over, found.shrunk) == (0, 0, 0, 0)
@@ -166,12 +166,12 @@ def test_nothing_is_searched_where_recall_is_off():
 
 def test_the_engine_finds_what_left_and_not_its_own_echo():
     work = growing(user(NEEDED), said("ok"))
-    engine = Engine(work, "default", 200_000)
-    engine.send(work.takes[0])
+    engine = EngineContender(work, "default", 200_000)
+    engine.send(work.calls[0])
 
-    assert "harbour_gauge" in engine.found("harbour_gauge")
-    assert engine.found("nowhere_to_be_found") == ""
-    assert Engine(work, "default", 200_000, recall=False).found("harbour_gauge") is None
+    assert "harbour_gauge" in engine.recall("harbour_gauge")
+    assert engine.recall("nowhere_to_be_found") == ""
+    assert EngineContender(work, "default", 200_000, can_recall=False).recall("harbour_gauge") is None
 
 
 # --- bills and sizes --------------------------------------------------------------------------------------------------
@@ -179,8 +179,8 @@ def test_the_engine_finds_what_left_and_not_its_own_echo():
 
 def test_the_bill_is_the_providers_sum_over_all_calls():
     work = talk(NEEDED, "done", between=3)
-    found = score(work, Untouched(None))
-    tokens = [2_000 + sum(work.sheet.tokens(one) for one in take.raw["messages"]) for take in work.takes]
+    found = score(work, RawContender(None))
+    tokens = [2_000 + sum(work.messages.tokens(one) for one in take.raw["messages"]) for take in work.calls]
 
     steps = [tokens[0], *(now - before for before, now in pairwise(tokens))]
     assert found.written == sum(steps)
@@ -193,8 +193,8 @@ def test_the_bill_is_the_providers_sum_over_all_calls():
 
 def test_what_an_arm_asks_a_model_is_billed_to_it_input_and_output():
     work = growing(user("go"), said("ok"))
-    plain, dear = score(work, Untouched(None)), score(work, Sending(list, asked=(asking("sum it up", 500),)))
-    aside = 2_000 + work.sheet.tokens(user("sum it up"))
+    plain, dear = score(work, RawContender(None)), score(work, Sending(list, asked=(asking("sum it up", 500),)))
+    aside = 2_000 + work.messages.tokens(user("sum it up"))
 
     assert dear.asked == pytest.approx((aside * PRICE.write + 500 * PRICE.output) / 1e6)
     # The question left the system prompt in the cache.
@@ -207,7 +207,7 @@ def test_a_request_that_a_provider_refuses_is_counted():
     found = score(work, Sending(lambda messages: [one for one in messages if one["role"] == "user"]))
 
     assert found.invalid == 1
-    assert score(work, Untouched(None)).invalid == 0
+    assert score(work, RawContender(None)).invalid == 0
 
 
 def test_space_freed_is_measured_against_what_would_have_been_sent():
@@ -219,15 +219,15 @@ def test_space_freed_is_measured_against_what_would_have_been_sent():
     stub = user("[gone]")
     found = score(work, Sending(change))
     assert (found.breaks, found.shrunk) == (1, 1)
-    assert found.freed == work.sheet.tokens(work.takes[0].raw["messages"][0]) - work.sheet.tokens(stub)
+    assert found.freed == work.messages.tokens(work.calls[0].raw["messages"][0]) - work.messages.tokens(stub)
 
 
 def test_a_call_over_the_window_is_counted_and_one_that_an_engine_gave_up_on_too():
     work = talk("word " * 30_000, "done", between=2)
 
-    assert score(work, Untouched(None), window=20_000).over == 3
+    assert score(work, RawContender(None), window=20_000).over == 3
     # 1,000 tokens of it are for the reply.
-    assert score(work, Engine(work, "default", 1_010), window=10**9).over > 0
+    assert score(work, EngineContender(work, "default", 1_010), window=10**9).over > 0
 
 
 _TALKS = st.lists(st.tuples(st.sampled_from(["a", "tide_table_1", "word " * 400, "harbour_gauge"]), st.integers(0, 400)), min_size=1, max_size=16)  # fmt: skip
@@ -240,12 +240,12 @@ def test_for_every_arm_the_bill_has_each_token_once_and_raw_keeps_all(steps):
     ]
     made = growing(*messages)
     times = [sum(pause for _, pause in steps[: n + 1]) for n in range(len(steps))]
-    made = replace(made, takes=tuple(replace(take, at=float(at)) for take, at in zip(made.takes, times, strict=True)))
+    made = replace(made, calls=tuple(replace(take, at=float(at)) for take, at in zip(made.calls, times, strict=True)))
 
-    for arm in (Untouched(made), Sending(first_becomes("[gone]"))):
+    for arm in (RawContender(made), Sending(first_becomes("[gone]"))):
         found = score(made, arm)
         assert found.read + found.written + found.fresh == found.tokens
-    raw = score(made, Untouched(made))
+    raw = score(made, RawContender(made))
     assert (raw.available, raw.in_context) == (raw.used, raw.used)
     assert raw.breaks == 0
 
@@ -258,4 +258,4 @@ def test_the_provider_tells_an_arm_what_it_charged():
     first, second = arm.known
     assert isinstance(first, Usage)
     assert second.cache_read == first.cache_write
-    assert first.output == work.sheet.tokens(said("ok"))
+    assert first.output == work.messages.tokens(said("ok"))

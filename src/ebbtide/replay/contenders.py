@@ -1,7 +1,7 @@
-"""Who decides what goes out. An arm gets each request as if nothing had ever been taken out, and says what it sends.
+"""The contenders of a replay: each takes the uncompacted request of a call and returns what it would send instead.
 
-An arm may ask a model on the way; what it asks is billed to it. No model is at hand in a replay, so every arm that
-needs a summary is given the same stand-in: the agent's own newest words, as many as Claude Code's summaries have.
+A contender may ask a model for a summary, and pays for it. A replay calls no model, so all of them get the same canned
+summary: the agent's own newest texts, about as long as the summaries that Claude Code writes.
 """
 
 from __future__ import annotations
@@ -15,142 +15,141 @@ from ebbtide.core.recall_limits import SEARCH_TOOL
 from ebbtide.core.types import Usage
 from ebbtide.policy import Policy
 from ebbtide.recall.tools import TAG
-from ebbtide.replay.recorded_session import Body, Take, Tape
+from ebbtide.replay.session import Body, ReplayCall, ReplaySession
 from ebbtide.runtime import Context
 from ebbtide.wire.protocol import Wire
 
-SUMMARY = 3_000
-"""Tokens of the stand-in summary: 11,900 characters is the median of 77 that Claude Code wrote."""
+SUMMARY_TOKENS = 3_000
+"""11,900 characters is the median of 77 summaries that Claude Code wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A model call of the arm's own."""
+class SideCall:
+    """A model call that the contender makes for itself, such as a summary."""
 
     body: Body
-    output: int
-    """Tokens that came back."""
+    output_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Out:
-    """What an arm sends."""
+class ContenderRequest:
+    """What a contender sends for one recorded call."""
 
     body: Body
-    asked: tuple[Asked, ...] = ()
-    refused: bool = False
-    """The arm found no way to make it fit. The request goes out as it came, and counts as one over the window."""
+    side_calls: tuple[SideCall, ...] = ()
+    does_not_fit: bool = False
+    """The contender could not make it fit. It is sent unchanged, and counts as over the window."""
 
 
-class Arm(Protocol):
-    """One way to keep a conversation, for one tape."""
+class Contender(Protocol):
+    """One way to manage the context of one recorded session."""
 
-    def send(self, take: Take) -> Out: ...
-    def billed(self, take: Take, usage: Usage) -> None:
-        """What the provider charged for what was sent."""
+    def send(self, call: ReplayCall) -> ContenderRequest: ...
+    def record_usage(self, call: ReplayCall, usage: Usage) -> None:
+        """Learn what the provider charged for the request."""
 
-    def found(self, query: str) -> str | None:
-        """What one recall query brings, as the model gets it; None where the arm has no recall."""
-
-
-Making: TypeAlias = Callable[[Tape], Arm]
+    def recall(self, query: str) -> str | None:
+        """Answer a recall query as the model would see it; None if the contender has no recall."""
 
 
-class Untouched:
-    """Nothing is ever taken out."""
+MakeContender: TypeAlias = Callable[[ReplaySession], Contender]
 
-    def __init__(self, tape: Tape) -> None:
-        del tape
 
-    def send(self, take: Take) -> Out:
-        return Out(body=take.raw)
+class RawContender:
+    """Never removes anything."""
 
-    def billed(self, take: Take, usage: Usage) -> None:
-        """It does not look at bills."""
+    def __init__(self, session: ReplaySession) -> None:
+        del session
 
-    def found(self, query: str) -> str | None:
+    def send(self, call: ReplayCall) -> ContenderRequest:
+        return ContenderRequest(body=call.raw)
+
+    def record_usage(self, call: ReplayCall, usage: Usage) -> None:
+        """Usage changes nothing here."""
+
+    def recall(self, query: str) -> str | None:
         del query
         return None
 
 
-class Recorded(Untouched):
-    """What the client itself did when the session was recorded."""
+class RecordedContender(RawContender):
+    """Sends what the client sent when the session was recorded."""
 
-    def send(self, take: Take) -> Out:
-        return Out(body=take.recorded)
+    def send(self, call: ReplayCall) -> ContenderRequest:
+        return ContenderRequest(body=call.recorded)
 
 
 @dataclass(slots=True)
-class Engine:
-    """A policy, run by the same `Context` that users have, on the recorded times."""
+class EngineContender:
+    """Runs a policy in the same `Context` that users have, at the recorded times."""
 
-    tape: Tape
+    session: ReplaySession
     policy: Policy | str
     window: int
-    model: bool = False
-    """Whether there is a model to ask for summaries: the stand-in."""
-    recall: bool = True
+    has_model: bool = False
+    """Whether there is a model to ask for summaries. It returns the canned summary."""
+    can_recall: bool = True
     _now: float = 0.0
-    _asked: list[Asked] = field(default_factory=list)
-    _refused: bool = False
+    _side_calls: list[SideCall] = field(default_factory=list)
+    _does_not_fit: bool = False
     _context: Context = field(init=False)
 
     def __post_init__(self) -> None:
         self._context = Context(
-            model=self.tape.takes[0].model,
+            model=self.session.calls[0].model,
             window=self.window,
             policy=self.policy,
-            wire=self.tape.wire.name,
-            summarizer=self._summary if self.model else None,
+            wire=self.session.wire.name,
+            summarizer=self._summarize if self.has_model else None,
             clock=lambda: self._now,
         )
 
-    def send(self, take: Take) -> Out:
-        self._now = take.at
-        self._asked.clear()
-        self._refused = False
+    def send(self, call: ReplayCall) -> ContenderRequest:
+        self._now = call.at
+        self._side_calls.clear()
+        self._does_not_fit = False
         try:
-            body = self._context.prepare(take.raw).body
+            body = self._context.prepare(call.raw).body
         except WontFit:
-            self._refused, body = True, take.raw
-        return Out(body=body, asked=tuple(self._asked), refused=self._refused)
+            self._does_not_fit, body = True, call.raw
+        return ContenderRequest(body=body, side_calls=tuple(self._side_calls), does_not_fit=self._does_not_fit)
 
-    def billed(self, take: Take, usage: Usage) -> None:
-        if take.response is not None and not self._refused:
-            self._context.record(_answered(self.tape.wire, take.response, usage))
+    def record_usage(self, call: ReplayCall, usage: Usage) -> None:
+        if call.response is not None and not self._does_not_fit:
+            self._context.record(_response_with_usage(self.session.wire, call.response, usage))
 
-    def found(self, query: str) -> str | None:
-        if not self.recall:
+    def recall(self, query: str) -> str | None:
+        if not self.can_recall:
             return None
-        told = self._context.recall_answer(SEARCH_TOOL, {"query": query})
-        # That nothing was found is told with the query itself, and that is not finding it.
-        return told if told.startswith(f"<{TAG}") else ""
+        answer = self._context.recall_answer(SEARCH_TOOL, {"query": query})
+        # An answer without matches repeats the query, which would count as finding it.
+        return answer if answer.startswith(f"<{TAG}") else ""
 
-    def _summary(self, body: Body) -> str:
-        told = stand_in(body, self.tape)
-        self._asked.append(Asked(body=body, output=self.tape.sheet.estimator.text(told)))
-        return told
+    def _summarize(self, body: Body) -> str:
+        summary = canned_summary(body, self.session)
+        self._side_calls.append(SideCall(body=body, output_tokens=self.session.messages.estimator.text(summary)))
+        return summary
 
 
-def stand_in(body: Mapping[str, object], tape: Tape) -> str:
-    """The agent's newest words in a request, up to the length of a summary."""
-    wire, count = tape.wire, tape.sheet.estimator.text
+def canned_summary(body: Mapping[str, object], session: ReplaySession) -> str:
+    """Join the agent's newest texts in a request, up to the length of a summary."""
+    wire, count = session.wire, session.messages.estimator.text
     messages = body.get(wire.key)
-    chosen: list[str] = []
-    room = SUMMARY
+    texts: list[str] = []
+    tokens_left = SUMMARY_TOKENS
     for message in reversed(messages if isinstance(messages, list) else []):
         for block in reversed(wire.blocks(message, wire.key)):
             if block.role != "assistant" or block.kind != "text" or not block.text.strip():
                 continue
-            room -= count(block.text)
-            if room < 0:
-                return "\n".join(reversed(chosen)) or block.text[: 3 * SUMMARY]
-            chosen.append(block.text)
-    return "\n".join(reversed(chosen)) or "Nothing was said."
+            tokens_left -= count(block.text)
+            if tokens_left < 0:
+                return "\n".join(reversed(texts)) or block.text[: 3 * SUMMARY_TOKENS]
+            texts.append(block.text)
+    return "\n".join(reversed(texts)) or "Nothing was said."
 
 
-def _answered(wire: Wire, response: Mapping[str, object], usage: Usage) -> dict[str, object]:
-    """A recorded response with another bill."""
+def _response_with_usage(wire: Wire, response: Mapping[str, object], usage: Usage) -> dict[str, object]:
+    """Give a recorded response the usage that was simulated."""
     if wire.name == "anthropic":
         billed = {
             "input_tokens": usage.input,
@@ -159,19 +158,10 @@ def _answered(wire: Wire, response: Mapping[str, object], usage: Usage) -> dict[
             "output_tokens": usage.output,
         }
         return {**response, "usage": billed}
-    if wire.name == "openai_chat":
-        counted = {
-            "prompt_tokens": usage.prompt,
-            "completion_tokens": usage.output,
-            "prompt_tokens_details": {"cached_tokens": usage.cache_read},
-        }
-        return {"choices": [{"message": response}], "usage": counted}
-    told = {
-        "input_tokens": usage.prompt,
-        "output_tokens": usage.output,
-        "input_tokens_details": {"cached_tokens": usage.cache_read},
+    prompt, output = ("prompt", "completion") if wire.name == "openai_chat" else ("input", "output")
+    counts: dict[str, object] = {
+        f"{prompt}_tokens": usage.prompt,
+        f"{output}_tokens": usage.output,
+        f"{prompt}_tokens_details": {"cached_tokens": usage.cache_read},
     }
-    return {**response, "usage": told}
-
-
-__all__ = ["Arm", "Asked", "Engine", "Making", "Out", "Recorded", "Untouched", "stand_in"]
+    return {**({"choices": [{"message": response}]} if wire.name == "openai_chat" else response), "usage": counts}

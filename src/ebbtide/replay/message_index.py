@@ -1,6 +1,6 @@
-"""What is known of a message, found out once: its bytes, its tokens, and the names in it.
+"""Facts about each message, computed once: its hash, its tokens, and the identifiers in it.
 
-Every arm sends mostly the same messages. They are known by identity, and what an arm wrote itself is read once more.
+All contenders send mostly the same message objects, so that the facts are looked up by identity.
 """
 
 from __future__ import annotations
@@ -16,64 +16,61 @@ from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import USER
 from ebbtide.wire.protocol import Block, Wire
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
-"""What counts as an identifier. Long words of prose match too: a measure that errs on the side of asking for more."""
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
+"""An identifier. Long words of prose match too: the measure errs on the side of asking for more."""
 
 
-class Facts(NamedTuple):
-    """Of one message."""
+class MessageFacts(NamedTuple):
+    """Facts about one message."""
 
     key: bytes
-    """Of its bytes, cache marks left out."""
+    """Hash of its bytes without cache breakpoints."""
     estimate: int
     blocks: int
     names: frozenset[str]
     lines: Mapping[str, frozenset[str]]
-    """Lines with a name in them, and their names."""
-    words: tuple[str, ...]
-    """What the user said in it."""
+    """Lines that contain names, with these names."""
+    user_texts: tuple[str, ...]
+    """Texts that the user wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
-    """The facts of one conversation's messages."""
+class MessageIndex:
+    """The messages of one conversation."""
 
     wire: Wire
     estimator: Estimator
-    billed: Mapping[bytes, float] = field(default_factory=dict)
-    """Tokens of messages that a bill tells, by key."""
+    billed_tokens: Mapping[bytes, float] = field(default_factory=dict)
+    """Measured tokens, by key."""
     ratio: float = 1.0
-    """Of bill to estimate, for all other messages."""
+    """Billed to estimated tokens, for all other messages."""
     overhead: int = 0
     """Tokens of system prompt and tools."""
-    _known: dict[int, tuple[object, Facts]] = field(default_factory=dict)
-    """By identity. The message is kept, so that no other can take its place."""
+    _facts: dict[int, tuple[object, MessageFacts]] = field(default_factory=dict)
+    """By identity. Holding the message keeps its id from being reused."""
 
-    def of(self, message: object) -> Facts:
-        known = self._known.get(id(message))
-        if known is not None:
-            return known[1]
-        facts = self._read(message)
-        self._known[id(message)] = (message, facts)
-        return facts
+    def facts(self, message: object) -> MessageFacts:
+        if id(message) not in self._facts:
+            self._facts[id(message)] = (message, self._read(message))
+        return self._facts[id(message)][1]
 
     def tokens(self, message: object) -> int:
-        facts = self.of(message)
-        return round(self.billed.get(facts.key, facts.estimate * self.ratio))
+        facts = self.facts(message)
+        return round(self.billed_tokens.get(facts.key, facts.estimate * self.ratio))
 
-    def _read(self, message: object) -> Facts:
+    def _read(self, message: object) -> MessageFacts:
         blocks = self.wire.blocks(message, self.wire.key)
         lines: dict[str, frozenset[str]] = {}
-        for line in (line for block in blocks for text in texts(block) for line in text.split("\n")):
-            if found := NAME.findall(line):
-                lines[line.strip()] = frozenset(found)
-        return Facts(
-            key=_key(message),
+        for line in (line for block in blocks for text in block_texts(block) for line in text.split("\n")):
+            if names := IDENTIFIER.findall(line):
+                lines[line.strip()] = frozenset(names)
+        return MessageFacts(
+            key=_content_key(message),
             estimate=sum(self._tokens(block) for block in blocks),
             blocks=len(blocks),
             names=frozenset().union(*lines.values()),
             lines=lines,
-            words=tuple(block.text for block in blocks if is_word_of_the_user(block)),
+            user_texts=tuple(block.text for block in blocks if is_user_text(block)),
         )
 
     def _tokens(self, block: Block) -> int:
@@ -83,46 +80,44 @@ class Sheet:
         return self.estimator.block(block.kind, block.text) + (media if block.media else 0)
 
 
-def texts(block: Block) -> Iterator[str]:
-    """A block's text; of a call, the strings in its arguments, so that an escape is no part of a name."""
+def block_texts(block: Block) -> Iterator[str]:
+    """A block's text. A tool call gives the strings in its arguments, so that JSON escapes do not join names."""
     if block.kind == "thinking":
         return
-    yield from strings(block.text) if block.kind == "call" else (block.text,)
+    yield from argument_strings(block.text) if block.kind == "call" else (block.text,)
 
 
-def strings(arguments: str) -> Iterator[str]:
-    """Those in a call's arguments; the text itself where it is not JSON."""
+def argument_strings(arguments: str) -> Iterator[str]:
+    """The strings in a tool call's arguments; the text itself if it is not JSON."""
     try:
-        yield from _leaves(json.loads(arguments))
+        yield from _string_leaves(json.loads(arguments))
     except ValueError:
         yield arguments
 
 
-def _leaves(value: object) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for one in value.values():
-            yield from _leaves(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _leaves(one)
+def _string_leaves(value: object) -> Iterator[str]:
+    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else None
+    if children is not None:
+        for child in children:
+            yield from _string_leaves(child)
     elif value is not None:
         yield str(value)
 
 
-def is_word_of_the_user(block: Block) -> bool:
+def is_user_text(block: Block) -> bool:
     return block.role == "user" and block.kind == "text" and block.tier <= USER and bool(block.text.strip())
 
 
-def _key(message: object) -> bytes:
+def _content_key(message: object) -> bytes:
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
     if '"cache_control"' in text:
-        text = json.dumps(_unmarked(message), ensure_ascii=False, separators=(",", ":"), default=str)
+        text = json.dumps(_strip_cache_control(message), ensure_ascii=False, separators=(",", ":"), default=str)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
-def _unmarked(value: object) -> object:
+def _strip_cache_control(value: object) -> object:
     if isinstance(value, Mapping):
-        return {key: _unmarked(one) for key, one in value.items() if key != "cache_control"}
+        return {key: _strip_cache_control(child) for key, child in value.items() if key != "cache_control"}
     if isinstance(value, list):
-        return [_unmarked(one) for one in value]
+        return [_strip_cache_control(child) for child in value]
     return value

@@ -1,11 +1,11 @@
-"""Other people's rules, written with our passes, so that they run on the same sessions.
+"""Contenders by name: our presets, and the rules of other agents written with our passes.
 
-Rules only: what a peer's code does besides (its prompts, its bugs) is in `benchmarks/`, where the real packages run.
+Only the rules: `benchmarks/` runs the real packages, with their prompts and their bugs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -16,27 +16,26 @@ from ebbtide.core.view import View
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.policy.levels import LevelRule, beside_reply, shares
-from ebbtide.replay.contenders import Arm, Engine, Making, Recorded, Untouched
-from ebbtide.replay.recorded_session import Tape
+from ebbtide.replay.contenders import EngineContender, MakeContender, RawContender, RecordedContender
 
 _NEVER = 10**9
 
 
-def _masked(stub: Stub) -> str:
+def _masked_stub(stub: Stub) -> str:
     return f"Old environment output: ({stub.lines} lines omitted)"
 
 
-def _cleared(_: Stub) -> str:
+def _cleared_stub(_: Stub) -> str:
     return "[cleared to save context]"
 
 
-def _only_by_hand(window: int, _output: int, _overhead: int = 0) -> Levels:
-    """Levels for rules that do not look at the window."""
+def _no_levels(window: int, _output: int, _overhead: int = 0) -> Levels:
+    """No thresholds, for rules that ignore the window."""
     return Levels(warning=_NEVER, soft=_NEVER, auto=_NEVER, hard=_NEVER, blocking=_NEVER, low=window)
 
 
-def _at(tokens: int, low: int) -> LevelRule:
-    """Act above so many tokens, in a small window above half of it."""
+def _act_above(tokens: int, low: int) -> LevelRule:
+    """Act above `tokens`; in a small window, above half of it."""
 
     def rule(window: int, _output: int, _overhead: int = 0) -> Levels:
         auto = min(tokens, window // 2)
@@ -47,21 +46,21 @@ def _at(tokens: int, low: int) -> LevelRule:
 
 masking = Policy(
     name="masking",
-    levels=_only_by_hand,
+    levels=_no_levels,
     usable=beside_reply,
-    always=(partial(clear_results, keep_results=10, min_tokens=0, never=frozenset(), stub=_masked),),
+    always=(partial(clear_results, keep_results=10, min_tokens=0, never=frozenset(), stub=_masked_stub),),
 )
-"""JetBrains and SWE-agent (arXiv 2508.21433, M=10): all results but the newest 10 are masked, on every turn.
+"""JetBrains and SWE-agent (arXiv 2508.21433, M=10): mask all results but the newest 10, on every turn.
 
-SWE-agent spares the first observation too; there that is the task, which here is the user's and never masked.
+SWE-agent also keeps the first observation, which is the task. Here the task is a user message and never masked.
 """
 
 
 def _every_43(view: View, situation: Situation) -> Iterable[Edit | Ask]:
-    """A summary of all but the newest 10 turns, once 43 more have gathered (N=43, M=10): it looks at no level.
+    """Summarize all but the newest 10 turns once 43 more have gathered (N=43, M=10), at any size of the request.
 
-    A turn is an answer and what came back for it. No tokens are asked to stay, so the tail is the 20 messages. The
-    user's words stay, as the task does there; of ours, the ledger, nothing is added.
+    A turn is an answer and its tool results, so 20 messages stay. User messages stay, as the task does in the paper;
+    our record of facts is left out.
     """
     answered = {entry.message for entry in view.entries if entry.role == "assistant"}
     if len(answered) < 43 + 10:
@@ -74,7 +73,7 @@ def _every_43(view: View, situation: Situation) -> Iterable[Edit | Ask]:
 
 hybrid = Policy(
     name="hybrid",
-    levels=_only_by_hand,
+    levels=_no_levels,
     usable=beside_reply,
     always=(*masking.always, _every_43),
     overflow="summarize",
@@ -83,22 +82,22 @@ hybrid = Policy(
 
 clear_tool_uses = Policy(
     name="clear-tool-uses",
-    levels=_at(100_000, 0),
+    levels=_act_above(100_000, 0),
     usable=beside_reply,
-    pressure=(partial(clear_results, keep_results=3, min_tokens=0, never=frozenset(), stub=_cleared),),
+    pressure=(partial(clear_results, keep_results=3, min_tokens=0, never=frozenset(), stub=_cleared_stub),),
 )
-"""Anthropic's context editing with its defaults: above 100,000 tokens all results but the newest 3 are cleared.
+"""Anthropic's context editing with its defaults: above 100,000 tokens, clear all results but the newest 3.
 
-It runs at the provider, from the whole history on each request, and is read here in its favour: what was cleared stays
-so, and the next clear comes when the rest has grown to 100,000 again. Its documentation says that requests after a
-clear read the new prefix, and no more. Read the other way it is LangChain's copy of it (benchmarks/replay_peers.py).
+It runs at the provider, on the whole history of each request. Its documentation leaves open what happens next; this is
+the reading in its favour: what was cleared stays cleared until the rest has grown to 100,000 again. LangChain's copy
+(benchmarks/replay_peers.py) reads it the other way.
 """
 
 
 def _hermes(window: int, output: int, _overhead: int = 0) -> Levels:
-    """At half of a large window; windows below 512,000 are filled to three quarters first."""
+    """Act at half of a large window, and at three quarters of one below 512,000."""
     auto = 0.75 if window < 512_000 else 0.5
-    # Low water leaves room for the tail of 25,000 tokens: a fold keeps at most half of it.
+    # The low level leaves room for the tail of 25,000 tokens: a compaction keeps at most half of it.
     return shares(warning=auto, soft=auto, auto=auto, hard=0.95, low=0.3)(window, output)
 
 
@@ -109,32 +108,28 @@ lean = Policy(
     folds=(partial(summarize, keep_tokens=25_000, keep_turns=_NEVER),),
     overflow="summarize",
 )
-"""Hermes with a lean tail: all but 25,000 tokens becomes a summary, an index of names and the user's words.
+"""Hermes with a lean tail: all but 25,000 tokens becomes a summary, an index of names and the user's messages.
 
-What left can be searched. Its first three messages and its pass over old results before a fold are left out: the first
-are the user's mostly, and of the second nothing is left after the fold.
+The model can search what was removed. Two rules of Hermes are left out: it keeps the first three messages, which are
+mostly the user's, and it clears old results before a compaction, which replaces them anyway.
 """
 
 PEERS = {policy.name: policy for policy in (masking, hybrid, clear_tool_uses, lean)}
 
-_SEARCHED = frozenset({"default", "lean"})
-"""Those whose model can search what left."""
+_CAN_SEARCH = frozenset({"default", "lean"})
+"""Policies whose model can search what was removed."""
 
 NAMES = ("raw", "recorded", *PRESETS, "default+model", *PEERS)
 
 
-def arm(name: str, window: int) -> Making:
-    """An arm by its name. A name may end with `+model`: then summaries are asked for, from the stand-in."""
+def contender(name: str, window: int) -> MakeContender:
+    """Look up a contender. A name that ends with `+model` asks for (canned) summaries."""
     if name == "raw":
-        return Untouched
+        return RawContender
     if name == "recorded":
-        return Recorded
-    plain = name.removesuffix("+model")
-    policy: Policy | str = PEERS.get(plain, plain)
-    # Our own default folds without a model, as it does for a user who gives it none. The others cannot.
-    asks = plain != "default" or name != plain
-    return engine(policy, window, asks=asks, recall=plain in _SEARCHED)
-
-
-def engine(policy: Policy | str, window: int, *, asks: bool = False, recall: bool = True) -> Callable[[Tape], Arm]:
-    return lambda tape: Engine(tape, policy, window, asks, recall)
+        return RecordedContender
+    policy_name = name.removesuffix("+model")
+    policy: Policy | str = PEERS.get(policy_name, policy_name)
+    # Our default needs no model, as for a user who configures none. The other policies cannot do without.
+    has_model = policy_name != "default" or name != policy_name
+    return lambda session: EngineContender(session, policy, window, has_model, policy_name in _CAN_SEARCH)

@@ -1,7 +1,7 @@
-"""What a provider would have charged: it keeps prefixes, for a while, and reads what it kept at a lower price.
+"""Simulates a provider's prompt cache: what a request reads, writes and pays in full.
 
-Claude keeps what stands before a mark, and looks twenty blocks back from each; others keep all, in steps of 128 tokens.
-Both keep nothing shorter than a minimum, and each read makes what was read last longer.
+Claude caches up to each breakpoint and looks twenty blocks back from it. OpenAI caches everything, in steps of 128
+tokens. Neither caches a prefix below a minimum, and each read extends its life.
 """
 
 from __future__ import annotations
@@ -14,64 +14,66 @@ from ebbtide.core.cache.breakpoints import LIMIT, LOOK_BACK, minimum
 from ebbtide.core.types import FIVE_MINUTES, Usage
 
 STEP = 128
-"""OpenAI counts cached tokens in these."""
+"""OpenAI counts cached tokens in steps of this size."""
 
 
 class Prefix(NamedTuple):
-    """A request as a provider sees it. The first place is the system prompt with the tools."""
+    """A request as a provider sees it. Position 0 is the system prompt with the tools."""
 
-    chain: Sequence[int]
-    """At each place a hash of all up to it."""
+    hashes: Sequence[int]
+    """A hash of everything up to each position."""
     tokens: Sequence[int]
-    """Up to and with each place."""
+    """The sum up to each position."""
     blocks: Sequence[int]
-    marks: Sequence[int]
-    """Places with a breakpoint besides the first and the last, which clients always mark."""
+    breakpoints: Sequence[int]
+    """Positions with a breakpoint, besides the first and the last, which clients always mark."""
 
 
 @dataclass(slots=True)
 class Provider:
-    """One conversation's cache."""
+    """The cache of one conversation."""
 
     model: str
     ttl: float = FIVE_MINUTES
-    _until: dict[int, float] = field(default_factory=dict)
-    """Until when a prefix is kept, by its hash."""
+    _expires_at: dict[int, float] = field(default_factory=dict)
+    """By the hash of a prefix."""
 
     def send(self, prefix: Prefix, now: float) -> Usage:
-        """The bill for the input, and the cache as the request leaves it."""
+        """Return the usage of the input, and update the cache."""
         if not prefix.tokens or prefix.tokens[-1] < minimum(self.model):
             return Usage(input=prefix.tokens[-1] if prefix.tokens else 0)
         if "claude" in self.model:
-            return self._marked(prefix, now)
-        return self._unmarked(prefix, now)
+            return self._send_with_breakpoints(prefix, now)
+        return self._send_without_breakpoints(prefix, now)
 
-    def _marked(self, prefix: Prefix, now: float) -> Usage:
-        last = len(prefix.chain) - 1
+    def _send_with_breakpoints(self, prefix: Prefix, now: float) -> Usage:
+        last = len(prefix.hashes) - 1
         least = minimum(self.model)
-        wanted = sorted({0, *prefix.marks[-(LIMIT - 2) :], last})
-        marks = [place for place in wanted if prefix.tokens[place] >= least]
-        hit = max((self._found(prefix, mark, now) for mark in marks), default=-1)
+        positions = sorted({0, *prefix.breakpoints[-(LIMIT - 2) :], last})
+        breakpoints = [place for place in positions if prefix.tokens[place] >= least]
+        hit = max((self._longest_hit(prefix, mark, now) for mark in breakpoints), default=-1)
         read = prefix.tokens[hit] if hit >= 0 else 0
-        for place in [*marks, *([hit] if hit >= 0 else [])]:
-            self._until[prefix.chain[place]] = now + self.ttl
-        written = prefix.tokens[marks[-1]] - read if marks else 0
+        for place in [*breakpoints, *([hit] if hit >= 0 else [])]:
+            self._expires_at[prefix.hashes[place]] = now + self.ttl
+        written = prefix.tokens[breakpoints[-1]] - read if breakpoints else 0
         return Usage(cache_read=read, cache_write=written, input=prefix.tokens[-1] - read - written)
 
-    def _found(self, prefix: Prefix, mark: int, now: float) -> int:
-        """The longest kept prefix within the look-back of a mark; -1 if there is none."""
+    def _longest_hit(self, prefix: Prefix, mark: int, now: float) -> int:
+        """The longest cached prefix within the look-back of a breakpoint; -1 if there is none."""
         place = mark
         while place >= 0 and prefix.blocks[mark] - prefix.blocks[place] <= LOOK_BACK:
-            if self._until.get(prefix.chain[place], -1.0) > now:
+            if self._expires_at.get(prefix.hashes[place], -1.0) > now:
                 return place
             place -= 1
         return -1
 
-    def _unmarked(self, prefix: Prefix, now: float) -> Usage:
-        kept = [place for place, link in enumerate(prefix.chain) if self._until.get(link, -1.0) > now]
-        read = prefix.tokens[kept[-1]] // STEP * STEP if kept else 0
+    def _send_without_breakpoints(self, prefix: Prefix, now: float) -> Usage:
+        cached = [
+            place for place, prefix_hash in enumerate(prefix.hashes) if self._expires_at.get(prefix_hash, -1.0) > now
+        ]
+        read = prefix.tokens[cached[-1]] // STEP * STEP if cached else 0
         if read < minimum(self.model):
             read = 0
-        for link in prefix.chain:
-            self._until[link] = now + self.ttl
+        for prefix_hash in prefix.hashes:
+            self._expires_at[prefix_hash] = now + self.ttl
         return Usage(cache_read=read, input=prefix.tokens[-1] - read)

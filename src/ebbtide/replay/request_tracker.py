@@ -1,68 +1,117 @@
-"""A request as a provider sees it: a chain of messages. What is the same as in the last one is not looked at again."""
+"""Tracks one contender's requests from call to call: prefix hashes, token sums, and the names that a request shows.
+
+Messages that a request shares with the one before are not looked at again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ebbtide.replay.message_index import Sheet
+from ebbtide.replay.message_index import MessageFacts, MessageIndex, block_texts, is_user_text
 from ebbtide.replay.provider import Prefix
 from ebbtide.wire.protocol import Wire
 
 
 @dataclass(slots=True)
-class Line:
-    """The newest request, and what of it is new. The first place is the system prompt with the tools."""
+class RequestTracker:
+    """The newest request. Position 0 of its lists is the system prompt with the tools."""
 
-    sheet: Sheet
+    index: MessageIndex
     messages: list[object] = field(default_factory=list)
-    chain: list[int] = field(default_factory=list)
+    hashes: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.chain, self.tokens, self.blocks = [0], [self.sheet.overhead], [1]
+        self.hashes, self.tokens, self.blocks = [0], [self.index.overhead], [1]
 
-    def take(self, messages: Sequence[object]) -> tuple[list[object], list[object], bool]:
-        """What left and what came since the last request, and whether its bytes still lead."""
-        same = _shared(self.messages, messages)
-        gone, came = self.messages[same:], list(messages[same:])
-        keys_before = self.chain[-1]
+    def update(self, messages: Sequence[object]) -> tuple[list[object], list[object], bool]:
+        """Take the next request. Return the messages removed and added, and whether it begins with the last one."""
+        unchanged = _common_prefix(self.messages, messages)
+        removed, added = self.messages[unchanged:], list(messages[unchanged:])
+        last_hash = self.hashes[-1]
         count = len(self.messages)
-        del self.chain[same + 1 :], self.tokens[same + 1 :], self.blocks[same + 1 :]
-        for message in came:
-            facts = self.sheet.of(message)
-            # Of numbers alone, so that it is the same in every process.
-            self.chain.append(hash((self.chain[-1], int.from_bytes(facts.key, "big"))))
-            self.tokens.append(self.tokens[-1] + self.sheet.tokens(message))
+        del self.hashes[unchanged + 1 :], self.tokens[unchanged + 1 :], self.blocks[unchanged + 1 :]
+        for message in added:
+            facts = self.index.facts(message)
+            # Hashes of numbers are the same in every process; those of bytes are not.
+            self.hashes.append(hash((self.hashes[-1], int.from_bytes(facts.key, "big"))))
+            self.tokens.append(self.tokens[-1] + self.index.tokens(message))
             self.blocks.append(self.blocks[-1] + facts.blocks)
         self.messages = list(messages)
-        extends = len(self.chain) > count and self.chain[count] == keys_before
-        return gone, came, extends
+        extends = len(self.hashes) > count and self.hashes[count] == last_hash
+        return removed, added, extends
 
-    def weigh(self, tokens: int) -> None:
-        """The whole takes so many: what the messages do not explain stands with the system prompt."""
-        more = max(-self.tokens[0], tokens - self.tokens[-1])
-        self.tokens = [one + more for one in self.tokens]
+    def set_total(self, total: int) -> None:
+        """Set the tokens of the whole request. What its messages do not explain is added to the system prompt."""
+        difference = max(-self.tokens[0], total - self.tokens[-1])
+        self.tokens = [tokens + difference for tokens in self.tokens]
 
-    def prefix(self, marks: Sequence[int] = ()) -> Prefix:
-        return Prefix(chain=self.chain, tokens=self.tokens, blocks=self.blocks, marks=marks)
+    def prefix(self, breakpoints: Sequence[int] = ()) -> Prefix:
+        return Prefix(hashes=self.hashes, tokens=self.tokens, blocks=self.blocks, breakpoints=breakpoints)
 
-    def marks(self, wire: Wire) -> list[int]:
-        """Messages that carry a breakpoint of their own."""
+    def breakpoints(self, wire: Wire) -> list[int]:
+        """Positions of messages with a cache breakpoint."""
         if wire.name != "anthropic":
             return []
         return [n + 1 for n, message in enumerate(self.messages) if wire.breakpoints(message)]
 
 
-def messages_of(wire: Wire, body: Mapping[str, object]) -> list[object]:
-    found = body[wire.key]
-    assert isinstance(found, list), "a replayed request has a list of messages"
-    return found
+@dataclass(slots=True)
+class VisibleNames:
+    """Counts the identifiers and user texts in a contender's request."""
+
+    index: MessageIndex
+    names: Counter[str] = field(default_factory=Counter)
+    quoted: Counter[str] = field(default_factory=Counter)
+    """Names within an original line."""
+    user_texts: Counter[str] = field(default_factory=Counter)
+    _original_keys: set[bytes] = field(default_factory=set)
+    _original_lines: set[str] = field(default_factory=set)
+    _quoted_by_message: dict[int, frozenset[str]] = field(default_factory=dict)
+    """What was counted as quoted. A removed message subtracts exactly this, even if more lines are original by then."""
+
+    def add_originals(self, messages: Iterable[object]) -> None:
+        """Take new messages of the client, before the contender changes them."""
+        for message in messages:
+            facts = self.index.facts(message)
+            self._original_keys.add(facts.key)
+            self._original_lines |= facts.lines.keys()
+
+    def update(self, removed: Iterable[object], added: Iterable[object]) -> None:
+        for message in removed:
+            self._count(message, -1)
+        for message in added:
+            self._count(message, 1)
+
+    def _count(self, message: object, by: int) -> None:
+        facts = self.index.facts(message)
+        if by > 0:
+            self._quoted_by_message[id(message)] = self._quoted_names(facts)
+        for counter, names in (
+            (self.names, facts.names),
+            (self.quoted, self._quoted_by_message[id(message)]),
+            (self.user_texts, facts.user_texts),
+        ):
+            for name in names:
+                counter[name] += by
+
+    def _quoted_names(self, facts: MessageFacts) -> frozenset[str]:
+        if facts.key in self._original_keys:
+            return facts.names
+        return frozenset().union(*(names for line, names in facts.lines.items() if line in self._original_lines))
 
 
-def answer_of(wire: Wire, response: Mapping[str, object] | None) -> list[object]:
-    """What the agent wrote, as messages."""
+def request_messages(wire: Wire, body: Mapping[str, object]) -> list[object]:
+    messages = body[wire.key]
+    assert isinstance(messages, list), "a replayed request has a list of messages"
+    return messages
+
+
+def answer_messages(wire: Wire, response: Mapping[str, object] | None) -> list[object]:
+    """The agent's answer as messages."""
     if response is None:
         return []
     if wire.name == "openai_responses":
@@ -71,10 +120,25 @@ def answer_of(wire: Wire, response: Mapping[str, object] | None) -> list[object]
     return [{"role": "assistant", **{key: response[key] for key in ("content", "tool_calls") if key in response}}]
 
 
-def _shared(before: Sequence[object], now: Sequence[object]) -> int:
-    same = 0
-    for one, other in zip(before, now, strict=False):
-        if one is not other:
+def newest_texts(wire: Wire, messages: Sequence[object]) -> str:
+    """The newest text of the user and of the agent: what a client could search for before the model answers."""
+    newest = {"user": "", "assistant": ""}
+    for message in reversed(messages):
+        for block in reversed(wire.blocks(message, wire.key)):
+            is_text = is_user_text(block) or (block.role == "assistant" and block.kind == "text")
+            if is_text and not newest[block.role]:
+                newest[block.role] = block.text
+        if all(newest.values()):
             break
-        same += 1
-    return same
+    return "\n".join(newest.values()).strip()
+
+
+def all_text(wire: Wire, messages: Sequence[object]) -> str:
+    """Everything a model reads of messages: texts, results, and the arguments of tool calls."""
+    blocks = (block for message in messages for block in wire.blocks(message, wire.key))
+    return "\n".join(text for block in blocks for text in block_texts(block))
+
+
+def _common_prefix(before: Sequence[object], now: Sequence[object]) -> int:
+    pairs = zip(before, now, strict=False)
+    return next((n for n, (old, new) in enumerate(pairs) if old is not new), min(len(before), len(now)))

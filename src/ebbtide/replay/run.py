@@ -1,6 +1,6 @@
-"""Many recordings under many arms, on all cores or on a cluster. The results never depend on who was done first.
+"""Replays many recordings under many policies, on all cores or on a Ray cluster. Results do not depend on the order.
 
-A unit of work is one file under all arms: what is known of its messages is found out once.
+The unit of work is one file under all policies, so that its messages are indexed once.
 """
 
 from __future__ import annotations
@@ -19,128 +19,135 @@ from pathlib import Path
 from ebbtide.core.errors import BadRequest, EbbtideError
 from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.formats import load
-from ebbtide.replay.contenders import Making
-from ebbtide.replay.policies import arm
-from ebbtide.replay.recorded_session import tapes
-from ebbtide.replay.score import Point, Score, Scoring, calibration, uses
+from ebbtide.replay.contenders import MakeContender
+from ebbtide.replay.policies import contender
+from ebbtide.replay.score import CallPoint, Score, Scorer, calibrate_session, names_used_by_call
+from ebbtide.replay.session import sessions_in
 
-Told = Callable[[int, int], None]
-"""Hears how many files are done, of how many."""
-
-
-_REACHED = 10.0
-"""Seconds in which a cluster's port must answer."""
+OnProgress = Callable[[int, int], None]
+"""Called with the number of files done, and of all files."""
+_CONNECT_SECONDS = 10.0
 
 
-def _to_nobody(done: int, of: int) -> None:
-    del done, of
+def _no_progress(done: int, total: int) -> None:
+    del done, total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """On what terms a replay is made."""
-
-    arms: tuple[str, ...] = ("raw", "recorded", "default")
+class ReplayOptions:
+    policies: tuple[str, ...] = ("raw", "recorded", "default")
     window: int = 200_000
     ttl: float = FIVE_MINUTES
-    """Seconds for which the provider keeps a prefix."""
+    """Seconds that the provider keeps a prefix."""
     model: str = ""
-    """Prices and cache rules of this model instead of the recorded one."""
-    recalls: bool = True
+    """Use the prices and cache rules of this model instead of the recorded one."""
+    has_recall: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """One file under all arms."""
+class ReplayResult:
+    """One file under all policies."""
 
     path: str
     format: str = ""
     scores: dict[str, Score] = field(default_factory=dict)
-    points: dict[str, tuple[Point, ...]] = field(default_factory=dict)
-    """Of its longest conversation, for pictures."""
-    simulated: float = 0.0
-    """The recorded requests as we would have billed them, of the calls that have a bill."""
-    billed: float = 0.0
-    """What the same calls were billed, at the same prices."""
+    points: dict[str, tuple[CallPoint, ...]] = field(default_factory=dict)
+    """Calls of its longest conversation, for plots."""
+    simulated_usd: float = 0.0
+    """Our bill for the recorded requests that have a bill."""
+    billed_usd: float = 0.0
+    """The recorded bills of the same calls, at the same prices."""
     models: tuple[str, ...] = ()
-    """Whose prices were taken."""
-    failed: str = ""
-    """Why there is no score."""
+    """The models whose prices were used."""
+    error: str = ""
+    """Why the file could not be read."""
 
 
-def files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The files that the paths mean, folders looked through, in the order of their names."""
-    found: list[Path] = []
-    for given in map(Path, paths):
-        # `Path` raises where a name is too long or a folder is closed to us; there is no file then either.
-        if os.path.isdir(given):
-            found += sorted(one for one in given.rglob("*") if _is_session(one) and os.path.isfile(one))
-        elif os.path.exists(given):
-            found.append(given)
+def find_sessions(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """List the files at these paths, and those in folders, sorted by name."""
+    files: list[Path] = []
+    for path in map(Path, paths):
+        # `os.path` says no where `Path` raises: for too long a name, or a folder that we may not read.
+        if os.path.isdir(path):
+            files += sorted(child for child in path.rglob("*") if _is_session_name(child) and os.path.isfile(child))
+        elif os.path.exists(path):
+            files.append(path)
         else:
-            raise BadRequest(f"there is no file {given}")
-    return list(dict.fromkeys(found))
+            raise BadRequest(f"there is no file {path}")
+    return list(dict.fromkeys(files))
 
 
-def _is_session(path: Path) -> bool:
-    kinds = {".jsonl", ".json", ".traj", ".txt"}
-    return path.suffix in kinds or (path.suffix == ".gz" and Path(path.stem).suffix in kinds)
+def _is_session_name(path: Path) -> bool:
+    suffixes = {".jsonl", ".json", ".traj", ".txt"}
+    return path.suffix in suffixes or (path.suffix == ".gz" and Path(path.stem).suffix in suffixes)
 
 
-def play(path: str | os.PathLike[str], terms: Terms, more: dict[str, Making] | None = None) -> Played:
-    """One file under all arms, `more` beside those that go by name. A file that cannot be read is told, not raised."""
-    makings = {name: arm(name, terms.window) for name in terms.arms} | (more or {})
+def replay_file(
+    path: str | os.PathLike[str], options: ReplayOptions, extra: dict[str, MakeContender] | None = None
+) -> ReplayResult:
+    """Replay one file under the named policies and the `extra` contenders. The result says if it cannot be read."""
+    factories = {name: contender(name, options.window) for name in options.policies} | (extra or {})
     try:
         recording = load(path)
-    except (EbbtideError, OSError, UnicodeError) as failed:
-        return Played(path=str(path), failed=str(failed))
-    scores = {name: Score() for name in makings}
-    points: dict[str, tuple[Point, ...]] = {}
-    simulated = billed = 0.0
+    except (EbbtideError, OSError, UnicodeError) as error:
+        return ReplayResult(path=str(path), error=str(error))
+    scores = {name: Score() for name in factories}
+    points: dict[str, tuple[CallPoint, ...]] = {}
+    simulated_usd = billed_usd = 0.0
     longest = 0
     models: dict[str, None] = {}
-    for tape in tapes(recording, str(path), model=terms.model):
-        models |= dict.fromkeys(take.model for take in tape.takes)
-        used = uses(tape) if makings else []
-        ours, theirs = calibration(tape, terms.ttl)
-        simulated, billed = simulated + ours, billed + theirs
-        for name, making in makings.items():
-            scoring = Scoring(tape, making(tape), terms.window, terms.ttl, used, recalls=terms.recalls)
-            scores[name] = scores[name].plus(scoring.run())
-            if len(tape.takes) >= longest:
-                points[name] = tuple(scoring.points)
-        longest = max(longest, len(tape.takes))
-    return Played(
+    for session in sessions_in(recording, str(path), model=options.model):
+        models |= dict.fromkeys(call.model for call in session.calls)
+        names_used = names_used_by_call(session) if factories else []
+        simulated, billed = calibrate_session(session, options.ttl)
+        simulated_usd, billed_usd = simulated_usd + simulated, billed_usd + billed
+        for name, make in factories.items():
+            scorer = Scorer(session, make(session), options.window, options.ttl, names_used, options.has_recall)
+            scores[name] = scores[name].plus(scorer.run())
+            if len(session.calls) >= longest:
+                points[name] = tuple(scorer.points)
+        longest = max(longest, len(session.calls))
+    return ReplayResult(
         path=str(path),
         format=recording.format,
         scores=scores,
         points=points,
-        simulated=simulated,
-        billed=billed,
+        simulated_usd=simulated_usd,
+        billed_usd=billed_usd,
         models=tuple(models),
     )
 
 
-def replay(paths: Sequence[Path], terms: Terms, *, workers: int = 0, told: Told = _to_nobody) -> list[Played]:
-    """All files, on `workers` processes (0: as many as there are cores). `told` hears how many are done."""
+def replay(
+    paths: Sequence[Path], options: ReplayOptions, *, workers: int = 0, on_progress: OnProgress = _no_progress
+) -> list[ReplayResult]:
+    """Replay all files in `workers` processes; 0 means one per core."""
     workers = min(workers or os.cpu_count() or 1, len(paths)) or 1
+    results: dict[int, ReplayResult] = {}
     if workers == 1:
-        return [_after(play(path, terms), n, len(paths), told) for n, path in enumerate(paths, 1)]
-    # Largest first, so that no core is left alone with one at the end.
-    order = sorted(range(len(paths)), key=lambda n: -paths[n].stat().st_size)
-    results: dict[int, Played] = {}
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool, _ended_with_us():
+        for n, path in enumerate(paths):
+            results[n] = replay_file(path, options)
+            on_progress(len(results), len(paths))
+        return list(results.values())
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool, _kill_children_on_error():
         with _without_ctrl_c():
-            waiting: dict[Future[Played], int] = {pool.submit(play, paths[n], terms): n for n in order}
-        for done in as_completed(waiting):
-            results[waiting[done]] = done.result()
-            told(len(results), len(paths))
+            tasks: dict[Future[ReplayResult], int] = {
+                pool.submit(replay_file, paths[n], options): n for n in _largest_first(paths)
+            }
+        for task in as_completed(tasks):
+            results[tasks[task]] = task.result()
+            on_progress(len(results), len(paths))
     return [results[n] for n in range(len(paths))]
 
 
+def _largest_first(paths: Sequence[Path]) -> list[int]:
+    """Indexes of the files. A large file at the end would leave all cores but one idle."""
+    return sorted(range(len(paths)), key=lambda n: -paths[n].stat().st_size)
+
+
 @contextmanager
-def _ended_with_us() -> Iterator[None]:
-    """Where this is left by an error or Ctrl-C, the processes begun in it end at once."""
+def _kill_children_on_error() -> Iterator[None]:
+    """End the processes started inside at once after an error or Ctrl-C."""
     others = set(active_children())
     try:
         yield
@@ -152,67 +159,62 @@ def _ended_with_us() -> Iterator[None]:
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Processes begun in here do not hear it, and so say nothing about it. Windows has no such mask."""
+    """Processes started inside ignore Ctrl-C, and so print no traceback. Windows has no such mask."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _after(played: Played, n: int, of: int, told: Callable[[int, int], None]) -> Played:
-    told(n, of)
-    return played
-
-
-def on_ray(paths: Sequence[Path], terms: Terms, address: str, *, told: Told = _to_nobody) -> list[Played]:
-    """The same on a Ray cluster. Its machines must see the files under the same names."""
+def replay_on_ray(
+    paths: Sequence[Path], options: ReplayOptions, address: str, *, on_progress: OnProgress = _no_progress
+) -> list[ReplayResult]:
+    """Replay all files on a Ray cluster. Its machines must see the files under the same names."""
     try:
         import ray  # noqa: PLC0415 - an extra, and half a second
-    except ImportError as missing:
-        raise BadRequest("a replay on Ray needs the extra: pip install 'ebbtide[ray]'") from missing
+    except ImportError as error:
+        raise BadRequest("a replay on Ray needs the extra: pip install 'ebbtide[ray]'") from error
     try:
-        _reach(address)
-        # "local" is Ray's own word for: start one here, whatever cluster the environment names.
+        _check_reachable(address)
+        # With "local" Ray starts a cluster here, even if the environment names another.
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as failed:  # Ray raises no more than that where its processes do not come up.
-        raise BadRequest(f"no Ray cluster answers at {address}: {failed}") from failed
+    except Exception as error:  # Ray raises nothing more specific if its processes do not start.
+        raise BadRequest(f"no Ray cluster answers at {address}: {error}") from error
     try:
-        far = ray.remote(play)
-        order = sorted(range(len(paths)), key=lambda n: -paths[n].stat().st_size)
-        names = {far.remote(str(paths[n]), terms): n for n in order}
-        results: dict[int, Played] = {}
-        left = list(names)
-        while left:
-            done, left = ray.wait(left)
-            for one in done:
-                results[names[one]] = ray.get(one)
-            told(len(results), len(paths))
+        remote_replay = ray.remote(replay_file)
+        indexes = {remote_replay.remote(str(paths[n]), options): n for n in _largest_first(paths)}
+        results: dict[int, ReplayResult] = {}
+        pending = list(indexes)
+        while pending:
+            done, pending = ray.wait(pending)
+            for task in done:
+                results[indexes[task]] = ray.get(task)
+            on_progress(len(results), len(paths))
     finally:
         ray.shutdown()
     return [results[n] for n in range(len(paths))]
 
 
-def _reach(address: str) -> None:
-    """Ray itself tries for minutes. `auto`, `local` and what is no host with a port are left to it."""
+def _check_reachable(address: str) -> None:
+    """Fail fast on a host with a port, where Ray would retry for minutes. Other addresses are left to Ray."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=_REACHED).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
 
 
-def totals(played: Iterable[Played]) -> dict[str, Score]:
-    """The sum of all scores by arm."""
-    whole: dict[str, Score] = {}
-    for one in played:
-        for name, score in one.scores.items():
-            whole[name] = whole.get(name, Score()).plus(score)
-    return whole
+def totals(results: Iterable[ReplayResult]) -> dict[str, Score]:
+    """Add up the scores of each policy."""
+    sums: dict[str, Score] = {}
+    for result in results:
+        for name, score in result.scores.items():
+            sums[name] = sums.get(name, Score()).plus(score)
+    return sums
 
 
-def failures(played: Iterable[Played]) -> Iterator[tuple[str, str]]:
-    for one in played:
-        if one.failed:
-            yield one.path, one.failed
+def failures(results: Iterable[ReplayResult]) -> list[tuple[str, str]]:
+    """Path and error of each file that could not be read."""
+    return [(result.path, result.error) for result in results if result.error]

@@ -1,6 +1,6 @@
-"""One arm over one tape. The continuation is taken as given: what the agent wrote next is what it had to know.
+"""Scores one contender on one recorded session. The recorded answers show which names the agent needed to see.
 
-What a score is made of, with formulas: docs/reference/replay.md.
+docs/reference/replay.md explains the parts of a score, with formulas.
 """
 
 from __future__ import annotations
@@ -10,237 +10,251 @@ from dataclasses import asdict, dataclass, field, fields, replace
 
 from ebbtide.core.types import Usage
 from ebbtide.prices import Rates, find_rates
-from ebbtide.replay.contenders import Arm, Out
+from ebbtide.replay.contenders import Contender, ContenderRequest
 from ebbtide.replay.provider import Provider
-from ebbtide.replay.recorded_session import Take, Tape
-from ebbtide.replay.request_tracker import Line, answer_of, messages_of
-from ebbtide.replay.touched_files import named
-from ebbtide.replay.visible_names import Seen, newest_words, shown
+from ebbtide.replay.request_tracker import (
+    RequestTracker,
+    VisibleNames,
+    all_text,
+    answer_messages,
+    newest_texts,
+    request_messages,
+)
+from ebbtide.replay.session import ReplayCall, ReplaySession
+from ebbtide.replay.touched_files import count_named
 from ebbtide.wire.validity import violations
 
-AGO = 10
-"""A name counts that was last seen more than so many calls before it was used: what is newer nobody takes out."""
+MIN_AGE = 10
+"""A name counts if it was last seen more than this many calls before its use: no policy removes newer ones."""
 
-_ASK = 40
-"""Tokens that a model writes to ask for a name: a tool call with one argument."""
+_QUERY_TOKENS = 40
+"""Tokens that a model writes to search for a name: a tool call with one argument."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Score:
-    """Sums over calls, so that scores add up. Money in dollars, input side: the recorded answers cost all the same."""
+    """Sums over calls, so that scores add up. Money is in dollars and input only: the answers cost the same for all."""
 
     calls: int = 0
     bill: float = 0.0
-    """Input, the arm's own model calls included."""
+    """Input, with the contender's own model calls."""
     uncached: float = 0.0
     """The same requests without any cache."""
     asked: float = 0.0
-    """The part of the bill that the arm's own model calls made."""
+    """The part of the bill for the contender's own model calls."""
     recalled: float = 0.0
-    """What it would cost, on top, to recall each name that was used and not there."""
+    """The extra cost of recalling each name that was needed and missing."""
     recalls: int = 0
     read: int = 0
     written: int = 0
     fresh: int = 0
     peak: int = 0
-    """The largest request; of several scores, the largest of all."""
+    """The largest request."""
     tokens: int = 0
-    """Sum over calls: by `calls`, the mean."""
+    """Of all requests; divide by `calls` for the mean."""
     over: int = 0
     """Calls above the window."""
     breaks: int = 0
-    """Requests that do not begin with all of the one before."""
+    """Requests that do not begin with the whole previous one."""
     invalid: int = 0
     used: int = 0
-    """Names that were used, last seen long ago."""
+    """Names that were needed and last seen long ago."""
     available: int = 0
     in_context: int = 0
     recoverable: int = 0
-    """Of those that were not available."""
+    """Missing names that a search by name finds."""
     by_request: int = 0
-    """The same, found by a query made of the newest words in the request alone."""
+    """Missing names that a search for the request's newest texts finds."""
     said: int = 0
-    """Messages of the user up to the last call."""
+    """Messages of the user."""
     verbatim: int = 0
     changed: int = 0
-    """Files changed up to the last call, and those of them that the last request still names."""
+    """Files changed; then those of them that the last request still names."""
     changed_named: int = 0
     read_files: int = 0
     read_named: int = 0
     shrunk: int = 0
-    """Times that a request broke with the one before, and came out smaller than that with what was new."""
+    """Requests that broke the prefix and became smaller than the previous one plus what was new."""
     freed: int = 0
-    """By how much, in all."""
+    """Tokens saved by these, in all."""
 
     def plus(self, other: Score) -> Score:
-        both = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
-        return Score(**{**both, "peak": max(self.peak, other.peak)})
+        sums = {field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
+        return Score(**{**sums, "peak": max(self.peak, other.peak)})
+
+    @property
+    def prompt(self) -> int:
+        return self.read + self.written + self.fresh
 
     def as_dict(self) -> dict[str, float]:
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class CallPoint:
     """One call, for plots."""
 
     call: int
     tokens: int
-    broke: bool
+    breaks_prefix: bool
 
 
-def uses(tape: Tape) -> list[frozenset[str]]:
-    """For each call the names that its answer uses, and that stand in what was said long before and not since."""
-    found: list[frozenset[str]] = []
-    at: dict[str, int] = {}
-    line = Line(tape.sheet)
+def names_used_by_call(session: ReplaySession) -> list[frozenset[str]]:
+    """For each call, the names in its answer that were last seen more than MIN_AGE calls earlier."""
+    used: list[frozenset[str]] = []
+    last_seen: dict[str, int] = {}
+    tracker = RequestTracker(session.messages)
     added: list[int] = []
-    for n, take in enumerate(tape.takes):
-        gone, came, _ = line.take(messages_of(tape.wire, take.raw))
-        if gone:
-            # The user went back: what stands there now was seen when it came first.
-            del added[len(added) - len(gone) :]
-            at = {}
-            for message, seen in zip(line.messages, added, strict=False):
-                at |= dict.fromkeys(tape.sheet.of(message).names, seen)
-        added += [n] * len(came)
-        for message in came:
-            at |= dict.fromkeys(tape.sheet.of(message).names, n)
-        written = (tape.sheet.of(message).names for message in answer_of(tape.wire, take.response))
+    for n, call in enumerate(session.calls):
+        removed, arrived, _ = tracker.update(request_messages(session.wire, call.raw))
+        if removed:
+            # The user went back: the remaining messages were last seen when they first arrived.
+            del added[len(added) - len(removed) :]
+            last_seen = {}
+            for message, first_seen in zip(tracker.messages, added, strict=False):
+                last_seen |= dict.fromkeys(session.messages.facts(message).names, first_seen)
+        added += [n] * len(arrived)
+        for message in arrived:
+            last_seen |= dict.fromkeys(session.messages.facts(message).names, n)
+        written = (session.messages.facts(message).names for message in answer_messages(session.wire, call.response))
         wanted = frozenset().union(*written)
-        found.append(frozenset(name for name in wanted if name in at and n - at[name] > AGO))
-    return found
+        used.append(frozenset(name for name in wanted if name in last_seen and n - last_seen[name] > MIN_AGE))
+    return used
 
 
 @dataclass(slots=True)
-class Scoring:
-    """An arm at work on a tape."""
+class Scorer:
+    """Runs a contender through a session and adds up its score."""
 
-    tape: Tape
-    arm: Arm
+    session: ReplaySession
+    contender: Contender
     window: int
     ttl: float
-    used: Sequence[frozenset[str]]
-    recalls: bool = True
+    names_used: Sequence[frozenset[str]]
+    has_recall: bool = True
     score: Score = field(default_factory=Score)
-    points: list[Point] = field(default_factory=list)
+    points: list[CallPoint] = field(default_factory=list)
 
     def run(self) -> Score:
-        wire, sheet = self.tape.wire, self.tape.sheet
-        seen, line, raw = Seen(sheet), Line(sheet), Line(sheet)
-        provider = Provider(model=self.tape.takes[0].model, ttl=self.ttl)
-        for n, take in enumerate(self.tape.takes):
-            had, grown = line.tokens[-1], raw.tokens[-1]
-            seen.originals(raw.take(messages_of(wire, take.raw))[1])
-            out = self.arm.send(take)
-            gone, came, extends = line.take(messages_of(wire, out.body))
-            seen.change(gone, came)
-            usage = self._bill(take, out, provider, line)
-            self._sizes(line, out, broke=n > 0 and not extends, due=had + raw.tokens[-1] - grown)
-            self._kept(take, seen, line, n)
-            # Only now: what the agent wrote is no place where it could have found what it needed for it.
-            self.arm.billed(take, usage)
-            if violations(wire.name, out.body, since=len(line.messages) - len(came)):  # type: ignore[arg-type]
+        wire, index = self.session.wire, self.session.messages
+        visible, tracker, raw_tracker = VisibleNames(index), RequestTracker(index), RequestTracker(index)
+        provider = Provider(model=self.session.calls[0].model, ttl=self.ttl)
+        for n, call in enumerate(self.session.calls):
+            size_before, raw_before = tracker.tokens[-1], raw_tracker.tokens[-1]
+            visible.add_originals(raw_tracker.update(request_messages(wire, call.raw))[1])
+            request = self.contender.send(call)
+            removed, added, extends = tracker.update(request_messages(wire, request.body))
+            visible.update(removed, added)
+            usage = self._bill(call, request, provider, tracker)
+            expected = size_before + raw_tracker.tokens[-1] - raw_before
+            self._score_size(tracker, request, breaks_prefix=n > 0 and not extends, expected=expected)
+            self._score_names(call, visible, tracker, n)
+            # After the names are scored: the agent could not have found them in its own answer.
+            self.contender.record_usage(call, usage)
+            if violations(wire.name, request.body, since=len(tracker.messages) - len(added)):  # type: ignore[arg-type]
                 self.score.invalid += 1
-        self._end(seen, line, raw)
+        self._score_last_request(visible, tracker, raw_tracker)
         return self.score
 
-    def _bill(self, take: Take, out: Out, provider: Provider, line: Line) -> Usage:
-        price, score = _rates(take.model, self.ttl), self.score
-        for asked in out.asked:
-            aside = Line(self.tape.sheet)
-            aside.take(messages_of(self.tape.wire, asked.body))
-            usage = provider.send(aside.prefix(), take.at)
-            cost = _cost(usage, price) + asked.output * price.output / 1e6
+    def _bill(self, call: ReplayCall, request: ContenderRequest, provider: Provider, tracker: RequestTracker) -> Usage:
+        price, score = _known_rates(call.model, self.ttl), self.score
+        for side_call in request.side_calls:
+            side_tracker = RequestTracker(self.session.messages)
+            side_tracker.update(request_messages(self.session.wire, side_call.body))
+            usage = provider.send(side_tracker.prefix(), call.at)
+            cost = _cost(usage, price) + side_call.output_tokens * price.output / 1e6
             score.asked += cost
             score.bill += cost
-        usage = provider.send(line.prefix(line.marks(self.tape.wire)), take.at)
+        usage = provider.send(tracker.prefix(tracker.breakpoints(self.session.wire)), call.at)
         score.calls += 1
         score.bill += _cost(usage, price)
-        score.uncached += line.tokens[-1] * price.input / 1e6
+        score.uncached += tracker.tokens[-1] * price.input / 1e6
         score.read += usage.cache_read
         score.written += usage.cache_write
         score.fresh += usage.input
-        return replace(usage, output=self._output(take))
+        return replace(usage, output=self._answer_tokens(call))
 
-    def _output(self, take: Take) -> int:
-        return sum(self.tape.sheet.tokens(one) for one in answer_of(self.tape.wire, take.response))
+    def _answer_tokens(self, call: ReplayCall) -> int:
+        return sum(self.session.messages.tokens(one) for one in answer_messages(self.session.wire, call.response))
 
-    def _sizes(self, line: Line, out: Out, *, broke: bool, due: int) -> None:
-        """`due` is what the request would have been, had the arm only added what is new."""
-        score, tokens = self.score, line.tokens[-1]
-        self.points.append(Point(call=len(self.points), tokens=tokens, broke=broke))
+    def _score_size(
+        self, tracker: RequestTracker, request: ContenderRequest, *, breaks_prefix: bool, expected: int
+    ) -> None:
+        """`expected` is the size of the request if the contender had only added the new messages."""
+        score, tokens = self.score, tracker.tokens[-1]
+        self.points.append(CallPoint(call=len(self.points), tokens=tokens, breaks_prefix=breaks_prefix))
         score.peak = max(score.peak, tokens)
         score.tokens += tokens
-        score.over += tokens > self.window or out.refused
-        score.breaks += broke
-        if broke and tokens < due:
+        score.over += tokens > self.window or request.does_not_fit
+        score.breaks += breaks_prefix
+        if breaks_prefix and tokens < expected:
             score.shrunk += 1
-            score.freed += due - tokens
+            score.freed += expected - tokens
 
-    def _kept(self, take: Take, seen: Seen, line: Line, n: int) -> None:
-        score, wanted = self.score, self.used[n]
-        missing = sorted(name for name in wanted if seen.names[name] <= 0)
+    def _score_names(self, call: ReplayCall, visible: VisibleNames, tracker: RequestTracker, n: int) -> None:
+        score, wanted = self.score, self.names_used[n]
+        missing = sorted(name for name in wanted if visible.names[name] <= 0)
         score.used += len(wanted)
         score.available += len(wanted) - len(missing)
-        score.in_context += sum(1 for name in wanted if seen.quoted[name] > 0)
-        if missing and self.recalls:
-            self._recall(take, missing, line)
+        score.in_context += sum(1 for name in wanted if visible.quoted[name] > 0)
+        if missing and self.has_recall:
+            self._score_recall(call, missing, tracker)
 
-    def _recall(self, take: Take, missing: Sequence[str], line: Line) -> None:
-        """One more call for all names that are missing at once: the prefix is read again, what was found is written."""
-        found = {name: self.arm.found(name) for name in missing}
-        texts = [text for text in found.values() if text is not None]
+    def _score_recall(self, call: ReplayCall, missing: Sequence[str], tracker: RequestTracker) -> None:
+        """Charge one more call that searches for all missing names: it reads the prefix and writes the answers."""
+        answers = {name: self.contender.recall(name) for name in missing}
+        texts = [text for text in answers.values() if text is not None]
         if not texts:
             return
-        score, price = self.score, _rates(take.model, self.ttl)
-        score.recoverable += sum(1 for name, text in found.items() if text is not None and name in text)
+        score, price = self.score, _known_rates(call.model, self.ttl)
+        score.recoverable += sum(1 for name, text in answers.items() if text is not None and name in text)
         score.recalls += 1
-        brought = sum(self.tape.sheet.estimator.text(text) for text in texts) + _ASK * len(texts)
-        again = line.tokens[-1] * price.read + brought * price.write + _ASK * len(texts) * price.output
-        score.recalled += again / 1e6
-        told = self.arm.found(newest_words(self.tape.wire, line.messages)) or ""
-        score.by_request += sum(1 for name in missing if name in told)
+        query_tokens = _QUERY_TOKENS * len(texts)
+        answer_tokens = sum(map(self.session.messages.estimator.text, texts)) + query_tokens
+        cost = tracker.tokens[-1] * price.read + answer_tokens * price.write + query_tokens * price.output
+        score.recalled += cost / 1e6
+        answer = self.contender.recall(newest_texts(self.session.wire, tracker.messages)) or ""
+        score.by_request += sum(1 for name in missing if name in answer)
 
-    def _end(self, seen: Seen, line: Line, raw: Line) -> None:
-        score, files = self.score, self.tape.files
-        words = {words for message in raw.messages for words in self.tape.sheet.of(message).words}
-        score.said = len(words)
-        score.verbatim = sum(1 for one in words if seen.said[one] > 0)
-        text = shown(self.tape.wire, line.messages)
-        score.changed, score.changed_named = len(files.changed), named(files.changed, text)
-        score.read_files, score.read_named = len(files.read), named(files.read, text)
+    def _score_last_request(self, visible: VisibleNames, tracker: RequestTracker, raw_tracker: RequestTracker) -> None:
+        score, files = self.score, self.session.touched_files
+        user_texts = {
+            words for message in raw_tracker.messages for words in self.session.messages.facts(message).user_texts
+        }
+        score.said = len(user_texts)
+        score.verbatim = sum(1 for one in user_texts if visible.user_texts[one] > 0)
+        text = all_text(self.session.wire, tracker.messages)
+        score.changed, score.changed_named = len(files.changed), count_named(files.changed, text)
+        score.read_files, score.read_named = len(files.read), count_named(files.read, text)
 
 
-def calibration(tape: Tape, ttl: float) -> tuple[float, float]:
-    """The recorded requests as we bill them, and as they were billed: dollars at equal prices, calls with a bill.
+def calibrate_session(session: ReplaySession, ttl: float) -> tuple[float, float]:
+    """The recorded requests as we bill them and as they were billed: dollars at equal prices, for calls with a bill.
 
-    The provider keeps prefixes for as long as the client asked it to then; `ttl` where that was not recorded. What a
-    client sends again after a compaction (files, notes) is not in its log: there, as at the start, the bill tells how
-    much a request has besides its messages.
+    Prefixes last as long as the client asked for; `ttl` if that was not recorded. What a client sends again after a
+    compaction (files, notes) is not in its log: there, as at the start, the bill gives the size of the request.
     """
-    line, provider = Line(tape.sheet), Provider(model=tape.takes[0].model, ttl=ttl)
-    ours = theirs = 0.0
-    for n, take in enumerate(tape.takes):
-        line.take(messages_of(tape.wire, take.recorded))
-        if take.billed is not None and (take.compacted or not n):
-            line.weigh(sum(take.billed))
-        # A call that read all there was wrote nothing, and so says nothing about how long.
-        provider.ttl = take.kept or provider.ttl
-        usage = provider.send(line.prefix(), take.at)
-        if take.billed is not None:
-            read, written, fresh = take.billed
-            price = _rates(take.model, ttl)
-            ours += _cost(usage, price)
-            theirs += _cost(Usage(cache_read=read, cache_write=written, input=fresh), price)
-    return ours, theirs
+    tracker, provider = RequestTracker(session.messages), Provider(model=session.calls[0].model, ttl=ttl)
+    simulated = billed = 0.0
+    for n, call in enumerate(session.calls):
+        tracker.update(request_messages(session.wire, call.recorded))
+        if call.usage is not None and (call.is_compacted or not n):
+            tracker.set_total(call.usage.prompt)
+        # A call that only reads from the cache does not say how long the prefix lasts.
+        provider.ttl = call.cache_ttl or provider.ttl
+        usage = provider.send(tracker.prefix(), call.at)
+        if call.usage is not None:
+            price = _known_rates(call.model, ttl)
+            simulated += _cost(usage, price)
+            billed += _cost(call.usage, price)
+    return simulated, billed
 
 
 def _cost(usage: Usage, price: Rates) -> float:
     return (usage.cache_read * price.read + usage.cache_write * price.write + usage.input * price.input) / 1e6
 
 
-def _rates(model: str, ttl: float) -> Rates:
-    found = find_rates(model, ttl=ttl) or find_rates("claude-sonnet-4-5", ttl=ttl)
-    assert found is not None, "the table knows a Claude"
-    return found
+def _known_rates(model: str, ttl: float) -> Rates:
+    rates = find_rates(model, ttl=ttl) or find_rates("claude-sonnet-4-5", ttl=ttl)
+    assert rates is not None, "the table knows a Claude"
+    return rates

@@ -17,8 +17,9 @@ import pytest
 
 from ebbtide.fronts.replay.command import command_line
 from ebbtide.fronts.replay.policy_names import ABOUT, chosen
-from ebbtide.replay import NAMES, Score
 from ebbtide.replay.measures import MEASURES
+from ebbtide.replay.policies import NAMES
+from ebbtide.replay.score import Score
 from fronts.cli.terminal import PROGRAM, Ebb, on_a_terminal, recorded, written
 
 SMALL = ["--window", "30k", "--workers", "1"]

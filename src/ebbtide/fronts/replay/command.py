@@ -22,7 +22,7 @@ from ebbtide.fronts.replay.plots import check_picture, draw_picture
 from ebbtide.fronts.replay.policy_names import USUAL, chosen, listed
 from ebbtide.fronts.replay.tables import console, show_tables
 from ebbtide.prices import find_rates
-from ebbtide.replay import Played, Terms, files, on_ray, replay
+from ebbtide.replay.run import ReplayOptions, ReplayResult, find_sessions, replay, replay_on_ray
 
 _WINDOW = 200_000
 """Tokens, where nothing else was set: one dial for all sessions, so that their peaks can be compared."""
@@ -83,16 +83,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _terms(args: argparse.Namespace) -> Terms:
+def _terms(args: argparse.Namespace) -> ReplayOptions:
     settings = load_settings(arguments={"window": args.window, "model": args.model})
     if args.model and find_rates(args.model) is None:
         raise BadRequest(f"the table of prices knows no model {args.model!r}, nor one of its family")
-    return Terms(
-        arms=chosen(args.policies) if args.policies is not None else USUAL,
+    return ReplayOptions(
+        policies=chosen(args.policies) if args.policies is not None else USUAL,
         window=_window(settings.window or _WINDOW),
         ttl=TTLS[args.ttl],
         model=args.model or "",
-        recalls=not args.no_recall,
+        has_recall=not args.no_recall,
     )
 
 
@@ -106,7 +106,7 @@ def _paths(args: argparse.Namespace) -> list[Path]:
     given = [*args.paths, *([str(example.path())] if args.example else [])]
     if not given:
         raise BadRequest("which sessions? Give files or folders, or --example for the one that comes along")
-    found = files([_found(one) for one in given])
+    found = find_sessions([_found(one) for one in given])
     if not found:
         raise BadRequest(f"there is no recorded session in {', '.join(given)}")
     return found
@@ -124,19 +124,19 @@ def _found(given: str) -> str:
         raise BadRequest(f"there is no file {given}, and {unknown}") from None
 
 
-def _played(args: argparse.Namespace, paths: Sequence[Path], terms: Terms) -> list[Played]:
+def _played(args: argparse.Namespace, paths: Sequence[Path], terms: ReplayOptions) -> list[ReplayResult]:
     with _progress(len(paths)) as told:
         if args.ray:
-            return on_ray(paths, terms, args.ray, told=told)
-        return replay(paths, terms, workers=args.workers, told=told)
+            return replay_on_ray(paths, terms, args.ray, on_progress=told)
+        return replay(paths, terms, workers=args.workers, on_progress=told)
 
 
-def _nothing(played: Sequence[Played]) -> str:
+def _nothing(played: Sequence[ReplayResult]) -> str:
     one = played[0]
     if len(played) == 1:
-        return one.failed or f"{one.path} holds a session in which no model was called"
+        return one.error or f"{one.path} holds a session in which no model was called"
     return (
-        f"none of {len(played)} files holds a session with a model call; the first: {one.path}: {one.failed or 'none'}"
+        f"none of {len(played)} files holds a session with a model call; the first: {one.path}: {one.error or 'none'}"
     )
 
 

@@ -7,36 +7,37 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 
-from ebbtide.replay import Played, Score, Terms, failures, totals
-from ebbtide.replay.measures import CALIBRATED_ON, MEASURES, Calibration, calibrated, measured
+from ebbtide.replay.measures import CALIBRATION_FORMAT, MEASURES, Calibration, calibrate, measure
+from ebbtide.replay.run import ReplayOptions, ReplayResult, failures, totals
+from ebbtide.replay.score import Score
 
 TOTAL = "TOTAL"
 """In the column `file`, of the last rows."""
 
 
-def show_json(played: Sequence[Played], terms: Terms) -> None:
+def show_json(played: Sequence[ReplayResult], terms: ReplayOptions) -> None:
     """Pure ASCII, so that it is as harmless on a terminal as it is exact in a pipe."""
     print(json.dumps(document(played, terms), indent=2))
 
 
-def document(played: Sequence[Played], terms: Terms) -> dict[str, object]:
+def document(played: Sequence[ReplayResult], terms: ReplayOptions) -> dict[str, object]:
     return {
         "terms": {
-            "policies": list(terms.arms),
+            "policies": list(terms.policies),
             "window": terms.window,
             "ttl": terms.ttl,
             "model": terms.model,
-            "recall": terms.recalls,
+            "recall": terms.has_recall,
         },
         "totals": _scores(totals(played)),
         "files": [
             {"file": one.path, "format": one.format, "models": list(one.models), "scores": _scores(one.scores)}
             for one in played
-            if not one.failed
+            if not one.error
         ],
         "calibration": {
-            CALIBRATED_ON: _calibration(calibrated(played, CALIBRATED_ON)),
-            "all": _calibration(calibrated(played)),
+            CALIBRATION_FORMAT: _calibration(calibrate(played, CALIBRATION_FORMAT)),
+            "all": _calibration(calibrate(played)),
         },
         "failed": [{"file": path, "reason": reason} for path, reason in failures(played)],
     }
@@ -44,7 +45,7 @@ def document(played: Sequence[Played], terms: Terms) -> dict[str, object]:
 
 def _scores(scores: dict[str, Score]) -> dict[str, object]:
     raw = scores.get("raw")
-    return {name: {"sums": score.as_dict(), "measures": measured(score, raw)} for name, score in scores.items()}
+    return {name: {"sums": score.as_dict(), "measures": measure(score, raw)} for name, score in scores.items()}
 
 
 def _calibration(found: Calibration) -> dict[str, object]:
@@ -57,7 +58,7 @@ def _calibration(found: Calibration) -> dict[str, object]:
     }
 
 
-def show_csv(played: Sequence[Played]) -> None:
+def show_csv(played: Sequence[ReplayResult]) -> None:
     """Measures first, then the sums they are made of."""
     measures = [one.key for one in MEASURES]
     sums = list(Score().as_dict())
@@ -66,13 +67,13 @@ def show_csv(played: Sequence[Played]) -> None:
     for file, format, scores in _blocks(played):
         raw = scores.get("raw")
         for name, score in scores.items():
-            told, added = measured(score, raw), score.as_dict()
+            told, added = measure(score, raw), score.as_dict()
             cells = ["" if told[key] is None else told[key] for key in measures]
             out.writerow([file, format, name, *cells, *(added[key] for key in sums)])
 
 
-def _blocks(played: Sequence[Played]) -> Iterator[tuple[str, str, dict[str, Score]]]:
+def _blocks(played: Sequence[ReplayResult]) -> Iterator[tuple[str, str, dict[str, Score]]]:
     for one in played:
-        if not one.failed:
+        if not one.error:
             yield one.path, one.format, one.scores
     yield TOTAL, "", totals(played)

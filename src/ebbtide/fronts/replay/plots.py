@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.core.text.pluralize import counted
 from ebbtide.display import round_number
-from ebbtide.replay import Played, Point, Score, Terms, totals
-from ebbtide.replay.measures import measured
+from ebbtide.replay.measures import measure
+from ebbtide.replay.run import ReplayOptions, ReplayResult, totals
+from ebbtide.replay.score import CallPoint, Score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +60,7 @@ def check_picture(path: str) -> None:
         raise BadConfig("a picture needs the extra: pip install 'ebbtide[replay]'")
 
 
-def draw_picture(path: str, played: Sequence[Played], terms: Terms) -> None:
+def draw_picture(path: str, played: Sequence[ReplayResult], terms: ReplayOptions) -> None:
     # The object and its canvas, and not pyplot: no display is looked for, and nothing stays behind.
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -73,7 +74,7 @@ def draw_picture(path: str, played: Sequence[Played], terms: Terms) -> None:
         _dress(axes)
     _bills(left, scores, looks)
     _windows(right, _longest(played), looks, terms)
-    files = sum(1 for one in played if not one.failed)
+    files = sum(1 for one in played if not one.error)
     kept = "1 hour" if terms.ttl > 300 else "5 minutes"
     figure.suptitle(
         f"{counted(files, 'recorded session')}, window {round_number(terms.window)}, prefixes kept {kept}",
@@ -120,7 +121,7 @@ def _bills(axes: Axes, scores: Mapping[str, Score], looks: Mapping[str, _Look]) 
     raw = scores.get("raw")
     points: dict[str, tuple[float, float]] = {}
     for name, score in scores.items():
-        told = measured(score, raw)
+        told = measure(score, raw)
         bill, kept, found = told["against_raw"], told["available"], told["available_or_recoverable"]
         if bill is None or kept is None:
             continue
@@ -204,11 +205,13 @@ def _touch(one: tuple[float, float, float, float], other: tuple[float, float, fl
 # --- right: tokens over time ------------------------------------------------------------------------------------------
 
 
-def _longest(played: Sequence[Played]) -> Mapping[str, tuple[Point, ...]]:
+def _longest(played: Sequence[ReplayResult]) -> Mapping[str, tuple[CallPoint, ...]]:
     return max((one.points for one in played), key=lambda points: max(map(len, points.values()), default=0))
 
 
-def _windows(axes: Axes, points: Mapping[str, tuple[Point, ...]], looks: Mapping[str, _Look], terms: Terms) -> None:
+def _windows(
+    axes: Axes, points: Mapping[str, tuple[CallPoint, ...]], looks: Mapping[str, _Look], terms: ReplayOptions
+) -> None:
     calls = max(map(len, points.values()), default=0)
     axes.set_title(
         f"The longest session, {counted(calls, 'call')}: tokens of each request", loc="left", fontsize=12, color=_INK

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.policy import PRESETS
-from ebbtide.replay import NAMES
+from ebbtide.replay.policies import NAMES
 
 ABOUT: Mapping[str, str] = {
     "raw": "nothing is ever taken out; all else is measured against it",

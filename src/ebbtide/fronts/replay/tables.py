@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TextIO
 from ebbtide.core.text.pluralize import counted
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.prices import find_rates
-from ebbtide.replay import Played, Score, Terms, failures, totals
-from ebbtide.replay.measures import CALIBRATED_ON, GROUPS, Calibration, Measure, calibrated
+from ebbtide.replay.measures import CALIBRATION_FORMAT, GROUPS, Calibration, Measure, calibrate
+from ebbtide.replay.run import ReplayOptions, ReplayResult, failures, totals
+from ebbtide.replay.score import Score
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -45,7 +46,7 @@ def console(file: TextIO) -> Console:
     return Console(file=file, markup=False, highlight=False, emoji=False, width=_WIDE, no_color=True)
 
 
-def show_tables(played: Sequence[Played], terms: Terms) -> None:
+def show_tables(played: Sequence[ReplayResult], terms: ReplayOptions) -> None:
     scores = totals(played)
     _draw(_said(_heading(played, terms)))
     for title, measures in GROUPS.items():
@@ -58,12 +59,12 @@ def show_tables(played: Sequence[Played], terms: Terms) -> None:
         _draw(_said(line))
 
 
-def _heading(played: Sequence[Played], terms: Terms) -> str:
-    good = [one for one in played if not one.failed]
+def _heading(played: Sequence[ReplayResult], terms: ReplayOptions) -> str:
+    good = [one for one in played if not one.error]
     calls = max((score.calls for score in totals(good).values()), default=0)
     files = f"{counted(len(good), 'session')}, {counted(calls, 'call')}"
     kept = "an hour" if terms.ttl > 300 else "5 minutes"
-    recall = "" if terms.recalls else ", no recall"
+    recall = "" if terms.has_recall else ", no recall"
     return (
         f"{files}. Window {round_number(terms.window)}, prefixes kept for {kept}{recall}. {_BEST} is the best but raw."
     )
@@ -144,9 +145,9 @@ def _amount(measure: Measure, value: float | None) -> str:
             return f"{value:,.0f}"
 
 
-def _trust(played: Sequence[Played]) -> Iterator[str]:
+def _trust(played: Sequence[ReplayResult]) -> Iterator[str]:
     """The recorded requests, billed by us and by the provider."""
-    own, every = calibrated(played, CALIBRATED_ON), calibrated(played)
+    own, every = calibrate(played, CALIBRATION_FORMAT), calibrate(played)
     if not every.files:
         yield "Calibration: no bill was recorded, so ours cannot be held against it."
         return
@@ -162,7 +163,7 @@ def _held(found: Calibration) -> str:
     return f"we ${found.simulated:,.2f}, the provider ${found.billed:,.2f} ({found.drift:+.1%}, {files}): {verdict}"
 
 
-def _prices(played: Sequence[Played]) -> Iterator[str]:
+def _prices(played: Sequence[ReplayResult]) -> Iterator[str]:
     """Which rows of the price table were used, the most used first."""
     models = Counter(model for one in played for model in one.models)
     told = []
@@ -173,9 +174,9 @@ def _prices(played: Sequence[Played]) -> Iterator[str]:
         yield make_visible(f"Prices: {'; '.join(dict.fromkeys(told))}.")
 
 
-def _unread(played: Sequence[Played]) -> Iterator[str]:
+def _unread(played: Sequence[ReplayResult]) -> Iterator[str]:
     failed = list(failures(played))
-    failed += [(one.path, "no model was called in it") for one in played if not one.failed and not one.models]
+    failed += [(one.path, "no model was called in it") for one in played if not one.error and not one.models]
     if not failed:
         return
     yield f"Left out, {len(failed)} of {counted(len(played), 'file')}:"

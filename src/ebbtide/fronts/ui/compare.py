@@ -9,10 +9,9 @@ from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.formats import Recording
 from ebbtide.fronts.ui.serialize import Json
 from ebbtide.prices import find_rates
-from ebbtide.replay import NAMES
-from ebbtide.replay.policies import arm
-from ebbtide.replay.recorded_session import Tape, tapes
-from ebbtide.replay.score import Score, Scoring, uses
+from ebbtide.replay.policies import NAMES, contender
+from ebbtide.replay.score import Score, Scorer, names_used_by_call
+from ebbtide.replay.session import ReplaySession, sessions_in
 
 MOST = 3
 """Arms of one comparison: each plays the whole session."""
@@ -25,22 +24,22 @@ def compared(recording: Recording, episode: str, names: Sequence[str], *, window
         raise BadRequest(f"name 1 to {MOST} of {', '.join(NAMES)}")
     # A log of ours names the model with the request, and other programs with the answer: there it stays by call.
     answers = any(call.model for call in recording.requests() if call.episode == episode)
-    played = tapes(recording, "", model="" if answers or not models else models[-1])
+    played = sessions_in(recording, "", model="" if answers or not models else models[-1])
     # Tapes are named by file and episode; without a file's name the episode is all that is left.
     tape = next((one for one in played if one.name.removeprefix("#") == episode), None)
     if tape is None:
         raise BadRequest("no model was called in this session")
-    used = uses(tape)
+    used = names_used_by_call(tape)
     return {
         "window": window,
-        "calls": len(tape.takes),
+        "calls": len(tape.calls),
         "unpriced": [model for model in dict.fromkeys(models) if find_rates(model) is None],
         "arms": [_arm(tape, name, window, used) for name in names],
     }
 
 
-def _arm(tape: Tape, name: str, window: int, used: Sequence[frozenset[str]]) -> Json:
-    scoring = Scoring(tape, arm(name, window)(tape), window, FIVE_MINUTES, used)
+def _arm(tape: ReplaySession, name: str, window: int, used: Sequence[frozenset[str]]) -> Json:
+    scoring = Scorer(tape, contender(name, window)(tape), window, FIVE_MINUTES, used)
     score = scoring.run()
     prompt = score.read + score.written + score.fresh
     return {

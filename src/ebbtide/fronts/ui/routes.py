@@ -24,7 +24,7 @@ from ebbtide.fronts.ui.serialize import Json, batches_told, covered, item_told, 
 from ebbtide.fronts.ui.trace import Trace, batch_marks, warm_tokens
 from ebbtide.policy import PRESETS
 from ebbtide.recall.search import Hit
-from ebbtide.replay import NAMES
+from ebbtide.replay.policies import NAMES
 from ebbtide.runtime import Context
 from ebbtide.store.search.excerpt import build_excerpt
 from ebbtide.store.search.words import parse_query

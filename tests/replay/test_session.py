@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ebbtide.formats import load
-from ebbtide.replay.recorded_session import tapes
+from ebbtide.replay.session import sessions_in
 
 
 def session(path, bills, *, models=None, times=None):
@@ -25,11 +25,11 @@ def session(path, bills, *, models=None, times=None):
             parent = row["uuid"]
             rows.append(row)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return next(iter(tapes(load(path), "tape")))
+    return next(iter(sessions_in(load(path), "tape")))
 
 
 def total(tape, n):
-    return tape.sheet.overhead + sum(map(tape.sheet.tokens, tape.takes[n].raw["messages"]))
+    return tape.messages.overhead + sum(map(tape.messages.tokens, tape.calls[n].raw["messages"]))
 
 
 def test_messages_take_what_two_bills_differ_by(tmp_path):
@@ -44,9 +44,9 @@ def test_the_system_prompt_takes_what_the_first_bill_has_besides_the_messages(tm
     tape = session(tmp_path / "a.jsonl", [10_000, 10_500, 11_100])
 
     assert total(tape, 0) == pytest.approx(10_000, abs=2)
-    assert tape.sheet.overhead > 9_000
-    (filler,) = tape.takes[0].raw["system"]
-    assert tape.sheet.estimator.text(filler["text"]) == pytest.approx(tape.sheet.overhead, rel=0.01)
+    assert tape.messages.overhead > 9_000
+    (filler,) = tape.calls[0].raw["system"]
+    assert tape.messages.estimator.text(filler["text"]) == pytest.approx(tape.messages.overhead, rel=0.01)
 
 
 def test_a_step_that_was_billed_out_of_all_proportion_is_estimated_instead(tmp_path):
@@ -59,13 +59,13 @@ def test_a_step_that_was_billed_out_of_all_proportion_is_estimated_instead(tmp_p
 def test_words_that_claude_code_wrote_itself_are_priced_as_the_model_before(tmp_path):
     tape = session(tmp_path / "a.jsonl", [10_000, 10_500, 11_100], models={1: "<synthetic>"})
 
-    assert {take.model for take in tape.takes} == {"claude-opus-4-5"}
+    assert {take.model for take in tape.calls} == {"claude-opus-4-5"}
 
 
 def test_time_never_runs_backwards(tmp_path):
     times = ["2026-01-01T10:00:00.000Z", "2026-01-01T09:00:00.000Z", "2026-01-01T11:00:00.000Z"]
     tape = session(tmp_path / "a.jsonl", [10_000, 10_500, 11_100], times=times)
 
-    at = [take.at for take in tape.takes]
+    at = [take.at for take in tape.calls]
     assert at[2] - at[0] == 3_600
     assert at == sorted(at)

@@ -1,0 +1,186 @@
+"""Recorded sessions ready to replay: each call with the request it would have had if the client had never compacted.
+
+A recording lacks two things. The system prompt and the tools: their size follows from the first bill, and filler text
+of that length takes their place. And the tokens of each message: two bills in a row differ by the messages added
+between them; only messages that no bill covers are estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.types import FIVE_MINUTES, HOUR, Usage
+from ebbtide.formats import Recording
+from ebbtide.formats.steps import RecordedCall
+from ebbtide.replay.message_index import MessageIndex
+from ebbtide.replay.touched_files import TouchedFiles, find_touched_files
+from ebbtide.wire import WIRES
+from ebbtide.wire.protocol import Wire
+from ebbtide.wire.reader import Reader
+
+Body: TypeAlias = dict[str, object]
+
+_STEP_SECONDS = 15.0
+"""Seconds between two calls if no time was recorded: about one agent step, far below any TTL."""
+
+_MAX_RATIO = 4.0
+"""A bill further than this factor from the estimate covers more than the added messages, and is not used."""
+
+_DEFAULT_MODELS = {"anthropic": "claude-sonnet-4-5", "openai_chat": "gpt-4o", "openai_responses": "gpt-5"}
+"""For prices and cache rules if no model was recorded."""
+
+_FILLER = "The rules of this place are kept as they were. "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayCall:
+    """One recorded model call."""
+
+    raw: Body
+    """The request with nothing removed."""
+    recorded: Body
+    """The request that the client sent."""
+    response: Mapping[str, object] | None
+    at: float
+    model: str
+    usage: Usage | None
+    """What the provider billed for the recorded request."""
+    cache_ttl: float | None
+    """Seconds that the client asked the provider to keep its prefix, if the bill says so."""
+    is_compacted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySession:
+    """One recorded conversation, with the measured tokens of its messages."""
+
+    name: str
+    format: str
+    wire: Wire
+    calls: tuple[ReplayCall, ...]
+    messages: MessageIndex
+    touched_files: TouchedFiles = field(default_factory=TouchedFiles)
+
+
+def sessions_in(recording: Recording, name: str, *, model: str = "") -> Iterator[ReplaySession]:
+    """Yield the conversations of a recording that have a call. `model` overrides the recorded one."""
+    wire = WIRES[recording.wire]
+    compacted = {(call.episode, call.row): call for call in recording.requests()}
+    episodes: dict[str, list[RecordedCall]] = {}
+    for call in recording.uncompacted():
+        episodes.setdefault(call.episode, []).append(call)
+    for episode, calls in episodes.items():
+        pairs = [(call, compacted.get((call.episode, call.row), call)) for call in calls]
+        title = f"{name}#{episode}" if episode else name
+        yield _build_session(title, recording.format, wire, pairs, model)
+
+
+def _build_session(
+    name: str, format: str, wire: Wire, pairs: Sequence[tuple[RecordedCall, RecordedCall]], model: str
+) -> ReplaySession:
+    recorded = [call for _, call in pairs]
+    messages = _measure_messages(wire, recorded)
+    filler = _make_filler(messages.overhead)
+    calls: list[ReplayCall] = []
+    call_model = _DEFAULT_MODELS[wire.name]
+    for (raw_call, client_call), at in zip(pairs, _times(recorded), strict=True):
+        # Claude Code names its own messages `<synthetic>`: no such model was called.
+        call_model = model or (raw_call.model if not raw_call.model.startswith("<") else "") or call_model
+        calls.append(
+            ReplayCall(
+                raw=_complete_request(raw_call.request, wire, call_model, filler),
+                recorded=_complete_request(client_call.request, wire, call_model, filler),
+                response=raw_call.response,
+                at=at,
+                model=call_model,
+                usage=client_call.usage,
+                cache_ttl=_recorded_ttl(client_call.response),
+                is_compacted=client_call.compacted,
+            )
+        )
+    last = Reader(DEFAULT, wire=wire).read(calls[-1].raw).items
+    return ReplaySession(
+        name=name,
+        format=format,
+        wire=wire,
+        calls=tuple(calls),
+        messages=messages,
+        touched_files=find_touched_files(last),
+    )
+
+
+def _recorded_ttl(response: Mapping[str, object] | None) -> float | None:
+    usage = (response or {}).get("usage")
+    written = usage.get("cache_creation") if isinstance(usage, Mapping) else None
+    if not isinstance(written, Mapping):
+        return None
+    return HOUR if written.get("ephemeral_1h_input_tokens") else FIVE_MINUTES
+
+
+def _measure_messages(wire: Wire, calls: Sequence[RecordedCall]) -> MessageIndex:
+    """Measure messages by the difference of two bills; scale the estimates of all others to match."""
+    messages = MessageIndex(wire=wire, estimator=DEFAULT)
+    billed: dict[bytes, float] = {}
+    billed_total = estimated_total = 0
+    for previous, call in pairwise(calls):
+        if call.compacted or not previous.usage or not call.usage:
+            continue
+        added = [messages.facts(message) for message in _added_messages(wire, previous, call)]
+        tokens, estimate = call.usage.prompt - previous.usage.prompt, sum(facts.estimate for facts in added)
+        if estimate and tokens > 0 and 1 / _MAX_RATIO < tokens / estimate < _MAX_RATIO:
+            billed |= {facts.key: facts.estimate * tokens / estimate for facts in added}
+            billed_total, estimated_total = billed_total + tokens, estimated_total + estimate
+    ratio = billed_total / estimated_total if estimated_total else 1.0
+    measured = replace(messages, billed_tokens=billed, ratio=ratio)
+    return replace(measured, overhead=_overhead(measured, calls))
+
+
+def _added_messages(wire: Wire, previous: RecordedCall, call: RecordedCall) -> Sequence[object]:
+    """Messages that a request adds to the one before; none if it does not begin with it."""
+    before, now = previous.request[wire.key], call.request[wire.key]
+    if len(now) <= len(before) or any(old is not new for old, new in zip(before, now, strict=False)):
+        return ()
+    added: Sequence[object] = now[len(before) :]
+    return added
+
+
+def _overhead(messages: MessageIndex, calls: Sequence[RecordedCall]) -> int:
+    """Tokens of a request besides its messages, from the first bill and each bill after a compaction.
+
+    Use the smallest: a session that continues another file begins with messages which this file does not have.
+    """
+    overheads = [
+        call.usage.prompt - sum(messages.tokens(message) for message in call.request[messages.wire.key])
+        for n, call in enumerate(calls)
+        if (call.compacted or not n) and call.usage and call.usage.prompt
+    ]
+    return max(0, min(overheads, default=0))
+
+
+def _make_filler(tokens: int) -> str:
+    tokens_per_sentence = DEFAULT.text(_FILLER * 100) / 100
+    return _FILLER * round(tokens / tokens_per_sentence)
+
+
+def _complete_request(request: Mapping[str, object], wire: Wire, model: str, filler: str) -> Body:
+    """Add the model, filler for the system prompt, and Claude clients' cache breakpoints: there, and at the end."""
+    body = {**request, "model": model}
+    if wire.name == "anthropic":
+        mark = {"cache_control": {"type": "ephemeral"}} if "claude" in model else {}
+        system = [{"type": "text", "text": filler, **mark}] if filler else []
+        return {**body, **({"system": system} if system else {}), **mark}
+    if wire.name == "openai_responses" and filler:
+        body["instructions"] = filler
+    return body
+
+
+def _times(calls: Sequence[RecordedCall]) -> Iterator[float]:
+    """The time of each call. Time never runs backwards."""
+    now = 0.0
+    for n, call in enumerate(calls):
+        now = max(now + (_STEP_SECONDS if n and call.at is None else 0.0), call.at or 0.0)
+        yield now
