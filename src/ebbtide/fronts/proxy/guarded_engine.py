@@ -483,16 +483,13 @@ def _ended(slot: Slot, thread: asyncio.Future[T], result: asyncio.Future[T]) -> 
     slot.stuck = False
     slot.hear = None
     slot.lock.release()
-    error = None if thread.cancelled() else thread.exception()
-    if result.done():
-        return
     if thread.cancelled():
         result.cancel()
-    elif error is not None:
+    elif (error := thread.exception()) is None:
+        set_once(result, thread.result())
+    elif not result.done():
         result.set_exception(error)
         result.exception()  # a request that stopped waiting does not fetch it
-    else:
-        result.set_result(thread.result())
 
 
 def _reason(failed: Exception) -> str:
