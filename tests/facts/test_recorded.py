@@ -1,4 +1,4 @@
-"""On recorded sessions: growing equals reading at once, the cap holds, and no changed file is lost."""
+"""Facts of recorded sessions fit the limit and name every changed file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.tokens import DEFAULT
-from ebbtide.facts import collect_facts, extend_facts, render_facts
+from ebbtide.facts import collect_facts, render_facts
 from ebbtide.formats import load
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
@@ -25,15 +25,14 @@ DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
         "badlogic-pi-mono/before-compaction.jsonl.gz",
     ],
 )
-def test_a_recorded_session(name: str) -> None:
+def test_facts_of_a_recorded_session_name_every_changed_file(name: str) -> None:
     recording = load(DATA / name)
     *_, last = recording.uncompacted()
     items = Reader(estimator=DEFAULT, wire=WIRES[recording.wire]).read(last.request).items
-    ledger = collect_facts(items)
-    text = render_facts(ledger, max_tokens=10_000, count=DEFAULT.text)
+    facts = collect_facts(items)
+    text = render_facts(facts, max_tokens=10_000, count=DEFAULT.text)
 
-    assert extend_facts(collect_facts(items[:101]), items[101:]) == ledger
     assert DEFAULT.text(text) <= 10_000
-    touched = [fact.path.rpartition("/")[2] for fact in ledger.files.values() if fact.is_modified]
-    assert [base for base in touched if base not in text] == []
+    modified = [fact.path.rpartition("/")[2] for fact in facts.files.values() if fact.is_modified]
+    assert [base for base in modified if base not in text] == []
     assert "Files changed (" not in text

@@ -1,4 +1,4 @@
-"""What a command line does to files, told by its words."""
+"""File actions are guessed from the words of a command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ebbtide.facts.shell import shell_actions
 
 
 @pytest.mark.parametrize(
-    ("command", "acts"),
+    ("command", "expected"),
     [
         ("cat a.py b.py", "read a.py, read b.py"),
         ("cat -n a.py | head -5", "read a.py"),
@@ -53,16 +53,17 @@ from ebbtide.facts.shell import shell_actions
         ('cat a.py\necho "never closed\ncat b.py', "read a.py, read b.py"),
     ],
 )
-def test_what_a_command_does(command: str, acts: str) -> None:
-    told = [
-        f"{act.verb} {act.path}" + (f" {act.line_range.first}-{act.line_range.last}" if act.line_range.first else "")
-        for act in shell_actions(command)
+def test_file_actions_of_a_command(command: str, expected: str) -> None:
+    actions = [
+        f"{action.verb} {action.path}"
+        + (f" {action.line_range.first}-{action.line_range.last}" if action.line_range.first else "")
+        for action in shell_actions(command)
     ]
-    assert sorted(told) == sorted(filter(None, acts.split(", ")))
+    assert sorted(actions) == sorted(filter(None, expected.split(", ")))
 
 
 @given(st.text(alphabet=st.sampled_from("cat rm'\"<>|&;$()\n\\EOF<<-*"), max_size=60))
-def test_any_text_is_a_command_that_can_be_read(command: str) -> None:
-    for act in shell_actions(command):
-        assert act.path
-        assert "\n" not in act.path
+def test_any_text_can_be_read_as_a_command(command: str) -> None:
+    for action in shell_actions(command):
+        assert action.path
+        assert "\n" not in action.path

@@ -1,11 +1,12 @@
-"""What a ledger knows. Every fact says where it was seen, as `order`: the place of its item among all items read.
+"""Facts about a session, taken from its messages and tool calls without a model.
 
-Facts are quoted data: a file name or a command is whatever a tool or a model wrote. Only `words` are the user's.
+Each fact says where it was seen, as `order`: the index of its item among all items read. File names, commands and
+errors are quoted data, because a tool or a model wrote them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -13,19 +14,8 @@ Verb = Literal["read", "create", "change", "delete"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserMessage:
-    """A message of the user's, whole."""
-
-    id: str
-    order: int
-    text: str
-    is_answered: bool = False
-    """The assistant has spoken since."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraint:
-    """A sentence of the user's that binds: a constraint, a decision, a preference."""
+class TextFact:
+    """Something that the user or the assistant wrote."""
 
     order: int
     text: str
@@ -41,7 +31,7 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFact:
-    """One file, and the newest of what was done to it. -1: never."""
+    """A file, and when each thing last happened to it; -1 for never."""
 
     path: str
     read_at: int = -1
@@ -49,15 +39,12 @@ class FileFact:
     changed_at: int = -1
     deleted_at: int = -1
     touch_count: int = 0
-    """How often it was touched."""
     line_ranges: tuple[LineRange, ...] = ()
     """Parts last read or changed, newest last."""
-    digest: str = ""
-    """Of the text last written whole or shown, in hex: equal digests, equal text."""
 
     @property
     def is_modified(self) -> bool:
-        """The session made it, changed it or deleted it."""
+        """Whether the session created, changed or deleted it."""
         return max(self.created_at, self.changed_at, self.deleted_at) >= 0
 
     @property
@@ -67,42 +54,40 @@ class FileFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFact:
-    """What a shell was told, and how the last run of it ended."""
+    """A shell command and how its last run ended."""
 
     text: str
     order: int
     status: int | None = None
-    """Exit status, where the output tells."""
+    """Exit status, if the output gives one."""
     has_failed: bool = False
     key_lines: tuple[str, ...] = ()
-    """The lines of its output that decide: errors, verdicts, the last one."""
+    """The line of its output that says how it ended, and the last line."""
     run_count: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A failed call."""
+    """A tool call that failed."""
 
     about: str
     """The command, or the tool and its file."""
     line: str
     order: int
     key: str
-    """What has to succeed for it to be over."""
+    """The failure is over when a call with the same key succeeds."""
     is_command: bool = False
-    """A command, not another tool."""
     resolved_at: int = -1
-    """When it did; -1 while it is open."""
+    """-1 while it is open."""
     changed_files: tuple[str, ...] = ()
-    """Files changed between: what mended it."""
+    """Files changed between the failure and the success: probably the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Todo:
     text: str
     status: str
-    """As the tool says it: `pending`, `in_progress`, `completed`, ..."""
-    order: int
+    """As the tool writes it: `pending`, `in_progress`, `completed`, ..."""
 
     @property
     def is_open(self) -> bool:
@@ -116,33 +101,13 @@ _FINISHED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTask:
-    """A sub-agent or a background task that nobody has seen the end of."""
+    """A sub-agent or a background task whose end has not been seen."""
 
     kind: Literal["agent", "task"]
     handle: str
-    """The name the harness knows it by; empty for a call that has not come back."""
+    """The id that the harness gave it; empty for a call without a result."""
     description: str
     order: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
-    """A sentence of the assistant's, on one line."""
-
-    index: int
-    """Among the sentences of its message."""
-    text: str
-    names: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssistantText:
-    """Something the assistant said."""
-
-    order: int
-    text: str
-    sentences: tuple[Sentence, ...] = ()
-    """Those that say something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +117,11 @@ class FileAction:
     verb: Verb
     path: str
     line_range: LineRange = LineRange()
-    text: str | None = None
-    """All that the file holds afterwards, where the call says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCall:
-    """A call whose result has not come."""
+    """A tool call whose result has not been read yet."""
 
     order: int
     name: str
@@ -168,85 +131,70 @@ class PendingCall:
 
 
 class NameStats(NamedTuple):
-    """Where and how often an identifier was seen. Positions are tokens from the start of the session."""
+    """Where and how often a name was seen. Positions are tokens from the start of the session."""
 
     item_count: int
-    """How many items hold it."""
+    """Items that hold it."""
     assistant_count: int
-    """How many of them the assistant wrote: what it used once it uses again."""
+    """How many of them the assistant wrote."""
     user_count: int
     """How many of them the user wrote."""
     last_position: int
     last_use: int
-    """Where the assistant wrote it last; -1 if never."""
+    """Where the assistant last wrote it; -1 if never."""
     last_item: int
     """The newest item that holds it."""
     path: str
     """The file whose text it was last seen in, or empty."""
     cost: int
-    """What it costs to name it, in parts that a tokenizer would hardly join; 0 for a plain word."""
-
-
-@dataclass(slots=True)
-class LineTokens:
-    """Tokens of lines. A memo: what one fold chooses from the next one does, too."""
-
-    count: Callable[[str], int] | None = None
-    tokens: dict[str, int] = field(default_factory=dict)
-
-    def count_line(self, text: str, count: Callable[[str], int]) -> int:
-        if count != self.count:
-            self.count, self.tokens = count, {}
-        if (found := self.tokens.get(text)) is None:
-            found = self.tokens[text] = count(text + "\n")
-        return found
+    """Rough number of tokens to write it; 0 for a plain word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
-    """The facts of a run of items. Build with `ledger_of`, grow with `extend`; neither looks at an item twice."""
+    """All facts about a sequence of items."""
 
     handles: tuple[str, ...] = ()
-    """The short handle of each item read, by order."""
+    """The short handle of each item, by order."""
     tokens: int = 0
-    """Of all items read: the position the next one begins at."""
-    user_messages: tuple[UserMessage, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
+    """Of all items."""
+    user_messages: tuple[TextFact, ...] = ()
+    constraints: tuple[TextFact, ...] = ()
+    """The user's sentences that constrain the work."""
     files: Mapping[str, FileFact] = field(default_factory=dict)
     commands: Mapping[str, CommandFact] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     todos: Mapping[str, Todo] = field(default_factory=dict)
-    plan: AssistantText | None = None
-    """The newest plan that was put to the user. Whether it was approved is not carried on."""
+    plan: TextFact | None = None
+    """The newest plan shown to the user. Whether it was approved is not carried over."""
     mode: str = ""
-    """`plan` while the harness holds the assistant to planning."""
+    """`plan` while the harness lets the assistant only plan."""
     tasks: Mapping[str, RunningTask] = field(default_factory=dict)
-    """In the background, by the harness's name."""
-    assistant_texts: tuple[AssistantText, ...] = ()
+    """In the background, by the id that the harness gave them."""
+    assistant_texts: tuple[TextFact, ...] = ()
     names: Mapping[str, NameStats] = field(default_factory=dict)
     pending_calls: Mapping[str, PendingCall] = field(default_factory=dict)
     """Calls without a result, by call id."""
-    line_tokens: LineTokens = field(default_factory=LineTokens, repr=False, compare=False)
 
     @property
     def files_read(self) -> tuple[FileFact, ...]:
-        """Files read that still are there, newest last."""
-        alive = (
+        """Files read and not deleted since, newest last."""
+        present = (
             fact
             for fact in self.files.values()
             if fact.read_at >= 0 and fact.deleted_at < max(fact.created_at, fact.read_at)
         )
-        return tuple(sorted(alive, key=lambda fact: fact.read_at))
+        return tuple(sorted(present, key=lambda fact: fact.read_at))
 
     @property
     def running_tasks(self) -> tuple[RunningTask, ...]:
-        """Sub-agents that have not come back, and background tasks, oldest first."""
+        """Sub-agents without a result and background tasks, oldest first."""
         agents = (
             RunningTask(kind="agent", handle="", description=_describe_agent(call), order=call.order)
             for call in self.pending_calls.values()
             if call.name in AGENTS
         )
-        return tuple(sorted((*agents, *self.tasks.values()), key=lambda one: one.order))
+        return tuple(sorted((*agents, *self.tasks.values()), key=lambda task: task.order))
 
 
 AGENTS = frozenset(("Task", "Agent", "task", "agent", "spawn_agent", "dispatch_agent", "delegate", "subagent"))

@@ -1,4 +1,4 @@
-"""What must not be lost: a summary contains it, or the fold shows it beside the summary."""
+"""Facts that a compaction must not lose: the summary names them, or they are listed beside it."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ebbtide.facts.lines import to_one_line
 from ebbtide.facts.model import SessionFacts
-from ebbtide.facts.paths import base_name
+from ebbtide.facts.text import base_name, to_one_line
 
-_TROUBLES = 5
-"""Open errors that count: the work stands on the newest, older ones were mostly given up."""
+_MAX_FAILURES = 5
+"""Newest open errors. Older ones were mostly given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredFact:
-    """One thing, and the ways it may be put."""
+    """A fact, and the names by which a text may mention it."""
 
     kind: str
     """`changed`, `deleted`, `todo`, `error` or `running`."""
     text: str
-    """As a person would read it."""
     names: tuple[str, ...]
-    """It is present where any of these is, case aside."""
+    """The fact is present where any of these is, ignoring case."""
 
 
-def required_facts(ledger: SessionFacts) -> tuple[RequiredFact, ...]:
-    """Files the session touched, open to-dos, the newest open errors, what is running."""
-    touched = [fact for fact in ledger.files.values() if fact.is_modified]
-    bases = [base_name(fact.path) for fact in touched]
-    found, alike = [], Counter(bases)
-    for fact, base in zip(touched, bases, strict=True):
+def required_facts(facts: SessionFacts) -> tuple[RequiredFact, ...]:
+    """Modified files, open to-dos, the newest open errors, running tasks."""
+    modified = [fact for fact in facts.files.values() if fact.is_modified]
+    bases = [base_name(fact.path) for fact in modified]
+    base_counts = Counter(bases)
+    required: list[RequiredFact] = []
+    for fact, base in zip(modified, bases, strict=True):
         kind = "deleted" if fact.deleted_at == fact.last_touched else "changed"
-        names = (fact.path,) if alike[base] > 1 else (fact.path, base)
-        found.append(RequiredFact(kind=kind, text=fact.path, names=names))
-    found += [_fact("todo", todo.text, todo.text) for todo in ledger.todos.values() if todo.is_open]
-    opened = [trouble for trouble in ledger.failures if trouble.resolved_at < 0][-_TROUBLES:]
-    found += [_fact("error", f"{trouble.about}: {trouble.line}", trouble.line, trouble.about) for trouble in opened]
-    found += [_fact("running", one.description, one.handle, one.description) for one in ledger.running_tasks]
-    return tuple(found)
+        names = (fact.path,) if base_counts[base] > 1 else (fact.path, base)
+        required.append(RequiredFact(kind=kind, text=fact.path, names=names))
+    required += [_required("todo", todo.text, todo.text) for todo in facts.todos.values() if todo.is_open]
+    for failure in [failure for failure in facts.failures if failure.resolved_at < 0][-_MAX_FAILURES:]:
+        required.append(_required("error", f"{failure.about}: {failure.line}", failure.line, failure.about))
+    for task in facts.running_tasks:
+        required.append(_required("running", task.description, task.handle, task.description))
+    return tuple(required)
 
 
-def find_missing(facts: Iterable[RequiredFact], text: str) -> tuple[RequiredFact, ...]:
-    """Those that the text does not name."""
-    folded = text.casefold()
-    return tuple(fact for fact in facts if not any(name.casefold() in folded for name in fact.names))
+def find_missing(required: Iterable[RequiredFact], text: str) -> tuple[RequiredFact, ...]:
+    """The facts that the text does not mention."""
+    lowered = text.casefold()
+    return tuple(fact for fact in required if not any(name.casefold() in lowered for name in fact.names))
 
 
-def _fact(kind: str, text: str, *names: str) -> RequiredFact:
-    # As `render` would show it, and as it stands.
-    ways = dict.fromkeys(way for name in names if name.strip() for way in (name, to_one_line(name, 120)))
-    return RequiredFact(kind=kind, text=to_one_line(text, 240), names=tuple(ways) or (text,))
+def _required(kind: str, text: str, *names: str) -> RequiredFact:
+    # In full, and shortened as `render_facts` shows it.
+    spellings = dict.fromkeys(form for name in names if name.strip() for form in (name, to_one_line(name, 120)))
+    return RequiredFact(kind=kind, text=to_one_line(text, 240), names=tuple(spellings) or (text,))

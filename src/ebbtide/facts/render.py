@@ -1,197 +1,201 @@
-"""The ledger as text within a cap. A fact's place is decided by how likely it is needed again, never by age alone.
+"""Writes facts as text within a token limit.
 
-Sections take what they need, up to their share, in order of what hurts most when it is lost; the assistant's own words
-and the index of names share what is left. What stands beside the text (`near`) is not said again.
+Each section takes what it needs up to its share of the limit, most important section first; the assistant's sentences
+and the index of names share the rest. Within a section, facts likely to be needed come first, whatever their age.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
+from ebbtide.core import texts
 from ebbtide.core.text.framing import OUR_TAGS, neutral
-from ebbtide.facts.identifiers import name_set
-from ebbtide.facts.lines import to_one_line
 from ebbtide.facts.model import CommandFact, Failure, FileFact, LineRange, SessionFacts
-from ebbtide.facts.name_index import NameIndex, rank_names, rank_words
-from ebbtide.facts.name_rank import rank_commands, rank_failures, rank_files
-from ebbtide.facts.paths import base_name, group_by_directory
+from ebbtide.facts.names import NameIndex, name_set, rank_names, rank_words
 from ebbtide.facts.sentences import choose_sentences, sentence_lines
+from ebbtide.facts.text import base_name, group_by_directory, to_one_line
+from ebbtide.facts.tool_calls import is_probe
 
 _T = TypeVar("_T")
 
 Count = Callable[[str], int]
 """Tokens of a text."""
 
-_NOTES = 0.55
-"""Of what the facts leave, to the assistant's words; the rest is the index. Measured: `benchmarks/retention.py`."""
-
-_WORDS = 0.1
-"""Of the cap, to the words that tell what recall can be asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Section:
-    """Lines under a heading; the entries that do not fit are the last."""
-
-    heading: str
-    share: float
-    """Of the cap, at the most."""
-    lines: tuple[Callable[[int], list[str]], int]
-    """What the first n entries look like, and how many entries there are."""
+_SENTENCE_SHARE = 0.55
+"""Of what the facts leave, for the assistant's sentences; the index of names gets the rest. Measured by
+`benchmarks/retention.py`."""
+_WORD_SHARE = 0.1
+"""Of the limit, for the words that the history can be searched with."""
 
 
 def render_facts(
-    ledger: SessionFacts, *, max_tokens: int, count: Count, nearby_text: str = "", has_handles: bool = True
+    facts: SessionFacts, *, max_tokens: int, count: Count, nearby_text: str = "", has_handles: bool = True
 ) -> str:
-    """At most `cap` tokens by `count`. User messages are not in it: they are carried as they are.
+    """The facts in at most `max_tokens`. The user's messages are not in it: they are kept as they are.
 
-    Without `handles` no item is named by its own: nobody could open it.
+    Names in `nearby_text`, which the model reads too, are not repeated. Without `has_handles` no item is named by its
+    handle, because nothing was saved that the model could open.
     """
     if not has_handles:
-        ledger = replace(ledger, handles=("",) * len(ledger.handles))
+        facts = replace(facts, handles=("",) * len(facts.handles))
     page = _Page(max_tokens, count)
-    for section in _sections(ledger):
-        page.add(section.heading, *section.lines, room=min(page.room, int(max_tokens * section.share)))
+    _add_sections(page, facts)
     known = name_set(nearby_text) | name_set(page.text)
-    room, above = int(page.room * _NOTES), len(page.lines)
-    kept = choose_sentences(ledger, known, room, count)
-    page.add("What the assistant said, in its words:", lambda n: sentence_lines(kept[:n]), len(kept), room=room)
-    known |= name_set("\n".join(page.lines[above:]))
-    names, spoken = rank_names(ledger, known), rank_words(ledger, known)
-    rest = int(page.room * (1 - _WORDS))
-    page.add("Names seen, by where:", NameIndex(ledger, names).lines, len(names.short), room=rest)
-    page.add(
-        "Words used:", lambda n: [" ".join(spoken[:n])], len(spoken), room=min(page.room, int(max_tokens * _WORDS))
-    )
-    return page.close()
+    room, length = int(page.room * _SENTENCE_SHARE), len(page.lines)
+    page.add(texts.ASSISTANT_SENTENCES, choose_sentences(facts, known, room, count), sentence_lines, room)
+    known |= name_set("\n".join(page.lines[length:]))
+    names, words = rank_names(facts, known), rank_words(facts, known)
+    index = NameIndex(facts, names)
+    page.add(texts.NAMES_SEEN, names, lambda some: index.lines(len(some)), int(page.room * (1 - _WORD_SHARE)))
+    page.add(texts.WORDS_USED, words, lambda some: [" ".join(some)], int(max_tokens * _WORD_SHARE))
+    return page.finish()
 
 
 class _Page:
-    """Text that grows to a cap."""
+    """Text that grows up to a token limit."""
 
-    def __init__(self, cap: int, count: Count) -> None:
-        self.cap, self.count = cap, count
+    def __init__(self, max_tokens: int, count: Count) -> None:
+        self.max_tokens, self.count = max_tokens, count
         self.lines: list[str] = []
-        self.room = cap
-        self._counted: dict[str, int] = {}
+        self.room = max_tokens
+        self._line_tokens: dict[str, int] = {}
 
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    def add(self, heading: str, show: Callable[[int], list[str]], most: int, *, room: int) -> None:
-        """The heading and as many entries as fit the room; nothing where none does."""
-        low, high = 0, most
-        while low < high:
-            middle = (low + high + 1) // 2 if low or high < most else high
-            fits = self._tokens(_headed(heading, show, middle, most)) <= room
-            low, high = (middle, high) if fits else (low, middle - 1)
-        if low == 0:
-            return
-        lines = _headed(heading, show, low, most)
-        self.lines += lines
-        self.room -= self._tokens(lines)
+    def add(self, heading: str, entries: Sequence[_T], show: Callable[[Sequence[_T]], list[str]], room: int) -> None:
+        """Add the heading and as many of the first entries as fit; nothing if none fits."""
 
-    def close(self) -> str:
-        # A counter need not add up: what lines cost apart they may exceed together.
-        text = _safe(self.text)
-        while self.lines and self.count(text) > self.cap:
+        def section(shown: int) -> list[str]:
+            is_partial = shown < len(entries)
+            title = texts.partial_heading(heading, shown, len(entries)) if is_partial else heading
+            return [title, *show(entries[:shown])]
+
+        room = min(room, self.room)
+        low, high = 0, len(entries)
+        while low < high:
+            # All of them first: mostly they fit.
+            middle = (low + high + 1) // 2 if low or high < len(entries) else high
+            fits = self._tokens(section(middle)) <= room
+            low, high = (middle, high) if fits else (low, middle - 1)
+        if low:
+            self.lines += section(low)
+            self.room -= self._tokens(section(low))
+
+    def finish(self) -> str:
+        text = _neutralize(self.text)
+        # Lines counted apart may come to fewer tokens than the text as a whole.
+        while self.lines and self.count(text) > self.max_tokens:
             self.lines.pop()
-            text = _safe(self.text)
+            text = _neutralize(self.text)
         return text
 
     def _tokens(self, lines: Sequence[str]) -> int:
-        """Most lines are there again when more or fewer are tried: each is counted once."""
-        counted = self._counted
+        """Counts each line once: a search for the number that fits shows most lines again."""
         for line in lines:
-            if line not in counted:
-                counted[line] = self.count(line + "\n")
-        return sum([counted[line] for line in lines])
+            if line not in self._line_tokens:
+                self._line_tokens[line] = self.count(line + "\n")
+        return sum([self._line_tokens[line] for line in lines])
 
 
-def _safe(text: str) -> str:
-    """Quoted text opens and closes no frame of ours."""
+def _neutralize(text: str) -> str:
+    """Quoted text must not open or close a frame of ours."""
     return neutral([text], OUR_TAGS)[0]
 
 
-def _headed(heading: str, show: Callable[[int], list[str]], shown: int, most: int) -> list[str]:
-    partly = f"{heading.removesuffix(':')} ({shown} of {most}):" if shown < most else heading
-    return [partly, *show(shown)]
+def _add_sections(page: _Page, facts: SessionFacts) -> None:
+    now = len(facts.handles)
+    files = _rank_files(facts.files.values(), now)
+    constraints = list(reversed({fact.text: fact for fact in facts.constraints}.values()))
+
+    def add(heading: str, share: float, entries: Sequence[_T], show: Callable[[Sequence[_T]], list[str]]) -> None:
+        page.add(heading, entries, show, int(page.max_tokens * share))
+
+    modified = [fact for fact in files if fact.is_modified]
+    add(texts.FILES_CHANGED, 0.5, modified, lambda some: group_by_directory(map(_changed_file, some)))
+    add(texts.STATE_OF_WORK, 0.15, _state_lines(facts), list)
+    add(texts.USER_CONSTRAINTS, 0.12, constraints, lambda some: [f"- {fact.text}" for fact in reversed(some)])
+    add(texts.ERRORS, 0.1, _rank_failures(facts.failures), lambda some: [_failure_line(facts, fact) for fact in some])
+    only_read = [fact for fact in files if not fact.is_modified]
+    add(texts.FILES_READ, 0.25, only_read, lambda some: group_by_directory(map(_read_file, some)))
+    add(texts.COMMANDS_RUN, 0.1, _rank_commands(facts.commands.values(), now), _command_lines)
 
 
-def _sections(ledger: SessionFacts) -> Iterator[_Section]:
-    now = len(ledger.handles)
-    files = rank_files(ledger.files.values(), now)
-    touched = [fact for fact in files if fact.is_modified]
-    merely_read = [fact for fact in files if not fact.is_modified]
-    yield _section("Files changed:", 0.5, touched, lambda some: group_by_directory(map(_changed, some)))
-    yield _section("State of the work:", 0.15, _state(ledger), list)
-    stated = list(reversed({fact.text: fact for fact in ledger.constraints}.values()))
-    yield _section("The user said:", 0.12, stated, lambda some: [f"- {one.text}" for one in reversed(some)])
-    troubles = rank_failures(ledger.failures)
-    yield _section("Errors:", 0.1, troubles, lambda some: [_trouble(ledger, one) for one in some])
-    yield _section("Files read:", 0.25, merely_read, lambda some: group_by_directory(map(_read, some)))
-    commands = rank_commands(ledger.commands.values(), now)
-    yield _section("Commands run:", 0.1, commands, lambda some: list(map(_command, _in_order(some))))
-
-
-def _section(heading: str, share: float, entries: list[_T], show: Callable[[list[_T]], list[str]]) -> _Section:
-    return _Section(heading=heading, share=share, lines=(lambda n: show(entries[:n]), len(entries)))
-
-
-def _state(ledger: SessionFacts) -> list[str]:
-    """Mode, what is running, to-dos, plan: the open before the finished."""
-    lines = ["- mode: planning only, until the user agrees"] if ledger.mode == "plan" else []
-    for one in ledger.running_tasks:
-        lines.append(f"- running {one.kind} {one.handle}: {to_one_line(one.description, 120)}".replace(" :", ":"))
-    opened = [todo for todo in ledger.todos.values() if todo.is_open]
-    lines += [
-        f"- [{'~' if 'progress' in todo.status.lower() else ' '}] {to_one_line(todo.text, 200)}" for todo in opened
-    ]
-    finished = [to_one_line(todo.text, 80) for todo in ledger.todos.values() if not todo.is_open]
-    lines += [f"- [x] {text}" for text in reversed(finished)]
-    if ledger.plan is not None and ledger.plan.text.strip():
-        at = _handle(ledger, ledger.plan.order)
-        lines.append(f"- plan put to the user{at}: {to_one_line(ledger.plan.text, 800)}")
+def _state_lines(facts: SessionFacts) -> list[str]:
+    """Mode, running tasks, to-dos (open ones first) and the plan."""
+    lines = [texts.PLAN_MODE] if facts.mode == "plan" else []
+    for task in facts.running_tasks:
+        lines.append(texts.running_task(task.kind, task.handle, to_one_line(task.description, 120)))
+    todos = list(facts.todos.values())
+    for todo in (*(todo for todo in todos if todo.is_open), *(todo for todo in reversed(todos) if not todo.is_open)):
+        text = to_one_line(todo.text, 200 if todo.is_open else 80)
+        lines.append(texts.todo(text, todo.status, is_open=todo.is_open))
+    if facts.plan is not None and facts.plan.text.strip():
+        lines.append(texts.proposed_plan(_handle(facts, facts.plan.order), to_one_line(facts.plan.text, 800)))
     return lines
 
 
-def _changed(fact: FileFact) -> tuple[str, str]:
-    done = "deleted" if fact.deleted_at == fact.last_touched else "created" if fact.created_at >= 0 else ""
-    return fact.path, " ".join(filter(None, (f"({done})" if done else "", *map(_lines, fact.line_ranges[-2:]))))
+def _changed_file(fact: FileFact) -> tuple[str, str]:
+    change = "(deleted)" if fact.deleted_at == fact.last_touched else "(created)" if fact.created_at >= 0 else ""
+    return fact.path, " ".join(filter(None, (change, *map(_range_text, fact.line_ranges[-2:]))))
 
 
-def _read(fact: FileFact) -> tuple[str, str]:
-    return fact.path, " ".join(map(_lines, fact.line_ranges[-1:]))
+def _read_file(fact: FileFact) -> tuple[str, str]:
+    return fact.path, " ".join(map(_range_text, fact.line_ranges[-1:]))
 
 
-def _lines(lines: LineRange) -> str:
+def _range_text(lines: LineRange) -> str:
     return f"L{lines.first}-{lines.last}" if lines.last > lines.first else f"L{lines.first}"
 
 
-def _trouble(ledger: SessionFacts, trouble: Failure) -> str:
-    what = f"{trouble.about}: {trouble.line}" if trouble.line else trouble.about
-    if trouble.resolved_at < 0:
-        return f"- open{_handle(ledger, trouble.order)}: {what}"
-    return f"- over: {what}" + (
-        f" (after changing {', '.join(map(base_name, trouble.changed_files))})" if trouble.changed_files else ""
+def _failure_line(facts: SessionFacts, failure: Failure) -> str:
+    text = f"{failure.about}: {failure.line}" if failure.line else failure.about
+    if failure.resolved_at < 0:
+        return texts.open_failure(_handle(facts, failure.order), text)
+    return texts.resolved_failure(text, ", ".join(map(base_name, failure.changed_files)))
+
+
+def _handle(facts: SessionFacts, order: int) -> str:
+    """` (#1a2b3c4d)`, or nothing if the item has no handle."""
+    return f" (#{facts.handles[order]})" if facts.handles[order] else ""
+
+
+def _command_lines(commands: Sequence[CommandFact]) -> list[str]:
+    return [
+        texts.command_run(
+            to_one_line(command.text, 160),
+            status=command.status,
+            run_count=command.run_count,
+            last_line=command.key_lines[-1] if command.key_lines else "",
+        )
+        for command in sorted(commands, key=lambda command: command.order)
+    ]
+
+
+def _rank_files(files: Iterable[FileFact], now: int) -> list[FileFact]:
+    return sorted(files, key=lambda fact: (-_activity(fact.touch_count, now - fact.last_touched), fact.path))
+
+
+def _rank_commands(commands: Iterable[CommandFact], now: int) -> list[CommandFact]:
+    """Without commands that only look at things: what they showed is among files and names."""
+    working = [command for command in commands if not is_probe(command.text)]
+    return sorted(
+        working, key=lambda fact: (-_activity(fact.run_count, now - fact.order) - fact.has_failed, fact.order)
     )
 
 
-def _handle(ledger: SessionFacts, order: int) -> str:
-    """` (#1a2b3c4d)`; nothing where an item has no handle."""
-    return f" (#{ledger.handles[order]})" if ledger.handles[order] else ""
+def _rank_failures(failures: Iterable[Failure]) -> list[Failure]:
+    """Open before resolved, newest first, each matter once. A tool call that failed and then worked teaches nothing."""
+    newest = {failure.about: failure for failure in failures}
+    open_ = [failure for failure in newest.values() if failure.resolved_at < 0]
+    resolved = [failure for failure in newest.values() if failure.resolved_at >= 0 and failure.is_command]
+    return sorted(open_, key=lambda fact: -fact.order) + sorted(resolved, key=lambda fact: -fact.resolved_at)
 
 
-def _in_order(commands: Sequence[CommandFact]) -> list[CommandFact]:
-    return sorted(commands, key=lambda command: command.order)
-
-
-def _command(command: CommandFact) -> str:
-    ended = [f"exit {command.status}"] if command.status else []
-    ended += [f"{command.run_count} times"] if command.run_count > 1 else []
-    beside = f" ({', '.join(ended)})" if ended else ""
-    said = f": {command.key_lines[-1]}" if command.key_lines else ""
-    return f"- {to_one_line(command.text, 160)}{beside}{said}"
+def _activity(times: int, age: int) -> float:
+    """Higher for what was used often and lately: twice as often weighs as much as a third of the age."""
+    return math.log1p(times) - 0.6 * math.log1p(age)

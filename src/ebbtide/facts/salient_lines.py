@@ -1,8 +1,7 @@
-"""Which lines of a text that leaves are worth a place: those with names that nothing else in the request has.
+"""Which lines of a cleared text to keep: those with names that the rest of the request does not have.
 
-A line is kept whole, as it was, or not at all: what the model reads is what the tool said. A line is worth the names in
-it that stand nowhere else, for the room that it takes. What was searched for and made no difference (`benchmarks/
-search.py`): plain words for less than names, names of many results for more.
+A line is kept whole or not at all, so that the model reads what the tool wrote. `benchmarks/search.py` also tried to
+count plain words for less and names of many results for more: it made no difference.
 """
 
 from __future__ import annotations
@@ -12,53 +11,53 @@ from dataclasses import dataclass, field
 
 from ebbtide.core.text.preview import Preview
 from ebbtide.core.types import Item
-from ebbtide.facts.identifiers import list_names, name_set
+from ebbtide.facts.names import list_names, name_set
 
 MAX_LINE_CHARS = 240
-"""Characters of a line. Longer ones are data, and one would take all the room."""
-_BREAK = 8
+"""A longer line is data, and would take all the room."""
+_LINE_COST = 8
 """Characters that a line costs besides its own."""
 
 
 @dataclass(slots=True)
 class SalientLines:
-    """The names that stand in what stays: what a conversation says elsewhere, and the lines kept so far."""
+    """Chooses lines from one text after another. Knows the names in the rest of the request and in the lines chosen."""
 
     known_names: set[str] = field(default_factory=set)
 
     @classmethod
     def beside_entries(cls, entries: Iterable[Item]) -> SalientLines:
-        """`entries` are those that stay."""
+        """Start from the names in the entries that stay."""
         return cls(name_set("\n".join([entry.text for entry in entries])))
 
-    def select(self, text: str, count: Callable[[str], int], most: int) -> str:
-        """The lines worth most for their length, in their order, in at most so many tokens."""
-        if most <= 0:
+    def select(self, text: str, count: Callable[[str], int], max_tokens: int) -> str:
+        """The lines with the most new names per character, in order, within `max_tokens`."""
+        if max_tokens <= 0:
             return ""
-        visible, lines = self.known_names, text.split("\n")
-        rated: list[tuple[float, int, list[str]]] = []
-        for place, line in enumerate(lines):
+        known, lines = self.known_names, text.split("\n")
+        scored: list[tuple[float, int, list[str]]] = []
+        for index, line in enumerate(lines):
             if len(line) > MAX_LINE_CHARS:
                 continue
-            names = [name for name in dict.fromkeys(list_names(line)) if name not in visible]
+            names = [name for name in dict.fromkeys(list_names(line)) if name not in known]
             if names:
-                rated.append((-len(names) / (_BREAK + len(line)), place, names))
-        kept: list[int] = []
-        for _, place, names in sorted(rated):
-            if all(name in visible for name in names) or (cost := count(lines[place]) + 1) > most:
+                scored.append((-len(names) / (_LINE_COST + len(line)), index, names))
+        chosen: list[int] = []
+        for _, index, names in sorted(scored):
+            if all(name in known for name in names) or (cost := count(lines[index]) + 1) > max_tokens:
                 continue
-            most -= cost
-            kept.append(place)
-            visible.update(names)
-        return "\n".join([lines[place] for place in sorted(kept)])
+            max_tokens -= cost
+            chosen.append(index)
+            known.update(names)
+        return "\n".join([lines[index] for index in sorted(chosen)])
 
-    def extend_preview(self, preview: Preview, most: int) -> Preview:
-        """A preview, and below it the lines of the rest that are worth a place."""
+    def extend_preview(self, preview: Preview, max_tokens: int) -> Preview:
+        """A preview that is followed by the salient lines of the rest."""
 
-        def shown(text: str, count: Callable[[str], int]) -> str:
-            first = preview(text, count)
-            self.known_names |= name_set(first)
-            more = self.select(text, count, most)
-            return f"{first}\n[...]\n{more}" if more else first
+        def extended(text: str, count: Callable[[str], int]) -> str:
+            head = preview(text, count)
+            self.known_names |= name_set(head)
+            lines = self.select(text, count, max_tokens)
+            return f"{head}\n[...]\n{lines}" if lines else head
 
-        return shown
+        return extended

@@ -1,87 +1,120 @@
-"""The assistant's own sentences, the densest account of the work there is. A sentence is worth the names in it that are
-likely to be needed and that nothing chosen before it holds; so the choice is made one by one.
-"""
+"""Sentences worth keeping: the user's constraints, and what the assistant said about its work."""
 
 from __future__ import annotations
 
 import heapq
 import math
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import NamedTuple
 
-from ebbtide.facts.identifiers import list_names, reuse_probability
-from ebbtide.facts.lines import to_one_line
-from ebbtide.facts.model import Sentence, SessionFacts
+from ebbtide.facts.model import SessionFacts
+from ebbtide.facts.names import list_names, reuse_probability
+from ebbtide.facts.text import to_one_line
 
-_ENDS = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[。！？；])")
-_SHORTEST, _WIDTH = 16, 320
-"""Shorter says "Done."; longer is a table or a paste."""
-_WORD = 0.5
-"""A plain word tells less than a name."""
+_CONSTRAINT_WORDS = re.compile(
+    r"\b(?:must|never|always|don'?t|do not|should(?:n'?t| not)?|shall|only|instead|rather than|avoid|required?|"
+    r"prefer(?:red|ably)?|requirement|ensure|make sure|needs? to|has to|have to|no longer|stop \w+ing|"
+    r"keep (?:it|the|in mind)|let'?s|we(?:'ll| will) (?:use|go)|go with|decided?|agreed|important|remember|note that|"
+    r"from now on|by default|without|not allowed|forbidden|at (?:most|least)|use \S+ (?:not|over|for))\b"
+    r"|必须|不要|不能|不得|不许|别(?!的|人)|禁止|务必|只(?:能|用|要|需|有|在)|仅|改用|改成|换成|优先|应该|应当|不应|需要|"
+    r"要求|一律|始终|总是|从现在起|记住|注意|避免|确保|保证|决定|同意|就用|使用|而不是|默认",
+    re.IGNORECASE,
+)
+"""Words that rule something in or out."""
+_CONSTRAINT_ENDS = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
+_MAX_MESSAGE, _MAX_CONSTRAINT = 3_000, 240
+"""Characters: a longer message holds a pasted document between the user's own words; a longer rule is an essay."""
+_MIN_CONSTRAINT = 4
+"""Characters: 不要动它 is a whole rule."""
+_TAG = re.compile(r"</?[A-Za-z][\w-]*>")
+_SENTENCE_ENDS = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[。！？；])")
+_MIN_SENTENCE, _MAX_SENTENCE = 16, 320
+"""Characters: a shorter one says "Done."; a longer one is a table or a paste."""
+_PLAIN_WORD = 0.5
+"""What a plain word is worth, compared to a name."""
 
 
-class ChosenSentence(NamedTuple):
-    """A sentence, and where it stands."""
+def find_constraints(text: str) -> Iterator[str]:
+    """The user's sentences that constrain the work, in order. Markup, code and quoted lines are not theirs."""
+    if text.lstrip().startswith("<"):
+        return
+    third = _MAX_MESSAGE // 3
+    typed = text if len(text) <= _MAX_MESSAGE else f"{text[:third]}\n{text[-third:]}"
+    in_code = False
+    for part in _CONSTRAINT_ENDS.split(typed):
+        line = part.strip()
+        if line.startswith("```"):
+            in_code = not in_code
+        elif in_code or len(line) < _MIN_CONSTRAINT or line.startswith(("|", ">", "+", "@@")) or _TAG.search(line):
+            continue
+        elif _CONSTRAINT_WORDS.search(line):
+            yield to_one_line(line.lstrip("-* "), _MAX_CONSTRAINT)
+
+
+class Sentence(NamedTuple):
+    """A sentence of the assistant, on one line."""
 
     order: int
-    place: int
+    position: int
+    """Among the sentences of its message."""
     text: str
 
 
-def split_sentences(text: str) -> Iterator[Sentence]:
-    for place, part in enumerate(_ENDS.split(text)):
-        line = to_one_line(part.strip(" \t-*#|>"), _WIDTH)
-        if len(line) >= _SHORTEST:
-            yield Sentence(index=place, text=line, names=frozenset(list_names(line)))
-
-
 def choose_sentences(
-    ledger: SessionFacts, known: Set[str], room: int, count: Callable[[str], int]
-) -> list[ChosenSentence]:
-    """Sentences that say most for their tokens beyond what is known, until the room is full, best first."""
-    covered, seen, now = set(known), ledger.names, ledger.tokens
+    facts: SessionFacts, known: Set[str], max_tokens: int, count: Callable[[str], int]
+) -> list[Sentence]:
+    """The assistant's sentences that say most beyond `known` for their tokens, best first.
+
+    A sentence is worth the names in it that are likely needed and that no sentence chosen before it has. Its worth only
+    falls as others are chosen: if the top of the heap is still the best at its new worth, it is the best of all.
+    """
+    covered = set(known)
     worth: dict[str, float] = {}
-    heap: list[tuple[float, ChosenSentence, list[str], int]] = []
-    for order, sentence in _unique_sentences(ledger):
-        names = [name for name in sentence.names if name in seen]
+
+    def rate(names: list[str], tokens: int) -> float:
+        # A set has no order and a sum of floats depends on it: `fsum` does not.
+        return math.fsum([worth[name] for name in names if name not in covered]) / tokens
+
+    heap: list[tuple[float, Sentence, list[str], int]] = []
+    for sentence in _unique_sentences(facts):
+        names = [name for name in set(list_names(sentence.text)) if name in facts.names]
         for name in names:
             if name not in worth:
-                found = seen[name]
-                worth[name] = reuse_probability(name, found, now) * (1.0 if found.cost else _WORD)
-        # A set has no order, and sums of floats depend on it: `fsum` does not.
-        gain = math.fsum([worth[name] for name in names if name not in covered])
-        if gain > 0:
-            tokens = ledger.line_tokens.count_line(sentence.text, count)
-            heap.append((-gain / tokens, ChosenSentence(order, sentence.index, sentence.text), names, tokens))
+                stats = facts.names[name]
+                worth[name] = reuse_probability(name, stats, facts.tokens) * (1.0 if stats.cost else _PLAIN_WORD)
+        if any(name not in covered for name in names):
+            tokens = count(sentence.text + "\n")
+            heap.append((-rate(names, tokens), sentence, names, tokens))
     heapq.heapify(heap)
-    chosen: list[ChosenSentence] = []
-    while heap and room > 0:
+    chosen: list[Sentence] = []
+    while heap and max_tokens > 0:
         _, best, names, tokens = heapq.heappop(heap)
-        rate = math.fsum([worth[name] for name in names if name not in covered]) / tokens
-        if rate <= 0:
+        best_rate = rate(names, tokens)
+        if best_rate <= 0:
             continue
-        if heap and -rate > heap[0][0]:
-            heapq.heappush(heap, (-rate, best, names, tokens))
+        if heap and -best_rate > heap[0][0]:
+            heapq.heappush(heap, (-best_rate, best, names, tokens))
             continue
-        room -= tokens
+        max_tokens -= tokens
         covered.update(names)
         chosen.append(best)
     return chosen
 
 
-def sentence_lines(chosen: list[ChosenSentence]) -> list[str]:
-    """In the order they were said, a line for each message."""
+def sentence_lines(sentences: Sequence[Sentence]) -> list[str]:
+    """The sentences in the order they were said, one line for each message."""
     lines: dict[int, list[str]] = {}
-    for one in sorted(chosen):
-        lines.setdefault(one.order, []).append(one.text)
-    return [f"- {' '.join(said)}" for said in lines.values()]
+    for sentence in sorted(sentences):
+        lines.setdefault(sentence.order, []).append(sentence.text)
+    return [f"- {' '.join(texts)}" for texts in lines.values()]
 
 
-def _unique_sentences(ledger: SessionFacts) -> Iterator[tuple[int, Sentence]]:
-    said: set[str] = set()
-    for note in ledger.assistant_texts:
-        for sentence in note.sentences:
-            if sentence.text not in said:
-                said.add(sentence.text)
-                yield note.order, sentence
+def _unique_sentences(facts: SessionFacts) -> Iterator[Sentence]:
+    seen: set[str] = set()
+    for message in facts.assistant_texts:
+        for position, part in enumerate(_SENTENCE_ENDS.split(message.text)):
+            line = to_one_line(part.strip(" \t-*#|>"), _MAX_SENTENCE)
+            if len(line) >= _MIN_SENTENCE and line not in seen:
+                seen.add(line)
+                yield Sentence(message.order, position, line)

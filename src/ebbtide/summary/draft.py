@@ -21,7 +21,7 @@ from ebbtide.core.text.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
 from ebbtide.core.types import FOLDS, HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item, MadeOf
 from ebbtide.core.view import View
 from ebbtide.facts import SessionFacts, collect_facts, find_missing, render_facts, required_facts
-from ebbtide.facts.lines import to_one_line
+from ebbtide.facts.text import to_one_line
 from ebbtide.summary.layout import PromptInput, SummaryContent, SummaryLayout
 from ebbtide.summary.preset_layouts import ACK
 from ebbtide.summary.prompts import detect_language, quote_in_chunks, quote_items, write_transcript

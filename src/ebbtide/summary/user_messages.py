@@ -16,7 +16,7 @@ from ebbtide.core.stub import render
 from ebbtide.core.text.preview import essence
 from ebbtide.core.types import HARNESS, OURS, USER, Blob, Item
 from ebbtide.facts import item_handle
-from ebbtide.facts.lines import to_one_line
+from ebbtide.facts.text import to_one_line
 
 Keep = Callable[[str, str], tuple[str, tuple[Blob, ...]]]
 """From a name and a text to the path that a stub may name, and what must be durable first."""

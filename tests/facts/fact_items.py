@@ -1,4 +1,4 @@
-"""Items as a wire would read them, for tests of the ledger."""
+"""Items as a wire would read them, for tests of facts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def harness(text: str) -> Item:
     return _item("user", "text", text, tier=HARNESS, source="reminder")
 
 
-def says(text: str) -> Item:
+def assistant(text: str) -> Item:
     return _item("assistant", "text", text, tier=QUOTED, source="assistant")
 
 
@@ -34,6 +34,6 @@ def result(text: str, id: str = "c1", *, error: bool = False) -> Item:
     return _item("tool", "result", text, call_id=id, raw={"is_error": True} if error else None)
 
 
-def used(name: str, given: object, output: str = "ok", *, id: str = "c1", error: bool = False) -> list[Item]:
+def call_and_result(name: str, given: object, output: str = "ok", *, id: str = "c1", error: bool = False) -> list[Item]:
     """A call and its result."""
     return [call(name, given, id), result(output, id, error=error)]

@@ -1,8 +1,8 @@
-"""How a call ended is read from the line that says so, however that is written."""
+"""The key lines of an output say how the call ended."""
 
 import pytest
 
-from ebbtide.facts.outcome import find_key_lines
+from ebbtide.facts.tool_calls import find_key_lines
 
 WRONG = (
     *("error", "errors", "fatal", "panic", "exception", "traceback", "fail", "fails", "failure", "undefined", "cannot"),
@@ -37,7 +37,7 @@ RIGHT = (
 
 
 @pytest.mark.parametrize("word", [*WRONG, *RIGHT])
-def test_the_line_that_says_how_it_ended_is_told_with_the_last_one(word):
+def test_the_line_that_says_how_a_command_ended_is_kept_with_the_last(word):
     assert find_key_lines(f"it began\nhere it was: {word} at 7\nit went on\nthe end") == (
         f"here it was: {word} at 7",
         "the end",
@@ -45,14 +45,14 @@ def test_the_line_that_says_how_it_ended_is_told_with_the_last_one(word):
 
 
 @pytest.mark.parametrize("line", ["E  assert 1", "ok 12", "PASS one"])
-def test_a_line_may_say_it_with_how_it_begins(line):
-    told = " ".join(line.split())
+def test_some_words_count_only_at_the_start_of_a_line(line):
+    expected = " ".join(line.split())
 
-    assert find_key_lines(f"it began\n{line}\nthe end") == (told, "the end")
+    assert find_key_lines(f"it began\n{line}\nthe end") == (expected, "the end")
     assert find_key_lines(f"it began\nand {line}\nthe end") == ("it began", "the end")
 
 
-def test_the_first_that_went_wrong_comes_before_the_last_that_went_right():
+def test_the_first_error_comes_before_the_last_success():
     text = "1 passed\n2 errors\n3 errors\n4 passed, 0 errors\nthe end"
 
     assert find_key_lines(text) == ("2 errors", "the end")
@@ -62,5 +62,5 @@ def test_the_first_that_went_wrong_comes_before_the_last_that_went_right():
     )
 
 
-def test_a_row_that_is_data_decides_nothing():
+def test_a_very_long_line_is_no_key_line():
     assert find_key_lines(f"it began\nerror {'x' * 1000}\nthe end") == ("it began", "the end")

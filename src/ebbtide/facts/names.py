@@ -1,0 +1,148 @@
+"""Names (identifiers, paths, hashes, numbers) in a session: finding them, and guessing which will be needed again.
+
+The weights come from a logistic fit on half of the recorded sessions; `benchmarks/retention.py` measures the other
+half. A name that the assistant used once it uses again, and so do names that are recent or stand in many items.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence, Set
+from functools import lru_cache
+
+from ebbtide.core.texts import NAMES_ELSEWHERE
+from ebbtide.facts.model import NameStats, SessionFacts
+from ebbtide.facts.text import base_name, to_one_line
+
+IDENTIFIER = re.compile(r"(?<!\\)[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
+"""Words of seven or more letters, paths, hashes, numbers of four or more digits. Not the letter of an escape."""
+_TRAILING = "./-"
+"""Characters that may follow a name without being part of it."""
+_MIN_CHARS = 4
+"""The shortest name is a number of four digits."""
+_LABEL_CHARS = 200
+_MIN_NAMES_FOR_HANDLE = 4
+"""With fewer names from one item, its handle would cost more than the names."""
+_PLAIN = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[-./]*")
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+|[^A-Za-z\d]")
+_BASE, _SPREAD, _ASSISTANT, _ASSISTANT_MORE, _USER = -2.7, 0.42, 2.1, 0.15, 0.5
+_AGE, _AGE_OF_USE = 0.31, 0.30
+_DIGITS, _NAME = 1.2, 0.4
+"""Numbers and hashes come back less often than words; names a little less."""
+_AGE_UNIT = 1000.0
+"""Age counts in thousands of tokens, as a logarithm."""
+_SEPARATORS_TO_BLANKS = bytes(
+    byte if byte >= 128 or chr(byte).isalnum() or chr(byte) in "_-./\\" else 32 for byte in range(256)
+)
+"""Turns ASCII into blanks, except for the characters that a name can hold or that decide where one begins."""
+
+
+def list_names(text: str) -> list[str]:
+    """All names in the text, in order, repeated as they occur."""
+    return IDENTIFIER.findall(text)
+
+
+def name_set(text: str) -> set[str]:
+    """The distinct names in the text. Looks at each distinct word once, which is faster than `list_names`."""
+    plain = text.encode("utf-8", "surrogatepass").translate(_SEPARATORS_TO_BLANKS).decode("utf-8", "surrogatepass")
+    return set(IDENTIFIER.findall(" ".join([word for word in set(plain.split()) if len(word) >= _MIN_CHARS])))
+
+
+def name_cost(name: str) -> int:
+    """Rough number of tokens to write the name; 0 for a plain word, which is more likely prose than a name."""
+    return 0 if _PLAIN.fullmatch(name) else 1 + len(_PARTS.findall(trim_name(name)))
+
+
+def trim_name(name: str) -> str:
+    """The name without a sentence's or a path's final punctuation."""
+    return name.rstrip(_TRAILING)
+
+
+def reuse_probability(name: str, stats: NameStats, now: int) -> float:
+    """How likely the assistant is to write the name in its next thirty calls, from 0 to 1."""
+    rarity = _DIGITS if name[0].isdigit() else _NAME if stats.cost else 0.0
+    unused = now - stats.last_use if stats.assistant_count else 0
+    age = now - stats.last_position
+    return _probability(stats.item_count, stats.assistant_count, stats.user_count > 0, age, unused, rarity)
+
+
+@lru_cache(maxsize=4096)  # most names occur in one item only, and those of one item score alike
+def _probability(items: int, assistant_count: int, by_user: bool, age: int, unused: int, rarity: float) -> float:
+    score = _BASE + _SPREAD * math.log(items) - _AGE * math.log1p(age / _AGE_UNIT)
+    if assistant_count:
+        score += _ASSISTANT + _ASSISTANT_MORE * math.log1p(assistant_count)
+        score -= _AGE_OF_USE * math.log1p(unused / _AGE_UNIT)
+    if by_user:
+        score += _USER
+    return 1 / (1 + math.exp(-(score - rarity)))
+
+
+RankedNames = Sequence[tuple[str, NameStats]]
+
+
+def rank_names(facts: SessionFacts, known: Set[str]) -> RankedNames:
+    """Names that are neither plain words nor known, those most likely needed for their cost first."""
+    file_names = _path_suffixes(facts)
+    ranked: list[tuple[float, str, NameStats]] = []
+    for name, stats in facts.names.items():
+        if not stats.cost or name in file_names:
+            continue
+        if stats.item_count == 1 and not stats.assistant_count and not stats.user_count and name.isdigit():
+            continue  # a line number or a size in some output
+        short = trim_name(name) if name[-1] in _TRAILING else name
+        is_listed = short is not name and (short in facts.names or short in file_names)
+        if len(short) < _MIN_CHARS or short in known or is_listed:
+            continue
+        ranked.append((-reuse_probability(name, stats, facts.tokens) / stats.cost, short, stats))
+    ranked.sort(key=lambda entry: entry[:2])
+    return [(short, stats) for _, short, stats in ranked]
+
+
+def rank_words(facts: SessionFacts, known: Set[str]) -> list[str]:
+    """Plain words that the assistant or the user wrote and that are not known: words to search the history with."""
+    scores: dict[str, float] = {}
+    known_words = {word.casefold() for word in known}
+    for name, stats in facts.names.items():
+        if stats.cost or not (stats.assistant_count or stats.user_count) or name in known:
+            continue
+        word = trim_name(name)
+        if word.casefold() not in known_words:
+            scores[word] = max(scores.get(word, 0.0), reuse_probability(name, stats, facts.tokens))
+    return sorted(scores, key=lambda word: (-scores[word], word))
+
+
+class NameIndex:
+    """Names grouped by the file or the item that they were last seen in."""
+
+    def __init__(self, facts: SessionFacts, names: RankedNames) -> None:
+        self._names = [name for name, _ in names]
+        self._sources = [stats.path or f"#{facts.handles[stats.last_item]}" for _, stats in names]
+        self._base = {source: base_name(source) for source in set(self._sources)}
+        self._label = {name: to_one_line(name, _LABEL_CHARS) for name in {*self._base, *self._base.values()}}
+
+    def lines(self, count: int) -> list[str]:
+        """The first `count` names, one line for each source. Names without a source worth naming come last."""
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for source, name in zip(self._sources[:count], self._names, strict=False):
+            groups[source].append(name)
+        base_counts = Counter(map(self._base.__getitem__, groups))
+        lines: list[str] = []
+        elsewhere: list[str] = []
+        for source, names in groups.items():
+            if source == "#" or (len(names) < _MIN_NAMES_FOR_HANDLE and source.startswith("#")):
+                elsewhere += names
+                continue
+            base = self._base[source]
+            lines.append(f"{self._label[base if base_counts[base] == 1 else source]}: {' '.join(names)}")
+        return lines + ([f"{NAMES_ELSEWHERE} {' '.join(elsewhere)}"] if elsewhere else [])
+
+
+def _path_suffixes(facts: SessionFacts) -> set[str]:
+    """Every way to name a known file from its end: `c.py`, `b/c.py`, ..."""
+    suffixes: set[str] = set()
+    for path in facts.files:
+        parts = path.strip("/").split("/")
+        suffixes.update("/".join(parts[n:]) for n in range(len(parts)))
+    return suffixes
