@@ -36,11 +36,12 @@ MAY = {
     "replay": {*_BELOW, "prices", "replay"},
     "prices": {"core"},
     "display": {"core"},
+    "money": {"core", "state", "accounting", "prices", "display"},
     "argparse_errors": set(),
     "__main__": {"fronts"},
     "fronts": {
         *("core", "state", "accounting", *_ENGINE, "config", "config_keys", "policy", "formats", "store", "assembly"),
-        *("workspace", "wire", "example", "fronts", "prices", "replay", "display", "argparse_errors"),
+        *("workspace", "wire", "example", "fronts", "prices", "replay", "display", "money", "argparse_errors"),
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}

@@ -57,6 +57,22 @@ def round_number(amount: int) -> str:
     return f"{amount / 1_000:.0f}k" if amount < 999_500 else f"{amount / 1_000_000:.3g}M"
 
 
+def format_bytes(length: int) -> str:
+    """As in `1.4 MB`."""
+    for unit, factor in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
+        if length >= factor:
+            return f"{length / factor:.1f} {unit}"
+    return f"{length} B"
+
+
+def format_age(seconds: float) -> str:
+    """As in `3 h`, the largest whole unit."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "now"
+
+
 # --- a window ----------------------------------------------------------------------------------------------------
 
 CELLS = 100

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.types import FIVE_MINUTES
+from ebbtide.core.types import FIVE_MINUTES, Usage
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
@@ -42,7 +42,15 @@ class Rates:
     write: float
     output: float
     basis: str
-    """The row used, and why it, if it is not the model asked for."""
+    """The row used, and why, if it is not the model asked for."""
+
+    def prompt_cost(self, usage: Usage) -> float:
+        """Dollars for the input alone."""
+        return (usage.cache_read * self.read + usage.cache_write * self.write + usage.input * self.input) / 1e6
+
+    def cost(self, usage: Usage) -> float:
+        """Dollars for input and output."""
+        return self.prompt_cost(usage) + usage.output * self.output / 1e6
 
 
 @lru_cache(maxsize=256)

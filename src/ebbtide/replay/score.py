@@ -162,12 +162,12 @@ class Scorer:
             side_tracker = RequestTracker(self.session.messages)
             side_tracker.update(request_messages(self.session.wire, side_call.body))
             usage = provider.send(side_tracker.prefix(), call.at)
-            cost = _cost(usage, price) + side_call.output_tokens * price.output / 1e6
+            cost = price.prompt_cost(usage) + side_call.output_tokens * price.output / 1e6
             score.asked += cost
             score.bill += cost
         usage = provider.send(tracker.prefix(tracker.breakpoints(self.session.wire)), call.at)
         score.calls += 1
-        score.bill += _cost(usage, price)
+        score.bill += price.prompt_cost(usage)
         score.uncached += tracker.tokens[-1] * price.input / 1e6
         score.read += usage.cache_read
         score.written += usage.cache_write
@@ -245,13 +245,9 @@ def calibrate_session(session: ReplaySession, ttl: float) -> tuple[float, float]
         usage = provider.send(tracker.prefix(), call.at)
         if call.usage is not None:
             price = _known_rates(call.model, ttl)
-            simulated += _cost(usage, price)
-            billed += _cost(call.usage, price)
+            simulated += price.prompt_cost(usage)
+            billed += price.prompt_cost(call.usage)
     return simulated, billed
-
-
-def _cost(usage: Usage, price: Rates) -> float:
-    return (usage.cache_read * price.read + usage.cache_write * price.write + usage.input * price.input) / 1e6
 
 
 def _known_rates(model: str, ttl: float) -> Rates:

@@ -9,11 +9,11 @@ from rich.console import Console
 from ebbtide.core.types import Usage
 from ebbtide.display import WindowUsage
 from ebbtide.fronts.chat import render
-from ebbtide.fronts.chat.bill import Bill
 from ebbtide.fronts.chat.permission import Question, Rules
 from ebbtide.fronts.chat.providers import Call
 from ebbtide.fronts.chat.screen import _paragraph
 from ebbtide.fronts.chat.tools import Need, Outcome
+from ebbtide.money import UsageBill
 from ebbtide.runtime.report import Event
 
 EVIL = "fine\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07\x9b31m\u202egnp"
@@ -74,7 +74,7 @@ def test_folds_are_announced_in_the_seeds_words_and_clears_are_silent():
 
 
 def test_the_footer_has_all_that_it_should():
-    bill = Bill()
+    bill = UsageBill()
     bill.add("claude-sonnet-5", Usage(input=1_000_000))
 
     told = render.footer("claude-sonnet-5", "plan", 12_345, 200_000, 0.42, bill, 0.875)

@@ -11,7 +11,7 @@ from fronts.cli.terminal import recorded, request, stored, written
 
 def window(**parts):
     told = {"system": 2_200, "tools": 16_600, "unrecorded": 0, "messages": (("tool results", 156_100),)}
-    fixed = {"model": "claude-haiku-4-5-20251001", "size": 200_000, "tokens": 172_000, "billed": True}
+    fixed = {"model": "claude-haiku-4-5-20251001", "size": 200_000, "tokens": 172_000, "is_billed": True}
     return WindowUsage(**{**fixed, "auto_at": 155_000, **told, **parts})
 
 

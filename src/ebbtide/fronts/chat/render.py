@@ -21,10 +21,10 @@ from rich.text import Text
 from ebbtide.core.text.pluralize import counted
 from ebbtide.core.types import Edit, Usage
 from ebbtide.display import WindowUsage, draw_window, make_visible, one_line, round_number, short_number
-from ebbtide.fronts.chat.bill import Bill
 from ebbtide.fronts.chat.permission import Question
 from ebbtide.fronts.chat.providers import Call
 from ebbtide.fronts.chat.tools import Outcome
+from ebbtide.money import UsageBill
 from ebbtide.recall.search import Hit, Page
 from ebbtide.runtime.report import Event as EngineEvent
 from ebbtide.store import SessionInfo
@@ -124,7 +124,7 @@ def question(asked: Question) -> StyleAndTextTuples:
 
 
 def footer(
-    model: str, mode: str, tokens: int, window: int, left: float, bill: Bill, hits: float, columns: int = 200
+    model: str, mode: str, tokens: int, window: int, left: float, bill: UsageBill, hits: float, columns: int = 200
 ) -> str:
     """R240, and what it costs. On a narrow terminal in fewer words."""
     dollars = bill.dollars
@@ -214,7 +214,7 @@ def page(one: Page) -> RenderableType:
     return Text(make_visible(one.text) + more)
 
 
-def cost(bill: Bill, hit_rate: float) -> RenderableType:
+def cost(bill: UsageBill, hit_rate: float) -> RenderableType:
     used: Usage = bill.usage
     told = [
         ("requests", str(len(bill.calls))),

@@ -17,7 +17,6 @@ from ebbtide.assembly import Conversation
 from ebbtide.compaction.rehydrate import Source
 from ebbtide.config import Access, Settings, environment_without_keys
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.chat.bill import Bill, bill_of
 from ebbtide.fronts.chat.error_messages import told
 from ebbtide.fronts.chat.loop import STEPS, Agent, final_words
 from ebbtide.fronts.chat.notebook import Begun, Notebook, Scribe, read_notebook, retell
@@ -27,6 +26,7 @@ from ebbtide.fronts.chat.providers import Call, Interrupted, Provider, complete,
 from ebbtide.fronts.chat.tools import ALONE, TOOLS, Desk, Outcome, Refused, Tool
 from ebbtide.fronts.chat.tools.bash import stop_all
 from ebbtide.fronts.chat.tools.todo import listed
+from ebbtide.money import UsageBill, bill_records
 from ebbtide.policy import Policy
 from ebbtide.runtime.context import Context
 from ebbtide.runtime.report import Listener
@@ -77,7 +77,7 @@ class Chat:
     setup: Setup
     agent: Agent
     notebook: Notebook
-    bill: Bill
+    bill: UsageBill
     frame: Mapping[str, object]
     """What stands around the messages in every request: model, system prompt, tools."""
     waiting: bool
@@ -89,7 +89,7 @@ class Chat:
 def open_chat(setup: Setup, session: str) -> Chat:
     log = setup.store.open(session, project=setup.project, now=setup.clock())
     records = log.read().records
-    notebook, bill = read_notebook(records), bill_of(records, setup.provider.model)
+    notebook, bill = read_notebook(records), bill_records(records, setup.provider.model)
     scribe = Scribe(log, setup.clock)
     fresh = notebook.begun is None or notebook.begun.model != setup.provider.model
     if notebook.begun is None and notebook.messages:
@@ -174,7 +174,7 @@ def _desk(setup: Setup, notebook: Notebook) -> Desk:
     return desk
 
 
-def _context(setup: Setup, session: str, desk: Desk, bill: Bill) -> Context:
+def _context(setup: Setup, session: str, desk: Desk, bill: UsageBill) -> Context:
     context = Context(
         store=setup.store, session=session, project=setup.project, clock=setup.clock, **_engine(setup, desk, bill)
     )
@@ -197,7 +197,7 @@ class _Engine(TypedDict):
     on_event: Listener
 
 
-def _engine(setup: Setup, desk: Desk, bill: Bill) -> _Engine:
+def _engine(setup: Setup, desk: Desk, bill: UsageBill) -> _Engine:
     provider = setup.provider
 
     def summarize(request: dict[str, object]) -> object:
@@ -241,7 +241,7 @@ def _agent(
     desk: Desk,
     scribe: Scribe,
     notebook: Notebook,
-    bill: Bill,
+    bill: UsageBill,
 ) -> Agent:
     rules = setup.rules
     for need in notebook.allowed:
@@ -280,7 +280,7 @@ def _named(tools: tuple[Tool, ...]) -> Mapping[str, Tool]:
     return {tool.name: tool for tool in tools}
 
 
-def _delegate(setup: Setup, parent: Agent, bill: Bill) -> Callable[[str, str], str]:
+def _delegate(setup: Setup, parent: Agent, bill: UsageBill) -> Callable[[str, str], str]:
     """A sub-agent: its own context and desk, the parent's permits and its wish to stop."""
 
     def work(title: str, prompt: str) -> str:

@@ -18,7 +18,7 @@ import ebbtide
 from ebbtide.config import Access, ConfigSource, Settings
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.pluralize import counted
-from ebbtide.fronts.cli import amounts
+from ebbtide.display import format_age, format_bytes
 from ebbtide.fronts.cli.extras import Extra
 from ebbtide.fronts.cli.store_checks import Holdings
 from ebbtide.prices import find_rates
@@ -116,7 +116,7 @@ def store(holdings: Holdings, now: float) -> Iterator[Check]:
             area=area, name="path", state="ok", told=f"{holdings.root}: not there yet, made with the first session"
         )
         return
-    told = f"{holdings.root}: {counted(holdings.sessions, 'session')}, {amounts.sized(holdings.bytes)}"
+    told = f"{holdings.root}: {counted(holdings.sessions, 'session')}, {format_bytes(holdings.bytes)}"
     if holdings.newest:
         told += f", the newest {_ago(now - holdings.newest)}"
     yield Check(area=area, name="path", state="ok", told=told)
@@ -132,7 +132,7 @@ def store(holdings: Holdings, now: float) -> Iterator[Check]:
         told = f"{', '.join(holdings.stuck)}: locked for longer than a write takes"
         yield _warn(area, "locks", told, "find the process that hangs: lsof names who has the .lock file open")
     if holdings.free < _LITTLE:
-        yield _warn(area, "disk", f"{amounts.sized(holdings.free)} are free", "ebb gc --older-than 30d --dry-run")
+        yield _warn(area, "disk", f"{format_bytes(holdings.free)} are free", "ebb gc --older-than 30d --dry-run")
 
 
 def prices(settings: Settings | None, model: str, now: float) -> Iterator[Check]:
@@ -183,7 +183,7 @@ def recall(root: str) -> Iterator[Check]:
     except sqlite3.Error as damaged:
         yield _warn(area, "index", f"{path}: {damaged}", "delete it: the next search makes it anew")
         return
-    told = f"{counted(sessions, 'session')}, {amounts.sized(path.stat().st_size)}"
+    told = f"{counted(sessions, 'session')}, {format_bytes(path.stat().st_size)}"
     if sound != "ok":
         yield _warn(area, "index", f"{path}: {sound}", "delete it: the next search makes it anew")
     elif made != INDEX_VERSION:
@@ -199,7 +199,7 @@ def _warn(area: str, name: str, told: str, next: str) -> Check:
 
 
 def _ago(seconds: float) -> str:
-    return f"{amounts.age(seconds)} ago" if seconds >= 60 else "just now"
+    return f"{format_age(seconds)} ago" if seconds >= 60 else "just now"
 
 
 def _installed_at(package: str) -> float:

@@ -15,7 +15,7 @@ from ebbtide.core.errors import BadConfig, EbbtideError
 from ebbtide.display import one_line
 from ebbtide.formats.claude_folder import NEWEST, list_claude_sessions
 from ebbtide.fronts.cli.help import Commands, Parser, command
-from ebbtide.fronts.cli.settings import settled
+from ebbtide.fronts.cli.options import resolve_settings
 from ebbtide.policy import PRESETS
 from ebbtide.store import open_store
 
@@ -75,7 +75,7 @@ def _ids(args: argparse.Namespace) -> list[str]:
     """The newest, of the store and of Claude Code. A store that cannot be read is no reason to spoil a line."""
     found = [NEWEST]
     try:
-        found += [one.session for one in open_store(settled(args).store).list_sessions()[:_OFFERED]]
+        found += [one.session for one in open_store(resolve_settings(args).store).list_sessions()[:_OFFERED]]
         found += [one.session for one in list_claude_sessions(claude_directory(), limit=_OFFERED)]
     except (EbbtideError, OSError):
         return found

@@ -17,9 +17,9 @@ from ebbtide.formats import RecordedCall
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
+from ebbtide.fronts.cli.options import INPUT, OUTPUT, CommandSettings, add_example, add_reading, resolve_settings
 from ebbtide.fronts.cli.phrases import moment
 from ebbtide.fronts.cli.session_lookup import records_of, session_or_file
-from ebbtide.fronts.cli.settings import INPUT, OUTPUT, Settled, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, given_or_own, wanted
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = settled(args)
+    settings = resolve_settings(args)
     window = _weighed(wanted(args), args.at, settings, args.max_bytes, own_window=not args.window)
     if args.json:
         screen.show_json(_as_dict(window))
@@ -70,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, own_window: bool) -> WindowUsage:
+def _weighed(
+    target: str, at: int | None, settings: CommandSettings, max_bytes: int, *, own_window: bool
+) -> WindowUsage:
     """`own_window`: a stored session is held against the window that it went by."""
     if target != STDIN and not os.path.exists(target):
         there = session_or_file(settings.store, target)
@@ -92,7 +94,9 @@ def _weighed(target: str, at: int | None, settings: Settled, max_bytes: int, *, 
     return _of_body(call.request, source.recording.wire, call.usage, settings)
 
 
-def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: Settled) -> WindowUsage:
+def _of_body(
+    body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: CommandSettings
+) -> WindowUsage:
     policy = settings.policy
     request = Reader(policy.estimator, wire=WIRES[wire] if wire else None).read(body)
     view = View.of(request.items)
@@ -100,7 +104,7 @@ def _of_body(body: bytes | dict[str, object], wire: str | None, usage: Usage | N
     return _window(view, len(request.messages), request.model, overhead, output, usage, settings)
 
 
-def _of_history(history: History, at: int | None, settings: Settled, own_window: bool) -> WindowUsage:
+def _of_history(history: History, at: int | None, settings: CommandSettings, own_window: bool) -> WindowUsage:
     """Of a stored session: as it went out, our stubs in it."""
     if not history.turns:
         raise BadRequest(f"{history.name} holds no request of ours; give the file itself")
@@ -121,7 +125,7 @@ def _window(
     overhead: tuple[int, int],
     output: int,
     usage: Usage | None,
-    settings: Settled,
+    settings: CommandSettings,
 ) -> WindowUsage:
     policy, size = settings.policy, settings.window_for(model)
     system, tools = overhead

@@ -16,8 +16,8 @@ from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
+from ebbtide.fronts.cli.options import OUTPUT, add_example, add_project, add_reading, resolve_settings
 from ebbtide.fronts.cli.phrases import covered_told, item_told
-from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     shown = [
         (step, edit)
-        for history in histories(wanted(args), settled(args), args.max_bytes, project=args.project)
+        for history in histories(wanted(args), resolve_settings(args), args.max_bytes, project=args.project)
         for step in history.steps
         for edit in step.batch.edits
         if not args.edit or step.batch.id == args.edit or edit.id.startswith(args.edit)

@@ -16,7 +16,7 @@ from ebbtide.fronts.cli import checks, screen
 from ebbtide.fronts.cli.checks import Check
 from ebbtide.fronts.cli.extras import extras
 from ebbtide.fronts.cli.help import CODES, Commands, command
-from ebbtide.fronts.cli.settings import INPUT, add_json, add_store
+from ebbtide.fronts.cli.options import INPUT, add_json, add_store
 from ebbtide.fronts.cli.store_checks import holdings
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}

@@ -14,10 +14,19 @@ from ebbtide.display import one_line, short_number, token_count
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, add_price, booked, even, summed, units, usd
+from ebbtide.fronts.cli.options import add_example, add_price, add_reading, resolve_settings
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
-from ebbtide.fronts.cli.settings import add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
+from ebbtide.money import (
+    Price,
+    SessionCost,
+    describe_break_even,
+    edit_as_dict,
+    format_tokens,
+    format_usd,
+    savings_as_dict,
+    session_cost,
+)
 
 
 def add(commands: Commands) -> None:
@@ -49,7 +58,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = histories(wanted(args), settled(args), args.max_bytes)
+    found = histories(wanted(args), resolve_settings(args), args.max_bytes)
     if args.json:
         screen.show_json([_as_dict(history, args.price) for history in found])
         return 0
@@ -66,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 def tell(history: History, steps: Sequence[Step], *, price: Price = None, file: TextIO | None = None) -> None:
     """The steps as tables, each under a line that sums it up, and the session in a line of its own."""
-    accounts = accounts_of(history, price)
+    accounts = session_cost(history.records, price)
     columns = [(name, "left") for name in ("by", "what", "why")]
     columns += [(name, "right") for name in ("tokens", "rewritten", "worth", *["USD"] * bool(accounts.dollars))]
     for step in steps:
@@ -81,10 +90,10 @@ Pairs = Sequence[tuple[Entry, Entry | None]]
 """An edit in tokens, and in dollars where they are known."""
 
 
-def _alike(step: Step, accounts: Accounts) -> list[tuple[list[str], Pairs]]:
+def _alike(step: Step, accounts: SessionCost) -> list[tuple[list[str], Pairs]]:
     """Edits that read the same are one row: thirty blocks of old thinking left for one reason."""
     sums: dict[tuple[str, str, str], list[tuple[Entry, Entry | None]]] = {}
-    for edit, entry in zip(step.batch.edits, accounts.of(step.batch.id), strict=False):
+    for edit, entry in zip(step.batch.edits, accounts.by_batch.get(step.batch.id, ()), strict=False):
         sums.setdefault((edit.by, _what(step, edit), edit.reason), []).append(entry)
     return [
         ([by, what if len(all) == 1 else f"{what} × {len(all)}", why], all) for (by, what, why), all in sums.items()
@@ -97,27 +106,27 @@ def _row(told: list[str], pairs: Pairs) -> list[str]:
         *told,
         short_number(sum(one.change.tokens for one in entries)),
         short_number(sum(one.change.after for one in entries)),
-        units(sum(one.told for one in entries)),
-        *([usd(sum(one.told for one in dollars))] if dollars else []),
-        even(entries),
+        format_tokens(sum(one.told for one in entries)),
+        *([format_usd(sum(one.told for one in dollars))] if dollars else []),
+        describe_break_even(entries),
     ]
 
 
-def told_in_all(accounts: Accounts) -> list[str]:
+def told_in_all(accounts: SessionCost) -> list[str]:
     """What the session's edits came to, and how that was found."""
     told, paid = accounts.tokens, accounts.dollars
     calls = counted(len(told.lines), "request")
     how = f"expected of {calls}; none with an edit was billed"
     if told.settled:
         how = f"by {counted(told.bills, 'bill')} for {calls}"
-    dollars = f" ({usd(abs(paid.told))})" if paid else ""
+    dollars = f" ({format_usd(abs(paid.told))})" if paid else ""
     gone = "Saved" if told.told >= 0 else "Not paid back yet:"
     share = f"{abs(told.share):.1%} of what it would have cost untouched"
-    lines = [f"{gone} {units(abs(told.told))} input tokens{dollars}, {share}; {how}."]
+    lines = [f"{gone} {format_tokens(abs(told.told))} input tokens{dollars}, {share}; {how}."]
     if told.settled:
-        more = f"; {units(told.pending)} more expected of calls without a bill" if told.pending else ""
-        was = f"Expected {units(told.expected - told.pending)}"
-        lines.append(f"{was}; the bills drifted by {units(told.drift)} from what was expected of them{more}.")
+        more = f"; {format_tokens(told.pending)} more expected of calls without a bill" if told.pending else ""
+        was = f"Expected {format_tokens(told.expected - told.pending)}"
+        lines.append(f"{was}; the bills drifted by {format_tokens(told.drift)} from what was expected of them{more}.")
     return [*lines, f"Dollars: {accounts.basis}."]
 
 
@@ -137,8 +146,8 @@ def _headline(step: Step) -> str:
     return " · ".join(part for part in parts if part) + (" · undone" if step.undone else "")
 
 
-def _sum(step: Step, accounts: Accounts) -> str:
-    pairs = list(accounts.of(step.batch.id))
+def _sum(step: Step, accounts: SessionCost) -> str:
+    pairs = list(accounts.by_batch.get(step.batch.id, ()))
     edits, tokens = len(step.batch.edits), sum(one.change.tokens for one, _ in pairs)
     held = max((one.calls for one, _ in pairs), default=0)
     told = f"{counted(edits, 'edit')}, {token_count(tokens)} out"
@@ -146,8 +155,8 @@ def _sum(step: Step, accounts: Accounts) -> str:
     again = sum(one.change.after for one, _ in pairs)
     if again:
         told += f"; {token_count(again)} written again"
-    dollars = f" ({usd(sum(one.told for _, one in pairs if one))})" if accounts.dollars else ""
-    return f"{told}; net {units(sum(one.told for one, _ in pairs))}{dollars}"
+    dollars = f" ({format_usd(sum(one.told for _, one in pairs if one))})" if accounts.dollars else ""
+    return f"{told}; net {format_tokens(sum(one.told for one, _ in pairs))}{dollars}"
 
 
 def _tokens(record: object, key: str) -> str:
@@ -156,21 +165,21 @@ def _tokens(record: object, key: str) -> str:
 
 
 def _as_dict(history: History, price: Price) -> dict[str, object]:
-    accounts = accounts_of(history, price)
+    accounts = session_cost(history.records, price)
     return {
         "session": history.session,
         "requests": len(history.turns),
         "refusals": list(history.refusals),
-        "savings": summed(accounts),
+        "savings": savings_as_dict(accounts),
         "batches": [_batch(step, accounts) for step in history.steps],
     }
 
 
-def _batch(step: Step, accounts: Accounts) -> dict[str, object]:
-    told, pairs = step.batch.record, list(accounts.of(step.batch.id))
+def _batch(step: Step, accounts: SessionCost) -> dict[str, object]:
+    told, pairs = step.batch.record, list(accounts.by_batch.get(step.batch.id, ()))
     edits = [
         {
-            **booked(entry, dollars),
+            **edit_as_dict(entry, dollars),
             "id": edit.id,
             "what": _what(step, edit),
             "first": edit.first,

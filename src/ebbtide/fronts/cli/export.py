@@ -18,9 +18,9 @@ from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
+from ebbtide.fronts.cli.options import add_project, add_store, resolve_settings
 from ebbtide.fronts.cli.phrases import item_told
 from ebbtide.fronts.cli.session_lookup import found, records_of
-from ebbtide.fronts.cli.settings import add_project, add_store, settled
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.protocol import grouped
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    info, log = found(settled(args).store, args.session, args.project)
+    info, log = found(resolve_settings(args).store, args.session, args.project)
     records = records_of(info, log)
     masked = Counter[str]()
     if not args.no_redact:

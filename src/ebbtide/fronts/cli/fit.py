@@ -16,8 +16,16 @@ from ebbtide.display import make_visible
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import tell
 from ebbtide.fronts.cli.help import FITTING, Commands, command
+from ebbtide.fronts.cli.options import (
+    ENGINE,
+    OUTPUT,
+    STORE,
+    CommandSettings,
+    add_example,
+    add_reading,
+    resolve_settings,
+)
 from ebbtide.fronts.cli.phrases import report_told
-from ebbtide.fronts.cli.settings import ENGINE, OUTPUT, STORE, Settled, add_example, add_reading, settled
 from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
 from ebbtide.policy import default
 from ebbtide.runtime import Context, Ready, Report, fit
@@ -77,7 +85,7 @@ def _named(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = settled(args)
+    settings = resolve_settings(args)
     source = given(wanted(args), args.max_bytes)
     request = source.data if source.recording is None else _last(source)
     try:
@@ -119,7 +127,7 @@ def _last(source: Given) -> bytes:
     return _dumped(source.calls[-1].request)
 
 
-def _fitted(args: argparse.Namespace, settings: Settled, request: bytes, model: str) -> Ready:
+def _fitted(args: argparse.Namespace, settings: CommandSettings, request: bytes, model: str) -> Ready:
     model = args.model or model
     window = settings.window_for(model)
     if args.session is None:

@@ -7,10 +7,10 @@ import time
 from dataclasses import asdict
 
 from ebbtide.core.text.pluralize import counted
-from ebbtide.display import make_visible
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.display import format_bytes, make_visible
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.settings import add_json, add_store, settled
+from ebbtide.fronts.cli.options import add_json, add_store, parse_bytes, parse_seconds, resolve_settings
 from ebbtide.store import gc, open_store
 
 
@@ -32,15 +32,15 @@ def add(commands: Commands) -> None:
             ebb gc --older-than 12w --json
         """,
     )
-    parser.add_argument("--older-than", type=amounts.seconds, metavar="TIME", help="as in 30d, 12w or 36h")
-    parser.add_argument("--max-bytes", type=amounts.octets, metavar="N", help="the oldest go until the store is below")
+    parser.add_argument("--older-than", type=parse_seconds, metavar="TIME", help="as in 30d, 12w or 36h")
+    parser.add_argument("--max-bytes", type=parse_bytes, metavar="N", help="the oldest go until the store is below")
     parser.add_argument("--dry-run", action="store_true", help="only tell what would go")
     for more in (add_store, add_json):
         more(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    store = open_store(settled(args).store)
+    store = open_store(resolve_settings(args).store)
     swept = gc(store, older_than=args.older_than, max_bytes=args.max_bytes, now=time.time(), dry_run=args.dry_run)
     if args.json:
         screen.show_json({**asdict(swept), "dry_run": args.dry_run})
@@ -51,5 +51,5 @@ def run(args: argparse.Namespace) -> int:
     gone = f"{counted(len(swept.sessions), 'session')} and {counted(len(swept.blobs), 'result')}"
     if swept.in_use:
         screen.say(f"{counted(len(swept.in_use), 'old session')} not removed: a program has it open")
-    screen.say(f"{gone} {verb} {amounts.sized(swept.freed)}; {amounts.sized(swept.left)} stay")
+    screen.say(f"{gone} {verb} {format_bytes(swept.freed)}; {format_bytes(swept.left)} stay")
     return 0

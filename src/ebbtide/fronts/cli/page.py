@@ -16,10 +16,10 @@ from ebbtide.accounting.savings import Savings
 from ebbtide.core.text.pluralize import counted
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.fronts.cli import plots
-from ebbtide.fronts.cli.money import units, usd
 from ebbtide.fronts.cli.page_style import STYLE
 from ebbtide.fronts.cli.plots import Series
 from ebbtide.fronts.cli.statement import Row, Statement, bill_of
+from ebbtide.money import format_tokens, format_usd
 
 _ROWS = 400  # of the table of edits: what a browser still scrolls through with ease
 Shown = Callable[[float], str]
@@ -69,8 +69,8 @@ def _session(one: Statement) -> list[str]:
 def _currency(one: Statement) -> tuple[Savings, Shown, Shown]:
     """The books to show, how a sum is written, and how a mark on an axis is."""
     if one.accounts.dollars:
-        return one.accounts.dollars, usd, _axis_usd
-    return one.accounts.tokens, lambda amount: f"{units(amount)} tokens", units
+        return one.accounts.dollars, format_usd, _axis_usd
+    return one.accounts.tokens, lambda amount: f"{format_tokens(amount)} tokens", format_tokens
 
 
 def _axis_usd(amount: float) -> str:
@@ -257,7 +257,7 @@ def _largest(one: Statement) -> str:
 
 
 def _money(tokens: float, dollars: float | None) -> str:
-    return units(tokens) if dollars is None else usd(dollars)
+    return format_tokens(tokens) if dollars is None else format_usd(dollars)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:

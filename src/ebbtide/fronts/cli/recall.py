@@ -15,8 +15,8 @@ from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
+from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve_settings
 from ebbtide.fronts.cli.session_lookup import chosen, told_again
-from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.recall.embeddings import StaticEmbeddings
 from ebbtide.recall.search import Hit, Page, Recall
 from ebbtide.store import open_store
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.query.strip()) == bool(args.read):
         raise BadRequest("give a text to look for, or a handle with --read")
     meaning = StaticEmbeddings() if args.meaning else None
-    root = settled(args).store
+    root = resolve_settings(args).store
     store = open_store(root)
     info = chosen(store, root, args.session, args.project)
     log = store.peek(info.session, project=info.project)

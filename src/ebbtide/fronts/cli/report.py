@@ -16,12 +16,12 @@ from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.explain import told_in_all
 from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.money import add_price, booked, summed, units, usd
+from ebbtide.fronts.cli.options import OUTPUT, add_example, add_price, add_project, add_reading, resolve_settings
 from ebbtide.fronts.cli.page import page
 from ebbtide.fronts.cli.phrases import moment
-from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
+from ebbtide.money import edit_as_dict, format_tokens, format_usd, savings_as_dict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,7 +62,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = histories(wanted(args), settled(args), args.max_bytes, project=args.project)
+    found = histories(wanted(args), resolve_settings(args), args.max_bytes, project=args.project)
     told = [statement(history, args.price) for history in found]
     if args.html:
         _write(Path(args.html), page(told))
@@ -111,8 +111,8 @@ def _edits(one: Statement) -> RenderableType:
     rows = [
         [
             str(row.call), row.by, row.what + (" (undone)" if row.undone else ""), str(row.edits),
-            short_number(row.tokens), short_number(row.rewritten), units(row.saved),
-            *([usd(row.usd or 0.0)] if dollars else []), row.pays,
+            short_number(row.tokens), short_number(row.rewritten), format_tokens(row.saved),
+            *([format_usd(row.usd or 0.0)] if dollars else []), row.pays,
         ]
         for row in one.rows
     ]  # fmt: skip
@@ -126,10 +126,10 @@ def _calls(one: Statement) -> RenderableType:
             str(entry.call.number),
             short_number(entry.tokens),
             short_number(entry.tokens + entry.out),
-            units(entry.expected),
-            "" if entry.billed is None else units(entry.billed),
-            "" if entry.drift is None else units(entry.drift),
-            units(entry.gain if entry.saved is None else entry.saved),
+            format_tokens(entry.expected),
+            "" if entry.billed is None else format_tokens(entry.billed),
+            "" if entry.drift is None else format_tokens(entry.drift),
+            format_tokens(entry.gain if entry.saved is None else entry.saved),
         ]
         for entry in one.accounts.tokens.lines
     ]
@@ -144,7 +144,7 @@ def _as_dict(one: Statement) -> dict[str, object]:
         "policy": one.policy,
         "window": one.window,
         "window_learned": one.learned,
-        "savings": summed(one.accounts),
+        "savings": savings_as_dict(one.accounts),
         "calls": list(_call_rows(one)),
         "edits": list(_edit_rows(one)),
         "refusals": list(one.refusals),
@@ -177,7 +177,7 @@ def _call_rows(one: Statement) -> Iterator[dict[str, object]]:
 def _edit_rows(one: Statement) -> Iterator[dict[str, object]]:
     paid = one.accounts.dollars.entries if one.accounts.dollars else [None] * one.edits
     for entry, dollars in zip(one.accounts.tokens.entries, paid, strict=True):
-        yield {"batch": entry.change.batch, **booked(entry, dollars), "why": masked(entry.change.reason)}
+        yield {"batch": entry.change.batch, **edit_as_dict(entry, dollars), "why": masked(entry.change.reason)}
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -8,12 +8,12 @@ import time
 from dataclasses import asdict
 
 from ebbtide.config import claude_directory
-from ebbtide.display import one_line, short_number
+from ebbtide.display import format_age, format_bytes, one_line, short_number
 from ebbtide.formats.claude_folder import ClaudeSession, list_claude_sessions
-from ebbtide.fronts.cli import amounts, screen
+from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
+from ebbtide.fronts.cli.options import INPUT, OUTPUT, add_json, add_store, resolve_settings
 from ebbtide.fronts.cli.phrases import moment
-from ebbtide.fronts.cli.settings import INPUT, OUTPUT, add_json, add_store, settled
 from ebbtide.store import SessionInfo, open_store
 
 _ID, _PROJECT, _TITLE = 36, 32, 48
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.claude:
         return _of_claude(args)
-    settings = settled(args)
+    settings = resolve_settings(args)
     found = open_store(settings.store).list_sessions()
     listed = [info for info in found if args.project is None or info.project == args.project]
     if args.json:
@@ -78,7 +78,7 @@ def _row(info: SessionInfo) -> list[str]:
         one_line(_end_of(info.project), _PROJECT),
         one_line(info.title, _TITLE),
         str(info.messages),
-        amounts.sized(info.bytes),
+        format_bytes(info.bytes),
         info.modified[:16].replace("T", " "),
     ]
 
@@ -115,7 +115,7 @@ def _claude_row(one: ClaudeSession, now: float) -> list[str]:
         one_line(one.session, _ID),
         one_line(one.title, _TITLE),
         one_line(_end_of(one.folder), _PROJECT),
-        amounts.age(now - one.modified),
+        format_age(now - one.modified),
         f"{'' if one.counted else '~'}{one.messages}",
         short_number(one.tokens) if one.tokens else "",
         one_line(one.model, _PROJECT),

@@ -15,9 +15,9 @@ from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
+from ebbtide.fronts.cli.options import OUTPUT, add_example, add_project, add_reading, resolve_settings
 from ebbtide.fronts.cli.phrases import item_told, way_back
 from ebbtide.fronts.cli.session_lookup import found
-from ebbtide.fronts.cli.settings import OUTPUT, add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 
 _LINES = 12  # of each item: a screen shows a few turns, and long output does not bury the words between
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = settled(args)
+    settings = resolve_settings(args)
     if args.handle:
         _print_stored(settings.store, args.target, args.handle, args.project)
         return 0

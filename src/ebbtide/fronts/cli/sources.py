@@ -17,13 +17,13 @@ from ebbtide import example, formats
 from ebbtide.audit.history import History, history_of
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
+from ebbtide.display import format_bytes
 from ebbtide.formats import RecordedCall, Recording, load
 from ebbtide.formats.claude_folder import NEWEST, find_claude_session
 from ebbtide.formats.session_file import read_file
-from ebbtide.fronts.cli import amounts
+from ebbtide.fronts.cli.options import CommandSettings
 from ebbtide.fronts.cli.screen import say, watched
 from ebbtide.fronts.cli.session_lookup import records_of, session_or_file
-from ebbtide.fronts.cli.settings import Settled
 from ebbtide.fronts.cli.simulation import fitted, rehearsed
 from ebbtide.store.log_lines import Position, read_header, scan
 from ebbtide.wire.body import read_body
@@ -98,7 +98,9 @@ def _recognised(name: str, raw: bytes) -> Given:
     return _recorded(name, raw, recording)
 
 
-def histories(target: str, settings: Settled, max_bytes: int, *, project: str | None = None) -> tuple[History, ...]:
+def histories(
+    target: str, settings: CommandSettings, max_bytes: int, *, project: str | None = None
+) -> tuple[History, ...]:
     """A file's or a stored session's edits. What is not on disk under this name is looked for in the store."""
     if target != STDIN and not os.path.exists(target):
         there = session_or_file(settings.store, target, project)
@@ -155,7 +157,7 @@ def _read(file: str, max_bytes: int) -> bytes:
     # What is too large packed is so unpacked, and was not read to its end.
     raw = _unpacked(raw, name, max_bytes) if raw.startswith(_GZIP) and len(raw) <= max_bytes else raw
     if len(raw) > max_bytes:
-        raise BadRequest(f"{name} is larger than {amounts.sized(max_bytes)}; --max-bytes allows more")
+        raise BadRequest(f"{name} is larger than {format_bytes(max_bytes)}; --max-bytes allows more")
     return raw
 
 

@@ -14,8 +14,8 @@ from ebbtide.audit.history import History, Step
 from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Usage
 from ebbtide.display import describe_learned_window
-from ebbtide.fronts.cli.money import Accounts, Price, accounts_of, even
 from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
+from ebbtide.money import Price, SessionCost, all_paid, describe_break_even, session_cost
 
 LARGEST = 12
 """Things that left which are named one by one."""
@@ -67,7 +67,7 @@ class Statement:
     """Which window a refusal of the provider taught, and when; empty where none did."""
     began: str
     ended: str
-    accounts: Accounts
+    accounts: SessionCost
     rows: tuple[Row, ...]
     largest: tuple[Left, ...]
     refusals: tuple[str, ...]
@@ -100,7 +100,7 @@ class Statement:
 
 
 def statement(history: History, price: Price = None) -> Statement:
-    accounts = accounts_of(history, price)
+    accounts = session_cost(history.records, price)
     times = [turn.at for turn in history.turns if moment(turn.at)]
     plans = [step.batch.record for step in history.steps]
     window = plans[-1].get("window") if plans else 0
@@ -143,9 +143,9 @@ def masked(text: str) -> str:
     return redact(text)[0]
 
 
-def _rows(step: Step, accounts: Accounts) -> Iterator[Row]:
+def _rows(step: Step, accounts: SessionCost) -> Iterator[Row]:
     sums: dict[tuple[str, str], list[tuple[str, Entry, Entry | None]]] = {}
-    for edit, (entry, usd) in zip(step.batch.edits, accounts.of(step.batch.id), strict=False):
+    for edit, (entry, usd) in zip(step.batch.edits, accounts.by_batch.get(step.batch.id, ()), strict=False):
         what = covered_told(step.covered(edit), edit, step)
         sums.setdefault((edit.by, edit.reason), []).append((what, entry, usd))
     for (by, why), all in sums.items():
@@ -162,21 +162,17 @@ def _rows(step: Step, accounts: Accounts) -> Iterator[Row]:
             rewritten=sum(one.change.after for one in entries),
             saved=sum(one.told for one in entries),
             usd=sum(dollars) if dollars else None,
-            pays=even(entries),
+            pays=describe_break_even(entries),
             paid=all_paid(entries),
             undone=step.undone,
         )
 
 
-def all_paid(entries: Sequence[Entry]) -> bool:
-    return all(one.paid is not None for one in entries)
-
-
-def _largest(history: History, accounts: Accounts) -> tuple[Left, ...]:
+def _largest(history: History, accounts: SessionCost) -> tuple[Left, ...]:
     found = [
         (entry.change.tokens, step, edit, entry, usd)
         for step in history.steps
-        for edit, (entry, usd) in zip(step.batch.edits, accounts.of(step.batch.id), strict=False)
+        for edit, (entry, usd) in zip(step.batch.edits, accounts.by_batch.get(step.batch.id, ()), strict=False)
     ]
     found.sort(key=lambda one: -one[0])
     return tuple(

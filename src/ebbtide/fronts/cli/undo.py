@@ -11,9 +11,9 @@ from ebbtide.display import short_number, token_count
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
+from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve_settings
 from ebbtide.fronts.cli.phrases import covered_told
 from ebbtide.fronts.cli.session_lookup import chosen
-from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.runtime import Context
 from ebbtide.state.session_state import State, fold
 from ebbtide.store import SessionInfo, Store, open_store
@@ -113,7 +113,7 @@ def run_redo(args: argparse.Namespace) -> int:
 
 
 def _opened(args: argparse.Namespace) -> tuple[Store, SessionInfo, History]:
-    settings = settled(args)
+    settings = resolve_settings(args)
     store = open_store(settings.store)
     info = chosen(store, settings.store, args.session, args.project)
     records = store.peek(info.session, project=info.project).read().records

@@ -12,8 +12,8 @@ from ebbtide.core.text.pluralize import counted
 from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import CODES, Commands, command
+from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve_settings
 from ebbtide.fronts.cli.session_lookup import chosen
-from ebbtide.fronts.cli.settings import add_json, add_project, add_store, settled
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import SessionInfo, VerifyResult, open_store
 from ebbtide.store.directory.verify import verify_log
@@ -65,7 +65,7 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.all and args.session:
         raise BadRequest("either a session or --all")
-    settings = settled(args)
+    settings = resolve_settings(args)
     store = open_store(settings.store)
     one = args.session is not None
     infos = [chosen(store, settings.store, args.session, args.project)] if one else store.list_sessions()

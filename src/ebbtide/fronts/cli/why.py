@@ -15,9 +15,9 @@ from ebbtide.display import one_line, token_count
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import FITTING, Commands, command
+from ebbtide.fronts.cli.options import add_example, add_project, add_reading, resolve_settings
 from ebbtide.fronts.cli.phrases import item_told, moment, way_back
 from ebbtide.fronts.cli.session_lookup import told_again
-from ebbtide.fronts.cli.settings import add_example, add_project, add_reading, settled
 from ebbtide.fronts.cli.sources import histories, wanted
 
 _NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
@@ -74,7 +74,7 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.text.strip():
         raise BadRequest("which text? There is nothing to look for")
-    found = histories(wanted(args), settled(args), args.max_bytes, project=args.project)
+    found = histories(wanted(args), resolve_settings(args), args.max_bytes, project=args.project)
     text = args.text.casefold()
     blames = [one for history in found for one in _blamed(history, text, told_again(args))]
     seen = [(history, item) for history in found for item in history.now()[1].entries if text in item.text.casefold()]

@@ -19,9 +19,9 @@ from ebbtide.core.text.redact import redact
 from ebbtide.fronts.ui.compare import compared
 from ebbtide.fronts.ui.guard import ignore_expectation, read_json
 from ebbtide.fronts.ui.library import Library, Opened, Setting, Unknown, matching
-from ebbtide.fronts.ui.money import Accounts, accounts_of
 from ebbtide.fronts.ui.serialize import Json, batches_told, covered, item_told, ledger_told, rows_told, sides_told
 from ebbtide.fronts.ui.trace import Trace, batch_marks, warm_tokens
+from ebbtide.money import SessionCost, session_cost
 from ebbtide.policy import PRESETS
 from ebbtide.recall.search import Hit
 from ebbtide.replay.policies import NAMES
@@ -212,17 +212,17 @@ def _trace(opened: Opened) -> Trace:
     return found
 
 
-def _accounts(opened: Opened) -> Accounts:
+def _accounts(opened: Opened) -> SessionCost:
     found = opened.kept.get("accounts")
-    if not isinstance(found, Accounts):
-        found = opened.kept["accounts"] = accounts_of(opened.history)
+    if not isinstance(found, SessionCost):
+        found = opened.kept["accounts"] = session_cost(opened.history.records)
     return found
 
 
 def _summary(library: Library, opened: Opened, _: Mapping[str, str]) -> Json:
     history, trace = opened.history, _trace(opened)
     accounts = _accounts(opened)
-    costs = [cost for cost in accounts.costs() if cost is not None]
+    costs = [cost for cost in accounts.call_costs() if cost is not None]
     booked = accounts.dollars
     window, policy = library.window(opened), library.policy(opened)
     output, overhead = (history.turns[-1].max_output, history.turns[-1].overhead) if history.turns else (0, (0, 0))
@@ -247,7 +247,7 @@ def _summary(library: Library, opened: Opened, _: Mapping[str, str]) -> Json:
         "cost": round(sum(costs), 6) if costs else None,
         "saved_usd": round(booked.told + booked.pending, 6) if booked else None,
         "estimated": not all(trace.billed),
-        "prices": list(accounts.basis),
+        "prices": list(accounts.price_rows),
         "undone": list(history.state.undone),
         "pinned": len(history.state.pinned),
         "refusals": list(history.refusals),
@@ -256,7 +256,7 @@ def _summary(library: Library, opened: Opened, _: Mapping[str, str]) -> Json:
 
 
 def _calls(_: Library, opened: Opened, __: Mapping[str, str]) -> Json:
-    return {**asdict(_trace(opened)), "cost": _accounts(opened).costs(), "batches": batch_marks(opened.history)}
+    return {**asdict(_trace(opened)), "cost": _accounts(opened).call_costs(), "batches": batch_marks(opened.history)}
 
 
 def _at(opened: Opened, query: Mapping[str, str]) -> int:

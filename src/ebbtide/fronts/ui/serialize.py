@@ -16,8 +16,8 @@ from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import file_of
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.fronts.ui.money import Accounts
 from ebbtide.fronts.ui.trace import part_of
+from ebbtide.money import SessionCost
 from ebbtide.wire.protocol import grouped
 
 Json = dict[str, object]
@@ -97,8 +97,8 @@ def handles_of(edit: Edit) -> list[str]:
     return list(dict.fromkeys([*told, *(stub.handle for stub in stubs if stub.handle)]))
 
 
-def batches_told(history: History, accounts: Accounts) -> list[Json]:
-    booked = accounts.by_batch()
+def batches_told(history: History, accounts: SessionCost) -> list[Json]:
+    booked = accounts.by_batch
     return [_batch_told(step, booked.get(step.batch.id, ())) for step in history.steps]
 
 

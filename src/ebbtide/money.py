@@ -1,0 +1,214 @@
+"""What a session cost and saved, in input tokens at full price, and in dollars if a price is known.
+
+There are no dollars if the price table (extra `replay`) is missing or knows none of the models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ebbtide.accounting.calls import added, books
+from ebbtide.accounting.savings import Entry, Savings, Tariff, Tariffs, closed, relative
+from ebbtide.core.errors import BadConfig
+from ebbtide.core.text.pluralize import counted
+from ebbtide.core.types import Usage
+from ebbtide.display import short_number
+from ebbtide.prices import Rates, find_rates
+from ebbtide.state.session_state import usage_out
+
+_MILLION = 1_000_000
+Price = float | str | None
+"""Dollars per million uncached input tokens, or the model whose prices to use; None: those of the models called."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionCost:
+    """The cost and savings of one session in two currencies."""
+
+    tokens: Savings
+    """In input tokens at full price."""
+    dollars: Savings | None
+    basis: str
+    """Which prices were used, or why there are none."""
+    price_rows: tuple[str, ...] = ()
+    """Rows of the price table that were used."""
+
+    @cached_property
+    def by_batch(self) -> Mapping[str, Sequence[tuple[Entry, Entry | None]]]:
+        """The edits of each batch, in order, in both currencies."""
+        batches: dict[str, list[tuple[Entry, Entry | None]]] = {}
+        for entry, dollars in self.entries():
+            batches.setdefault(entry.change.batch, []).append((entry, dollars))
+        return batches
+
+    def entries(self) -> Iterable[tuple[Entry, Entry | None]]:
+        dollars = self.dollars.entries if self.dollars else (None,) * len(self.tokens.entries)
+        return zip(self.tokens.entries, dollars, strict=True)
+
+    def call_costs(self) -> list[float | None]:
+        """Dollars of each call with its reply: as billed, else as expected."""
+        if self.dollars is None:
+            return [None] * len(self.tokens.lines)
+        return [
+            (line.expected if line.billed is None else line.billed)
+            + (line.call.usage.output * line.tariff.output if line.call.usage else 0.0)
+            for line in self.dollars.lines
+        ]
+
+
+def session_cost(records: Iterable[Mapping[str, object]], price: Price = None) -> SessionCost:
+    """Add up a session's log records."""
+    calls = books(records)
+    models = [model for model, _ in Counter(call.model for call in calls.calls).most_common()]
+    tariffs, basis, rows = _fixed_price(price) if isinstance(price, float) else _table_prices(models, price)
+    dollars = closed(calls, tariffs) if tariffs else None
+    return SessionCost(tokens=closed(calls), dollars=dollars, basis=basis, price_rows=rows)
+
+
+def _fixed_price(price: float) -> tuple[Tariffs, str, tuple[str, ...]]:
+    def tariff(model: str, ttl: float, prompt: int) -> Tariff:
+        return _per_token(relative(model, ttl, prompt), price)
+
+    return tariff, f"at ${price:g} per million input tokens, as set with --price", ()
+
+
+def _table_prices(models: Sequence[str], only: str | None) -> tuple[Tariffs | None, str, tuple[str, ...]]:
+    """Look prices up by model. A model without a price gets those of the most used model that has one."""
+    models = [only] if only else models
+    try:
+        rates = {model: find_rates(model) for model in models}
+    except BadConfig as error:
+        return None, str(error), ()
+    known, unknown = [model for model in models if rates[model]], [model for model in models if not rates[model]]
+    if only and not known:
+        raise BadConfig(f"no price is known for {only}: give dollars per million input tokens, such as --price 3")
+    if not known:
+        names = ", ".join(filter(None, models))
+        reason = f"no price is known for {names}; set one with --price" if names else "no model is named; see --price"
+        return None, reason, ()
+
+    def tariff(model: str, ttl: float, prompt: int) -> Tariff:
+        # Both sides get the price tier of the request that was sent; without Ebbtide it may have been a higher one.
+        found = find_rates(model if rates.get(model) else known[0], ttl=ttl, prompt=prompt)
+        assert found is not None, "looked up before"
+        return _per_token(found, 1.0)
+
+    rows = tuple(dict.fromkeys(found.basis for model in known if (found := rates[model])))
+    return tariff, f"prices of {', '.join(rows)}" + (f"; {', '.join(unknown)} as {known[0]}" if unknown else ""), rows
+
+
+def _per_token(prices: Rates | Tariff, factor: float) -> Tariff:
+    """Prices per million tokens, times `factor`, as prices per token."""
+    input, read, write, output = (
+        price * factor / _MILLION for price in (prices.input, prices.read, prices.write, prices.output)
+    )
+    return Tariff(input=input, read=read, write=write, output=output)
+
+
+@dataclass(slots=True)
+class UsageBill:
+    """What a running session has cost so far."""
+
+    calls: list[tuple[str, Usage]] = field(default_factory=list)
+    """The model and usage of each call, including requests for summaries."""
+
+    def add(self, model: str, usage: Usage) -> None:
+        self.calls.append((model, usage))
+
+    @property
+    def usage(self) -> Usage:
+        total = Usage()
+        for _, usage in self.calls:
+            total = added(total, usage)
+        return total
+
+    @property
+    def dollars(self) -> float | None:
+        """None if a model has no known price."""
+        total = 0.0
+        for model, usage in self.calls:
+            try:
+                rates = find_rates(model, prompt=usage.prompt)
+            except BadConfig:
+                return None
+            if rates is None:
+                return None
+            total += rates.cost(usage)
+        return total
+
+
+def bill_records(records: Iterable[Mapping[str, object]], model: str) -> UsageBill:
+    """Read the bill from a session's log. Records of summaries do not name their model: it is the session's."""
+    bill = UsageBill()
+    for record in records:
+        if record.get("kind") == "usage":
+            bill.add(str(record.get("model") or model), usage_out(record))
+        usage = record.get("usage")
+        if record.get("kind") == "answer" and isinstance(usage, Mapping) and usage:
+            bill.add(model, usage_out(usage))
+    return bill
+
+
+def format_usd(amount: float) -> str:
+    sign, amount = ("-" if amount < 0 else ""), abs(amount)
+    return f"{sign}${amount:,.2f}" if amount >= 0.1 or amount < 0.00005 else f"{sign}${amount:.4f}"
+
+
+def format_tokens(tokens: float) -> str:
+    return f"{'-' if round(tokens) < 0 else ''}{short_number(round(abs(tokens)))}"
+
+
+def describe_break_even(entries: Sequence[Entry]) -> str:
+    """Say after how many calls edits pay for themselves, and whether they have."""
+    calls = max(entry.breaks_even for entry in entries)
+    if calls == 0:
+        return "at once"
+    if math.isinf(calls):
+        return "never"
+    return counted(math.ceil(calls), "call") + (", reached" if all_paid(entries) else "")
+
+
+def all_paid(entries: Iterable[Entry]) -> bool:
+    return all(entry.paid is not None for entry in entries)
+
+
+def edit_as_dict(entry: Entry, dollars: Entry | None) -> dict[str, object]:
+    change = entry.change
+    return {
+        "by": change.by,
+        "why": change.reason,
+        "request": change.call,
+        "tokens": change.tokens,
+        "rewritten": change.after,
+        "requests_held": entry.calls,
+        "worth": round(entry.told, 1),
+        "usd": round(dollars.told, 6) if dollars else None,
+        "expected": round(entry.expected, 1),
+        "billed": round(entry.billed, 1),
+        "breaks_even": None if math.isinf(entry.breaks_even) else round(entry.breaks_even, 2),
+        "paid_at": entry.paid,
+    }
+
+
+def savings_as_dict(cost: SessionCost) -> dict[str, object]:
+    tokens, dollars = cost.tokens, cost.dollars
+    return {
+        "requests": len(tokens.lines),
+        "billed_requests": tokens.bills,
+        "tokens_out": tokens.tokens_out,
+        "rewritten": tokens.rewritten,
+        "saved": round(tokens.told, 1),
+        "saved_usd": round(dollars.told, 6) if dollars else None,
+        "share": round(tokens.share, 4),
+        "expected": round(tokens.expected, 1),
+        "billed": None if tokens.billed is None else round(tokens.billed, 1),
+        "without_bill": round(tokens.pending, 1),
+        "bill": round(tokens.bill, 1),
+        "bill_usd": round(dollars.bill, 6) if dollars else None,
+        "drift": round(tokens.drift, 1),
+        "prices": cost.basis,
+    }
