@@ -49,3 +49,11 @@ def command_run(command: str, *, status: int | None, run_count: int, last_line: 
     notes = [f"exit {status}"] if status else []
     notes += [f"{run_count} times"] if run_count > 1 else []
     return f"- {command}" + (f" ({', '.join(notes)})" if notes else "") + (f": {last_line}" if last_line else "")
+
+
+# --- a summary --------------------------------------------------------------------------------------------------------
+
+QUOTE_ORIGIN = "(quoted from output)"
+"""Behind words that a summary copied from tool output."""
+EMPTY_SECTION = "N/A"
+"""What a section with nothing to say holds (R165)."""

@@ -1,7 +1,6 @@
-"""What a text names can be looked up, so it is. A path, an identifier, a hash or a number that nobody said is invented.
+"""Finds the names in a summary that can be looked up: a path, identifier, hash or number not in the source is invented.
 
-Words are the summariser's own; names are not. Only names that a reader would copy are looked for: a slash between two
-words or a year in prose makes no path and no figure.
+Words are the summarizer's own. A slash between two words, or a year in prose, makes no path and no figure.
 """
 
 from __future__ import annotations
@@ -39,74 +38,62 @@ _PATTERNS = tuple(
 _BRANDS = frozenset(
     (
         *("javascript", "typescript", "github", "gitlab", "openai", "chatgpt", "postgresql", "mysql", "graphql"),
-        *("fastapi", "pytorch", "tensorflow", "numpy", "devops", "macos", "ios", "iphone", "youtube"),
-        *(
-            "linkedin",
-            "stackoverflow",
-            "langchain",
-            "powershell",
-            "wordpress",
-            "mongodb",
-            "websocket",
-            "websockets",
-            "openapi",
-        ),
+        *("fastapi", "pytorch", "tensorflow", "numpy", "devops", "macos", "ios", "iphone", "youtube", "linkedin"),
+        *("stackoverflow", "langchain", "powershell", "wordpress", "mongodb", "websocket", "websockets", "openapi"),
         *("readme", "todo", "webassembly", "intellij", "jetbrains", "deepseek", "bytedance"),
     )
 )
-"""Written as one word with a capital inside, and known to everybody: naming one invents nothing."""
+"""Well-known words with a capital inside: naming one invents nothing."""
 _ENDLESS = re.compile(r"[\w./@+~\\-]{300,}")
-"""No name is so long, and patterns that look ahead and back would take for ever on it."""
+"""No name is so long, and the patterns would take very long on it."""
 _EDGE = "`'\".,:;!?*_()[]{}<>，。；：、！？（）“”‘’"
-
-
-def find_claims(text: str) -> Iterator[str]:
-    """Every name in the text that can be looked up, once, without what punctuation hangs on it."""
-    seen: set[str] = set()
-    text = _ENDLESS.sub(" ", text)
-    for pattern in _PATTERNS:
-        for found in pattern.findall(text):
-            name = re.sub(r"(?::\d+){1,8}(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", found).strip(_EDGE)
-            if name not in seen and _tells(name):
-                seen.add(name)
-                yield name
-
-
-def _tells(name: str) -> bool:
-    digits = sum(char.isdigit() for char in name)
-    if re.fullmatch(r"[\d,_.]+", name):
-        return digits >= 4  # Fewer are counts and dates that a summariser may well make itself.
-    return len(name) >= 3 and name.lower() not in _BRANDS
-
-
 _IS_FILE = re.compile(rf"\.{_EXTENSION}$")
 _ESCAPES = re.compile(r"\\([\\/_*`\[\]\"])")
 
 
-def _looked_up(text: str) -> str:
-    """One spelling for a name: case, JSON's and Markdown's backslashes, and Windows' slashes do not tell it apart."""
+def find_claims(text: str) -> Iterator[str]:
+    """Every name in the text that can be looked up, once, without punctuation around it."""
+    seen: set[str] = set()
+    text = _ENDLESS.sub(" ", text)
+    for pattern in _PATTERNS:
+        for match in pattern.findall(text):
+            name = re.sub(r"(?::\d+){1,8}(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", match).strip(_EDGE)
+            if name not in seen and _is_checkable(name):
+                seen.add(name)
+                yield name
+
+
+def _is_checkable(name: str) -> bool:
+    if re.fullmatch(r"[\d,_.]+", name):
+        # A shorter number is a count or a date that a summarizer may work out.
+        return sum(char.isdigit() for char in name) >= 4
+    return len(name) >= 3 and name.lower() not in _BRANDS
+
+
+def _normalize(text: str) -> str:
+    """One spelling for a name, whatever its case, JSON's and Markdown's backslashes, and Windows' slashes."""
     return _ESCAPES.sub(r"\1", to_plain_letters(text)).replace("\\", "/").casefold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownText:
-    """What was said, ready to be asked."""
+    """The summarized text, prepared for looking up names."""
 
     text: str
     figures: frozenset[str]
-    """Numbers of four digits and more, bare of separators."""
+    """Numbers of several digits, without separators."""
 
     @classmethod
     def from_texts(cls, texts: Iterable[str]) -> KnownText:
-        text = _looked_up("\n".join(texts))
+        text = _normalize("\n".join(texts))
         figures = re.findall(r"\d[\d,_ ]*\d(?:\.\d+)?", text)
         return cls(text=text, figures=frozenset(re.sub("[,_ ]", "", figure) for figure in figures))
 
     def contains(self, claim: str) -> bool:
-        wanted = _looked_up(claim).removeprefix("./").rstrip("/")
-        if wanted in self.text or re.sub("[,_]", "", wanted) in self.figures:
+        name = _normalize(claim).removeprefix("./").rstrip("/")
+        if name in self.text or re.sub("[,_]", "", name) in self.figures:
             return True
-        # `Session.id` is fair where both were seen; `session.py` is a file that was seen or not.
-        parts = wanted.split(".")
-        dotted = len(parts) > 1 and "/" not in wanted and not _IS_FILE.search(wanted) and all(parts)
-        return dotted and not wanted[0].isdigit() and all(part in self.text for part in parts)
+        # `Session.id` is fair if both parts occur; `session.py` is a file that occurs or does not.
+        parts = name.split(".")
+        is_dotted = len(parts) > 1 and "/" not in name and not _IS_FILE.search(name) and all(parts)
+        return is_dotted and not name[0].isdigit() and all(part in self.text for part in parts)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ebbtide.core.text.preview import essence
 from ebbtide.core.text.redact import redact
+from ebbtide.core.texts import EMPTY_SECTION
 from ebbtide.core.tool_calls import media_of
 from ebbtide.core.types import HARNESS, OURS, USER, Item
 from ebbtide.summary.prompt_styles import DEFAULT, PromptStyle
 from ebbtide.summary.sanitize import PART_TAG, SEGMENT_TAG, escape, strip_invisible
-from ebbtide.summary.sections import NOTHING
 
 Count = Callable[[str], int]
 
@@ -63,7 +63,7 @@ def _form(style: PromptStyle) -> str:
         for n, (name, what) in enumerate(style.sections, 1)
     ]
     intro = style.form or "Use these sections, with these headings, in this order:"
-    return f"{intro}\n\n" + "\n".join(heads) + f"\n\nA section with nothing to say holds {NOTHING}."
+    return f"{intro}\n\n" + "\n".join(heads) + f"\n\nA section with nothing to say holds {EMPTY_SECTION}."
 
 
 def _wishes(focus: str, instructions: Sequence[str]) -> Iterable[str]:

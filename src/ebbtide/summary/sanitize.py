@@ -1,8 +1,8 @@
-"""What a reader sees is what is checked, and what would be read as structure is made plain.
+"""Makes text safe to quote: removes hidden characters and whatever a model could read as structure.
 
-Summaries carry words that a tool may have chosen. Hidden characters go. Tags, stub heads, role marks and the tokens of
-chat templates are found however they are spelt, and lose the character that makes them one: for good where the text is
-ours to keep (`harmless`), reversibly where it must come back as it was (`escape`, `unescape`).
+Summaries carry words that a tool may have chosen. Tags, stub heads, role marks and chat template tokens are found
+however they are spelled, and lose the character that makes them one: for good where the text is ours (`neutralize`),
+reversibly where it must come back unchanged (`escape`, `unescape`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ SUMMARY_TAG = "conversation-summary"
 SEGMENT_TAG = "conversation_segment"
 PART_TAG = "transcript-part"
 
-_HEARD = (
+_SPEAKER_TAGS = (
     *("summary", "analysis", "thinking", "system", "user", "assistant", "human", "developer", "tool_result"),
     *("tool_use", "tool_call", "tool_response", "function_calls", "function_results", "invoke", "persisted-output"),
     *("start_of_turn", "end_of_turn", "instructions"),
 )
-"""Tags by which models are told who speaks, in answers, harnesses and chat templates."""
-NAMES = tag_names((*OUR_TAGS, RECORD_TAG, SUMMARY_TAG, SEGMENT_TAG, PART_TAG, *_HEARD))
+"""Tags that say who speaks, in answers, harnesses and chat templates."""
+NAMES = tag_names((*OUR_TAGS, RECORD_TAG, SUMMARY_TAG, SEGMENT_TAG, PART_TAG, *_SPEAKER_TAGS))
 
-_TWINS = (
+_LOOK_ALIKES = (
     ("аеорсухіјѕԁһԛԝѵоոսցӏвкмнтг", "aeopcyxijsdhqwvonuglbkmhtr"),  # Cyrillic and Armenian letters that read as Latin
     ("АВЕКМНОРСТУХІЈЅ", "ABEKMHOPCTYXIJS"),
     ("αεικνορτυχΑΒΕΗΙΚΜΝΟΡΤΥΧ", "aeiknoptuxABEHIKMNOPTYX"),
@@ -37,15 +37,15 @@ _TWINS = (
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _ORDINARY = re.compile(r"[\n\t\x20-\x7e]*")
 _RETURNS = "\r\x85\u2028\u2029"
-"""Line ends that are nothing worse: they stay where a text must stay."""
+"""Line ends that do no harm: they stay where the text must come back unchanged."""
 _LINE_END = re.compile("[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 _JOINERS = "\u200c\u200d"
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f")
 _HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
 
 
-class _Plain(dict[int, str]):
-    """The plain character that one is read as. One for one, so that offsets hold. Filled as characters turn up."""
+class _PlainLetters(dict[int, str]):
+    """From a character to the plain one it looks like, one for one, so that offsets hold. Filled on first use."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -54,28 +54,30 @@ class _Plain(dict[int, str]):
         return self[code]
 
 
-_PLAIN = _Plain({ord(odd): plain for odds, plains in _TWINS for odd, plain in zip(odds, plains, strict=True)})
+_PLAIN_LETTERS = _PlainLetters(
+    {ord(odd): plain for odds, plains in _LOOK_ALIKES for odd, plain in zip(odds, plains, strict=True)}
+)
 
 
 def to_plain_letters(text: str) -> str:
-    """The text as it reads: full width, look-alikes and accents undone, letter for letter."""
-    return text if text.isascii() else translated(text, _PLAIN)
+    """The text with full-width letters, look-alikes and accents replaced by plain letters, one for one."""
+    return text if text.isascii() else translated(text, _PLAIN_LETTERS)
 
 
 def strip_invisible(text: str) -> str:
-    """The text without what nobody sees: zero width, direction marks, tag letters, controls, piled-up accents.
+    """The text without invisible characters: zero width, direction marks, controls, piled-up accents.
 
-    Joiners stay between letters of scripts that need them. Every kind of line end becomes the one we know.
+    Joiners stay between letters of scripts that need them. Every kind of line end becomes a newline.
     """
     if _ORDINARY.fullmatch(text):
         return text
     text = unicodedata.normalize("NFC", _LINE_ENDS.sub("\n", text))
-    # What could be composed with a letter was, by NFC. A mark that is left on a Latin letter only hides it.
-    return _replaced(text, [(at, at + 1, "") for at in sorted((*_hidden(text), *_piled_up(text)))])
+    # NFC composed what it could. A mark that is left on a Latin letter only hides the letter.
+    return _replace_spans(text, [(n, n + 1, "") for n in sorted((*_hidden_places(text), *_stacked_marks(text)))])
 
 
-class _Odd(dict[int, str]):
-    """One letter for what a character is: hidden, a joiner, a mark on the one before, or none of these."""
+class _CharacterKinds(dict[int, str]):
+    """From a character to its kind: `h` hidden, `j` joiner, `m` mark on the one before, `.` other."""
 
     def __missing__(self, code: int) -> str:
         char, kind = chr(code), unicodedata.category(chr(code))
@@ -88,33 +90,33 @@ class _Odd(dict[int, str]):
         return self[code]
 
 
-_ODD = _Odd()
+_CHARACTER_KINDS = _CharacterKinds()
 
 
-def _hidden(text: str) -> list[int]:
-    """Places of what nobody sees."""
-    unseen = {char for char in set(text) if _ODD[ord(char)] in "hj"}
-    found = [at for at, char in enumerate(text) if char in unseen] if unseen else []
-    return [at for at in found if text[at] not in _JOINERS or not _joins(text, at)]
+def _hidden_places(text: str) -> list[int]:
+    """Indexes of invisible characters."""
+    hidden = {char for char in set(text) if _CHARACTER_KINDS[ord(char)] in "hj"}
+    places = [n for n, char in enumerate(text) if char in hidden] if hidden else []
+    return [n for n in places if text[n] not in _JOINERS or not _is_needed_joiner(text, n)]
 
 
-def _joins(text: str, at: int) -> bool:
-    around = text[max(0, at - 1) : at] + text[at + 1 : at + 2]
-    return len(around) == 2 and not any(one.isascii() or one in _JOINERS for one in around)
+def _is_needed_joiner(text: str, place: int) -> bool:
+    neighbors = text[max(0, place - 1) : place] + text[place + 1 : place + 2]
+    return len(neighbors) == 2 and not any(char.isascii() or char in _JOINERS for char in neighbors)
 
 
-def _piled_up(text: str) -> list[int]:
-    """Places of marks on plain letters."""
-    if not any(_ODD[ord(char)] == "m" for char in set(text)):
+def _stacked_marks(text: str) -> list[int]:
+    """Indexes of marks on plain letters."""
+    if not any(_CHARACTER_KINDS[ord(char)] == "m" for char in set(text)):
         return []
-    runs = re.finditer("(?<!m)m+", text.translate(_ODD))
-    return [at for run in runs if text[max(0, run.start() - 1) : run.start()].isascii() for at in range(*run.span())]
+    runs = re.finditer("(?<!m)m+", text.translate(_CHARACTER_KINDS))
+    return [n for run in runs if text[max(0, run.start() - 1) : run.start()].isascii() for n in range(*run.span())]
 
 
-# ---------------------------------------------------------------------------------------------- what reads as structure
+# --- text that reads as structure -------------------------------------------------------------------------------------
 
 _ROLE = r"human|user|assistant|system|developer|model|ai|用户|使用者|助手|助理|系统|人类|开发者"
-_MARKS = re.compile(
+_STRUCTURE = re.compile(
     rf"^[ \t>*_\#|•+\"'“‘「-]*(?:{_ROLE})[ \t*_]*(?P<role>:)"
     r"|(?P<stub>[\[(])[ \t]*ebb[ \t]*:"
     r"|(?P<token><)[ \t]*\|"
@@ -122,37 +124,37 @@ _MARKS = re.compile(
     r"|(?P<sys><)<[ \t]*(?:/[ \t]*)?sys",
     re.IGNORECASE | re.MULTILINE,
 )
-_OPENS = re.compile(r"^|[\[(<]", re.MULTILINE)
-"""Where any of these begins."""
-_PUT = {"role": " -", "stub": "{", "token": "[", "inst": "{", "sys": "["}
+_STRUCTURE_STARTS = re.compile(r"^|[\[(<]", re.MULTILINE)
+"""Where any of these can begin."""
+_SUBSTITUTES = {"role": " -", "stub": "{", "token": "[", "inst": "{", "sys": "["}
 
 
-def _dangers(text: str) -> list[tuple[int, int, str]]:
-    """Spans that make structure, and what to put there, in order; none overlaps another."""
-    hidden = [] if _ORDINARY.fullmatch(text) else [at for at in _hidden(text) if text[at] not in _RETURNS]
-    # Marks on letters are passed over and stay: decomposed names have them.
-    unread = {*hidden, *_piled_up(text)} if not text.isascii() else {*hidden}
-    read, place = _without(_LINE_END.sub("\n", to_plain_letters(text)), sorted(unread))
-    found = {
-        (place(match.start(name)), place(match.start(name)) + 1, _PUT[name])
-        for match in found_at(_MARKS, _OPENS, read)
+def _structure_spans(text: str) -> list[tuple[int, int, str]]:
+    """Spans that make structure, with their substitutes, in order and without overlap."""
+    hidden = [] if _ORDINARY.fullmatch(text) else [n for n in _hidden_places(text) if text[n] not in _RETURNS]
+    # Marks on letters are skipped in reading and stay in the text: decomposed names have them.
+    skipped = {*hidden, *_stacked_marks(text)} if not text.isascii() else {*hidden}
+    read, to_place = _remove_places(_LINE_END.sub("\n", to_plain_letters(text)), sorted(skipped))
+    marks = {
+        (to_place(match.start(name)), to_place(match.start(name)) + 1, _SUBSTITUTES[name])
+        for match in found_at(_STRUCTURE, _STRUCTURE_STARTS, read)
         if (name := match.lastgroup) is not None
     }
     return sorted(
-        {*found, *((at, at + 1, "") for at in hidden), *((start, end, "[") for start, end in brackets(text, NAMES))}
+        {*marks, *((n, n + 1, "") for n in hidden), *((start, end, "[") for start, end in brackets(text, NAMES))}
     )
 
 
-def _without(text: str, places: list[int]) -> tuple[str, Callable[[int], int]]:
-    """The text less the characters at these places; and where a character of what is left stood."""
+def _remove_places(text: str, places: list[int]) -> tuple[str, Callable[[int], int]]:
+    """The text without the characters at these places, and a function from an index in it to the old index."""
     cuts = pairwise((-1, *places, len(text)))
-    passed = [at - n for n, at in enumerate(places)]
-    return "".join([text[a + 1 : b] for a, b in cuts]), lambda at: at + bisect_right(passed, at)
+    shifted = [place - n for n, place in enumerate(places)]
+    return "".join([text[a + 1 : b] for a, b in cuts]), lambda index: index + bisect_right(shifted, index)
 
 
 def neutralize(text: str) -> str:
-    """The text with nothing in it that reads as a frame, a stub of ours or another speaker."""
-    return _replaced(text, _dangers(text))
+    """The text without anything that reads as a frame, a stub of ours or another speaker."""
+    return _replace_spans(text, _structure_spans(text))
 
 
 _MARK = "\u27e6"  # a bracket of mathematics, rare in any source
@@ -161,18 +163,18 @@ _ESCAPED = re.compile(rf"{_MARK}(?:(?P<itself>=)|(?P<codes>(?:{_CODE}(?:\.{_CODE
 
 
 def escape(text: str) -> str:
-    """The same as `harmless`, but nothing is lost: `unescape` gives the text back."""
-    spans = [(start, end, f"{_MARK}{_codes(text[start:end])}:") for start, end, _ in _dangers(text)]
+    """Like `neutralize`, but nothing is lost: `unescape` returns the text."""
+    spans = [(start, end, f"{_MARK}{_codes(text[start:end])}:") for start, end, _ in _structure_spans(text)]
     spans += [(match.start(), match.end(), f"{_MARK}=") for match in re.finditer(_MARK, text)]
-    return _replaced(text, sorted(spans))
+    return _replace_spans(text, sorted(spans))
 
 
 def unescape(text: str) -> str:
-    return _ESCAPED.sub(lambda found: _MARK if found["itself"] else _chars(found["codes"]), text)
+    return _ESCAPED.sub(lambda match: _MARK if match["itself"] else _chars(match["codes"]), text)
 
 
 def _codes(span: str) -> str:
-    """Empty for the usual bracket: it reads best."""
+    """Empty for `<`, the usual one, so that the text reads well."""
     return "" if span == "<" else ".".join(f"{ord(char):x}" for char in span)
 
 
@@ -180,11 +182,11 @@ def _chars(codes: str) -> str:
     return "".join(chr(int(code, 16)) for code in codes.split(".")) if codes else "<"
 
 
-def _replaced(text: str, spans: list[tuple[int, int, str]]) -> str:
-    parts, past = [], 0
-    for start, end, put in spans:
-        if start < past:
+def _replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
+    parts, written_to = [], 0
+    for start, end, substitute in spans:
+        if start < written_to:
             continue
-        parts += [text[past:start], put]
-        past = end
-    return "".join((*parts, text[past:]))
+        parts += [text[written_to:start], substitute]
+        written_to = end
+    return "".join((*parts, text[written_to:]))
