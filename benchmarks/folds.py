@@ -60,7 +60,7 @@ def joined(data: Path) -> Iterator[list[Any]]:
 
 def said(history: list[Any]) -> list[str]:
     items = Reader(DEFAULT).read({"model": "", "messages": history}).items
-    return [item.text for item in items if item.role == "user" and item.kind == "text" and item.tier <= USER]
+    return [item.text for item in items if item.role == "user" and item.kind == "text" and item.trust <= USER]
 
 
 def within_reach(history: list[Any], body: Mapping[str, Any], context: Context) -> tuple[int, int, int]:

@@ -68,20 +68,20 @@ def folded(point: Point, *, cap: int, tail: int, total: int) -> str:
     """What a fold leaves, as one text: the user's words, the ledger, the newest items."""
     view = View.of(point.items)
     sums = [0]
-    for item in reversed(view.items):
+    for item in reversed(view.originals):
         sums.append(sums[-1] + item.tokens)
     after = list(reversed(sums))
     cut = next(cut for cut in view.seams if after[cut] <= tail)
-    newest = "\n".join(map(words, view.items[cut:]))
-    said = _said(view.items[:cut], total - after[cut] - min(cap, (total - after[cut]) // 2))
+    newest = "\n".join(map(words, view.originals[cut:]))
+    said = _said(view.originals[:cut], total - after[cut] - min(cap, (total - after[cut]) // 2))
     room = min(cap, total - after[cut] - count(said))
-    text = render_facts(collect_facts(view.items), max_tokens=room, count=count, nearby_text=f"{said}\n{newest}")
+    text = render_facts(collect_facts(view.originals), max_tokens=room, count=count, nearby_text=f"{said}\n{newest}")
     return f"{text}\n{said}\n{newest}"
 
 
 def _said(items: Sequence[Item], room: int) -> str:
     """The user's messages, the newest whole while they fit, the older as a line."""
-    texts = [item.text for item in items if item.role == "user" and item.kind == "text" and item.tier <= USER]
+    texts = [item.text for item in items if item.role == "user" and item.kind == "text" and item.trust <= USER]
     kept: list[str] = []
     for text in reversed(texts):
         tokens = count(text)

@@ -29,11 +29,11 @@ from ebbtide.core.tokens import (
     OPENCODE,
     Calibration,
     Estimator,
-    anchored,
-    anchored_upper,
     keeps_thinking,
     prior,
     reentering,
+    scale_from_anchor,
+    scale_from_anchor_upper,
 )
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
@@ -274,11 +274,11 @@ def score(
     cold, fresh = (DEFAULT.total(round(text + more), 0) * prior(model) for more in (known.overhead, known.recent))
     reading = gauge(known, ids, parts, model)
     if reading is None:
-        guess = anchored(0, round(text + known.overhead), known.calibration, model)
+        guess = scale_from_anchor(0, round(text + known.overhead), known.calibration, model)
         upper = DEFAULT.upper(guess)
     else:
-        guess = anchored(reading.base, reading.since, known.calibration, model)
-        upper = anchored_upper(reading.base, reading.since, known.calibration, model)
+        guess = scale_from_anchor(reading.base, reading.since, known.calibration, model)
+        upper = scale_from_anchor_upper(reading.base, reading.since, known.calibration, model)
         known.calibration = known.calibration.observe(model, reading.since, bill - reading.base)
     sums = [sum(part.seeds[n] for part in parts) for n in range(len(SEEDS))]
     seeds = zip(SEEDS.values(), sums, known.seed_overhead, strict=True)

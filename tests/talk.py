@@ -26,7 +26,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.cache.economics import Prices
-from ebbtide.core.planner import Budget, Levels, Pass, Situation
+from ebbtide.core.planner import Budget, Pass, PlanInput, Thresholds
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Edit, Item, Kind, Role
 from ebbtide.core.view import View
 
@@ -80,7 +80,7 @@ class _Scribe:
             tokens=(int(words) if words.isdecimal() else quarter(text)) + IMAGE * ("media" in flags),
             name=name,
             call_id=call_id,
-            tier=tier,
+            trust=tier,
             source=source,
             media=int("media" in flags),
             pinned="pinned" in flags,
@@ -153,10 +153,10 @@ def _raw(kind: Kind, text: str, flags: list[str]) -> object:
     return {"type": "tool_result", "content": text if plain else parts, "is_error": "error" in flags}
 
 
-def let(propose: Pass, view: View, now: Situation) -> View:
+def let(propose: Pass, view: View, now: PlanInput) -> View:
     """The view after a pass had its say. Every edit must be one that the view accepts."""
     edits = [step for step in propose(view, now) if isinstance(step, Edit) and step.saved > 0]
-    assert [view.refuses(edit) for edit in edits] == [""] * len(edits)
+    assert [view.rejection_reason(edit) for edit in edits] == [""] * len(edits)
     return view.apply(edits)
 
 
@@ -169,14 +169,14 @@ def budget(window: int = 200_000, *, overhead: int = 0, **levels: int) -> Budget
     """A budget with levels at the usual parts of the window, unless told otherwise."""
     parts = {"warning": 0.6, "soft": 0.7, "auto": 0.8, "hard": 0.9, "blocking": 0.97, "low": 0.5}
     marks = {name: levels.get(name, int(window * part)) for name, part in parts.items()}
-    return Budget(window=window, levels=Levels(**marks), overhead=overhead)
+    return Budget(window=window, levels=Thresholds(**marks), overhead=overhead)
 
 
-def situation(view: View, *, within: Budget | None = None, **changes: object) -> Situation:
+def situation(view: View, *, within: Budget | None = None, **changes: object) -> PlanInput:
     """What a pass may know, for a view in a wide window, with changes."""
     within = within or budget()
     tokens = view.tokens + within.overhead
-    now = Situation(
+    now = PlanInput(
         budget=within, tokens=tokens, utilisation=tokens / within.window, prices=Prices(read=0.1, write=1.25)
     )
     return replace(now, **changes)  # type: ignore[arg-type]

@@ -173,7 +173,7 @@ def test_trust_is_noted_beside_the_blocks_and_never_inside(wire: Any) -> None:
 
     request = talk.request()
 
-    notes = [(note.source, note.tier, note.call_id) for note in talk.notes if note.source != "system"]
+    notes = [(note.source, note.trust, note.call_id) for note in talk.notes if note.source != "system"]
     assert notes == [
         ("user", USER, ""),
         ("tool", QUOTED, "a"),

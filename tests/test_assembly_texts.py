@@ -19,7 +19,7 @@ from ebbtide.assembly import (
     plan_reminder,
     split_system,
 )
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from turns import WIRES
 
 
@@ -93,7 +93,7 @@ def test_a_model_family_has_its_prompt(model: str, name: str) -> None:
 
 def test_a_huge_paste_becomes_a_reference_to_what_must_be_kept() -> None:
     text = "log\n" * 30
-    shelf = Shelf(directory="/store/inputs")
+    shelf = BlobNames(directory="/store/inputs")
 
     told, blob = offload_input(text, shelf, limit=100)
 

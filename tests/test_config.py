@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.config import context, load_settings
 from ebbtide.config_keys import PROJECT_KEYS, parse_tokens
-from ebbtide.core.cache.breakpoints import Place
+from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import preset
 from ebbtide.policy.adjust import pass_name
@@ -326,7 +326,13 @@ def test_sage_is_set_for_the_model(home):
 def test_our_marks_ask_for_the_ttl_that_was_set_and_the_clients_mark_before_them_allows(home, client, asked, given):
     """TTLs may not rise along a request (A48), and the client's own mark is not ours to lengthen."""
     places = [
-        Place(section="messages", index=n, tokens_before=5_000 * (n + 1), marked=n == 0, ttl=300.0 if n else client)
+        BreakpointSlot(
+            section="messages",
+            index=n,
+            tokens_before=5_000 * (n + 1),
+            has_breakpoint=n == 0,
+            ttl=300.0 if n else client,
+        )
         for n in range(4)
     ]
 

@@ -37,7 +37,9 @@ def life() -> Life:
         taken = taken or next(
             ((edit, call, ready) for edit in ready.report.edits if edit.by == "offload_results"), None
         )
-        carried += taken is not None and taken[0].put[0].text in str(ready.body["messages"]).replace("\\n", "\n")
+        carried += taken is not None and taken[0].replacement[0].text in str(ready.body["messages"]).replace(
+            "\\n", "\n"
+        )
     assert taken is not None
     edit, call, ready = taken
     asked, answer = call.request["messages"][-2]["content"][-1], call.request["messages"][-1]["content"][0]
@@ -46,11 +48,11 @@ def life() -> Life:
     hit = context.recall(query)[0]
     return Life(
         command=asked["input"]["command"],
-        tokens=edit.put[0].tokens + edit.saved,
+        tokens=edit.replacement[0].tokens + edit.saved,
         lines=len(answer["content"].splitlines()),
         name=f"{answer['tool_use_id']}.txt",
         stub=stub,
-        stub_tokens=edit.put[0].tokens,
+        stub_tokens=edit.replacement[0].tokens,
         requests=carried,
         query=query,
         found=context.read(hit.handle, hit.start).text.splitlines()[0],

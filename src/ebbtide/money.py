@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ebbtide.accounting.calls import added, books
-from ebbtide.accounting.savings import Entry, Savings, Tariff, Tariffs, closed, relative
+from ebbtide.accounting.calls import add_usage, build_ledger
+from ebbtide.accounting.savings import EditSavings, Savings, Tariff, Tariffs, relative_tariff, savings_from_ledger
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.display import short_number
 from ebbtide.prices import Rates, find_rates
-from ebbtide.state.session_state import usage_out
+from ebbtide.state.session_state import usage_from_record
 
 _MILLION = 1_000_000
 Price = float | str | None
@@ -38,14 +38,14 @@ class SessionCost:
     """Rows of the price table that were used."""
 
     @cached_property
-    def by_batch(self) -> Mapping[str, Sequence[tuple[Entry, Entry | None]]]:
+    def by_batch(self) -> Mapping[str, Sequence[tuple[EditSavings, EditSavings | None]]]:
         """The edits of each batch, in order, in both currencies."""
-        batches: dict[str, list[tuple[Entry, Entry | None]]] = {}
+        batches: dict[str, list[tuple[EditSavings, EditSavings | None]]] = {}
         for entry, dollars in self.entries():
             batches.setdefault(entry.change.batch, []).append((entry, dollars))
         return batches
 
-    def entries(self) -> Iterable[tuple[Entry, Entry | None]]:
+    def entries(self) -> Iterable[tuple[EditSavings, EditSavings | None]]:
         dollars = self.dollars.entries if self.dollars else (None,) * len(self.tokens.entries)
         return zip(self.tokens.entries, dollars, strict=True)
 
@@ -62,16 +62,16 @@ class SessionCost:
 
 def session_cost(records: Iterable[Mapping[str, object]], price: Price = None) -> SessionCost:
     """Add up a session's log records."""
-    calls = books(records)
+    calls = build_ledger(records)
     models = [model for model, _ in Counter(call.model for call in calls.calls).most_common()]
     tariffs, basis, rows = _fixed_price(price) if isinstance(price, float) else _table_prices(models, price)
-    dollars = closed(calls, tariffs) if tariffs else None
-    return SessionCost(tokens=closed(calls), dollars=dollars, basis=basis, price_rows=rows)
+    dollars = savings_from_ledger(calls, tariffs) if tariffs else None
+    return SessionCost(tokens=savings_from_ledger(calls), dollars=dollars, basis=basis, price_rows=rows)
 
 
 def _fixed_price(price: float) -> tuple[Tariffs, str, tuple[str, ...]]:
     def tariff(model: str, ttl: float, prompt: int) -> Tariff:
-        return _per_token(relative(model, ttl, prompt), price)
+        return _per_token(relative_tariff(model, ttl, prompt), price)
 
     return tariff, f"at ${price:g} per million input tokens, as set with --price", ()
 
@@ -123,7 +123,7 @@ class UsageBill:
     def usage(self) -> Usage:
         total = Usage()
         for _, usage in self.calls:
-            total = added(total, usage)
+            total = add_usage(total, usage)
         return total
 
     @property
@@ -146,10 +146,10 @@ def bill_records(records: Iterable[Mapping[str, object]], model: str) -> UsageBi
     bill = UsageBill()
     for record in records:
         if record.get("kind") == "usage":
-            bill.add(str(record.get("model") or model), usage_out(record))
+            bill.add(str(record.get("model") or model), usage_from_record(record))
         usage = record.get("usage")
         if record.get("kind") == "answer" and isinstance(usage, Mapping) and usage:
-            bill.add(model, usage_out(usage))
+            bill.add(model, usage_from_record(usage))
     return bill
 
 
@@ -162,21 +162,21 @@ def format_tokens(tokens: float) -> str:
     return f"{'-' if round(tokens) < 0 else ''}{short_number(round(abs(tokens)))}"
 
 
-def describe_break_even(entries: Sequence[Entry]) -> str:
+def describe_break_even(entries: Sequence[EditSavings]) -> str:
     """Say after how many calls edits pay for themselves, and whether they have."""
     calls = max(entry.breaks_even for entry in entries)
     if calls == 0:
         return "at once"
     if math.isinf(calls):
         return "never"
-    return counted(math.ceil(calls), "call") + (", reached" if all_paid(entries) else "")
+    return pluralize(math.ceil(calls), "call") + (", reached" if all_paid(entries) else "")
 
 
-def all_paid(entries: Iterable[Entry]) -> bool:
+def all_paid(entries: Iterable[EditSavings]) -> bool:
     return all(entry.paid is not None for entry in entries)
 
 
-def edit_as_dict(entry: Entry, dollars: Entry | None) -> dict[str, object]:
+def edit_as_dict(entry: EditSavings, dollars: EditSavings | None) -> dict[str, object]:
     change = entry.change
     return {
         "by": change.by,

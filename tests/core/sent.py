@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from ebbtide.core.types import Sent, Usage
+from ebbtide.core.types import SentRequest, Usage
 
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5"
 TALK = [f"m{n}" for n in range(40)]
@@ -25,8 +25,8 @@ def call(
     usage: Usage | None = None,
     marks: tuple[int, ...] = (),
     ttl: float = 300,
-) -> Sent:
-    return Sent(
+) -> SentRequest:
+    return SentRequest(
         at=at,
         model=model,
         system=system,
@@ -34,7 +34,7 @@ def call(
         prefix=chain(*messages),
         tokens=100 * len(messages),
         usage=usage,
-        marks=marks,
+        breakpoints=marks,
         ttl=ttl,
     )
 

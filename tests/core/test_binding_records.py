@@ -8,7 +8,7 @@ import pytest
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.state.binding_records import ItemTable
-from ebbtide.state.session_state import State, ebb, edits_to, fold
+from ebbtide.state.session_state import SessionState, apply_records, ebb_record, edits_to_record
 from talk import talk
 
 ITEMS = talk("user:go", *("call:read", "result:900") * 4, "say:done")
@@ -17,25 +17,27 @@ NOTE = Item(id="", message=-1, role="user", kind="text", text="summary", tokens=
 
 def stub(place, items=ITEMS):
     item = items[place]
-    return Edit(by="clear_results", first=item.id, last=item.id, put=(replace(item, id="", text="[gone]", tokens=3),))
+    return Edit(
+        by="clear_results", first=item.id, last=item.id, replacement=(replace(item, id="", text="[gone]", tokens=3),)
+    )
 
 
 def summary(first, last, **fields):
-    return Edit(by="summarize", first=ITEMS[first].id, last=ITEMS[last].id, put=(NOTE,), **fields)
+    return Edit(by="summarize", first=ITEMS[first].id, last=ITEMS[last].id, replacement=(NOTE,), **fields)
 
 
 def plan(state, *edits):
     """The record of a plan, as it is in the log, and the edits that it was made of."""
     made = View.of(ITEMS).apply(edits).edits
-    record = ebb("plan", id=f"p{len(state.batches)}", turn=1, **edits_to(made, state.items))
+    record = ebb_record("plan", id=f"p{len(state.batches)}", turn=1, **edits_to_record(made, state.items))
     return json.loads(json.dumps(record)), made
 
 
 def test_edits_of_several_plans_are_bound_as_they_were():
-    state, everything = State(), []
+    state, everything = SessionState(), []
     for edits in ([stub(2), stub(4)], [summary(1, 4)], [summary(1, 6, made_of="all"), stub(8)]):
         record, made = plan(state, *edits)
-        state = fold(state, [record])
+        state = apply_records(state, [record])
         everything += made
 
     assert [edit.binding for edit in state.edits] == [edit.binding for edit in everything]
@@ -43,8 +45,8 @@ def test_edits_of_several_plans_are_bound_as_they_were():
 
 
 def test_each_item_is_written_once():
-    first, _ = plan(State(), summary(1, 6, made_of="all"))
-    second, _ = plan(fold(State(), [first]), summary(1, 8, made_of="all"))
+    first, _ = plan(SessionState(), summary(1, 6, made_of="all"))
+    second, _ = plan(apply_records(SessionState(), [first]), summary(1, 8, made_of="all"))
 
     assert len(first["items"]) == len(ITEMS)
     assert second["items"] == []
@@ -52,14 +54,14 @@ def test_each_item_is_written_once():
 
 
 def test_an_edit_whose_table_is_another_holds_nowhere_and_the_next_plan_is_bound_again():
-    first, _ = plan(State(), stub(2))
-    second, _ = plan(fold(State(), [first]), stub(4))
-    lost = fold(State(), [second])
+    first, _ = plan(SessionState(), stub(2))
+    second, _ = plan(apply_records(SessionState(), [first]), stub(4))
+    lost = apply_records(SessionState(), [second])
     third, made = plan(lost, stub(6))
 
     assert [edit.binding for edit in lost.edits] == [None]
     assert View.of(ITEMS, lost.edits).entries == ITEMS
-    assert fold(lost, [third]).edits[-1].binding == made[0].binding
+    assert apply_records(lost, [third]).edits[-1].binding == made[0].binding
 
 
 @pytest.mark.parametrize(
@@ -67,10 +69,10 @@ def test_an_edit_whose_table_is_another_holds_nowhere_and_the_next_plan_is_bound
     [None, [], "x", {"hides": [0]}, {"hides": [0, 99]}, {"hides": [3, 1]}, {"hides": ["0", "1"]}, {"hides": [-1, 1]}],
 )
 def test_a_damaged_binding_is_none(of):
-    record, _ = plan(State(), stub(2))
+    record, _ = plan(SessionState(), stub(2))
     record["edits"][0]["of"] = of
 
-    (edit,) = fold(State(), [record]).edits
+    (edit,) = apply_records(SessionState(), [record]).edits
     assert View.of(ITEMS, [edit]).entries == ITEMS
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from ebbtide.core.cache.economics import Prices, break_even, horizon, prices_for
+from ebbtide.core.cache.economics import Prices, calls_ahead, calls_to_break_even, prices_for
 
 ANTHROPIC = Prices(read=0.1, write=1.25)
 
@@ -51,7 +51,7 @@ class TestBreakEven:
         raw = bill([old + growth[: n + 1] for n in range(calls)], known, prices)
         edited = asked + bill([new + growth[: n + 1] for n in range(calls)], known, prices)
 
-        needed = break_even(
+        needed = calls_to_break_even(
             removed=removed + unsent,
             put=put,
             after=0 if unsent else after,
@@ -64,28 +64,30 @@ class TestBreakEven:
         assert (edited < raw) == (calls > needed)
 
     def test_is_the_designs_formula_on_a_warm_prefix(self) -> None:
-        found = break_even(removed=30_000, put=1000, after=20_000, prices=ANTHROPIC, ask_cost=5000)
+        found = calls_to_break_even(removed=30_000, put=1000, after=20_000, prices=ANTHROPIC, ask_cost=5000)
 
         assert found == pytest.approx((1.15 * 21_000 + 5000) / (0.1 * 29_000))
 
     def test_is_infinite_when_nothing_is_saved(self) -> None:
-        assert break_even(removed=500, put=500, after=0, prices=ANTHROPIC) == math.inf
-        assert break_even(removed=500, put=100, after=50, prices=Prices(read=0.0, write=1.0)) == math.inf
+        assert calls_to_break_even(removed=500, put=500, after=0, prices=ANTHROPIC) == math.inf
+        assert calls_to_break_even(removed=500, put=100, after=50, prices=Prices(read=0.0, write=1.0)) == math.inf
 
     def test_a_cheaper_read_makes_an_edit_pay_later(self) -> None:
-        dear, cheap = (break_even(removed=9000, put=0, after=9000, prices=Prices(read=r, write=1)) for r in (0.5, 0.1))
+        dear, cheap = (
+            calls_to_break_even(removed=9000, put=0, after=9000, prices=Prices(read=r, write=1)) for r in (0.5, 0.1)
+        )
 
         assert dear < cheap
 
 
 class TestHorizon:
     def test_is_the_sooner_of_high_water_and_going_cold(self) -> None:
-        assert horizon(tokens=60_000, high=80_000, growth=2000, calls=30) == 10
-        assert horizon(tokens=60_000, high=80_000, growth=2000, calls=4) == 4
+        assert calls_ahead(tokens=60_000, high=80_000, growth=2000, calls=30) == 10
+        assert calls_ahead(tokens=60_000, high=80_000, growth=2000, calls=4) == 4
 
     def test_never_reaches_high_water_without_growth_and_is_never_negative(self) -> None:
-        assert horizon(tokens=60_000, high=80_000, growth=0, calls=7) == 7
-        assert horizon(tokens=90_000, high=80_000, growth=2000, calls=7) == 0
+        assert calls_ahead(tokens=60_000, high=80_000, growth=0, calls=7) == 7
+        assert calls_ahead(tokens=90_000, high=80_000, growth=2000, calls=7) == 0
 
 
 @pytest.mark.parametrize(

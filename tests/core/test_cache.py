@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.sent import CLAUDE, GPT, TALK, cached, call, chain
-from ebbtide.core.cache.warmth import anchor, warmth
-from ebbtide.core.types import Sent, Usage
+from ebbtide.core.cache.warmth import find_cached_prefix, find_usage_anchor
+from ebbtide.core.types import SentRequest, Usage
 
 
-def warm(sent: Sequence[Sent], messages: Sequence[str], *, now: float = 10, model: str = GPT) -> tuple[int, str]:
-    found = warmth(sent, now=now, model=model, system="s", tools="t", prefix=chain(*messages))
+def warm(sent: Sequence[SentRequest], messages: Sequence[str], *, now: float = 10, model: str = GPT) -> tuple[int, str]:
+    found = find_cached_prefix(sent, now=now, model=model, system="s", tools="t", prefix=chain(*messages))
     return found.messages, found.reason
 
 
@@ -58,7 +58,7 @@ class TestWarmth:
     def test_another_model_system_or_tool_set_is_cold(self, field: str, reason: str) -> None:
         key = {"model": GPT, "system": "s", "tools": "t"} | {field: "other"}
 
-        found = warmth([call(TALK[:9])], now=10, prefix=chain(*TALK[:9]), **key)
+        found = find_cached_prefix([call(TALK[:9])], now=10, prefix=chain(*TALK[:9]), **key)
         assert (found.messages, found.tokens, found.reason) == (0, 0, reason)
 
     def test_says_why_nothing_is_warm(self) -> None:
@@ -93,7 +93,7 @@ class TestWarmth:
         sent = [call(TALK[:4], usage=cached(fresh=4000)), call(TALK[:8], usage=cached(fresh=10_000))]
 
         def tokens(messages: Sequence[str]) -> int:
-            return warmth(sent, now=10, model=GPT, system="s", tools="t", prefix=chain(*messages)).tokens
+            return find_cached_prefix(sent, now=10, model=GPT, system="s", tools="t", prefix=chain(*messages)).tokens
 
         assert tokens(TALK[:10]) == 10_000
         assert tokens([*TALK[:4], "x"]) == 4000
@@ -101,7 +101,7 @@ class TestWarmth:
         assert tokens([*TALK[:2], "x"]) == 2500
 
     def test_tokens_of_a_call_under_way_are_our_estimate(self) -> None:
-        found = warmth([call(TALK[:9])], now=10, model=GPT, system="s", tools="t", prefix=chain(*TALK[:9]))
+        found = find_cached_prefix([call(TALK[:9])], now=10, model=GPT, system="s", tools="t", prefix=chain(*TALK[:9]))
 
         assert found.tokens == 900
 
@@ -123,17 +123,18 @@ class TestWarmth:
 
         old = [f"{n}" for n in range(5000)]
         sent = [
-            Sent(at=0, model=GPT, system="s", tools="t", prefix=tuple(old[: 4000 + n]), tokens=1) for n in range(100)
+            SentRequest(at=0, model=GPT, system="s", tools="t", prefix=tuple(old[: 4000 + n]), tokens=1)
+            for n in range(100)
         ]
         prefix = [Counted(h) for h in [*old[:4050], *(f"x{n}" for n in range(950))]]
 
-        assert warmth(sent, now=1, model=GPT, system="s", tools="t", prefix=prefix).messages == 4050
+        assert find_cached_prefix(sent, now=1, model=GPT, system="s", tools="t", prefix=prefix).messages == 4050
         assert compared < 400
 
 
 class TestAnchor:
-    def find(self, sent: Sequence[Sent], messages: Sequence[str]) -> tuple[int, Usage | None]:
-        return anchor(sent, model=GPT, system="s", tools="t", prefix=chain(*messages))
+    def find(self, sent: Sequence[SentRequest], messages: Sequence[str]) -> tuple[int, Usage | None]:
+        return find_usage_anchor(sent, model=GPT, system="s", tools="t", prefix=chain(*messages))
 
     def test_is_the_longest_request_this_one_extends(self) -> None:
         sent = [call(TALK[:n], usage=cached(fresh=n)) for n in (2, 6, 4)]

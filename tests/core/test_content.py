@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.core.tool_calls import (
-    arguments,
+    call_arguments,
     compact_instructions,
-    failed,
-    file_of,
-    forgotten_files,
-    listed,
-    media_of,
-    reads,
-    tool_of,
+    describe_item,
+    file_path,
+    is_failed_result,
+    is_read_call,
+    media_blocks,
+    tool_name,
+    unreadable_files,
 )
 from ebbtide.core.types import OURS, Edit
 from ebbtide.core.view import View
@@ -44,48 +44,48 @@ def call(name, text):
     ],
 )
 def test_the_file_a_call_names(text, file):
-    assert file_of(call("edit", text)) == file
+    assert file_path(call("edit", text)) == file
 
 
 def test_arguments_that_are_no_object_are_empty():
-    assert arguments(call("x", '"text"')) == {}
-    assert arguments(call("x", '{"a": 1}')) == {"a": 1}
+    assert call_arguments(call("x", '"text"')) == {}
+    assert call_arguments(call("x", '{"a": 1}')) == {"a": 1}
 
 
 def test_an_editor_reads_only_when_it_views():
     view = '{"command": "view", "path": "a.py"}'
 
-    assert reads(call("str_replace_based_edit_tool", view)) == "a.py"
-    assert reads(call("str_replace_based_edit_tool", view.replace("view", "create"))) == ""
-    assert reads(call("write_file", '{"path": "a.py"}')) == ""
+    assert is_read_call(call("str_replace_based_edit_tool", view)) == "a.py"
+    assert is_read_call(call("str_replace_based_edit_tool", view.replace("view", "create"))) == ""
+    assert is_read_call(call("write_file", '{"path": "a.py"}')) == ""
 
 
 def test_a_list_of_parts_is_written_as_json_with_indent_two():
     """R109."""
     (_, result) = talk("call:x", "listed result:hé")
 
-    assert listed(result) == '[\n  {\n    "type": "text",\n    "text": "hé"\n  }\n]'
-    assert listed(result, indent=None) == '[{"type":"text","text":"hé"}]'
-    assert listed(talk("call:x", "result:hi")[1]) is None
-    assert listed(replace(result, raw={"content": [object()]})) is None
+    assert describe_item(result) == '[\n  {\n    "type": "text",\n    "text": "hé"\n  }\n]'
+    assert describe_item(result, indent=None) == '[{"type":"text","text":"hé"}]'
+    assert describe_item(talk("call:x", "result:hi")[1]) is None
+    assert describe_item(replace(result, raw={"content": [object()]})) is None
 
 
 def test_a_failed_result_says_so():
-    assert failed(talk("call:x", "error result:no")[1])
-    assert not failed(talk("call:x", "listed result:yes")[1])
+    assert is_failed_result(talk("call:x", "error result:no")[1])
+    assert not is_failed_result(talk("call:x", "listed result:yes")[1])
 
 
 def test_a_result_without_a_call_is_of_an_unknown_tool():
     """Acceptance check 14."""
     view = View.of(talk("user:go", "result:hi"))
 
-    assert tool_of(view, view.results[0]) == "unknown"
+    assert tool_name(view, view.results[0]) == "unknown"
 
 
 def test_a_result_takes_its_tool_from_the_call():
     view = View.of(talk("user:go", "call:read", "result:hi"))
 
-    assert tool_of(view, replace(view.results[0], name="")) == "read"
+    assert tool_name(view, replace(view.results[0], name="")) == "read"
 
 
 PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 1200, 800)
@@ -108,19 +108,19 @@ PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 1200, 800)
     ],
 )
 def test_what_an_image_was(raw, about):
-    assert media_of(replace(talk("image:1500")[0], raw=raw)) == about
+    assert media_blocks(replace(talk("image:1500")[0], raw=raw)) == about
 
 
 def test_the_description_of_an_image_is_short():
     long = {"source": {"url": "https://a.example/" + "x" * 10_000}}
 
-    assert len(media_of(replace(talk("image:1500")[0], raw=long))) == 200
+    assert len(media_blocks(replace(talk("image:1500")[0], raw=long))) == 200
 
 
 def gone(view, n):
     result = view.results[n]
     put = replace(result, id="", text="gone", source=OURS)
-    return Edit(by="test", first=result.id, last=result.id, put=(put,))
+    return Edit(by="test", first=result.id, last=result.id, replacement=(put,))
 
 
 def test_a_file_is_forgotten_when_no_reading_of_it_is_left():
@@ -138,17 +138,17 @@ def test_a_file_is_forgotten_when_no_reading_of_it_is_left():
     view = View.of(talk("user:go", *lines))
     after = view.apply([gone(view, 0), gone(view, 1), gone(view, 3)])
 
-    assert forgotten_files(view, after) == ("b",)
-    assert forgotten_files(view, after.apply([gone(view, 2)])) == ("a", "b")
-    assert forgotten_files(after, after) == ()
+    assert unreadable_files(view, after) == ("b",)
+    assert unreadable_files(view, after.apply([gone(view, 2)])) == ("a", "b")
+    assert unreadable_files(after, after) == ()
 
 
 def test_a_reading_that_an_edit_carried_along_is_still_seen():
     view = View.of(talk("user:go", "say:hm", "call:Read a", "result:1 a", "user:ok"))
     call, result = view.entries[2:4]
-    fold = Edit(by="test", first=view.entries[1].id, last=result.id, put=(call, result))
+    fold = Edit(by="test", first=view.entries[1].id, last=result.id, replacement=(call, result))
 
-    assert forgotten_files(view, view.apply([fold])) == ()
+    assert unreadable_files(view, view.apply([fold])) == ()
 
 
 def test_sections_about_summaries_are_found() -> None:

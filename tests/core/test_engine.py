@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.core.planner import Levels, drop, plan
+from ebbtide.core.planner import Thresholds, drop_item, make_plan
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, evict
@@ -17,9 +17,9 @@ SMALL = budget(6000)
 
 def test_recorded_edits_make_the_next_plan_a_no_op():
     """Replaying edits gives the same view: the prefix the provider cached does not move."""
-    first = plan(LONG, [clear_results], SMALL)
+    first = make_plan(LONG, [clear_results], SMALL)
 
-    again = plan(View.of(LONG.items, first.edits), [clear_results], SMALL)
+    again = make_plan(View.of(LONG.originals, first.edits), [clear_results], SMALL)
 
     assert first.edits
     assert again.edits == ()
@@ -31,11 +31,11 @@ def test_below_every_level_nothing_is_asked_of_pressure_passes():
         raise AssertionError("ran below the levels")
         yield
 
-    assert plan(LONG, [never], budget(100_000)).edits == ()
+    assert make_plan(LONG, [never], budget(100_000)).edits == ()
 
 
 def test_acting_goes_down_to_low_water_and_no_further():
-    made = plan(LONG, [clear_results], SMALL)
+    made = make_plan(LONG, [clear_results], SMALL)
 
     assert made.after.tokens <= SMALL.levels.low
     assert made.after.tokens + made.edits[-1].saved > SMALL.levels.low
@@ -47,22 +47,22 @@ def test_a_result_the_model_has_not_seen_is_left_alone_whatever_a_pass_says():
     def greedy(view, situation):
         for entry in view.results:
             put = replace(entry, id="", message=-1, text="[x]", tokens=1, raw=None)
-            yield Edit(by="greedy", first=entry.id, last=entry.id, put=(put,), saved=entry.tokens - 1)
+            yield Edit(by="greedy", first=entry.id, last=entry.id, replacement=(put,), saved=entry.tokens - 1)
 
-    made = plan(view, [greedy], budget(1000))
+    made = make_plan(view, [greedy], budget(1000))
 
     assert [edit.first for edit in made.edits] == [view.results[0].id, view.results[1].id]
-    assert [why for _, why in made.refused] == ["touches a result that the model has not seen"]
+    assert [why for _, why in made.rejected] == ["touches a result that the model has not seen"]
 
 
 def test_what_the_pairing_rule_refuses_is_left_out_and_reported():
     def broken(view, situation):
-        yield drop(view.results[0], by="broken", reason="")
+        yield drop_item(view.results[0], by="broken", reason="")
 
-    made = plan(LONG, [broken], SMALL)
+    made = make_plan(LONG, [broken], SMALL)
 
     assert made.edits == ()
-    assert made.refused[0][1] == "parts a call from its result"
+    assert made.rejected[0][1] == "parts a call from its result"
 
 
 def test_what_a_gentle_pass_freed_is_counted_before_a_heavier_one_is_asked():
@@ -73,7 +73,7 @@ def test_what_a_gentle_pass_freed_is_counted_before_a_heavier_one_is_asked():
         asked.append(situation.tokens)
         return iter(())
 
-    plan(LONG, [clear_results, heavy], SMALL)
+    make_plan(LONG, [clear_results, heavy], SMALL)
 
     assert asked == []
 
@@ -84,22 +84,24 @@ class TestWarmth:
     within = budget(6000, soft=4000, auto=9000, hard=9500, low=3000)
 
     def act(self, **now):
-        return plan(LONG, [clear_results], self.within, situation(LONG, within=self.within, idle=10.0, **now))
+        return make_plan(LONG, [clear_results], self.within, situation(LONG, within=self.within, idle=10.0, **now))
 
     def test_a_warm_prefix_is_left_alone_when_few_calls_are_left(self):
-        made = self.act(warm=10, growth=1000)
+        made = self.act(cached_entries=10, growth=1000)
 
         assert made.edits == ()
-        assert "pays after" in made.held_back
+        assert "pays after" in made.deferred_reason
 
     def test_a_warm_prefix_is_rewritten_when_many_calls_will_read_it(self):
-        assert self.act(warm=10, growth=1).edits
+        assert self.act(cached_entries=10, growth=1).edits
 
     def test_a_cold_prefix_is_rewritten(self):
-        assert self.act(warm=0, growth=1000).edits
+        assert self.act(cached_entries=0, growth=1000).edits
 
     def test_high_water_forces_it(self):
-        made = plan(LONG, [clear_results], SMALL, situation(LONG, within=SMALL, idle=10.0, warm=10, growth=1000))
+        made = make_plan(
+            LONG, [clear_results], SMALL, situation(LONG, within=SMALL, idle=10.0, cached_entries=10, growth=1000)
+        )
 
         assert made.edits
 
@@ -110,30 +112,37 @@ class TestThinking:
     view = View.of(talk("user:go", *("think:hm", "call:read", "result:900") * 6))
     within = budget(4000)
 
-    def dropped(self, *, bound):
-        made = plan(self.view, [clear_results], self.within, situation(self.view, within=self.within, bound=bound))
+    def dropped(self, *, thinking_bound_to_prefix):
+        made = make_plan(
+            self.view,
+            [clear_results],
+            self.within,
+            situation(self.view, within=self.within, thinking_bound_to_prefix=thinking_bound_to_prefix),
+        )
         first = min(self.view.index[edit.first] for edit in made.edits if edit.by != "thinking")
         return first, [self.view.index[edit.first] for edit in made.edits if edit.by == "thinking"]
 
     def test_an_edit_drops_all_bound_thinking_after_the_first_change(self):
-        first, gone = self.dropped(bound=True)
+        first, gone = self.dropped(thinking_bound_to_prefix=True)
 
-        assert gone == [i for i, item in enumerate(self.view.items) if item.kind == "thinking" and i > first]
+        assert gone == [i for i, item in enumerate(self.view.originals) if item.kind == "thinking" and i > first]
 
     def test_thinking_that_is_not_bound_stays_in_the_open_loop(self):
         """A37: it must open the assistant's turn."""
-        assert self.dropped(bound=False)[1] == []
+        assert self.dropped(thinking_bound_to_prefix=False)[1] == []
 
     def test_thinking_before_the_change_stays(self):
         view = View.of(talk("user:go", "think:a", "say:x", "user:go", *READ * 6, "think:b", "say:y", "user:z"))
-        made = plan(view, [clear_results], self.within, situation(view, within=self.within, bound=True))
+        made = make_plan(
+            view, [clear_results], self.within, situation(view, within=self.within, thinking_bound_to_prefix=True)
+        )
 
         assert [view.index[edit.first] for edit in made.edits if edit.by == "thinking"] == [16]
 
 
 def test_the_last_resort_runs_only_over_the_hard_level():
-    calm = plan(LONG, [], budget(6000, hard=9000), last_resort=[evict])
-    forced = plan(LONG, [], budget(6000, hard=4000), last_resort=[evict])
+    calm = make_plan(LONG, [], budget(6000, hard=9000), last_resort=[evict])
+    forced = make_plan(LONG, [], budget(6000, hard=4000), last_resort=[evict])
 
     assert calm.edits == ()
     assert forced.after.tokens <= 4000
@@ -144,12 +153,12 @@ def test_the_last_resort_runs_only_over_the_hard_level():
     [(False, 100, "calm"), (False, 101, "auto"), (True, 100, "auto"), (True, 99, "calm")],
 )
 def test_whether_a_level_is_reached_at_its_value_is_part_of_the_rule(inclusive, tokens, level):
-    levels = Levels(warning=1000, soft=1000, auto=100, hard=1000, blocking=1000, low=50, inclusive=inclusive)
+    levels = Thresholds(warning=1000, soft=1000, auto=100, hard=1000, blocking=1000, low=50, inclusive=inclusive)
 
-    assert levels.at(tokens) == level
+    assert levels.level_at(tokens) == level
 
 
 def test_the_same_view_and_situation_give_the_same_plan():
-    one, two = (plan(LONG, [clear_results], SMALL) for _ in range(2))
+    one, two = (make_plan(LONG, [clear_results], SMALL) for _ in range(2))
 
     assert one == two

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.text.framing import OUR_TAGS, found_at, frame, frames, neutral, translated
+from ebbtide.core.text.framing import OUR_TAGS, found_at, frame, frames, neutral, translate_keeping_places
 
 FRAGMENTS = (
     *("</", "<", ">", " ", "\n", "/", "\\", "\u200b", "\u202e", "＜", "％", "[", "system", "-", "reminder"),
@@ -123,7 +123,7 @@ def test_a_text_is_translated_letter_for_letter(text, kinds):
     table = {**{ord(char): char for char in {*text, *odd.values()}}, **odd, ord("А"): "—", ord("—"): "А"}
     text += "".join(map(chr, odd))
 
-    assert translated(text, table) == text.translate(table)
+    assert translate_keeping_places(text, table) == text.translate(table)
 
 
 @given(st.text("<|a[ \n", max_size=30))

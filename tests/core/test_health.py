@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from core.sent import CLAUDE, GPT, TALK, cached, call
-from ebbtide.core.cache.diagnosis import health
-from ebbtide.core.types import Sent
+from ebbtide.core.cache.diagnosis import diagnose_cache
+from ebbtide.core.types import SentRequest
 
 
-def steady(count: int = 4, *, model: str = CLAUDE) -> list[Sent]:
+def steady(count: int = 4, *, model: str = CLAUDE) -> list[SentRequest]:
     """A conversation in which every call reads what the last one left."""
     return [
         call(
@@ -25,7 +25,7 @@ def steady(count: int = 4, *, model: str = CLAUDE) -> list[Sent]:
     ]
 
 
-def after(sent: Sequence[Sent], **change: object) -> Sent:
+def after(sent: Sequence[SentRequest], **change: object) -> SentRequest:
     """The next call of that conversation, one that had to write everything again."""
     n = len(sent)
     usual: dict[str, object] = {
@@ -40,7 +40,7 @@ def after(sent: Sequence[Sent], **change: object) -> Sent:
 
 class TestBreaks:
     def test_a_steady_conversation_has_none(self) -> None:
-        assert health(steady()).breaks == ()
+        assert diagnose_cache(steady()).breaks == ()
 
     @pytest.mark.parametrize(
         ("change", "cause", "words"),
@@ -59,7 +59,7 @@ class TestBreaks:
     )
     def test_are_attributed(self, change: dict[str, object], cause: str, words: str) -> None:
         sent = steady()
-        [found] = health([*sent, after(sent, **change)]).breaks
+        [found] = diagnose_cache([*sent, after(sent, **change)]).breaks
 
         assert (found.at, found.cause) == (4, cause)
         assert words in found.detail
@@ -68,11 +68,11 @@ class TestBreaks:
     def test_an_automatic_cache_has_no_marks_to_blame(self) -> None:
         sent = [*steady(2, model=GPT), call(TALK[:30], model=GPT, at=120, marks=(29,), usage=cached(fresh=60_000))]
 
-        assert [found.cause for found in health(sent).breaks] == ["provider"]
+        assert [found.cause for found in diagnose_cache(sent).breaks] == ["provider"]
 
     def test_one_within_the_ttl_and_the_look_back_is_no_fault_of_ours(self) -> None:
         sent = steady()
-        [found] = health([*sent, after(sent, messages=TALK[:26], marks=(25,), at=479.0)]).breaks
+        [found] = diagnose_cache([*sent, after(sent, messages=TALK[:26], marks=(25,), at=479.0)]).breaks
 
         assert found.cause == "provider"
 
@@ -84,7 +84,7 @@ class TestBreaks:
         """R223."""
         sent = [call(TALK[:1], usage=cached(write=kept)), call(TALK[:3], usage=cached(read=kept - lost, write=lost))]
 
-        assert len(health(sent).breaks) == broken
+        assert len(diagnose_cache(sent).breaks) == broken
 
     def test_what_an_edit_took_out_is_not_lost(self) -> None:
         """From 150k to 30k, 29k of it read: nothing worth a word was written again."""
@@ -93,33 +93,33 @@ class TestBreaks:
             call([*TALK[:3], "x"], usage=cached(read=29_000, fresh=1000)),
         ]
 
-        assert health(sent).breaks == ()
+        assert diagnose_cache(sent).breaks == ()
 
     def test_side_calls_in_between_are_not_taken_for_breaks(self) -> None:
         """A title or a subagent has another system prompt and starts anew; the conversation goes on after it."""
         sent = steady()
         aside = call(["title"], at=200, system="titles", tools="", usage=cached(fresh=9000))
 
-        assert health([*sent[:3], aside, sent[3]]).breaks == ()
+        assert diagnose_cache([*sent[:3], aside, sent[3]]).breaks == ()
 
     def test_calls_without_usage_are_passed_over(self) -> None:
         sent = steady()
-        found = health([sent[0], call(TALK[:3]), *sent[1:], after(sent, system="x")])
+        found = diagnose_cache([sent[0], call(TALK[:3]), *sent[1:], after(sent, system="x")])
 
         assert found.calls == 5
         assert [broken.at for broken in found.breaks] == [5]
 
 
 class TestDiagnosis:
-    def row(self, count: int, **change: object) -> list[Sent]:
-        sent: list[Sent] = []
+    def row(self, count: int, **change: object) -> list[SentRequest]:
+        sent: list[SentRequest] = []
         for n in range(count):
             sent.append(after(sent, **{key: value(n) if callable(value) else value for key, value in change.items()}))
         return sent
 
     def test_three_misses_name_a_system_prompt_that_differs_each_time(self) -> None:
         """R224."""
-        said = health(self.row(3, system=lambda n: f"now {n}")).diagnosis
+        said = diagnose_cache(self.row(3, system=lambda n: f"now {n}")).diagnosis
 
         assert said is not None
         assert said.startswith("Cache thrashing detected: 3 calls in a row")
@@ -138,14 +138,14 @@ class TestDiagnosis:
         ],
     )
     def test_names_the_other_causes(self, change: dict[str, object], words: str) -> None:
-        said = health(self.row(3, **change)).diagnosis
+        said = diagnose_cache(self.row(3, **change)).diagnosis
 
         assert said is not None
         assert words in said
 
     def test_names_the_look_back(self) -> None:
         long = [f"m{n}" for n in range(100)]
-        said = health(self.row(4, messages=lambda n: long[: 25 * n + 1], marks=lambda n: (25 * n,))).diagnosis
+        said = diagnose_cache(self.row(4, messages=lambda n: long[: 25 * n + 1], marks=lambda n: (25 * n,))).diagnosis
 
         assert said is not None
         assert "no mark within 20 blocks" in said
@@ -153,18 +153,18 @@ class TestDiagnosis:
     def test_two_misses_are_silent_and_a_hit_ends_the_row(self) -> None:
         bad = self.row(3, system=lambda n: f"{n}")
 
-        assert health(bad[:2]).diagnosis is None
-        assert health([*bad, after(bad, system="2", usage=cached(read=50_000))]).diagnosis is None
-        assert health([*steady(), *bad[1:]]).diagnosis is None
+        assert diagnose_cache(bad[:2]).diagnosis is None
+        assert diagnose_cache([*bad, after(bad, system="2", usage=cached(read=50_000))]).diagnosis is None
+        assert diagnose_cache([*steady(), *bad[1:]]).diagnosis is None
 
     def test_unrelated_first_calls_are_only_cold(self) -> None:
         sent = [call([f"task {n}"], system=f"{n}", usage=cached(write=9000)) for n in range(5)]
 
-        assert health(sent).diagnosis is None
+        assert diagnose_cache(sent).diagnosis is None
 
     def test_the_commonest_cause_is_named(self) -> None:
         sent = self.row(5, system=lambda n: "same" if n == 4 else f"{n}", tools=lambda n: "new" if n == 4 else "t")
-        said = health(sent).diagnosis
+        said = diagnose_cache(sent).diagnosis
 
         assert said is not None
         assert "system prompt changed" in said
@@ -174,14 +174,14 @@ class TestHealth:
     def test_hit_rate_is_the_share_of_prompt_tokens_read(self) -> None:
         sent = [call(TALK[:1], usage=cached(write=900, fresh=100)), call(TALK[:3], usage=cached(read=900, fresh=100))]
 
-        assert health(sent).hit_rate == pytest.approx(0.45)
-        assert health([]).hit_rate == 0.0
+        assert diagnose_cache(sent).hit_rate == pytest.approx(0.45)
+        assert diagnose_cache([]).hit_rate == 0.0
 
     def test_logs_hit_rate_compactions_and_usage(self) -> None:
         """R247."""
         sent = [call(TALK[:1], usage=cached(write=900, fresh=100)), call(TALK[:3], usage=cached(read=900, fresh=100))]
 
-        assert health(sent).as_dict(compact_count=2) == {
+        assert diagnose_cache(sent).as_dict(compact_count=2) == {
             "cache_hit_rate": 0.45,
             "compact_count": 2,
             "token_usage": {"input": 200, "cache_read": 900, "cache_write": 900, "output": 100},

@@ -2,26 +2,26 @@
 
 from dataclasses import replace
 
-from ebbtide.core.blob_names import Shelf, digest
-from ebbtide.core.offload import Leaving, as_received, readable
+from ebbtide.core.blob_names import BlobNames, digest
+from ebbtide.core.offload import Offloader, as_received, readable
 from ebbtide.core.stub import parse, render
 from ebbtide.core.view import View
 from talk import filler, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 
 
 def leaving(view, shelf=SHELF):
-    return Leaving(by="test", view=view, situation=situation(view, shelf=shelf))
+    return Offloader(by="test", view=view, plan_input=situation(view, blob_names=shelf))
 
 
 def test_the_stub_names_the_file_that_the_blob_becomes():
     view = View.of(talk("user:go", "call:read", "result:900", "say:ok"))
-    edit = leaving(view).result(view.results[0], render, "old")
+    edit = leaving(view).stub_result(view.results[0], render, "old")
 
     (blob,) = edit.blobs
     assert blob.text == filler(900)
-    stub = parse(edit.put[0].text)
+    stub = parse(edit.replacement[0].text)
     assert stub is not None
     assert (stub.path, stub.name, stub.tokens, stub.lines) == (
         f"/kept/{blob.name}",
@@ -33,29 +33,31 @@ def test_the_stub_names_the_file_that_the_blob_becomes():
 
 def test_without_a_shelf_nothing_is_kept_and_the_stub_says_so():
     view = View.of(talk("user:go", "call:read", "result:900", "say:ok"))
-    edit = leaving(view, None).result(view.results[0], render, "old")
+    edit = leaving(view, None).stub_result(view.results[0], render, "old")
 
     assert edit.blobs == ()
-    assert edit.put[0].text.endswith("; not kept]")
+    assert edit.replacement[0].text.endswith("; not kept]")
 
 
 def test_a_stand_in_keeps_pair_role_and_trust_and_counts_its_saving():
     view = View.of(talk("user:go", "call:read", "result:900", "say:ok"))
     result = view.results[0]
-    edit = leaving(view).result(result, render, "old")
+    edit = leaving(view).stub_result(result, render, "old")
 
-    (put,) = edit.put
-    assert (put.role, put.kind, put.call_id, put.name, put.tier) == ("tool", "result", "c1", "read", result.tier)
-    assert edit.saved == 900 - situation(view).count(put.text) == view.tokens - view.apply([edit]).tokens
+    (put,) = edit.replacement
+    assert (put.role, put.kind, put.call_id, put.name, put.trust) == ("tool", "result", "c1", "read", result.trust)
+    assert edit.saved == 900 - situation(view).count_tokens(put.text) == view.tokens - view.apply([edit]).tokens
 
 
 def test_two_contents_of_one_call_id_never_share_a_name():
     """Not in one run, not with an edit planned before, not with what stands on the shelf."""
     view = View.of(talk("user:go", "call#c:read", "result#c:one", "call#c:read", "result#c:two", "say:ok"))
     run = leaving(view)
-    first, second = (run.result(result, render, "old") for result in view.results)
-    later = leaving(view.apply([first])).result(view.results[1], render, "old")
-    shelved = leaving(view, replace(SHELF, taken={"c.txt": digest("three")})).result(view.results[0], render, "old")
+    first, second = (run.stub_result(result, render, "old") for result in view.results)
+    later = leaving(view.apply([first])).stub_result(view.results[1], render, "old")
+    shelved = leaving(view, replace(SHELF, taken={"c.txt": digest("three")})).stub_result(
+        view.results[0], render, "old"
+    )
 
     assert first.blobs[0].name == "c.txt"
     assert second.blobs[0].name == later.blobs[0].name != "c.txt"
@@ -65,7 +67,7 @@ def test_two_contents_of_one_call_id_never_share_a_name():
 def test_a_hostile_id_does_not_become_a_path():
     """Acceptance check 25."""
     view = View.of(talk("user:go", "call#../../etc/x:read", "result#../../etc/x:one", "say:ok"))
-    (blob,) = leaving(view).result(view.results[0], render, "old").blobs
+    (blob,) = leaving(view).stub_result(view.results[0], render, "old").blobs
 
     assert "/" not in blob.name
     assert ".." not in blob.name

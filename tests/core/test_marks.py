@@ -13,40 +13,40 @@ from hypothesis import strategies as st
 from ebbtide.core.cache.breakpoints import (
     LOOK_BACK,
     STRIDE,
-    Place,
+    BreakpointSlot,
     Section,
+    choose_by_value,
     first2_last2,
-    minimum,
-    ranked,
+    min_prefix_tokens,
     static_plus_last,
 )
 
 SONNET = "claude-sonnet-4-5"
 HOUR, MINUTES = 3600.0, 300.0
-STRATEGIES = [ranked, first2_last2, static_plus_last]
-Chosen = Callable[..., tuple[Place, ...]]
+STRATEGIES = [choose_by_value, first2_last2, static_plus_last]
+Chosen = Callable[..., tuple[BreakpointSlot, ...]]
 
 
-def request(*messages: int, tools: int = 2, system: int = 2, each: int = 500) -> list[Place]:
+def request(*messages: int, tools: int = 2, system: int = 2, each: int = 500) -> list[BreakpointSlot]:
     """Places of a request: so many tools, system blocks, and messages with so many blocks, `each` tokens a block."""
     keys: list[tuple[Section, int, int]] = [("tools", n, 0) for n in range(tools)]
     keys += [("system", n, 0) for n in range(system)]
     keys += [("messages", m, b) for m, blocks in enumerate(messages) for b in range(blocks)]
     return [
-        Place(section=section, index=index, block=block, tokens_before=each * (at + 1))
+        BreakpointSlot(section=section, index=index, block=block, tokens_before=each * (at + 1))
         for at, (section, index, block) in enumerate(keys)
     ]
 
 
-def where(places: Sequence[Place]) -> list[tuple[str, int, int]]:
+def where(places: Sequence[BreakpointSlot]) -> list[tuple[str, int, int]]:
     return [(place.section, place.index, place.block) for place in places]
 
 
-def given_marks(places: Sequence[Place], marks: Sequence[Place]) -> list[Place]:
+def given_marks(places: Sequence[BreakpointSlot], marks: Sequence[BreakpointSlot]) -> list[BreakpointSlot]:
     """The same request coming back with these marks as the client's own."""
     by_key = {(mark.section, mark.index, mark.block): mark for mark in marks}
     found = ((place, by_key.get((place.section, place.index, place.block))) for place in places)
-    return [replace(mark, marked=True) if mark else place for place, mark in found]
+    return [replace(mark, has_breakpoint=True) if mark else place for place, mark in found]
 
 
 def _cycle(*values: float) -> st.SearchStrategy[list[float]]:
@@ -54,7 +54,7 @@ def _cycle(*values: float) -> st.SearchStrategy[list[float]]:
 
 
 @st.composite
-def places_of(draw: st.DrawFn) -> list[Place]:
+def places_of(draw: st.DrawFn) -> list[BreakpointSlot]:
     """Any request; what varies from block to block repeats, each at its own period, to keep drawing cheap."""
     bare = request(*draw(st.lists(st.integers(1, 25), max_size=6)), tools=draw(st.integers(0, 3)))
     marked = draw(st.sets(st.integers(0, len(bare) - 1), max_size=draw(st.sampled_from([0, 2, 6]))))
@@ -68,7 +68,7 @@ def places_of(draw: st.DrawFn) -> list[Place]:
                 place,
                 tokens_before=tokens,
                 eligible=not refused[at % len(refused)],
-                marked=at in marked,
+                has_breakpoint=at in marked,
                 ttl=ttl[at % len(ttl)],
                 stable=stable[at % len(stable)],
             )
@@ -83,22 +83,22 @@ any_model = st.sampled_from([SONNET, "claude-opus-4-5", "gpt-5"])
 class TestLaws:
     @given(places_of(), any_strategy, any_model, st.integers(0, 5))
     def test_never_more_than_the_limit_nor_on_a_place_that_is_refused(
-        self, places: list[Place], strategy: Chosen, model: str, limit: int
+        self, places: list[BreakpointSlot], strategy: Chosen, model: str, limit: int
     ) -> None:
         added = strategy(places, model=model, limit=limit)
 
-        theirs = sum(place.marked for place in places)
+        theirs = sum(place.has_breakpoint for place in places)
         assert len(added) <= max(0, min(4, limit) - theirs)
-        assert all(place.eligible and not place.marked for place in added)
-        assert all(place.tokens_before >= minimum(model) for place in added)
+        assert all(place.eligible and not place.has_breakpoint for place in added)
+        assert all(place.tokens_before >= min_prefix_tokens(model) for place in added)
         assert set(where(added)) <= set(where(places))
         assert len(set(where(added))) == len(added)
 
     @given(places_of(), any_strategy)
-    def test_our_marks_bring_no_ttl_out_of_order(self, places: list[Place], strategy: Chosen) -> None:
+    def test_our_marks_bring_no_ttl_out_of_order(self, places: list[BreakpointSlot], strategy: Chosen) -> None:
         """Whatever the client's own order is, every pair that one of ours is in is right."""
         added = set(where(strategy(places, model=SONNET)))
-        together = [p for p in given_marks(places, strategy(places, model=SONNET)) if p.marked]
+        together = [p for p in given_marks(places, strategy(places, model=SONNET)) if p.has_breakpoint]
 
         for at, early in enumerate(together):
             for late in together[at + 1 :]:
@@ -106,19 +106,19 @@ class TestLaws:
                     assert early.ttl >= late.ttl
 
     @given(places_of(), st.integers(0, 9), st.sampled_from([0.0, 280.0]))
-    def test_ranked_adds_nothing_to_its_own_output(self, places: list[Place], warm: int, idle: float) -> None:
-        again = given_marks(places, ranked(places, model=SONNET, warm=warm, idle=idle))
+    def test_ranked_adds_nothing_to_its_own_output(self, places: list[BreakpointSlot], warm: int, idle: float) -> None:
+        again = given_marks(places, choose_by_value(places, model=SONNET, warm=warm, idle=idle))
 
-        assert ranked(again, model=SONNET, warm=warm, idle=idle) == ()
+        assert choose_by_value(again, model=SONNET, warm=warm, idle=idle) == ()
 
     @given(places_of(), st.sampled_from([first2_last2, static_plus_last]))
-    def test_the_presets_add_nothing_to_their_own_output(self, places: list[Place], strategy: Chosen) -> None:
+    def test_the_presets_add_nothing_to_their_own_output(self, places: list[BreakpointSlot], strategy: Chosen) -> None:
         again = given_marks(places, strategy(places, model=SONNET))
 
         assert strategy(again, model=SONNET) == ()
 
     @given(places_of(), any_strategy)
-    def test_equal_places_give_equal_marks_in_wire_order(self, places: list[Place], strategy: Chosen) -> None:
+    def test_equal_places_give_equal_marks_in_wire_order(self, places: list[BreakpointSlot], strategy: Chosen) -> None:
         added = strategy(places, model=SONNET)
 
         assert added == strategy(tuple(places), model=SONNET)
@@ -126,11 +126,11 @@ class TestLaws:
 
     @given(places_of(), any_strategy)
     def test_while_marks_remain_none_in_the_messages_is_further_than_a_stride_from_the_next(
-        self, places: list[Place], strategy: Chosen
+        self, places: list[BreakpointSlot], strategy: Chosen
     ) -> None:
         places = [replace(place, eligible=True, ttl=MINUTES, tokens_before=5000 + n) for n, place in enumerate(places)]
         added = strategy(places, model=SONNET)
-        marked = [at for at, place in enumerate(given_marks(places, added)) if place.marked]
+        marked = [at for at, place in enumerate(given_marks(places, added)) if place.has_breakpoint]
         if len(marked) >= 4 or not marked:
             return
         first = next((at for at, place in enumerate(places) if place.section == "messages"), len(places))
@@ -140,23 +140,23 @@ class TestLaws:
         assert not reach or reach[0] - first <= STRIDE
 
     @given(places_of(), st.integers(1, 6))
-    def test_while_a_mark_is_left_what_is_warm_can_be_found(self, places: list[Place], warm: int) -> None:
+    def test_while_a_mark_is_left_what_is_warm_can_be_found(self, places: list[BreakpointSlot], warm: int) -> None:
         """Some mark stands within the look-back of the end of the last request."""
         places = [
             replace(place, eligible=True, ttl=MINUTES, tokens_before=5000 + 100 * at) for at, place in enumerate(places)
         ]
         kept = max((at for at, p in enumerate(places) if p.section == "messages" and p.index < warm), default=-1)
-        if kept < 0 or sum(place.marked for place in places) >= 4:
+        if kept < 0 or sum(place.has_breakpoint for place in places) >= 4:
             return
-        sent = given_marks(places, ranked(places, model=SONNET, warm=warm))
+        sent = given_marks(places, choose_by_value(places, model=SONNET, warm=warm))
 
-        assert any(place.marked for place in sent[kept : kept + LOOK_BACK])
+        assert any(place.has_breakpoint for place in sent[kept : kept + LOOK_BACK])
 
 
 class TestRanked:
     def test_marks_the_ends_of_system_of_all_before_the_newest_message_and_of_that(self) -> None:
         """R218; the tools end below the minimum, so no mark is spent on them."""
-        chosen = ranked(request(1, 1, 2, 1, 2), model=SONNET)
+        chosen = choose_by_value(request(1, 1, 2, 1, 2), model=SONNET)
 
         assert where(chosen) == [("system", 1, 0), ("messages", 3, 0), ("messages", 4, 1)]
 
@@ -168,79 +168,79 @@ class TestRanked:
             for at, place in enumerate(places)
         ]
 
-        assert ("messages", 2, 0) in where(ranked(large, model=SONNET))
-        assert ("messages", 2, 0) not in where(ranked(places, model=SONNET))
+        assert ("messages", 2, 0) in where(choose_by_value(large, model=SONNET))
+        assert ("messages", 2, 0) not in where(choose_by_value(places, model=SONNET))
 
     def test_one_mark_left_goes_where_size_times_probability_is_largest(self) -> None:
         """R219: the end of the request, unless it is likely to change."""
         places = request(1, 1, 1)
         shaky = [*places[:-1], replace(places[-1], stable=0.1)]
 
-        assert where(ranked(places, model=SONNET, limit=1)) == [("messages", 2, 0)]
-        assert where(ranked(shaky, model=SONNET, limit=1)) == [("messages", 1, 0)]
+        assert where(choose_by_value(places, model=SONNET, limit=1)) == [("messages", 2, 0)]
+        assert where(choose_by_value(shaky, model=SONNET, limit=1)) == [("messages", 1, 0)]
 
     def test_what_comes_after_a_shaky_block_is_as_shaky(self) -> None:
         places = request(1, 1, 1)
         shaky = [*places[:4], replace(places[4], stable=0.1), *places[5:]]
 
-        assert where(ranked(shaky, model=SONNET, limit=1)) == [("system", 1, 0)]
+        assert where(choose_by_value(shaky, model=SONNET, limit=1)) == [("system", 1, 0)]
 
     def test_no_mark_is_spent_on_what_is_certain_to_change(self) -> None:
         places = request(1, 1, 1)
         certain = [*places[:-1], replace(places[-1], stable=0.0)]
 
-        assert ("messages", 2, 0) not in where(ranked(certain, model=SONNET))
+        assert ("messages", 2, 0) not in where(choose_by_value(certain, model=SONNET))
 
     def test_nor_is_it_relied_on_to_find_what_is_warm(self) -> None:
         places = request(1, 1, 1)
         certain = [*places[:-1], replace(places[-1], stable=0.0)]
 
-        assert where(ranked(certain, model=SONNET, warm=1, limit=1)) == [("messages", 0, 0)]
+        assert where(choose_by_value(certain, model=SONNET, warm=1, limit=1)) == [("messages", 0, 0)]
 
     def test_no_mark_is_spent_on_what_adds_no_tokens(self) -> None:
         places = request(1, 1, 1)
         empty = [*places[:-1], replace(places[-1], tokens_before=places[-2].tokens_before)]
 
-        assert where(ranked(empty, model=SONNET)) == [("system", 1, 0), ("messages", 2, 0)]
+        assert where(choose_by_value(empty, model=SONNET)) == [("system", 1, 0), ("messages", 2, 0)]
 
     def test_a_client_that_marked_four_gets_none(self) -> None:
-        places = [replace(place, marked=at >= 3) for at, place in enumerate(request(1, 1, 1))]
+        places = [replace(place, has_breakpoint=at >= 3) for at, place in enumerate(request(1, 1, 1))]
 
-        assert sum(place.marked for place in places) == 4
-        assert ranked(places, model=SONNET) == ()
+        assert sum(place.has_breakpoint for place in places) == 4
+        assert choose_by_value(places, model=SONNET) == ()
 
     def test_a_mark_beside_the_clients_own_is_worth_only_what_it_adds(self) -> None:
         """The client marked the end: one more goes to the steady half, not one block before."""
         places = request(*[1] * 20)
-        theirs = [*places[:-1], replace(places[-1], marked=True)]
+        theirs = [*places[:-1], replace(places[-1], has_breakpoint=True)]
 
-        assert where(ranked(theirs, model=SONNET, limit=2)) == [("system", 1, 0)]
+        assert where(choose_by_value(theirs, model=SONNET, limit=2)) == [("system", 1, 0)]
 
     def test_the_end_of_what_is_warm_stays_within_the_look_back_even_if_one_mark_is_left(self) -> None:
         """A turn of 50 blocks: without a mark near the last one the whole prefix is written again."""
         places = request(1, *(1, 2) * 20, 25, 25)
 
-        assert where(ranked(places, model=SONNET, warm=41, limit=1)) == [("messages", 40, 1)]
-        assert ("messages", 42, 24) in where(ranked(places, model=SONNET, warm=41, limit=2))
+        assert where(choose_by_value(places, model=SONNET, warm=41, limit=1)) == [("messages", 40, 1)]
+        assert ("messages", 42, 24) in where(choose_by_value(places, model=SONNET, warm=41, limit=2))
 
     def test_a_short_turn_needs_no_second_mark_to_be_read(self) -> None:
         places = request(1, *(1, 2) * 20, 5, 8)
 
-        assert where(ranked(places, model=SONNET, warm=41, limit=1)) == [("messages", 42, 7)]
+        assert where(choose_by_value(places, model=SONNET, warm=41, limit=1)) == [("messages", 42, 7)]
 
     def test_a_clients_mark_within_the_look_back_reads_for_us(self) -> None:
         places = request(1, *(1, 2) * 20, 25, 25)
-        theirs = [replace(p, marked=(p.index, p.block) == (41, 5)) for p in places]
+        theirs = [replace(p, has_breakpoint=(p.index, p.block) == (41, 5)) for p in places]
 
-        assert where(ranked(theirs, model=SONNET, warm=41, limit=2)) == [("messages", 42, 24)]
+        assert where(choose_by_value(theirs, model=SONNET, warm=41, limit=2)) == [("messages", 42, 24)]
 
     def test_nothing_is_marked_that_will_have_expired_when_it_is_asked_for(self) -> None:
         """R219: close to the TTL."""
         places = request(1, 1, 1)
         hours = [replace(p, ttl=HOUR) if p.section == "system" else p for p in places]
 
-        assert ranked(places, model=SONNET, idle=280) == ()
-        assert where(ranked(hours, model=SONNET, idle=280)) == [("system", 1, 0)]
+        assert choose_by_value(places, model=SONNET, idle=280) == ()
+        assert where(choose_by_value(hours, model=SONNET, idle=280)) == [("system", 1, 0)]
 
     def test_an_empty_request_has_no_marks(self) -> None:
         assert [strategy([], model=SONNET) for strategy in STRATEGIES] == [(), (), ()]
@@ -286,7 +286,7 @@ class TestEveryStrategy:
     def test_matches_the_lowest_ttl_before_it(self, strategy: Chosen) -> None:
         """A48: ours wants an hour behind the client's five minutes, and gets five minutes."""
         places = [replace(place, ttl=HOUR) for place in request(1, 1, 1, each=2000)]
-        theirs = [replace(places[0], marked=True, ttl=MINUTES), *places[1:]]
+        theirs = [replace(places[0], has_breakpoint=True, ttl=MINUTES), *places[1:]]
 
         added = strategy(theirs, model=SONNET)
         assert added
@@ -294,7 +294,7 @@ class TestEveryStrategy:
 
     def test_rises_to_the_clients_ttl_behind_it(self, strategy: Chosen) -> None:
         places = request(1, 1, 1, each=2000)
-        theirs = [*places[:-1], replace(places[-1], marked=True, ttl=HOUR)]
+        theirs = [*places[:-1], replace(places[-1], has_breakpoint=True, ttl=HOUR)]
 
         added = strategy(theirs, model=SONNET)
         assert added
@@ -304,7 +304,7 @@ class TestEveryStrategy:
         """No TTL would be right there; before the two and behind them one is."""
         places = request(1, 1, 1, each=2000)
         marks = {1: MINUTES, 5: HOUR}
-        theirs = [replace(p, marked=at in marks, ttl=marks.get(at, MINUTES)) for at, p in enumerate(places)]
+        theirs = [replace(p, has_breakpoint=at in marks, ttl=marks.get(at, MINUTES)) for at, p in enumerate(places)]
 
         assert where(strategy(theirs, model=SONNET)) == [("messages", 2, 0)]
 
@@ -344,4 +344,4 @@ class TestEveryStrategy:
     ],
 )
 def test_the_shortest_cached_prefix_depends_on_the_model(model: str, tokens: int) -> None:
-    assert minimum(model) == tokens
+    assert min_prefix_tokens(model) == tokens

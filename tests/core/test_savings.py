@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.accounting.savings import Tariff, relative, savings
-from ebbtide.state.session_state import ebb
+from ebbtide.accounting.savings import Tariff, compute_savings, relative_tariff
+from ebbtide.state.session_state import ebb_record
 from work import work
 
 MODEL, READ, WRITE = "claude-sonnet-4-5", 0.1, 1.25
@@ -70,7 +70,7 @@ class Talk:
         )
         links = [str(hash(tuple(out[: n + 1]))) for n in range(len(out))]
         self.records.append(
-            ebb("turn", at=self.at, base=len(self.said) - 1, add=[uuid], wire="anthropic", model=MODEL, system="s", tools="t",
+            ebb_record("turn", at=self.at, base=len(self.said) - 1, add=[uuid], wire="anthropic", model=MODEL, system="s", tools="t",
                 out_base=same, out_add=links[same:], tokens=sum(t for _, t in before), estimated=sum(t for _, t in out),
                 marks=[len(out) - 1], ttl=300.0)
         )  # fmt: skip
@@ -81,7 +81,7 @@ class Talk:
         self.untouched += READ * raw_read + WRITE * raw_write
         if usage:
             self.records.append(
-                ebb(
+                ebb_record(
                     "usage",
                     turn=self.turn,
                     model=MODEL,
@@ -113,7 +113,7 @@ class Talk:
         first = min(old, default=0)
         after = sum(t for n, (_, t) in enumerate(before[:warm]) if old and n > first and n - 1 not in old)
         self.records.append(
-            ebb("plan", id=f"p{self.turn}", turn=self.turn, at=self.at, edits=edits, situation={"warm": warm},
+            ebb_record("plan", id=f"p{self.turn}", turn=self.turn, at=self.at, edits=edits, situation={"warm": warm},
                 moved={"after": after, "put": 20 * len(old), "fresh": fresh})
         )  # fmt: skip
 
@@ -131,7 +131,7 @@ def long_talk(*, clear_at: int = 12, calls: int = 30, **more) -> Talk:
 
 def test_what_is_told_is_what_the_untouched_conversation_would_have_cost_more():
     talk = long_talk()
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     assert talk.saved > 0
     assert told.told == pytest.approx(talk.saved)
@@ -140,7 +140,7 @@ def test_what_is_told_is_what_the_untouched_conversation_would_have_cost_more():
 
 
 def test_an_edit_that_has_not_paid_yet_is_a_loss_and_says_when_it_breaks_even():
-    early = savings(long_talk(calls=14).records)
+    early = compute_savings(long_talk(calls=14).records)
     (entry, *_) = early.entries
 
     assert early.told < 0
@@ -152,7 +152,7 @@ def test_what_was_never_sent_is_free_to_change():
     talk = Talk()
     talk.call(4_000)
     talk.call(50_000, clear=(1,))
-    (entry,) = savings(talk.records).entries
+    (entry,) = compute_savings(talk.records).entries
 
     assert entry.told == pytest.approx(1.25 * 49_980) == pytest.approx(talk.saved)
     assert (entry.breaks_even, entry.paid) == (0, 2)
@@ -160,7 +160,7 @@ def test_what_was_never_sent_is_free_to_change():
 
 def test_break_even_is_reached_at_the_call_that_the_formula_names():
     talk = long_talk(calls=60)
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
     entry = told.entries[0]
 
     assert entry.paid == entry.change.call - 1 + -(-entry.breaks_even // 1)
@@ -187,7 +187,7 @@ def told_talk(steps, **more) -> Talk:
 def test_on_any_conversation_it_is_the_difference_of_the_two_bills(steps):
     """Cold caches, several batches, edits of what was never sent: the model agrees with a provider that knows nothing of it."""
     talk = told_talk(steps)
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     assert told.expected == pytest.approx(talk.saved, abs=1)
     assert told.told == pytest.approx(talk.saved, abs=1)
@@ -207,9 +207,11 @@ def test_the_books_close(steps, misses, dollars):
         there = [n for n in dict.fromkeys(clear) if n < len(talk.said) + 1 and n not in talk.stubs]
         talk.call(new, clear=tuple(there), pause=pause, bill=dropping)
     tariffs = (
-        (lambda model, ttl, prompt: Tariff(input=3e-6, read=3e-7, write=3.75e-6, output=15e-6)) if dollars else relative
+        (lambda model, ttl, prompt: Tariff(input=3e-6, read=3e-7, write=3.75e-6, output=15e-6))
+        if dollars
+        else relative_tariff
     )
-    told = savings(talk.records, tariffs)
+    told = compute_savings(talk.records, tariffs)
 
     assert sum(entry.told for entry in told.entries) - told.vain == pytest.approx(told.told)
     assert sum(entry.expected for entry in told.entries) - told.vain == pytest.approx(told.expected)
@@ -224,7 +226,7 @@ def test_a_bill_that_shows_less_is_what_is_told():
     for n in range(30):
         cold = (lambda blocks, at: (0, sum(t for _, t in blocks))) if n > 12 else None
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), bill=cold)
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     assert told.expected > 0 > told.told == told.billed
     assert told.drift > 0
@@ -239,7 +241,7 @@ def test_a_cache_that_always_missed_a_part_is_not_held_against_the_edits():
 
     for n in range(30):
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), bill=lossy)
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     assert told.served == pytest.approx(0.9, abs=0.01)
     assert told.told == pytest.approx(told.expected), "and not more, though the untouched one would have missed more"
@@ -249,7 +251,7 @@ def test_without_edits_nothing_is_saved_whatever_the_bills():
     talk = Talk()
     for _ in range(8):
         talk.call(4_000, bill=lambda blocks, at: (0, sum(t for _, t in blocks)))
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     assert (told.told, told.billed, told.expected, told.entries) == (0, None, 0, ())
     assert {line.saved for line in told.lines} == {0}
@@ -260,8 +262,8 @@ def test_calls_without_a_bill_are_expected_and_told_apart():
     talk = Talk()
     for n in range(30):
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), usage=n < 20)
-    told = savings(talk.records)
-    unbilled = savings([one for one in talk.records if one.get("kind") != "usage"])
+    told = compute_savings(talk.records)
+    unbilled = compute_savings([one for one in talk.records if one.get("kind") != "usage"])
 
     assert told.bills == 20
     assert told.pending > 0
@@ -272,12 +274,12 @@ def test_calls_without_a_bill_are_expected_and_told_apart():
 
 def test_an_undone_edit_saves_no_more_and_its_way_back_is_charged():
     talk = long_talk(calls=20)
-    before = savings(talk.records).expected
-    talk.records.append(ebb("undo", batch="p13", at=talk.at))
+    before = compute_savings(talk.records).expected
+    talk.records.append(ebb_record("undo", batch="p13", at=talk.at))
     talk.stubs.clear()
     for _ in range(5):
         talk.call(4_000)
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     assert told.entries[0].undone
     assert told.entries[0].calls == 8
@@ -287,25 +289,25 @@ def test_an_undone_edit_saves_no_more_and_its_way_back_is_charged():
 
 def test_an_edit_holds_only_on_branches_that_have_what_it_changed():
     talk = long_talk(calls=20)
-    calls = savings(talk.records).entries[0].calls
-    talk.records.append(ebb("turn", at=talk.at + 5, base=1, add=[], wire="anthropic", model=MODEL, system="s", tools="t",
+    calls = compute_savings(talk.records).entries[0].calls
+    talk.records.append(ebb_record("turn", at=talk.at + 5, base=1, add=[], wire="anthropic", model=MODEL, system="s", tools="t",
                             out_base=1, out_add=[], tokens=9_000, estimated=9_000, marks=[0], ttl=300.0))  # fmt: skip
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     # The first result is still there, its edit's `last` too; all others are on the branch that was left.
     assert [entry.calls - calls for entry in told.entries] == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_fold_pays_for_the_answers_before_it_and_answers_in_vain_are_told_apart():
-    asked = ebb("answer", key="k", usage={"input": 1_000, "cache_read": 20_000, "output": 600})
-    fold = ebb("plan", id="p2", edits=[{"id": "x", "by": "summarize", "first": "m0", "last": "m0", "saved": 30_000}],
+    asked = ebb_record("answer", key="k", usage={"input": 1_000, "cache_read": 20_000, "output": 600})
+    fold = ebb_record("plan", id="p2", edits=[{"id": "x", "by": "summarize", "first": "m0", "last": "m0", "saved": 30_000}],
                situation={"warm": 1}, moved={"after": 0, "put": 500, "fresh": []})  # fmt: skip
     talk = Talk()
     talk.call(40_000)
     talk.records += [asked, fold]
     talk.call(100)
     talk.records.append(asked)
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
     cost = 1_000 + 0.1 * 20_000 + 5 * 600
 
     assert told.vain == pytest.approx(cost)
@@ -319,7 +321,7 @@ def test_a_client_without_a_cache_saves_every_token_at_full_price():
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), usage=False)
     for record in talk.records:
         record.pop("marks", None)
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     assert told.expected == pytest.approx(8 * 8 * 3_980)
     assert told.entries[0].breaks_even == 0
@@ -327,21 +329,21 @@ def test_a_client_without_a_cache_saves_every_token_at_full_price():
 
 def test_a_log_that_does_not_say_what_moved_is_counted_as_badly_as_can_be():
     talk = long_talk()
-    exact = savings(talk.records).expected
+    exact = compute_savings(talk.records).expected
     for record in talk.records:
         record.pop("moved", None)
 
-    assert savings(talk.records).expected < exact
+    assert compute_savings(talk.records).expected < exact
 
 
 def test_an_edit_holds_again_where_what_it_changed_comes_back():
     """The client goes back, and then sends what it had left out, as it was."""
     talk = long_talk(calls=20)
-    calls, last = savings(talk.records).entries[-1].calls, talk.records[-2]
+    calls, last = compute_savings(talk.records).entries[-1].calls, talk.records[-2]
     uuids = [str(one["uuid"]) for one in talk.records if one.get("uuid")]
     talk.records.append({**last, "at": talk.at + 5, "base": 1, "add": []})
     talk.records.append({**last, "at": talk.at + 9, "base": 1, "add": uuids[1:]})
-    told = savings(talk.records)
+    told = compute_savings(talk.records)
 
     assert last["kind"] == "turn"
     assert told.entries[-1].calls == calls + 1
@@ -359,5 +361,5 @@ def test_books_cost_what_the_session_is_long_and_not_its_square():
 
     short, long = session(60), session(240)
 
-    assert len(savings(long).entries) == 239
-    assert work(lambda: savings(long)) < 5 * work(lambda: savings(short))
+    assert len(compute_savings(long).entries) == 239
+    assert work(lambda: compute_savings(long)) < 5 * work(lambda: compute_savings(short))

@@ -5,13 +5,13 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.accounting.attribution import Step, Tally
-from ebbtide.accounting.calls import Change
+from ebbtide.accounting.attribution import Attribution, Step
+from ebbtide.accounting.calls import EditCost
 from work import work
 
 
-def changes(tokens: list[int]) -> list[Change]:
-    return [Change(id=f"x{n}", batch="p1", by="a", reason="r", call=1, tokens=one) for n, one in enumerate(tokens)]
+def changes(tokens: list[int]) -> list[EditCost]:
+    return [EditCost(id=f"x{n}", batch="p1", by="a", reason="r", call=1, tokens=one) for n, one in enumerate(tokens)]
 
 
 def plainly(tokens: list[int], steps: list[Step]) -> list[dict]:
@@ -55,7 +55,7 @@ def sessions(draw) -> tuple[list[int], list[Step]]:
 @given(sessions())
 def test_it_is_what_looking_at_every_edit_in_every_call_gives(session):
     tokens, steps = session
-    tally = Tally(changes(tokens))
+    tally = Attribution(changes(tokens))
     for step in steps:
         tally.take(step)
 
@@ -74,7 +74,7 @@ def test_it_is_what_looking_at_every_edit_in_every_call_gives(session):
 
 def test_the_work_grows_with_the_session_and_not_with_its_square():
     def session(calls: int) -> None:
-        tally = Tally(changes([900] * calls))
+        tally = Attribution(changes([900] * calls))
         for n in range(calls):
             tally.take(Step(each=0.1, own={n: -40.0}, drift=-5.0, blamed=[], entered=[n], left=[]))
         assert tally.closed()[0].calls == calls

@@ -25,12 +25,12 @@ from ebbtide.core.tokens import (
     REGION,
     Calibration,
     Estimator,
-    anchored,
-    anchored_upper,
     keeps_thinking,
     prior,
     reentering,
     sage,
+    scale_from_anchor,
+    scale_from_anchor_upper,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -320,21 +320,23 @@ def test_a_calibration_holds_a_bounded_number_of_models_and_drops_the_longest_un
 def test_the_anchor_stands_and_only_what_came_after_is_scaled():
     known = Calibration()
 
-    assert anchored(100_000, 1000, known, CLAUDE) == 101_000
-    assert anchored(100_000, 1000, known, "gpt-5.5") == 100_800
-    assert anchored(0, 1000, known, "gpt-5.5") == 800
+    assert scale_from_anchor(100_000, 1000, known, CLAUDE) == 101_000
+    assert scale_from_anchor(100_000, 1000, known, "gpt-5.5") == 100_800
+    assert scale_from_anchor(0, 1000, known, "gpt-5.5") == 800
 
 
 def test_what_edits_freed_comes_off_the_anchor():
     """R043: the last usage still shows the size before the edits."""
-    assert anchored(100_000, -30_000, Calibration(), CLAUDE) == 70_000
-    assert 70_000 < anchored_upper(100_000, -30_000, Calibration(), CLAUDE) < 80_000
-    assert anchored(1000, -5000, Calibration(), CLAUDE) == 0
+    assert scale_from_anchor(100_000, -30_000, Calibration(), CLAUDE) == 70_000
+    assert 70_000 < scale_from_anchor_upper(100_000, -30_000, Calibration(), CLAUDE) < 80_000
+    assert scale_from_anchor(1000, -5000, Calibration(), CLAUDE) == 0
 
 
 @given(st.integers(0, 2_000_000), st.integers(-500_000, 500_000))
 def test_the_bound_is_never_below_the_reading(anchor, since):
-    assert anchored_upper(anchor, since, Calibration(), "gpt-5.5") >= anchored(anchor, since, Calibration(), "gpt-5.5")
+    assert scale_from_anchor_upper(anchor, since, Calibration(), "gpt-5.5") >= scale_from_anchor(
+        anchor, since, Calibration(), "gpt-5.5"
+    )
 
 
 def test_a_reply_re_enters_as_billed_unless_only_the_streams_first_event_was_recorded():

@@ -21,8 +21,8 @@ def note(text="[gone]", **fields):
 
 
 def rewrite(item, text="[gone]", head=""):
-    put = note(text, role=item.role, kind=item.kind, call_id=item.call_id, tier=item.tier)
-    return Edit(by="test", first=item.id, last=item.id, head=head, put=(put,))
+    put = note(text, role=item.role, kind=item.kind, call_id=item.call_id, trust=item.trust)
+    return Edit(by="test", first=item.id, last=item.id, branch_tip=head, replacement=(put,))
 
 
 def shown(*edits, items=ITEMS):
@@ -37,7 +37,7 @@ def bound(*edits, items=ITEMS):
 
 def summary(first, last):
     put = (note("summary", role="user", kind="text"),)
-    return Edit(by="fold", first=ITEMS[first].id, last=ITEMS[last].id, put=put)
+    return Edit(by="fold", first=ITEMS[first].id, last=ITEMS[last].id, replacement=put)
 
 
 def texts(view):
@@ -68,26 +68,28 @@ def test_an_edit_with_nothing_put_drops():
 def test_an_edit_that_shows_is_counted_whether_or_not_anything_stands_in():
     dropped = Edit(by="test", first=ITEMS[1].id, last=ITEMS[2].id)
     hidden = rewrite(result(2))
-    fold = Edit(by="fold", first=ITEMS[5].id, last=ITEMS[6].id, put=(note("summary", role="user", kind="text"),))
-    hint = Edit(by="test", after=ITEMS[0].id, put=(note("hint", role="user", kind="text"),))
+    fold = Edit(
+        by="fold", first=ITEMS[5].id, last=ITEMS[6].id, replacement=(note("summary", role="user", kind="text"),)
+    )
+    hint = Edit(by="test", insert_after=ITEMS[0].id, replacement=(note("hint", role="user", kind="text"),))
     elsewhere = Edit(by="test", first="nobody", last="nobody")
 
     view = View.of(ITEMS[:7], bound(dropped, hidden, fold, hint, elsewhere, items=ITEMS[:7]))
 
-    assert (view.showing, view.extend(ITEMS[7:]).showing) == (3, 3)
-    assert shown(dropped).edited
-    assert not shown(elsewhere).edited
+    assert (view.visible_edits, view.extend(ITEMS[7:]).visible_edits) == (3, 3)
+    assert shown(dropped).has_edits
+    assert not shown(elsewhere).has_edits
 
 
 def test_an_inserting_edit_stands_after_its_item():
-    view = shown(Edit(by="test", after=ITEMS[0].id, put=(note("hint", role="user", kind="text"),)))
+    view = shown(Edit(by="test", insert_after=ITEMS[0].id, replacement=(note("hint", role="user", kind="text"),)))
 
     assert texts(view)[:2] == ["fix it", "hint"]
     assert len(view.entries) == len(ITEMS) + 1
 
 
 def test_what_was_inserted_stays_behind_the_stub_of_its_item_and_leaves_with_a_fold():
-    hint = Edit(by="test", after=result(0).id, put=(note("hint", role="user", kind="text"),))
+    hint = Edit(by="test", insert_after=result(0).id, replacement=(note("hint", role="user", kind="text"),))
 
     assert texts(shown(hint, rewrite(result(0))))[2:4] == ["[gone]", "hint"]
     assert "hint" not in texts(shown(hint, summary(1, 4)))
@@ -96,7 +98,9 @@ def test_what_was_inserted_stays_behind_the_stub_of_its_item_and_leaves_with_a_f
 
 def test_undo_is_leaving_an_edit_out_whatever_came_after():
     one, two = rewrite(result(0)), rewrite(result(2))
-    fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("summary", role="user", kind="text"),))
+    fold = Edit(
+        by="fold", first=ITEMS[1].id, last=ITEMS[4].id, replacement=(note("summary", role="user", kind="text"),)
+    )
 
     assert shown(one, fold, two).entries == shown(fold, two).entries
     assert texts(shown(one, two)) == ["fix it", "{}", "[gone]", "{}", "...", "{}", "[gone]", "done"]
@@ -107,7 +111,9 @@ def test_of_two_edits_of_the_same_item_the_newer_wins():
 
 
 def test_a_fold_hides_the_edits_inside_it_in_whichever_order_they_came():
-    fold = Edit(by="fold", first=ITEMS[0].id, last=ITEMS[4].id, put=(note("summary", role="user", kind="text"),))
+    fold = Edit(
+        by="fold", first=ITEMS[0].id, last=ITEMS[4].id, replacement=(note("summary", role="user", kind="text"),)
+    )
 
     for edits in ([rewrite(result(0)), fold], [fold, rewrite(result(0))]):
         assert texts(shown(*edits)) == ["summary", "{}", "...", "done"]
@@ -153,7 +159,7 @@ class TestWhichEditsHold:
     def test_a_reminder_that_a_fold_carries_along_is_gone_where_the_client_dropped_it(self):
         reminder = talk("reminder:<system-reminder>Be brief.</system-reminder>")[0]
         before = (reminder, *ITEMS)
-        fold = replace(summary(0, 4), first=reminder.id, put=(reminder, *summary(0, 4).put))
+        fold = replace(summary(0, 4), first=reminder.id, replacement=(reminder, *summary(0, 4).replacement))
         edits = bound(fold, items=before)
 
         assert texts(View.of(before, edits))[:2] == [reminder.text, "summary"]
@@ -196,7 +202,9 @@ class TestWhichEditsHold:
         assert "summary" in texts(View.of((*ITEMS, *talk("user:and on")), bound(told)))
 
     def test_what_was_inserted_does_not_stand_in_another_conversation(self):
-        edits = bound(Edit(by="test", after=ITEMS[4].id, put=(note("recalled", role="user", kind="text"),)))
+        edits = bound(
+            Edit(by="test", insert_after=ITEMS[4].id, replacement=(note("recalled", role="user", kind="text"),))
+        )
         other = (ITEMS[0], *ITEMS[3:])
 
         assert "recalled" in texts(View.of(ITEMS, edits))
@@ -217,7 +225,7 @@ class TestWhichEditsHold:
         assert "summary" in texts(View.of(cleared, bound(replace(summary(3, 4), made_of="lasting"))))
 
     def test_a_pinned_result_that_the_client_cleared_stays_with_its_call(self):
-        pinned = replace(summary(1, 4), put=(*summary(1, 4).put, *ITEMS[1:3]))
+        pinned = replace(summary(1, 4), replacement=(*summary(1, 4).replacement, *ITEMS[1:3]))
         text = "[Old tool result content cleared]"
         cleared = tuple(replace(i, id="e1-other-0", text=text, tokens=1) if i is result(0) else i for i in ITEMS)
 
@@ -250,8 +258,8 @@ def test_a_call_that_never_had_a_result_may_fold_with_its_turn():
     whole = Edit(by="x", first=items[0].id, last=items[4].id)
     half = Edit(by="x", first=items[0].id, last=items[2].id)
 
-    assert View.of(items).refuses(whole) == ""
-    assert View.of(items).refuses(half) == "parts a call from its result"
+    assert View.of(items).rejection_reason(whole) == ""
+    assert View.of(items).rejection_reason(half) == "parts a call from its result"
 
 
 class TestCuts:
@@ -275,7 +283,7 @@ class TestCuts:
         step = ("call:read", "result:9")
         view = View.of(talk("user:go", "think:hm", *step, "think:hm", *step, *step, "think:hm", *step))
 
-        assert view.loop == 1
+        assert view.loop_start == 1
         assert view.cuts == (0, 1, 4, 9)
         assert view.seams == (0, 1, 4, 7, 9, 12)
 
@@ -297,20 +305,23 @@ class TestRefusals:
             (Edit(by="t", first=ITEMS[1].id, last=ITEMS[1].id), "parts a call"),
             (Edit(by="t", first=ITEMS[2].id, last=ITEMS[2].id), "parts a call"),
             (Edit(by="t", first="e1-no-0", last="e1-no-0"), "not there"),
-            (Edit(by="t", first=ITEMS[2].id, last=ITEMS[2].id, put=(note(call_id="other"),)), "parts a call"),
-            (Edit(by="t", first=ITEMS[2].id, last=ITEMS[2].id, put=(note(call_id="c1", tier=1),)), "raises trust"),
+            (Edit(by="t", first=ITEMS[2].id, last=ITEMS[2].id, replacement=(note(call_id="other"),)), "parts a call"),
+            (
+                Edit(by="t", first=ITEMS[2].id, last=ITEMS[2].id, replacement=(note(call_id="c1", trust=1),)),
+                "raises trust",
+            ),
             (Edit(by="t", first=ITEMS[1].id, last=ITEMS[2].id), ""),
         ],
     )
     def test_what_an_edit_may_not_do(self, edit, why):
-        assert (why in View.of(ITEMS).refuses(edit)) if why else View.of(ITEMS).refuses(edit) == ""
+        assert (why in View.of(ITEMS).rejection_reason(edit)) if why else View.of(ITEMS).rejection_reason(edit) == ""
 
     def test_pinned_and_locked_items_stay_unless_they_are_put_back_whole(self):
         items = talk("user:go", "pinned say:keep", "user:next")
         drop = Edit(by="t", first=items[0].id, last=items[1].id)
 
-        assert "pinned" in View.of(items).refuses(drop)
-        assert View.of(items).refuses(replace(drop, put=(items[1],))) == ""
+        assert "pinned" in View.of(items).rejection_reason(drop)
+        assert View.of(items).rejection_reason(replace(drop, replacement=(items[1],))) == ""
 
     @pytest.mark.parametrize(
         ("note", "later", "goes"),
@@ -325,7 +336,7 @@ class TestRefusals:
     def test_the_operators_words_may_leave_once_they_were_said_again_but_for_the_numbers(self, note, later, goes):
         items = talk("user:go", note, "say:ok", "user:more", later, "say:ok")
         view = View.of(items)
-        leaves = [view.refuses(Edit(by="t", first=items[n].id, last=items[n].id)) == "" for n in (1, 4)]
+        leaves = [view.rejection_reason(Edit(by="t", first=items[n].id, last=items[n].id)) == "" for n in (1, 4)]
 
         assert leaves == [goes, later.startswith("user")]
 
@@ -337,18 +348,18 @@ class TestRefusals:
         leaves = [
             item.text
             for item in items
-            if item.role == "system" and not view.refuses(Edit(by="t", first=item.id, last=item.id))
+            if item.role == "system" and not view.rejection_reason(Edit(by="t", first=item.id, last=item.id))
         ]
 
         assert leaves == ["about a", "about b"]
-        assert len(view.aged) == 2
-        assert "pinned" in view.refuses(Edit(by="t", first=items[4].id, last=items[4].id))
+        assert len(view.old_note_ids) == 2
+        assert "pinned" in view.rejection_reason(Edit(by="t", first=items[4].id, last=items[4].id))
 
     def test_an_edit_contains_an_earlier_one_or_is_apart_from_it(self):
         view = shown(summary(1, 4))
 
-        assert "overlaps" in view.refuses(Edit(by="t", first=ITEMS[3].id, last=ITEMS[6].id))
-        assert view.refuses(Edit(by="t", first=ITEMS[1].id, last=ITEMS[6].id)) == ""
+        assert "overlaps" in view.rejection_reason(Edit(by="t", first=ITEMS[3].id, last=ITEMS[6].id))
+        assert view.rejection_reason(Edit(by="t", first=ITEMS[1].id, last=ITEMS[6].id)) == ""
 
     def test_what_follows_an_opaque_block_may_not_be_taken_from_it(self):
         items = tuple(
@@ -356,34 +367,34 @@ class TestRefusals:
             for i in talk("user:go", "think:r", "call:read", "result:9", "say:x")
         )
 
-        assert "opaque" in View.of(items).refuses(Edit(by="t", first=items[2].id, last=items[3].id))
-        assert View.of(items).refuses(Edit(by="t", first=items[1].id, last=items[3].id)) == ""
+        assert "opaque" in View.of(items).rejection_reason(Edit(by="t", first=items[2].id, last=items[3].id))
+        assert View.of(items).rejection_reason(Edit(by="t", first=items[1].id, last=items[3].id)) == ""
 
 
 def test_results_after_the_assistant_last_spoke_are_unseen():
     items = talk("user:go", *READ, "call:read", "call:grep", "result:9", "result:9")
 
-    assert View.of(items).unseen == {items[-1].id, items[-2].id}
+    assert View.of(items).unseen_ids == {items[-1].id, items[-2].id}
 
 
 def test_the_cover_of_a_stand_in_is_all_it_stands_for():
-    fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, put=(note("s", role="user", kind="text"),))
+    fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, replacement=(note("s", role="user", kind="text"),))
 
-    assert shown(fold).cover(1, 3) == (ITEMS[1].id, ITEMS[5].id)
+    assert shown(fold).covered_range(1, 3) == (ITEMS[1].id, ITEMS[5].id)
 
 
 def test_a_view_does_not_grow_from_items_that_were_never_its_own():
     view = View.of(talk("user:one", "say:a", "user:two"))
     other = talk("user:one", "say:quite another thing, and longer", "user:two", "say:b")
-    tail = (*other[:2], *(replace(item, message=k) for k, item in enumerate(view.items[2:], 2)), *other[3:])
+    tail = (*other[:2], *(replace(item, message=k) for k, item in enumerate(view.originals[2:], 2)), *other[3:])
 
-    assert view.regrow(2, tail) == View.of(tail)
+    assert view.extend_from(2, tail) == View.of(tail)
 
 
 def test_a_grown_view_says_how_much_it_has_of_the_one_before():
     view = shown(rewrite(result(0)))
     grown = view.extend(talk("user:more"))
-    before, shared = grown.grew
+    before, shared = grown.grown_from
 
     assert before is view.entries
     assert shared == len(view.entries)
@@ -392,7 +403,7 @@ def test_a_grown_view_says_how_much_it_has_of_the_one_before():
 
 def fold_of(first, last, text):
     put = (note(text, role="user", kind="text"),) if text else ()
-    return Edit(by="fold", first=ITEMS_OF_MANY[first].id, last=ITEMS_OF_MANY[last].id, put=put)
+    return Edit(by="fold", first=ITEMS_OF_MANY[first].id, last=ITEMS_OF_MANY[last].id, replacement=put)
 
 
 ITEMS_OF_MANY = talk("user:go", *(("call:read", "result:9") * 9), "say:done")
@@ -400,7 +411,7 @@ RANGES = st.tuples(st.integers(0, 19), st.integers(0, 19), st.sampled_from(["", 
     lambda one: fold_of(min(one[:2]), max(one[:2]), one[2])
 )
 INSERTED = st.integers(0, 19).map(
-    lambda n: Edit(by="test", after=ITEMS_OF_MANY[n].id, put=(note("hint", role="user", kind="text"),))
+    lambda n: Edit(by="test", insert_after=ITEMS_OF_MANY[n].id, replacement=(note("hint", role="user", kind="text"),))
 )
 ABSENT = st.just(Edit(by="test", first="nobody", last="nobody"))
 EDITS = st.lists(st.one_of(RANGES, RANGES, RANGES, INSERTED, ABSENT), max_size=9, unique_by=lambda edit: edit.id)

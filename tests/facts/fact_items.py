@@ -14,15 +14,15 @@ def _item(role: str, kind: str, text: str, **more: object) -> Item:
 
 
 def user(text: str) -> Item:
-    return _item("user", "text", text, tier=USER, source="user")
+    return _item("user", "text", text, trust=USER, source="user")
 
 
 def harness(text: str) -> Item:
-    return _item("user", "text", text, tier=HARNESS, source="reminder")
+    return _item("user", "text", text, trust=HARNESS, source="reminder")
 
 
 def assistant(text: str) -> Item:
-    return _item("assistant", "text", text, tier=QUOTED, source="assistant")
+    return _item("assistant", "text", text, trust=QUOTED, source="assistant")
 
 
 def call(name: str, given: object, id: str = "c1") -> Item:

@@ -139,8 +139,8 @@ def test_trust_does_not_rise(injection):
     )
 
     ours = DEFAULT_LAYOUT.write_summary(SummaryContent(summary="x", facts="x", next_is_user=True, count=len))
-    assert [(item.role, item.tier) for item in put] == [(item.role, item.tier) for item in ours]
-    assert [item.tier for item in put if item.role == "user"] == [QUOTED]
+    assert [(item.role, item.trust) for item in put] == [(item.role, item.trust) for item in ours]
+    assert [item.trust for item in put if item.role == "user"] == [QUOTED]
     assert [item.text for item in put if item.role == "assistant"] == [
         item.text for item in ours if item.role == "assistant"
     ]

@@ -17,7 +17,7 @@ from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
 from ebbtide.runtime.outgoing import project
 from ebbtide.state.binding_records import ItemTable
-from ebbtide.state.session_state import batch_from, edits_to
+from ebbtide.state.session_state import batch_from_record, edits_to_record
 from ebbtide.wire.validity import violations
 from laws.trial import ARRIVING, SHELF, Trial, attempt, digest, planned
 from upstream import signing
@@ -32,15 +32,15 @@ EVICTING = {"evict", "evict_messages"}
 def edits_apply(trial: Trial) -> None:
     """Nothing that a pass proposes is refused, and what it proposes holds, is worth it, and is there once."""
     plan = trial.plan
-    assert [why for _, why in plan.refused] == []
-    assert len(plan.after.held) == len(plan.edits)
+    assert [why for _, why in plan.rejected] == []
+    assert len(plan.after.active_edits) == len(plan.edits)
     assert len({edit.id for edit in plan.edits}) == len(plan.edits)
     assert bool(plan.edits) == (plan.after.entries != plan.before.entries)
     # Hidden thinking may count for nothing; all else that leaves makes room.
-    worth = [edit for edit in plan.edits if edit.put]
+    worth = [edit for edit in plan.edits if edit.replacement]
     assert plan.after.tokens <= plan.before.tokens - len(worth)
     # An edit holds where its ends are. Fed back, one that notes something and keeps both would note it again.
-    assert [edit.by for edit in worth if {"", edit.first, edit.last} <= {item.id for item in edit.put}] == []
+    assert [edit.by for edit in worth if {"", edit.first, edit.last} <= {item.id for item in edit.replacement}] == []
 
 
 def pairs_stay_together(trial: Trial) -> None:
@@ -63,7 +63,7 @@ def valid_in_valid_out(trial: Trial) -> None:
 def stand_ins_count_what_they_will_count(trial: Trial) -> None:
     """What an edit put into the view has the tokens that it will have when a client feeds it back: its frame too."""
     view = trial.plan.after
-    put = [entry for entry in view.entries if entry.id in view.owner and entry.id not in view.index]
+    put = [entry for entry in view.entries if entry.id in view.edit_by_entry and entry.id not in view.index]
     assert [entry.kind for entry in put if entry.tokens != DEFAULT.block(entry.kind, entry.text)] == []
 
 
@@ -71,7 +71,7 @@ def stand_ins_go_out(trial: Trial) -> None:
     """What an edit put into the view is in the body: a note that the hardener drops would be a loss nobody hears of."""
     spelled = json.dumps(trial.out, ensure_ascii=False)
     for entry in trial.plan.after.entries:
-        if entry.id in trial.plan.after.owner and entry.id not in trial.plan.before.index and entry.text:
+        if entry.id in trial.plan.after.edit_by_entry and entry.id not in trial.plan.before.index and entry.text:
             assert json.dumps(entry.text, ensure_ascii=False)[1:-1] in spelled, f"lost: {entry.text[:80]!r}"
 
 
@@ -94,7 +94,7 @@ def quiet_on_its_own_output(trial: Trial) -> None:
     own = [edit for edit in trial.plan.edits if edit.by != "thinking"]
     again = planned(trial.chosen, trial.request, View.of(trial.request.items, own), trial.new)
     assert [(edit.by, edit.reason) for edit in again.edits] == []
-    assert [why for _, why in again.refused] == []
+    assert [why for _, why in again.rejected] == []
 
 
 def our_output_fed_back_is_a_no_op(trial: Trial) -> None:
@@ -110,7 +110,7 @@ def our_output_fed_back_is_a_no_op(trial: Trial) -> None:
     if not trial.reopened and not astray and "A3" not in trial.repaired:
         assert [(edit.by, edit.reason) for edit in again.edits] == []
     # See `test_what_left_without_a_stand_in_cannot_be_told_from_its_equal`.
-    silent = {_identity(item.id) for edit, item in trial.gone() if not edit.put}
+    silent = {_identity(item.id) for edit, item in trial.gone() if not edit.replacement}
     if not any(_identity(item.id) in silent for item in request.items):
         assert digest(project(request, View.of(request.items, trial.plan.edits), None).tree) == digest(trial.tree)
 
@@ -126,7 +126,9 @@ def equal_input_gives_equal_bytes(trial: Trial) -> None:
     )
     assert [edit.id for edit in again.plan.edits] == [edit.id for edit in trial.plan.edits]
     assert digest(again.tree) == digest(trial.tree)
-    assert again.plan.before.items == trial.plan.before.items == trial.plan.after.items, "items were changed"
+    assert again.plan.before.originals == trial.plan.before.originals == trial.plan.after.originals, (
+        "items were changed"
+    )
 
 
 def originals_are_unchanged(trial: Trial) -> None:
@@ -154,7 +156,7 @@ def what_is_pinned_stays(trial: Trial) -> None:
 
 def unseen_results_stay(trial: Trial) -> None:
     """What the model has not read is only ever offloaded on arrival."""
-    left = [edit.by for edit, item in trial.gone() if item.id in trial.plan.before.unseen]
+    left = [edit.by for edit, item in trial.gone() if item.id in trial.plan.before.unseen_ids]
     assert sorted(set(left) - ARRIVING) == []
 
 
@@ -184,7 +186,7 @@ def every_stub_names_what_is_kept(trial: Trial) -> None:
     kept: dict[str, str] = {}
     for blob in (blob for edit in trial.plan.edits for blob in edit.blobs):
         assert kept.setdefault(blob.name.lower(), blob.text) == blob.text, f"{blob.name} has two contents"
-    authored = [item for edit in trial.plan.edits for item in edit.put if not item.id]
+    authored = [item for edit in trial.plan.edits for item in edit.replacement if not item.id]
     stubs = [stub for item in authored for line in item.text.split("\n") if (stub := parse(line)) and item.text]
     for stub in stubs:
         # A tool may print such a line; then it names no file of this shelf, or one that is there.
@@ -195,18 +197,20 @@ def trust_never_rises(trial: Trial) -> None:
     """A stand-in is trusted no more than the least trusted text it shows, here and when a client feeds it back."""
     for edit in trial.plan.edits:
         covered = trial.covered(edit)
-        for item in (item for item in edit.put if not item.id):
-            sources = [one.tier for one in covered if _shows(item, one)]
-            assert item.tier >= max(sources, default=min(one.tier for one in covered))
-    authored = {entry.text: entry.tier for entry in trial.plan.after.entries if entry.id in trial.plan.after.owner}
+        for item in (item for item in edit.replacement if not item.id):
+            sources = [one.trust for one in covered if _shows(item, one)]
+            assert item.trust >= max(sources, default=min(one.trust for one in covered))
+    authored = {
+        entry.text: entry.trust for entry in trial.plan.after.entries if entry.id in trial.plan.after.edit_by_entry
+    }
     ours = [item for item in trial.back.items if item.source == OURS and item.text in authored]
-    assert [item.text[:60] for item in ours if item.tier < min(authored[item.text], 2)] == []
+    assert [item.text[:60] for item in ours if item.trust < min(authored[item.text], 2)] == []
 
 
 def the_log_gives_the_same_body(trial: Trial) -> None:
     """An edit written down and read again does what it did."""
-    record = json.loads(json.dumps({"id": "p1", **edits_to(trial.plan.edits, ItemTable())}))
-    again = batch_from(record, ItemTable())[0].edits
+    record = json.loads(json.dumps({"id": "p1", **edits_to_record(trial.plan.edits, ItemTable())}))
+    again = batch_from_record(record, ItemTable())[0].edits
     assert [edit.binding for edit in again] == [edit.binding for edit in trial.plan.edits]
     assert [edit.id for edit in again] == [edit.id for edit in trial.plan.edits]
     view = View.of(trial.request.items, again)

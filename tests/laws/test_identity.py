@@ -102,7 +102,7 @@ def test_stand_ins_that_look_alike_count_one_edit_each() -> None:
     out = fed_back("openai_chat", body, edits)
 
     assert len(edits) == 2
-    assert len({edit.put[0].text for edit in edits}) == 1
+    assert len({edit.replacement[0].text for edit in edits}) == 1
     again = read("openai_chat", out, edits)
     assert [item.id for item in again.items if item.kind == "image"] == [
         item.id for item in read("openai_chat", body).items if item.kind == "image"

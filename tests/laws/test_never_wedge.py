@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide import WontFit
-from ebbtide.core.planner import Levels
+from ebbtide.core.planner import Thresholds
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.tokens.calibration import prior
 from ebbtide.policy.default import levels
@@ -72,7 +72,7 @@ def is_assistant(message: Body) -> bool:
 def limit_of(mixed: Mixture) -> int:
     """What the default brings a request down to, where it has to: the hard level, the reply's reservation left out."""
     request = Reader(DEFAULT, wire=WIRES[mixed.wire]).read(mixed.body())
-    found: Levels = levels(mixed.window, mixed.max_output, sum(request.overhead))
+    found: Thresholds = levels(mixed.window, mixed.max_output, sum(request.overhead))
     return found.hard
 
 

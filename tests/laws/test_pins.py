@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from ebbtide.core.atomic_groups import company
+from ebbtide.core.atomic_groups import expand_to_atomic_groups
 from ebbtide.core.types import Item
 from laws.promises import ALONE, TOGETHER
 from laws.trial import Pins, attempt, read
@@ -43,7 +43,7 @@ def test_a_pinned_result_goes_out_with_its_whole_step_as_it_came() -> None:
     place = next(n for n, item in enumerate(items) if item.kind == "result")
     trial = attempt(("summarize",), wire, body, 0.0, (len(items), place))
 
-    step = company(items, {items[place].id})
+    step = expand_to_atomic_groups(items, {items[place].id})
     came = {item.message for item in items if item.id in step}
     assert {"reasoning", "message"} <= {str(body["input"][n]["type"]) for n in came}
     assert trial.plan.edits
@@ -73,15 +73,19 @@ def test_company_is_the_step_from_its_first_opaque_block_on() -> None:
     then = [item("next", "opaque"), item("last", "text"), item("user", "text", role="user")]
     items = [*said, *other, *results, *then]
 
-    assert company(items, {"one"}) == company(items, {"see"}) == {"see", "call", "also", "one", "two"}
-    assert company(items, {"say"}) == {"say"}, "what was said before is not bound"
-    assert company(items, {"last"}) == {"next", "last"}
-    assert company(items, {"user"}) == {"user"}
-    assert company(items, set()) == set()
+    assert (
+        expand_to_atomic_groups(items, {"one"})
+        == expand_to_atomic_groups(items, {"see"})
+        == {"see", "call", "also", "one", "two"}
+    )
+    assert expand_to_atomic_groups(items, {"say"}) == {"say"}, "what was said before is not bound"
+    assert expand_to_atomic_groups(items, {"last"}) == {"next", "last"}
+    assert expand_to_atomic_groups(items, {"user"}) == {"user"}
+    assert expand_to_atomic_groups(items, set()) == set()
 
 
 def test_company_of_a_call_without_reasoning_is_its_result() -> None:
     calls = [item("say", "text"), item("call", "call", call="1"), item("also", "call", call="2")]
     items = [*calls, item("one", "result", role="tool", call="1"), item("two", "result", role="tool", call="2")]
 
-    assert company(items, {"one"}) == company(items, {"call"}) == {"call", "one"}
+    assert expand_to_atomic_groups(items, {"one"}) == expand_to_atomic_groups(items, {"call"}) == {"call", "one"}

@@ -17,9 +17,9 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.blob_names import digest as blob_digest
-from ebbtide.core.planner import Budget, Levels, Pass, Plan, Situation, plan
+from ebbtide.core.planner import Budget, Pass, Plan, PlanInput, Thresholds, make_plan
 from ebbtide.core.text.preview import essence
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit, Item
@@ -133,32 +133,32 @@ def read(wire: str, body: Body, edits: tuple[Edit, ...] = (), pinned: frozenset[
     return Reader(DEFAULT, wire=found, ours=StandIns().learn(found, edits).marks, pinned=pinned).read(body)
 
 
-def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> Situation:
+def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> PlanInput:
     """As full as can be: every level is reached, so that a pass holds nothing back. On the shelf is what left before:
     a name in use makes the next one longer, and a note may then not be worth it."""
     taken = {blob.name.lower(): blob_digest(blob.text) for edit in known for blob in edit.blobs}
     tokens = view.tokens + sum(request.overhead)
-    levels = Levels(warning=1, soft=1, auto=1, hard=1, blocking=1, low=1)
+    levels = Thresholds(warning=1, soft=1, auto=1, hard=1, blocking=1, low=1)
     # 16,384: notes stand for an eighth of the window, so that a run of exchanges makes more than one.
     budget = Budget(window=16_384, levels=levels, overhead=sum(request.overhead))
-    return Situation(
+    return PlanInput(
         budget=budget,
         tokens=tokens,
         utilisation=0.9,
-        new=new,
+        first_unsent=new,
         trigger="manual",
         target=1,
-        count=DEFAULT.text,
-        frame=DEFAULT.per_result,
-        shelf=Shelf(directory=SHELF, taken=taken),
-        bound=request.bound,
+        count_tokens=DEFAULT.text,
+        result_overhead=DEFAULT.per_result,
+        blob_names=BlobNames(directory=SHELF, taken=taken),
+        thinking_bound_to_prefix=request.bound,
     )
 
 
 def planned(chosen: tuple[str, ...], request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> Plan:
     now = situated(request, view, new, known)
     arrival = [EAGER[name] for name in chosen if name in ARRIVING]
-    return plan(view, [EAGER[name] for name in chosen if name not in ARRIVING], now.budget, now, arrival=arrival)
+    return make_plan(view, [EAGER[name] for name in chosen if name not in ARRIVING], now.budget, now, arrival=arrival)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,17 +206,17 @@ class Trial:
 
     def covered(self, edit: Edit) -> tuple[Item, ...]:
         index = self.plan.before.index
-        return self.plan.before.items[index[edit.first] : index[edit.last] + 1]
+        return self.plan.before.originals[index[edit.first] : index[edit.last] + 1]
 
     def place(self, entry: Item) -> int:
         """Where an entry of the outcome stood, or what it stands for began, among the originals."""
-        owner = self.plan.after.owner.get(entry.id)
+        owner = self.plan.after.edit_by_entry.get(entry.id)
         return self.plan.before.index[owner.first if owner else entry.id]
 
     @property
     def reopened(self) -> bool:
         """Whether thinking of the open loop had to go, or some that was pinned: it is bound to what an edit changed."""
-        held = {entry.id for entry in self.plan.before.entries[self.plan.before.loop :]} | self.pinned
+        held = {entry.id for entry in self.plan.before.entries[self.plan.before.loop_start :]} | self.pinned
         return any(edit.by == "thinking" and edit.first in held for edit in self.plan.edits)
 
     def gone(self) -> list[tuple[Edit, Item]]:

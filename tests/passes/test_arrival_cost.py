@@ -17,7 +17,7 @@ def counted(view):
         texts.append(text)
         return -(-len(text) // 4)
 
-    now = situation(view, count=count, new=0)
+    now = situation(view, count_tokens=count, first_unsent=0)
     edits = [edit for propose in preset("default").arrival for edit in propose(view, now)]
     return edits, texts
 

@@ -4,17 +4,17 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.text.preview import head_chars
 from ebbtide.core.view import View
 from ebbtide.passes import budget_results, offload_results
 from talk import let, shown, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 
 
 def at(view, utilisation):
-    return situation(view, utilisation=utilisation, shelf=SHELF)
+    return situation(view, utilisation=utilisation, blob_names=SHELF)
 
 
 @pytest.mark.parametrize(

@@ -4,29 +4,29 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.stub import parse
 from ebbtide.core.view import View
 from ebbtide.passes import clear_media
 from talk import let, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 
 
 def after(*lines, **settings):
     view = View.of(talk(*lines))
-    return let(partial(clear_media, **settings), view, situation(view, shelf=SHELF))
+    return let(partial(clear_media, **settings), view, situation(view, blob_names=SHELF))
 
 
 def test_an_old_image_becomes_a_line_that_says_what_it_was():
     view = View.of(talk("user:see", "+image:1500", "say:ok", "user:b"))
-    (edit,) = clear_media(view, situation(view, shelf=SHELF), keep=0)
+    (edit,) = clear_media(view, situation(view, blob_names=SHELF), keep=0)
 
-    (put,) = edit.put
+    (put,) = edit.replacement
     stub = parse(put.text)
     assert stub is not None
     assert (stub.kind, stub.about, stub.tokens, stub.path) == ("image", "image/png", 1500, "/kept/image.json")
-    assert (put.role, put.kind, put.tier) == ("user", "text", view.entries[1].tier)
+    assert (put.role, put.kind, put.trust) == ("user", "text", view.entries[1].trust)
     assert '"base64"' in edit.blobs[0].text
 
 
@@ -43,9 +43,9 @@ def test_images_of_the_live_request_stay():
 
 def test_an_image_in_a_result_goes_and_the_text_beside_it_stays():
     view = View.of(talk("user:go", "call:shot", "media result:saved as a.png", "say:ok", "user:b"))
-    (edit,) = clear_media(view, situation(view, shelf=SHELF), keep=0)
+    (edit,) = clear_media(view, situation(view, blob_names=SHELF), keep=0)
 
-    (put,) = edit.put
+    (put,) = edit.replacement
     first, line = put.text.split("\n")
     stub = parse(line)
     assert first == "saved as a.png"

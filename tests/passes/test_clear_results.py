@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.stub import learn_cleared, mini_claude_cleared, parse, render
 from ebbtide.core.types import OURS
 from ebbtide.core.view import View
@@ -13,7 +13,7 @@ from ebbtide.passes import clear_results
 from talk import let, shown, situation, talk
 
 READ = ("call:read", "result:900")
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 
 
 def cleared(propose, *lines):
@@ -43,14 +43,14 @@ def test_a_name_that_a_result_says_that_stays_is_no_reason_to_keep_a_line(source
     keep = 0 if source else 1
     (edit,) = clear_results(view, situation(view), keep_results=keep, min_tokens=0, telling=3.0)
 
-    stub = parse(edit.put[0].text)
+    stub = parse(edit.replacement[0].text)
     assert stub is not None
     assert stub.preview == "high_waters"
 
 
 def test_a_stub_names_the_file_and_the_call_stays():
     view = View.of(talk("user:go", *READ * 4, "say:ok"))
-    now = situation(view, shelf=SHELF)
+    now = situation(view, blob_names=SHELF)
     (edit,) = clear_results(view, now)
     after = let(clear_results, view, now)
 
@@ -129,11 +129,11 @@ def test_what_is_held_stays(flag):
 
 def test_images_are_kept_as_json_before_they_go():
     view = View.of(talk("user:go", "call:x", "media result:900", "say:ok"))
-    (edit,) = clear_results(view, situation(view, shelf=SHELF), keep_results=0)
+    (edit,) = clear_results(view, situation(view, blob_names=SHELF), keep_results=0)
 
     assert edit.blobs[0].name == "c1.json"
     assert '"image"' in edit.blobs[0].text
-    assert edit.put[0].media == 0
+    assert edit.replacement[0].media == 0
 
 
 def test_twice_is_once():
@@ -165,9 +165,9 @@ def test_a_stub_that_a_client_feeds_back_is_left_alone_and_one_that_a_tool_print
 def test_the_seeds_words_and_still_nothing_is_lost(template, text):
     """R132, R151; and no preset clears what is not kept."""
     view = View.of(talk("user:go", *READ * 4, "say:ok"))
-    (edit,) = clear_results(view, situation(view, shelf=SHELF), stub=template)
+    (edit,) = clear_results(view, situation(view, blob_names=SHELF), stub=template)
 
-    assert edit.put[0].text == text
+    assert edit.replacement[0].text == text
     assert edit.blobs[0].text == view.results[0].text
 
 
@@ -176,4 +176,4 @@ def test_an_orphan_is_cleared_under_the_name_unknown():
     view = View.of(talk("user:go", "result#lost:900", "say:ok"))
     (edit,) = clear_results(view, situation(view), keep_results=0, stub=render)
 
-    assert edit.put[0].text.startswith("[ebb: result of unknown,")
+    assert edit.replacement[0].text.startswith("[ebb: result of unknown,")

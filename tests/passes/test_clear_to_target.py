@@ -4,12 +4,12 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.view import View
 from ebbtide.passes import clear_to_target, offload_results
 from talk import budget, let, shown, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 PRESSED = budget(200_000, warning=1)
 CALM = budget(200_000, warning=10**6)
 
@@ -20,7 +20,7 @@ def reads(n, tokens, tool="Read"):
 
 def cleared(*lines, within=PRESSED, **changes):
     view = View.of(talk("user:go", *lines, "say:ok"))
-    now = situation(view, within=within, shelf=SHELF, **changes)
+    now = situation(view, within=within, blob_names=SHELF, **changes)
     before, after = shown(view), shown(let(clear_to_target, view, now))
     return [one != other for one, other in zip(before, after, strict=True)]
 
@@ -82,7 +82,7 @@ def test_what_is_held_stays(flag):
 def test_the_words_with_and_without_a_shelf():
     """R143, R253."""
     view = View.of(talk("user:go", *reads(4, 30_000), "say:ok"))
-    kept = shown(let(clear_to_target, view, situation(view, within=PRESSED, shelf=SHELF)))[0]
+    kept = shown(let(clear_to_target, view, situation(view, within=PRESSED, blob_names=SHELF)))[0]
     lost = shown(let(clear_to_target, view, situation(view, within=PRESSED)))[0]
 
     assert kept == "<persisted-output>Tool result saved to: /kept/c1.txt\n\nUse Read to view</persisted-output>"
@@ -92,7 +92,7 @@ def test_the_words_with_and_without_a_shelf():
 def test_a_list_is_kept_as_json():
     """R109."""
     view = View.of(talk("user:go", "call:Read", "listed result:30000", *reads(3, 30_000), "say:ok"))
-    (edit,) = clear_to_target(view, situation(view, within=PRESSED, shelf=SHELF))
+    (edit,) = clear_to_target(view, situation(view, within=PRESSED, blob_names=SHELF))
 
     assert edit.blobs[0].name == "c1.json"
 
@@ -100,16 +100,16 @@ def test_a_list_is_kept_as_json():
 def test_what_it_cleared_stays_cleared_and_is_not_counted_again():
     """R146; acceptance check 20."""
     view = View.of(talk("user:go", *reads(8, 10_000), "say:ok"))
-    after = let(clear_to_target, view, situation(view, within=PRESSED, shelf=SHELF))
+    after = let(clear_to_target, view, situation(view, within=PRESSED, blob_names=SHELF))
 
     assert len(after.edits) == 4
-    assert list(clear_to_target(after, situation(after, within=PRESSED, shelf=SHELF))) == []
+    assert list(clear_to_target(after, situation(after, within=PRESSED, blob_names=SHELF))) == []
 
 
 def test_an_offloaded_result_counts_by_its_preview_and_is_not_replaced_twice():
     """R142: content that is a placeholder already is left."""
     view = View.of(talk("user:go", *reads(1, 90_000), *reads(5, 19_000), "say:ok"))
-    now = situation(view, within=PRESSED, shelf=SHELF)
+    now = situation(view, within=PRESSED, blob_names=SHELF)
     offloaded = let(partial(offload_results, limit=100_000), view, now)
     after = let(clear_to_target, offloaded, now)
 
@@ -118,15 +118,15 @@ def test_an_offloaded_result_counts_by_its_preview_and_is_not_replaced_twice():
 
 
 def memories(view, after):
-    return [item.text for item in view.items if item.source == "memory" and item not in after.entries]
+    return [item.text for item in view.originals if item.source == "memory" and item not in after.entries]
 
 
 def test_attached_memories_that_were_read_go_too():
     """R141: only when something was cleared, and what the model has not read stays."""
     lines = ("user:go", "memory:old", *reads(8, 10_000), "say:ok", "user:next", "memory:new")
     view = View.of(talk(*lines))
-    pressed = let(clear_to_target, view, situation(view, within=PRESSED, shelf=SHELF))
-    calm = let(clear_to_target, view, situation(view, within=CALM, shelf=SHELF))
+    pressed = let(clear_to_target, view, situation(view, within=PRESSED, blob_names=SHELF))
+    calm = let(clear_to_target, view, situation(view, within=CALM, blob_names=SHELF))
 
     assert memories(view, pressed) == ["old"]
     assert [blob.text for blob in pressed.edits[-1].blobs] == ["old"]
@@ -137,8 +137,8 @@ def test_memories_stay_when_nothing_is_left_to_clear():
     """R137: what was cleared before is not chosen again, though its stub takes tokens too."""
     lines = ("user:go", *reads(5, 1_000), "say:ok", "user:next", "memory:new", "say:yes")
     view = View.of(talk(*lines))
-    cleared_once = let(clear_to_target, View.of(view.items[:12]), situation(view, target=3_000, shelf=SHELF))
-    again = View.of(view.items, cleared_once.edits)
+    cleared_once = let(clear_to_target, View.of(view.originals[:12]), situation(view, target=3_000, blob_names=SHELF))
+    again = View.of(view.originals, cleared_once.edits)
 
     assert len(cleared_once.edits) == 2
-    assert list(clear_to_target(again, situation(again, target=3_000, shelf=SHELF))) == []
+    assert list(clear_to_target(again, situation(again, target=3_000, blob_names=SHELF))) == []

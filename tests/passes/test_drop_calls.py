@@ -4,19 +4,19 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.stub import parse
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, drop_calls
 from talk import let, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 NEWER = ("call:x", "result:r", "call:x", "result:r", "call:x", "result:r")
 
 
 def after(*lines, shelf=SHELF, **settings):
     view = View.of(talk("user:go", *lines))
-    return let(partial(drop_calls, **settings), view, situation(view, shelf=shelf))
+    return let(partial(drop_calls, **settings), view, situation(view, blob_names=shelf))
 
 
 def outline(view):
@@ -25,8 +25,8 @@ def outline(view):
 
 def test_a_written_file_becomes_one_note_of_the_assistant():
     view = View.of(talk("user:go", "call:Write 2000", "result:written", *NEWER))
-    (edit,) = drop_calls(view, situation(view, shelf=SHELF))
-    (note,) = edit.put
+    (edit,) = drop_calls(view, situation(view, blob_names=SHELF))
+    (note,) = edit.replacement
 
     stub = parse(note.text)
     assert stub is not None
@@ -63,8 +63,8 @@ def test_two_large_calls_of_a_batch_leave_in_one_note():
 def test_results_that_are_stubs_already_stay_stubs():
     lines = ("call:read", "call:Write 2000", "result:5000", "result:ok", *NEWER)
     view = View.of(talk("user:go", *lines))
-    cleared = let(clear_results, view, situation(view, shelf=SHELF))
-    dropped = let(drop_calls, cleared, situation(cleared, shelf=SHELF))
+    cleared = let(clear_results, view, situation(view, blob_names=SHELF))
+    dropped = let(drop_calls, cleared, situation(cleared, blob_names=SHELF))
 
     stub = cleared.results[0]
     assert stub.text.startswith("[ebb: result of read")
@@ -75,8 +75,8 @@ def test_results_that_are_stubs_already_stay_stubs():
 
 def test_a_large_call_leaves_though_its_result_was_cleared_and_the_result_is_kept_whole():
     view = View.of(talk("user:go", "call:Write 2000", "result:5000", *NEWER))
-    cleared = let(clear_results, view, situation(view, shelf=SHELF))
-    (edit,) = drop_calls(cleared, situation(cleared, shelf=SHELF))
+    cleared = let(clear_results, view, situation(view, blob_names=SHELF))
+    (edit,) = drop_calls(cleared, situation(cleared, blob_names=SHELF))
 
     assert view.results[0].text in {blob.text for blob in edit.blobs}
     assert outline(cleared.apply([edit]))[:2] == ["text", "text"]
@@ -137,7 +137,7 @@ def test_fed_back_between_siblings_that_stayed_it_is_not_noted_again():
 
 
 def test_without_a_shelf_the_note_says_so():
-    view = after("call:Write 2000", "result:ok", *NEWER, shelf=None)
+    view = after("call:Write 2000", "result:ok", *NEWER, blob_names=None)
 
     assert view.entries[1].text.endswith("; not kept]")
     assert view.edits[0].blobs == ()

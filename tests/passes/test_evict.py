@@ -5,20 +5,20 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.stub import parse, region_evicted
 from ebbtide.core.types import HARNESS, OURS, Edit, Item
-from ebbtide.core.view import STANDING, View
+from ebbtide.core.view import NEWEST_NOTES, View
 from ebbtide.passes import evict, evict_messages
 from talk import budget, let, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 READ = ("call:read", "result:900")
 
 
 def after(propose, *lines, **settings):
     view = View.of(talk(*lines))
-    return let(partial(propose, **settings), view, situation(view, shelf=SHELF))
+    return let(partial(propose, **settings), view, situation(view, blob_names=SHELF))
 
 
 def outline(view):
@@ -26,23 +26,23 @@ def outline(view):
     signs = {"assistant": "a", "tool": "t", "system": "s"}
     user = {True: "U", False: "h"}
     return "".join(
-        "n" if entry.text.startswith("[ebb: history") else signs.get(entry.role) or user[entry.tier < HARNESS]
+        "n" if entry.text.startswith("[ebb: history") else signs.get(entry.role) or user[entry.trust < HARNESS]
         for entry in view.entries
     )
 
 
 def test_old_exchanges_become_a_note_that_says_how_many_and_where():
     view = View.of(talk("user:a", *READ * 3, "say:b", "user:c", *READ))
-    (edit,) = evict(view, situation(view, shelf=SHELF), keep=3)
+    (edit,) = evict(view, situation(view, blob_names=SHELF), keep=3)
 
-    (note,) = edit.put
+    (note,) = edit.replacement
     stub = parse(note.text)
     assert stub is not None
     assert (stub.kind, stub.about) == ("history", "4 exchanges")
     assert re.fullmatch(r"/kept/history-[0-9a-f]{8}\.txt", stub.path)
-    assert (note.role, note.tier) == ("user", 3)
-    assert edit.saved == sum(item.tokens for item in view.items[1:8]) - note.tokens
-    assert all(item.text in edit.blobs[0].text for item in view.items[1:8])
+    assert (note.role, note.trust) == ("user", 3)
+    assert edit.saved == sum(item.tokens for item in view.originals[1:8]) - note.tokens
+    assert all(item.text in edit.blobs[0].text for item in view.originals[1:8])
 
 
 def test_the_users_words_stay_and_the_live_request_too():
@@ -108,7 +108,7 @@ def test_the_operators_old_word_stays_where_what_it_stood_beside_leaves():
     left = after(evict, "user:a", *steps, "say:b", "user:c", keep=0)
 
     assert [entry.text for entry in left.entries if entry.role == "system"] == notes
-    assert len([entry for entry in left.entries if entry.kind == "result"]) == STANDING
+    assert len([entry for entry in left.entries if entry.kind == "result"]) == NEWEST_NOTES
 
 
 def test_an_open_loop_with_thinking_is_not_cut():
@@ -119,7 +119,7 @@ def test_an_open_loop_with_thinking_is_not_cut():
 def folded(put):
     """A conversation whose beginning was folded into what is put."""
     view = View.of(talk("user:a", "say:b", *READ * 4, "say:c", "user:d"))
-    return view.apply([Edit(by="fold", first=view.items[1].id, last=view.items[3].id, put=put)])
+    return view.apply([Edit(by="fold", first=view.originals[1].id, last=view.originals[3].id, replacement=put)])
 
 
 @pytest.mark.parametrize("propose", [evict, evict_messages])
@@ -128,7 +128,7 @@ def test_a_summary_stays(role, propose):
     """Also where it is the assistant's, and so in one run with the call that follows."""
     summary = Item(id="", message=-1, role=role, kind="text", text="summary", tokens=2, source=OURS)
     view = folded((summary,))
-    evicted = let(partial(propose, keep=0), view, situation(view, shelf=SHELF))
+    evicted = let(partial(propose, keep=0), view, situation(view, blob_names=SHELF))
 
     assert [entry.text for entry in evicted.entries if entry.tokens == 2] == ["summary"]
     assert not [entry for entry in evicted.entries if entry.kind == "result"]
@@ -143,7 +143,7 @@ def test_what_an_edit_put_in_several_places_stays_in_all_of_them():
         for role, kind, text in (("user", "text", "summary"), ("assistant", "call", "{}"), ("tool", "result", "file"))
     )
     view = folded((summary, call, result))
-    evicted = let(partial(evict, keep=0), view, situation(view, shelf=SHELF))
+    evicted = let(partial(evict, keep=0), view, situation(view, blob_names=SHELF))
 
     assert [entry.text for entry in evicted.entries if entry.tokens == 500] == ["summary", "{}", "file"]
     assert len(evicted.edits) == 2
@@ -152,11 +152,11 @@ def test_what_an_edit_put_in_several_places_stays_in_all_of_them():
 def test_what_stands_in_for_results_goes_with_its_exchange_and_the_original_is_kept():
     view = View.of(talk("user:a", "call:read", "result:the original " + "x" * 400, "say:b", "user:c"))
     put = Item(id="", message=-1, role="tool", kind="result", text="stub " * 60, tokens=75, call_id="c1", name="read")
-    cleared = view.apply([Edit(by="x", first=view.items[2].id, last=view.items[2].id, put=(put,))])
-    (edit,) = evict(cleared, situation(cleared, shelf=SHELF), keep=0)
+    cleared = view.apply([Edit(by="x", first=view.originals[2].id, last=view.originals[2].id, replacement=(put,))])
+    (edit,) = evict(cleared, situation(cleared, blob_names=SHELF), keep=0)
 
-    assert cleared.refuses(edit) == ""
-    assert view.items[2].text in edit.blobs[0].text
+    assert cleared.rejection_reason(edit) == ""
+    assert view.originals[2].text in edit.blobs[0].text
 
 
 def test_a_note_stands_for_a_chunk():
@@ -170,7 +170,7 @@ def test_a_note_stands_for_a_chunk():
 
 def test_notes_that_are_made_in_one_run_have_files_of_their_own():
     view = View.of(talk("user:a", *READ * 8, "say:b", "user:c"))
-    blobs = [blob for edit in evict(view, situation(view, shelf=SHELF), keep=0, chunk=1) for blob in edit.blobs]
+    blobs = [blob for edit in evict(view, situation(view, blob_names=SHELF), keep=0, chunk=1) for blob in edit.blobs]
 
     assert len({blob.name for blob in blobs}) == len({blob.text for blob in blobs}) == 8
 

@@ -5,14 +5,14 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
-from ebbtide.core.planner import Folding, plan
-from ebbtide.core.types import OURS, QUOTED, Answer, Ask
+from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.planner import CompactionInput, make_plan
+from ebbtide.core.types import OURS, QUOTED, Answer, Question
 from ebbtide.core.view import View
 from ebbtide.passes import fold_regions
 from talk import budget, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 SMALL = ("call:Read a.py", "result:300", "call:Read b.py", "result:300")
 LARGE = ("call:bash", "result:3000", "call:bash", "result:3000")
 TURNS = ("user:one", *SMALL, "say:done one", "user:two", *LARGE, "say:done two", "user:three")
@@ -20,8 +20,8 @@ WITHIN = budget(20_000, low=1_000)
 EAGER = partial(fold_regions, keep_turns=1, keep_tokens=0)
 
 
-def at(view, *, within=WITHIN, folding=None, **changes):
-    return situation(view, within=within, shelf=SHELF, folding=folding or Folding(), **changes)
+def at(view, *, within=WITHIN, compaction=None, **changes):
+    return situation(view, within=within, blob_names=SHELF, compaction=compaction or CompactionInput(), **changes)
 
 
 def steps(view, propose=EAGER, **changes):
@@ -30,19 +30,19 @@ def steps(view, propose=EAGER, **changes):
 
 def edits(view, propose=EAGER, **changes):
     found = steps(view, propose, **changes)
-    assert [view.refuses(edit) for edit in found] == [""] * len(found)
+    assert [view.rejection_reason(edit) for edit in found] == [""] * len(found)
     return found
 
 
 def covered(view, edit):
-    return view.items[view.index[edit.first] : view.index[edit.last] + 1]
+    return view.originals[view.index[edit.first] : view.index[edit.last] + 1]
 
 
 def outline(view):
     """u and a for words, c and r for calls and results, S for what stands for a region."""
     letters = {("user", "text"): "u", ("assistant", "text"): "a", ("assistant", "call"): "c", ("tool", "result"): "r"}
     return "".join(
-        "S" if entry.id in view.owner else letters.get((entry.role, entry.kind), "?") for entry in view.entries
+        "S" if entry.id in view.edit_by_entry else letters.get((entry.role, entry.kind), "?") for entry in view.entries
     )
 
 
@@ -61,7 +61,7 @@ def test_the_largest_comes_first():
 def test_the_plan_stops_when_enough_is_saved():
     view = View.of(talk(*TURNS))
     within = budget(20_000, soft=1, auto=2, low=view.tokens - 3_000)
-    made = plan(view, [EAGER], within, at(view, within=within))
+    made = make_plan(view, [EAGER], within, at(view, within=within))
 
     assert outline(made.after) == "ucrcrauSau"
 
@@ -91,7 +91,7 @@ def test_what_is_pinned_or_locked_ends_a_region_with_its_pair(held):
     view = View.of(talk("user:a", *SMALL, f"{held}call:Read p.py", "result:500", *SMALL, "say:b", "user:c"))
     after = view.apply(edits(view))
 
-    kept = [entry for entry in after.entries if entry.id not in after.owner and entry.call_id]
+    kept = [entry for entry in after.entries if entry.id not in after.edit_by_entry and entry.call_id]
     assert [entry.kind for entry in kept] == ["call", "result"]
     assert outline(after).count("S") == 2
 
@@ -100,7 +100,7 @@ def test_what_the_model_has_not_seen_stays():
     view = View.of(talk("user:a", *LARGE, "call:bash", "result:3000"))
     found = edits(view, partial(EAGER, keep_turns=0))
 
-    assert [view.items[-1] in covered(view, edit) for edit in found] == [False]
+    assert [view.originals[-1] in covered(view, edit) for edit in found] == [False]
 
 
 def test_a_summary_is_never_folded_again():
@@ -122,9 +122,9 @@ def test_a_summary_that_a_client_feeds_back_is_not_folded_either():
 
 def test_it_says_which_turns_and_is_quoted():
     view = View.of(talk(*TURNS))
-    put = [edit.put for edit in edits(view)]
+    put = [edit.replacement for edit in edits(view)]
 
-    assert [(len(one), one[0].role, one[0].tier) for one in put] == [(1, "user", QUOTED)] * 2
+    assert [(len(one), one[0].role, one[0].trust) for one in put] == [(1, "user", QUOTED)] * 2
     assert put[0][0].text.startswith("[compacted summary of turns 2-2]")
 
 
@@ -139,31 +139,31 @@ def test_two_regions_of_one_plan_share_no_file():
 
 def test_it_asks_about_as_many_as_are_needed_and_folds_with_the_answers():
     view = View.of(talk(*TURNS))
-    asks = steps(view, folding=Folding(asks=True))
-    assert [type(ask) for ask in asks] == [Ask, Ask]
-    assert [ask.way for ask in asks] == ["transcript", "transcript"]
+    asks = steps(view, compaction=CompactionInput(asks=True))
+    assert [type(ask) for ask in asks] == [Question, Question]
+    assert [ask.answer_mode for ask in asks] == ["transcript", "transcript"]
     assert asks[0].max_tokens > asks[1].max_tokens
 
     answers = {
         ask.key: Answer(key=ask.key, first=ask.first, last=ask.last, text=f"Said of {ask.first}.") for ask in asks
     }
-    found = edits(view, folding=Folding(asks=True, answers=answers))
-    assert [f"Said of {edit.first}." in edit.put[0].text for edit in found] == [True, True]
+    found = edits(view, compaction=CompactionInput(asks=True, answers=answers))
+    assert [f"Said of {edit.first}." in edit.replacement[0].text for edit in found] == [True, True]
 
 
 def test_a_region_with_a_useless_answer_stays_for_the_last_resort():
     """R252: the oldest leave instead, once the window forces it."""
     view = View.of(talk(*TURNS))
-    large, small = steps(view, folding=Folding(asks=True))
+    large, small = steps(view, compaction=CompactionInput(asks=True))
     answers = {
         large.key: Answer(key=large.key, first=large.first, last=large.last, failed="refused"),
         small.key: Answer(key=small.key, first=small.first, last=small.last, text="Two files were read."),
     }
 
-    (edit,) = edits(view, folding=Folding(asks=True, answers=answers))
+    (edit,) = edits(view, compaction=CompactionInput(asks=True, answers=answers))
 
     assert (edit.first, edit.last) == (small.first, small.last)
 
 
 def test_somebody_said_no():
-    assert steps(View.of(talk(*TURNS)), folding=Folding(forbidden=True)) == []
+    assert steps(View.of(talk(*TURNS)), compaction=CompactionInput(forbidden=True)) == []

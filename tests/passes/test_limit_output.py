@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.view import View
 from ebbtide.passes import limit_output
 from talk import let, shown, situation, talk
@@ -10,11 +10,11 @@ from talk import let, shown, situation, talk
 
 def test_a_command_that_prints_too_much_keeps_its_head():
     view = View.of(talk("user:go", "call:bash", "result:" + "x" * 30_001))
-    now = situation(view, shelf=Shelf(directory="/kept"))
+    now = situation(view, blob_names=BlobNames(directory="/kept"))
     (edit,) = limit_output(view, now)
 
     note = "[Output truncated, 30001 bytes total. Save to file with > if you need full output.]"
-    assert edit.put[0].text == "x" * 30_000 + f"\n\n{note}"
+    assert edit.replacement[0].text == "x" * 30_000 + f"\n\n{note}"
     assert edit.blobs[0].text == "x" * 30_001
 
 
@@ -45,4 +45,4 @@ def test_it_is_quiet_on_its_own_output_and_on_what_is_old():
     after = let(limit_output, view, situation(view))
 
     assert list(limit_output(after, situation(after))) == []
-    assert list(limit_output(view, situation(view, new=3))) == []
+    assert list(limit_output(view, situation(view, first_unsent=3))) == []

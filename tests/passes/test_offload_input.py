@@ -4,24 +4,24 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.stub import region_input
 from ebbtide.core.types import USER
 from ebbtide.core.view import View
 from ebbtide.passes import offload_input
 from talk import filler, let, shown, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 
 
 def test_a_large_paste_goes_to_the_shelf_and_stays_the_users():
     view = View.of(talk(f"user:Why does this fail?\n{filler(60_000)}"))
-    now = situation(view, shelf=SHELF)
+    now = situation(view, blob_names=SHELF)
     (edit,) = offload_input(view, now)
     (entry,) = let(offload_input, view, now).entries
 
     assert edit.blobs[0].text == view.entries[0].text
-    assert (entry.role, entry.tier) == ("user", USER)
+    assert (entry.role, entry.trust) == ("user", USER)
     assert entry.text.startswith("[ebb: input, 60005 tokens,")
     assert "\nWhy does this fail?\n" in entry.text
 
@@ -29,7 +29,7 @@ def test_a_large_paste_goes_to_the_shelf_and_stays_the_users():
 def test_region_says_where_a_large_input_was_saved():
     view = View.of(talk("user:" + "x" * 101))
 
-    after = let(partial(offload_input, limit=100, stub=region_input), view, situation(view, shelf=SHELF))
+    after = let(partial(offload_input, limit=100, stub=region_input), view, situation(view, blob_names=SHELF))
     assert shown(after, "text") == ["[Large input saved to /kept/input.txt, 101 chars. Use Read tool to access.]"]
 
 
@@ -37,7 +37,7 @@ def test_region_says_where_a_large_input_was_saved():
 def test_short_and_pinned_words_stay_and_all_that_is_not_the_users(line):
     view = View.of(talk(line))
 
-    assert list(offload_input(view, situation(view, shelf=SHELF), limit=100)) == []
+    assert list(offload_input(view, situation(view, blob_names=SHELF), limit=100)) == []
 
 
 def test_the_users_words_stay_where_nothing_is_kept():
@@ -49,12 +49,12 @@ def test_the_users_words_stay_where_nothing_is_kept():
 def test_only_new_input_is_looked_at():
     view = View.of(talk("user:200", "say:ok", "user:300"))
 
-    assert len(list(offload_input(view, situation(view, shelf=SHELF, new=2), limit=100))) == 1
+    assert len(list(offload_input(view, situation(view, blob_names=SHELF, first_unsent=2), limit=100))) == 1
 
 
 def test_it_is_quiet_on_its_own_output():
     view = View.of(talk("user:20000"))
-    after = let(partial(offload_input, limit=100), view, situation(view, shelf=SHELF))
+    after = let(partial(offload_input, limit=100), view, situation(view, blob_names=SHELF))
 
     assert after.edits
-    assert list(offload_input(after, situation(after, shelf=SHELF), limit=10)) == []
+    assert list(offload_input(after, situation(after, blob_names=SHELF), limit=10)) == []

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.offload import as_received
 from ebbtide.core.stub import claude_code_persisted, learn_persisted, mini_claude_persisted, parse
 from ebbtide.core.text.preview import first_chars, head_chars, head_lines
@@ -12,12 +12,12 @@ from ebbtide.core.view import View
 from ebbtide.passes import offload_results
 from talk import filler, let, shown, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 
 
 def arriving(*lines, **changes):
     view = View.of(talk("user:go", *lines))
-    return view, situation(view, shelf=SHELF, **changes)
+    return view, situation(view, blob_names=SHELF, **changes)
 
 
 def offloaded(propose, *lines):
@@ -36,7 +36,7 @@ def test_a_large_result_leaves_as_it_arrives_and_can_be_read_back():
     (text,) = shown(let(offload_results, view, now))
     assert text.startswith("[ebb: result of bash, 13004 tokens, 3251 lines; kept in /kept/c1.txt]\n")
     assert text.endswith("fatal: broken")
-    assert now.count(text) <= 640
+    assert now.count_tokens(text) <= 640
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_empty_result_stays():
 
 
 def test_only_what_is_new_is_looked_at():
-    view, now = arriving("call:x", "result:20000", "call:x", "result:20000", new=3)
+    view, now = arriving("call:x", "result:20000", "call:x", "result:20000", first_unsent=3)
 
     assert [edit.first for edit in offload_results(view, now)] == [view.results[1].id]
 
@@ -87,7 +87,7 @@ def test_it_does_not_offload_its_own_preview():
     """Nor a placeholder that a tool printed: that is content like any other (acceptance check 19)."""
     view, now = arriving("call:x", "result:20000")
     once = let(partial(offload_results, limit=10), view, now)
-    assert list(offload_results(once, situation(once, shelf=SHELF), limit=10)) == []
+    assert list(offload_results(once, situation(once, blob_names=SHELF), limit=10)) == []
 
     forged, now = arriving("call:x", f"result:{shown(once)[0]}")
     assert len(list(offload_results(forged, now, limit=10))) == 1
@@ -97,7 +97,7 @@ def test_without_a_shelf_the_preview_says_that_the_rest_was_not_kept():
     view = View.of(talk("user:go", "call:x", "result:20000"))
     (edit,) = offload_results(view, situation(view))
 
-    stub = parse(edit.put[0].text)
+    stub = parse(edit.replacement[0].text)
     assert stub is not None
     assert stub.path == ""
     assert edit.blobs == ()
@@ -128,11 +128,11 @@ def test_claude_code_keeps_lists_as_json():
     (edit,) = propose(view, now)
     assert edit.blobs[0].name == "c1.json"
     assert edit.blobs[0].text.startswith('[\n  {\n    "type": "text"')
-    assert edit.put[0].text.startswith(
+    assert edit.replacement[0].text.startswith(
         "<persisted-output>\nOutput too large (48.8KB). Full output saved to: /kept/c1.json\n\n"
         'Preview (first 2KB):\n[\n  {\n    "type": "text"'
     )
-    assert edit.put[0].text.endswith("x\n...\n</persisted-output>")
+    assert edit.replacement[0].text.endswith("x\n...\n</persisted-output>")
 
 
 def test_learn_v5_shows_2000_characters_above_40000_tokens():

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import ebbtide.passes
-from ebbtide.core.blob_names import Shelf
-from ebbtide.core.planner import plan
+from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.planner import make_plan
 from ebbtide.core.view import View
 from ebbtide.passes import ARRIVAL, PASSES
 from talk import budget, situation, talk
@@ -39,10 +39,10 @@ LINES = (
 
 def test_together_they_are_never_refused_and_every_pair_stays_whole():
     view, within = View.of(talk(*LINES)), budget(20_000)
-    now = situation(view, within=within, shelf=Shelf(directory="/kept"), trigger="manual", target=0)
-    made = plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
+    now = situation(view, within=within, blob_names=BlobNames(directory="/kept"), trigger="manual", target=0)
+    made = make_plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
 
-    assert made.refused == ()
+    assert made.rejected == ()
     assert made.tokens_after < made.tokens_before / 5
     sides = [[entry.call_id for entry in made.after.entries if entry.kind == kind] for kind in ("call", "result")]
     assert sorted([*sides[0], "zz"]) == sorted([*sides[1], *([] if "zz" in sides[1] else ["zz"])])
@@ -53,11 +53,13 @@ def test_together_they_are_never_refused_and_every_pair_stays_whole():
 
 def test_together_they_are_quiet_the_second_time():
     view, within = View.of(talk(*LINES)), budget(20_000)
-    now = situation(view, within=within, shelf=Shelf(directory="/kept"), trigger="manual", target=0)
+    now = situation(view, within=within, blob_names=BlobNames(directory="/kept"), trigger="manual", target=0)
     passes = [propose for propose in PASSES if propose not in ARRIVAL]
-    made = plan(view, passes, within, now, arrival=ARRIVAL)
-    after = View.of(view.items, made.edits)
-    again = plan(after, passes, within, situation(after, within=within, trigger="manual", target=0), arrival=ARRIVAL)
+    made = make_plan(view, passes, within, now, arrival=ARRIVAL)
+    after = View.of(view.originals, made.edits)
+    again = make_plan(
+        after, passes, within, situation(after, within=within, trigger="manual", target=0), arrival=ARRIVAL
+    )
 
     assert made.edits
     assert again.edits == ()

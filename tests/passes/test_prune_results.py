@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.passes import prune_results
@@ -27,9 +27,9 @@ def pruned(*lines):
 def test_a_large_output_two_turns_back_is_marked_and_kept():
     """Acceptance check 17."""
     view = View.of(talk("user:a", *calls(50_000, 100), *TURNS))
-    (edit,) = prune_results(view, situation(view, shelf=Shelf(directory="/kept")))
+    (edit,) = prune_results(view, situation(view, blob_names=BlobNames(directory="/kept")))
 
-    assert edit.put[0].text == PRUNED
+    assert edit.replacement[0].text == PRUNED
     assert edit.blobs[0].text == view.results[0].text
 
 
@@ -77,9 +77,9 @@ def test_it_looks_no_further_than_what_it_pruned():
 
 def test_it_looks_no_further_than_a_summary():
     view = View.of(talk("user:a", *calls(90_000), "say:x", "say:y", "user:z", *calls(40_000), *TURNS))
-    said = [item for item in view.items if item.text in ("x", "y")]
+    said = [item for item in view.originals if item.text in ("x", "y")]
     summary = Item(id="", message=-1, role="assistant", kind="text", text="summary", tokens=2, source=OURS)
-    folded = view.apply([Edit(by="fold", first=said[0].id, last=said[1].id, put=(summary,))])
+    folded = view.apply([Edit(by="fold", first=said[0].id, last=said[1].id, replacement=(summary,))])
 
     assert list(prune_results(folded, situation(folded))) == []
     assert len(list(prune_results(view, situation(view)))) == 1

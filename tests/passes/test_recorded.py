@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import ebbtide
-from ebbtide.core.blob_names import Shelf
-from ebbtide.core.planner import plan
+from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.planner import make_plan
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.view import View
 from ebbtide.passes import ARRIVAL, PASSES
@@ -15,7 +15,7 @@ from talk import budget, let, situation
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 FOLDERS = ("entireio-cli", "entireio-skills", "moonshot-kimi-cli", "badlogic-pi-mono", "swe-agent-demos")
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 
 pytestmark = [pytest.mark.data, pytest.mark.skipif(not DATA.is_dir(), reason="the recorded sessions are not here")]
 
@@ -31,15 +31,15 @@ def view(request):
 def test_each_pass_is_accepted_and_quiet_on_its_own_output(view):
     within = budget(max(2_000, view.tokens // 2))
     for propose in PASSES:
-        after = let(propose, view, situation(view, within=within, shelf=SHELF))
+        after = let(propose, view, situation(view, within=within, blob_names=SHELF))
 
-        assert let(propose, after, situation(after, within=within, shelf=SHELF)).edits == after.edits
+        assert let(propose, after, situation(after, within=within, blob_names=SHELF)).edits == after.edits
 
 
 def test_all_passes_together_are_never_refused(view):
     within = budget(max(2_000, view.tokens // 2))
-    now = situation(view, within=within, shelf=SHELF, trigger="manual", target=0)
-    made = plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
+    now = situation(view, within=within, blob_names=SHELF, trigger="manual", target=0)
+    made = make_plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
 
-    assert made.refused == ()
+    assert made.rejected == ()
     assert made.after.tokens < view.tokens

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.view import View
 from ebbtide.passes import shorten_text
 from talk import filler, let, shown, situation, talk
@@ -15,10 +15,10 @@ LATER = ("user:b", "say:c", "user:d")
 
 def test_the_first_and_last_lines_stay_and_the_rest_is_kept():
     view = View.of(talk("user:a", f"say:{LONG}", *LATER))
-    now = situation(view, shelf=Shelf(directory="/kept"))
+    now = situation(view, blob_names=BlobNames(directory="/kept"))
     (edit,) = shorten_text(view, now, lines=2)
 
-    text = edit.put[0].text
+    text = edit.replacement[0].text
     assert [line.split(" x")[0] for line in text.split("\n")[1:]] == ["line 0", "line 1", "[...]", "line 58", "line 59"]
     assert text.startswith("[ebb: text, ")
     assert "kept in /kept/text.txt]" in text
@@ -30,7 +30,7 @@ def test_a_paragraph_on_one_line_is_clipped():
     view = View.of(talk("user:a", "say:" + "x" * 10_000, *LATER))
     (edit,) = shorten_text(view, situation(view))
 
-    assert edit.put[0].text.endswith("\n" + "x" * 200 + "...")
+    assert edit.replacement[0].text.endswith("\n" + "x" * 200 + "...")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_words_in_the_open_loop_stay():
 
 def test_two_long_texts_get_two_files_and_it_is_quiet_afterwards():
     view = View.of(talk("user:a", f"say:{LONG}", "user:aa", f"say:{LONG}!", *LATER))
-    now = situation(view, shelf=Shelf(directory="/kept"))
+    now = situation(view, blob_names=BlobNames(directory="/kept"))
     after = let(partial(shorten_text), view, now)
 
     assert len({blob.name for edit in after.edits for blob in edit.blobs}) == 2

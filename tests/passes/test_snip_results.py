@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.stub import mini_claude_snipped, parse
 from ebbtide.core.view import View
 from ebbtide.passes import snip_results
@@ -98,9 +98,9 @@ def test_what_the_model_has_not_seen_stays():
 
 def test_what_is_snipped_is_kept():
     view = View.of(talk("user:go", *read("a", "a"), *NEWER, "say:ok"))
-    (edit,) = snip_results(view, situation(view, shelf=Shelf(directory="/kept")))
+    (edit,) = snip_results(view, situation(view, blob_names=BlobNames(directory="/kept")))
 
-    stub = parse(edit.put[0].text)
+    stub = parse(edit.replacement[0].text)
     assert stub is not None
     assert stub.path == "/kept/c1.txt"
     assert edit.blobs[0].text == view.results[0].text

@@ -5,15 +5,15 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import Shelf
-from ebbtide.core.planner import Folding, plan
-from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Ask, Edit
-from ebbtide.core.view import STANDING, View
+from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.planner import CompactionInput, make_plan
+from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Edit, Question
+from ebbtide.core.view import NEWEST_NOTES, View
 from ebbtide.passes import clear_results, fold_regions, offload_input, summarize
 from ebbtide.summary.frame import read_summary_text
 from talk import budget, let, situation, talk
 
-SHELF = Shelf(directory="/kept")
+SHELF = BlobNames(directory="/kept")
 NAMES = [a + b for a in "abcdefghij" for b in "abcdefghij"]
 READ = ("call:Read src/a.py", "result:900", "say:300")
 TURNS = tuple(line for n in range(8) for line in (f"user:request {n}", *READ))
@@ -22,8 +22,10 @@ EAGER = partial(summarize, keep_turns=2, keep_tokens=4_000, min_savings=1)
 OVER = budget(10_000, soft=1, auto=2, hard=100_000, low=5_000)
 
 
-def at(view, *, within=OVER, trigger="auto", folding=None, **changes):
-    return situation(view, within=within, shelf=SHELF, trigger=trigger, folding=folding or Folding(), **changes)
+def at(view, *, within=OVER, trigger="auto", compaction=None, **changes):
+    return situation(
+        view, within=within, blob_names=SHELF, trigger=trigger, compaction=compaction or CompactionInput(), **changes
+    )
 
 
 def steps(view, propose=EAGER, **changes):
@@ -33,16 +35,16 @@ def steps(view, propose=EAGER, **changes):
 def fold(view, propose=EAGER, **changes):
     (edit,) = steps(view, propose, **changes)
     assert isinstance(edit, Edit)
-    assert view.refuses(edit) == ""
+    assert view.rejection_reason(edit) == ""
     return edit
 
 
 def covered(view, edit):
-    return view.items[view.index[edit.first] : view.index[edit.last] + 1]
+    return view.originals[view.index[edit.first] : view.index[edit.last] + 1]
 
 
 def answered(ask, text="", failed=""):
-    return {ask.key: Answer(key=ask.key, first=ask.first, last=ask.last, way=ask.way, text=text, failed=failed)}
+    return {ask.key: Answer(key=ask.key, first=ask.first, last=ask.last, answer_mode=ask.way, text=text, failed=failed)}
 
 
 class TestWhen:
@@ -59,24 +61,24 @@ class TestWhen:
 
     @pytest.mark.parametrize(("after", "folds"), [(None, True), (8_000, False), (7_700, True)])
     def test_not_again_until_a_fifth_of_the_window_came_back(self, after, folds):
-        now = at(self.view, folding=Folding(after=after))
+        now = at(self.view, compaction=CompactionInput(after=after))
         now = replace(now, tokens=9_800)
 
         assert bool(list(EAGER(self.view, now))) is folds
 
     @pytest.mark.parametrize("held", [{"after": 9_700}, {"stalled": True}, {"waiting": True}])
     def test_but_the_hard_level_an_overflow_and_a_person_are_not_kept_waiting(self, held):
-        folding = Folding(**held)
+        folding = CompactionInput(**held)
         hard = budget(10_000, soft=1, auto=2, hard=9_000, low=5_000)
 
-        assert list(EAGER(self.view, replace(at(self.view, folding=folding), tokens=9_800))) == []
-        assert list(EAGER(self.view, replace(at(self.view, folding=folding, within=hard), tokens=9_800)))
-        assert steps(self.view, folding=folding, trigger="overflow")
-        assert steps(self.view, folding=folding, trigger="manual")
+        assert list(EAGER(self.view, replace(at(self.view, compaction=folding), tokens=9_800))) == []
+        assert list(EAGER(self.view, replace(at(self.view, compaction=folding, within=hard), tokens=9_800)))
+        assert steps(self.view, compaction=folding, trigger="overflow")
+        assert steps(self.view, compaction=folding, trigger="manual")
 
     def test_somebody_said_no(self):
         for trigger in ("auto", "overflow", "manual"):
-            assert steps(self.view, folding=Folding(forbidden=True), trigger=trigger) == []
+            assert steps(self.view, compaction=CompactionInput(forbidden=True), trigger=trigger) == []
 
     def test_a_saving_too_small_is_none_unless_a_person_asks(self):
         greedy = partial(EAGER, min_savings=50_000)
@@ -88,8 +90,8 @@ class TestWhen:
     def test_between_soft_and_high_only_where_the_cache_is_cold(self):
         soft = budget(10_000, soft=1, auto=50_000, hard=100_000, low=5_000)
 
-        assert steps(self.view, within=soft, idle=5.0, warm=9) == []
-        assert steps(self.view, within=soft, idle=900.0, warm=0)
+        assert steps(self.view, within=soft, idle=5.0, cached_entries=9) == []
+        assert steps(self.view, within=soft, idle=900.0, cached_entries=0)
 
 
 class TestWhich:
@@ -97,7 +99,7 @@ class TestWhich:
         view = View.of(talk(*TURNS, "user:next"))
         edit = fold(view)
 
-        left = view.items[view.index[edit.last] + 1 :]
+        left = view.originals[view.index[edit.last] + 1 :]
         assert [item.text for item in left if item.role == "user"] == ["request 6", "request 7", "next"]
         assert sum(item.tokens for item in left) <= 4_000
         assert left[-1].text == "next"
@@ -106,8 +108,8 @@ class TestWhich:
         view = View.of(talk(*TURNS, "user:next", "call:Read b.py", "result:9000", "user:wait"))
         edit = fold(view, partial(EAGER, keep_turns=0, keep_tokens=0))
 
-        assert view.index[edit.last] < view.index[view.items[-3].id]
-        assert [item.kind for item in view.items[-3:]] == ["call", "result", "text"]
+        assert view.index[edit.last] < view.index[view.originals[-3].id]
+        assert [item.kind for item in view.originals[-3:]] == ["call", "result", "text"]
 
     def test_inside_an_open_loop_only_between_calls_and_results(self):
         view = View.of(talk("user:go", *READ[:2] * 30))
@@ -141,8 +143,8 @@ class TestWhich:
 
         assert after.tokens < view.tokens // 2
         assert [entry.text for entry in after.entries if entry.role == "system"] == ["# Environment", *notes]
-        assert view.items[view.index[edit.last]].kind == "result"
-        assert view.items[view.index[edit.last] + 1].role == "system"
+        assert view.originals[view.index[edit.last]].kind == "result"
+        assert view.originals[view.index[edit.last] + 1].role == "system"
 
     def test_of_more_notes_than_there_is_room_for_the_older_are_listed_and_kept_in_a_file(self):
         notes = [f"open is {word}.py, and {'so on, ' * 9}" for word in NAMES]
@@ -153,9 +155,9 @@ class TestWhich:
 
         stay = [entry.text for entry in after.entries if entry.role == "system"]
         assert stay == notes[-len(stay) :]
-        assert STANDING < len(stay) < len(notes) // 2
-        (listed,) = (item for item in edit.put if "notes of the operator 1 to" in item.text)
-        assert (listed.role, listed.tier) == ("user", HARNESS)
+        assert NEWEST_NOTES < len(stay) < len(notes) // 2
+        (listed,) = (item for item in edit.replacement if "notes of the operator 1 to" in item.text)
+        assert (listed.role, listed.trust) == ("user", HARNESS)
         assert f"notes of the operator 1 to {len(notes) - len(stay)}" in listed.text
         assert notes[len(notes) - len(stay) - 1][:60] in listed.text
         (kept,) = (blob.text for blob in edit.blobs if "operator-notes" in blob.name)
@@ -169,7 +171,7 @@ class TestWhich:
         view = View.of(talk("user:go", *(one for note in notes for one in (*READ[:2], f"locked system:{note}"))))
         edit = fold(view, partial(EAGER, min_messages=2))
 
-        (listed,) = (item.text for item in edit.put if "notes of the operator 1 to" in item.text)
+        (listed,) = (item.text for item in edit.replacement if "notes of the operator 1 to" in item.text)
         head, hint, first, *lines = listed.splitlines()
         (kept,) = (blob for blob in edit.blobs if "operator-notes" in blob.name)
         assert kept.name in head
@@ -184,19 +186,19 @@ class TestWhich:
         view = View.of(talk(*TURNS, "user:go", *("think:hm", *READ[:2], *READ[:2]) * 12))
         edit = fold(view)
 
-        assert view.items[view.index[edit.last] + 1].kind == "thinking"
+        assert view.originals[view.index[edit.last] + 1].kind == "thinking"
 
     def test_it_ends_with_something_that_leaves(self):
         """Both ends still there, a client that feeds our output back would get a second note."""
         view = View.of(talk(*TURNS, "user:go", "call:Read b.py", "result:900"))
         edit = fold(view, partial(EAGER, keep_turns=0, keep_tokens=0))
 
-        assert edit.last not in {item.id for item in edit.put}
+        assert edit.last not in {item.id for item in edit.replacement}
 
     def test_nothing_new_nothing_folded(self):
         view = View.of(talk(*TURNS, "user:next"))
         for trigger in ("overflow", "manual"):
-            after = view.apply([replace(fold(view, trigger=trigger), head=view.head)])
+            after = view.apply([replace(fold(view, trigger=trigger), branch_tip=view.branch_tip)])
             assert steps(after, trigger=trigger) == []
 
     @pytest.mark.parametrize("item", ["pinned user:never lose this", "pinned call:Read p.py", "locked user:fixed"])
@@ -206,7 +208,7 @@ class TestWhich:
         edit = fold(view)
         after = view.apply([edit])
 
-        held = next(one for one in view.items if one.pinned or one.locked)
+        held = next(one for one in view.originals if one.pinned or one.locked)
         assert held in covered(view, edit)
         assert held.id in {entry.id for entry in after.entries}
         halves = [entry.kind for entry in after.entries if entry.call_id and entry.call_id == held.call_id]
@@ -219,9 +221,9 @@ class TestWhat:
     def test_one_item_of_ours_quoted_and_the_users_words_as_they_were(self):
         view = View.of(talk(*TURNS, "user:next"))
         edit = fold(view)
-        note, *words, _ = edit.put
+        note, *words, _ = edit.replacement
 
-        assert (note.role, note.tier) == ("user", QUOTED)
+        assert (note.role, note.trust) == ("user", QUOTED)
         assert read_summary_text(note.text) is not None
         assert [item.id for item in words] == [item.id for item in covered(view, edit) if item.role == "user"]
 
@@ -229,17 +231,17 @@ class TestWhat:
         view = View.of(talk(*TURNS, "user:next"))
         edit = fold(view, partial(EAGER, keep_tokens=10))
 
-        assert edit.put[-1].role == "assistant"
+        assert edit.replacement[-1].role == "assistant"
         assert [entry.role for entry in view.apply([edit]).entries][-2:] == ["assistant", "user"]
 
     def test_the_projects_instructions_stay_in_front(self):
         edit = fold(self.view)
 
-        assert edit.put[0].text == "Use tabs."
-        assert edit.put[0].id
+        assert edit.replacement[0].text == "Use tabs."
+        assert edit.replacement[0].id
 
     def test_the_ledger_is_the_summary_where_nobody_can_be_asked(self):
-        text = next(item.text for item in fold(self.view).put if not item.id)
+        text = next(item.text for item in fold(self.view).replacement if not item.id)
 
         assert "Files read:\nsrc/: a.py" in text
         assert fold(self.view).reason == "old turns folded into the ledger's facts"
@@ -248,9 +250,9 @@ class TestWhat:
         edit = fold(self.view)
         kept = "".join(blob.text for blob in edit.blobs)
 
-        gone = [item for item in covered(self.view, edit) if item.id not in {one.id for one in edit.put}]
+        gone = [item for item in covered(self.view, edit) if item.id not in {one.id for one in edit.replacement}]
         assert [item.id for item in gone if item.text not in kept] == []
-        assert edit.blobs[0].name in "".join(item.text for item in edit.put)
+        assert edit.blobs[0].name in "".join(item.text for item in edit.replacement)
 
     def test_a_later_fold_covers_all_again_and_writes_down_only_what_is_new(self):
         edit = self.view.bind(fold(self.view))
@@ -267,27 +269,29 @@ class TestWhat:
         lines = [line for n in range(30) for line in (f"user:{n} " + "word " * 400, "say:400")]
         view = View.of(talk(*lines, "user:next"))
         edit = fold(view)
-        listing = next(item for item in edit.put if not item.id and item.tier == USER)
+        listing = next(item for item in edit.replacement if not item.id and item.trust == USER)
         said = [item for item in covered(view, edit) if item.role == "user"]
 
         assert "messages 1 to" in listing.text
         kept = "".join(blob.text for blob in edit.blobs)
-        assert [one.id for one in said if one.text not in kept and one.id not in {item.id for item in edit.put}] == []
-        assert sum(item.tokens for item in edit.put) < OVER.window
+        assert [
+            one.id for one in said if one.text not in kept and one.id not in {item.id for item in edit.replacement}
+        ] == []
+        assert sum(item.tokens for item in edit.replacement) < OVER.window
 
     def test_a_paste_offloaded_in_the_same_plan_is_kept_though_its_edit_is_hidden(self):
         """The fold shows the stub, so what the stub names must be durable with the fold."""
         view = View.of(talk("user:" + "line of a log\n" * 900, *TURNS[1:], "user:next"))
-        made = plan(view, [EAGER], OVER, at(view), arrival=[partial(offload_input, limit=900)])
+        made = make_plan(view, [EAGER], OVER, at(view), arrival=[partial(offload_input, limit=900)])
 
         (edit,) = made.edits
         assert edit.by == "summarize"
-        assert any(view.items[0].text == blob.text for blob in edit.blobs)
+        assert any(view.originals[0].text == blob.text for blob in edit.blobs)
 
     def test_a_region_folded_in_the_same_plan_is_written_down_by_the_fold_that_hides_it(self):
         view = View.of(talk(*TURNS, "user:next"))
         regions = partial(fold_regions, keep_turns=1, keep_tokens=0)
-        made = plan(view, [regions, EAGER], OVER, at(view, trigger="manual"))
+        made = make_plan(view, [regions, EAGER], OVER, at(view, trigger="manual"))
 
         edit = next(edit for edit in made.edits if edit.by == "summarize")
         assert "fold_regions" not in {one.by for one in made.edits if view.index[one.last] <= view.index[edit.last]}
@@ -299,115 +303,115 @@ class TestWhat:
         cleared = let(partial(clear_results, keep_results=1, min_tokens=10), view, at(view))
         edit = fold(cleared)
 
-        assert view.items[2].text in edit.blobs[0].text
+        assert view.originals[2].text in edit.blobs[0].text
 
 
 class TestAsking:
     view = View.of(talk(*TURNS, "user:next"))
-    asks = Folding(asks=True)
+    asks = CompactionInput(asks=True)
 
     def test_it_asks_once_and_folds_with_the_answer(self):
-        (ask,) = steps(self.view, folding=self.asks)
-        assert isinstance(ask, Ask)
+        (ask,) = steps(self.view, compaction=self.asks)
+        assert isinstance(ask, Question)
 
-        edit = fold(self.view, folding=replace(self.asks, answers=answered(ask, "## Intent\nMend it.")))
+        edit = fold(self.view, compaction=replace(self.asks, answers=answered(ask, "## Intent\nMend it.")))
 
-        assert read_summary_text(edit.put[0].text)[0] == "## Intent\nMend it."
+        assert read_summary_text(edit.replacement[0].text)[0] == "## Intent\nMend it."
         assert edit.reason == "old turns folded into a model's summary"
         assert (edit.first, edit.last) == (ask.first, ask.last)
 
     def test_the_question_stays_the_same_while_the_tail_grows(self):
-        (ask,) = steps(self.view, folding=self.asks)
+        (ask,) = steps(self.view, compaction=self.asks)
         grown = View.of(talk(*TURNS, "user:next", "say:200", "user:and"))
 
-        edit = fold(grown, folding=replace(self.asks, answers=answered(ask, "All is well.")))
+        edit = fold(grown, compaction=replace(self.asks, answers=answered(ask, "All is well.")))
 
-        assert "All is well." in edit.put[0].text
+        assert "All is well." in edit.replacement[0].text
 
     def test_also_where_a_note_of_the_operator_stands_behind_the_run(self):
         lines = [line for name in NAMES[:20] for line in (*READ[:2], f"locked system:open is {name}")]
         propose = partial(EAGER, min_messages=2)
-        (ask,) = steps(View.of(talk("user:go", *lines)), propose, folding=self.asks)
+        (ask,) = steps(View.of(talk("user:go", *lines)), propose, compaction=self.asks)
         grown = View.of(talk("user:go", *lines, *READ[:2]))
 
-        edit = fold(grown, propose, folding=replace(self.asks, answers=answered(ask, "All is well.")))
+        edit = fold(grown, propose, compaction=replace(self.asks, answers=answered(ask, "All is well.")))
 
-        assert "All is well." in edit.put[0].text
+        assert "All is well." in edit.replacement[0].text
 
     def test_an_answer_that_was_overtaken_is_not_used(self):
-        (ask,) = steps(self.view, folding=self.asks)
+        (ask,) = steps(self.view, compaction=self.asks)
         far = View.of(talk(*TURNS, "user:next", *READ, *TURNS, *TURNS, "user:and"))
 
-        (again,) = steps(far, folding=replace(self.asks, answers=answered(ask, "All is well.")))
+        (again,) = steps(far, compaction=replace(self.asks, answers=answered(ask, "All is well.")))
 
-        assert isinstance(again, Ask)
+        assert isinstance(again, Question)
         assert again.last != ask.last
 
     @pytest.mark.parametrize("why", ["overflow", "cut", "too long"])
     def test_what_was_too_much_is_asked_in_parts(self, why):
-        (ask,) = steps(self.view, folding=self.asks)
+        (ask,) = steps(self.view, compaction=self.asks)
         answers = answered(ask, failed=why)
-        parts = steps(self.view, folding=replace(self.asks, answers=answers))
+        parts = steps(self.view, compaction=replace(self.asks, answers=answers))
         assert len(parts) > 1
-        assert {part.way for part in parts} == {"transcript"}
+        assert {part.answer_mode for part in parts} == {"transcript"}
 
         for n, part in enumerate(parts):
             answers |= answered(part, f"## Intent\nPart {n} is done.")
-        edit = fold(self.view, folding=replace(self.asks, answers=answers))
+        edit = fold(self.view, compaction=replace(self.asks, answers=answers))
 
-        assert all(f"Part {n} is done." in edit.put[0].text for n in range(len(parts)))
+        assert all(f"Part {n} is done." in edit.replacement[0].text for n in range(len(parts)))
 
     @pytest.mark.parametrize("why", ["empty", "refused", "time-out", "RuntimeError: down"])
     def test_any_other_failure_leaves_it_to_the_ledger(self, why):
-        (ask,) = steps(self.view, folding=self.asks)
+        (ask,) = steps(self.view, compaction=self.asks)
 
-        edit = fold(self.view, folding=replace(self.asks, answers=answered(ask, failed=why)))
+        edit = fold(self.view, compaction=replace(self.asks, answers=answered(ask, failed=why)))
 
         assert edit.reason == "old turns folded into the ledger's facts"
 
     def test_parts_that_fail_too_leave_it_to_the_ledger(self):
-        (ask,) = steps(self.view, folding=self.asks)
+        (ask,) = steps(self.view, compaction=self.asks)
         answers = answered(ask, failed="overflow")
-        for part in steps(self.view, folding=replace(self.asks, answers=answers)):
+        for part in steps(self.view, compaction=replace(self.asks, answers=answers)):
             answers |= answered(part, failed="overflow")
 
-        assert "ledger" in fold(self.view, folding=replace(self.asks, answers=answers)).reason
+        assert "ledger" in fold(self.view, compaction=replace(self.asks, answers=answers)).reason
 
     def test_a_persons_own_words_need_nobody(self):
-        edit = fold(self.view, folding=replace(self.asks, summary="I mended it myself."), trigger="manual")
+        edit = fold(self.view, compaction=replace(self.asks, summary="I mended it myself."), trigger="manual")
 
-        assert read_summary_text(edit.put[0].text)[0] == "I mended it myself."
+        assert read_summary_text(edit.replacement[0].text)[0] == "I mended it myself."
 
     def test_an_earlier_summary_is_handed_on_and_not_quoted_again(self):
-        (ask,) = steps(self.view, folding=self.asks)
-        edit = fold(self.view, folding=replace(self.asks, answers=answered(ask, "## Intent\nThe harbour first.")))
+        (ask,) = steps(self.view, compaction=self.asks)
+        edit = fold(self.view, compaction=replace(self.asks, answers=answered(ask, "## Intent\nThe harbour first.")))
         recorded = replace(self.view.bind(edit), blobs=())
         more = View.of(talk(*TURNS, "user:next", *READ, *TURNS, "user:last"), [recorded])
 
-        (second,) = steps(more, folding=self.asks)
+        (second,) = steps(more, compaction=self.asks)
         offline = fold(more)
-        model = fold(more, folding=replace(self.asks, answers=answered(second, "## Pending\nThe quay.")))
+        model = fold(more, compaction=replace(self.asks, answers=answered(second, "## Pending\nThe quay.")))
 
-        assert "The harbour first." in read_summary_text(offline.put[0].text)[0]
-        summary = read_summary_text(model.put[0].text)[0]
+        assert "The harbour first." in read_summary_text(offline.replacement[0].text)[0]
+        summary = read_summary_text(model.replacement[0].text)[0]
         assert "The harbour first." in summary
         assert "The quay." in summary
 
     def test_from_here_and_up_to_here(self):
-        here = next(item for item in self.view.items if item.text == "request 3")
-        upto = fold(self.view, folding=Folding(last=here.id), trigger="manual")
-        since = fold(self.view, folding=Folding(first=here.id), trigger="manual")
+        here = next(item for item in self.view.originals if item.text == "request 3")
+        upto = fold(self.view, compaction=CompactionInput(last=here.id), trigger="manual")
+        since = fold(self.view, compaction=CompactionInput(first=here.id), trigger="manual")
 
         assert self.view.index[upto.last] < self.view.index[here.id]
         assert self.view.index[since.first] >= self.view.index[here.id]
-        assert upto.first == self.view.items[0].id
+        assert upto.first == self.view.originals[0].id
 
 
 def test_a_fold_that_a_client_feeds_back_is_known_again():
     """Its item is ours by content: it is no news, and its summary goes on."""
     view = View.of(talk(*TURNS, "user:next"))
-    (ask,) = steps(view, folding=Folding(asks=True))
-    after = view.apply([fold(view, folding=Folding(asks=True, answers=answered(ask, "The harbour first.")))])
+    (ask,) = steps(view, compaction=CompactionInput(asks=True))
+    after = view.apply([fold(view, compaction=CompactionInput(asks=True, answers=answered(ask, "The harbour first.")))])
     back = [replace(e, id=f"e1-{n:012}-1", raw=None) for n, e in enumerate(after.entries)]
     quiet = View.of(back)
     assert any(item.source == OURS for item in back)
@@ -415,4 +419,4 @@ def test_a_fold_that_a_client_feeds_back_is_known_again():
 
     grown = View.of([*back, *talk("say:30", *TURNS, *TURNS, "user:last")])
     edit = fold(grown)
-    assert "The harbour first." in read_summary_text(next(item.text for item in edit.put if not item.id))[0]
+    assert "The harbour first." in read_summary_text(next(item.text for item in edit.replacement if not item.id))[0]

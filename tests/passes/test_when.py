@@ -45,7 +45,7 @@ def test_a_level_is_the_budgets(tokens, holds):
 @pytest.mark.parametrize(("idle", "warm", "holds"), [(None, 0, False), (400.0, 0, True), (400.0, 3, False)])
 def test_the_cache_is_cold_when_nothing_of_it_is_kept(idle, warm, holds):
     """R133: and before the first call there is none."""
-    assert cold(VIEW, situation(VIEW, idle=idle, warm=warm)) == holds
+    assert cold(VIEW, situation(VIEW, idle=idle, cached_entries=warm)) == holds
 
 
 @pytest.mark.parametrize(

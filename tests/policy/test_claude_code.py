@@ -44,7 +44,7 @@ def test_levels_are_buffers_from_the_end_or_half_the_window(window, warning, aut
     at = preset("claude-code").levels(window, 1000)
 
     assert (at.warning, at.auto, at.blocking) == (warning, auto, blocking)
-    assert not at.reached(auto, "auto")
+    assert not at.is_reached(auto, "auto")
     assert at.warning <= at.soft <= at.auto <= at.hard
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.core.planner import Budget, Folding, Levels, Situation, plan
-from ebbtide.core.types import Ask
+from ebbtide.core.planner import Budget, CompactionInput, PlanInput, Thresholds, make_plan
+from ebbtide.core.types import Question
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import PRESETS
@@ -141,9 +141,9 @@ def test_where_prompt_and_reservation_fill_the_window_the_conversation_gets_a_qu
 
 def test_utilisation_is_measured_against_the_space_that_the_levels_share():
     """Also where prompt and tools have a say in it: a request below the blocking level is never said to be over all."""
-    seen: list[Situation] = []
+    seen: list[PlanInput] = []
 
-    def look(_view: View, situation: Situation):
+    def look(_view: View, situation: PlanInput):
         seen.append(situation)
         return ()
 
@@ -163,7 +163,7 @@ def test_a_name_that_a_result_and_a_large_call_say_does_not_leave_with_both():
     marks = replace(levels(100_000, 0), auto=view.tokens - 1, low=1)
     budget = Budget(window=100_000, levels=marks)
 
-    made = plan(view, PRESETS["default"].pressure, budget, Situation(budget=budget, tokens=view.tokens, idle=1.0))
+    made = make_plan(view, PRESETS["default"].pressure, budget, PlanInput(budget=budget, tokens=view.tokens, idle=1.0))
 
     assert {"drop_calls", "clear_results"} <= {edit.by for edit in made.edits}
     assert "slack_water_table" in "\n".join(entry.text for entry in made.after.entries)
@@ -177,24 +177,24 @@ class TestBatchesThatFreeLittle:
         tokens = items.tokens
         marks = replace(levels(100_000, 0), warning=1, soft=1, auto=tokens - 1, hard=hard, low=tokens // 2, least=least)
         budget = Budget(window=100_000, levels=marks)
-        now = Situation(budget=budget, tokens=tokens, warm=warm, idle=1.0)
-        return plan(items, (propose,), budget, now)
+        now = PlanInput(budget=budget, tokens=tokens, cached_entries=warm, idle=1.0)
+        return make_plan(items, (propose,), budget, now)
 
     def test_wait_and_say_so(self):
         made = self.planned(least=1_000, hard=10**6)
         assert made.edits == ()
-        assert "a batch is worth it from 1,000 on" in made.held_back
+        assert "a batch is worth it from 1,000 on" in made.deferred_reason
 
     def test_are_made_at_the_hard_level(self):
         assert self.planned(least=1_000, hard=1).edits
 
     def test_are_made_where_the_prefix_is_cold_anyway(self):
-        assert self.planned(least=1_000, hard=10**6, warm=0).edits
+        assert self.planned(least=1_000, hard=10**6, cached_entries=0).edits
 
     def test_do_not_wait_where_somebody_is_asked_for_more(self):
         """A fold that waits for its answer frees nothing yet."""
         made = self.planned(least=1_000, hard=10**6, propose=_asking)
-        assert [ask.by for ask in made.asks] == ["summarize"]
+        assert [ask.by for ask in made.questions] == ["summarize"]
 
     def test_are_made_once_they_free_enough(self):
         assert self.planned(least=100, hard=10**6).edits
@@ -212,7 +212,7 @@ def _first_result(view, situation):
 
 def _asking(view, situation):
     yield from _first_result(view, situation)
-    yield Ask(by="summarize", first=view.items[0].id, last=view.items[4].id, prompt="What was done?")
+    yield Question(by="summarize", first=view.originals[0].id, last=view.originals[4].id, prompt="What was done?")
 
 
 class TestFolding:
@@ -223,10 +223,10 @@ class TestFolding:
     """What is left of the window beside a prompt that takes four fifths of it."""
 
     def folds(self, tokens: int, *, warm: int = 9, after: int | None = None, hard: int = 10**6) -> bool:
-        marks = Levels(warning=1_000, soft=9_000, auto=10_000, hard=hard, blocking=100_000, low=5_000, least=1_500)
-        now = Situation(
-            budget=Budget(window=100_000, levels=marks, overhead=100_000 - self.ROOM), tokens=tokens, warm=warm,
-            idle=1.0, forced=True, folding=Folding(after=after),
+        marks = Thresholds(warning=1_000, soft=9_000, auto=10_000, hard=hard, blocking=100_000, low=5_000, least=1_500)
+        now = PlanInput(
+            budget=Budget(window=100_000, levels=marks, overhead=100_000 - self.ROOM), tokens=tokens, cached_entries=warm,
+            idle=1.0, forced=True, compaction=CompactionInput(after=after),
         )  # fmt: skip
         return bool(list(summarize(self.VIEW, now, keep_tokens=500)))
 
@@ -235,7 +235,7 @@ class TestFolding:
         assert not self.folds(8_400)
 
     def test_where_nothing_is_cached_it_may_end_there(self):
-        assert not self.folds(8_600, warm=0)
+        assert not self.folds(8_600, cached_entries=0)
 
     def test_a_conversation_folds_again_when_it_has_grown_by_a_fifth_of_its_own_room(self):
         assert self.folds(11_000, after=7_000)
@@ -243,8 +243,8 @@ class TestFolding:
 
     def test_at_the_hard_level_a_small_fold_counts_too(self):
         small = _view(loop(5, 400))
-        marks = Levels(warning=1, soft=1, auto=1, hard=10, blocking=100_000, low=5_000)
-        now = Situation(budget=Budget(window=100_000, levels=marks), tokens=100, warm=9, idle=1.0)
+        marks = Thresholds(warning=1, soft=1, auto=1, hard=10, blocking=100_000, low=5_000)
+        now = PlanInput(budget=Budget(window=100_000, levels=marks), tokens=100, cached_entries=9, idle=1.0)
         calm = replace(now, budget=replace(now.budget, levels=replace(marks, hard=10**6)))
         (edit,) = summarize(small, now, keep_tokens=500)
 

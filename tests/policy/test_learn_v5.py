@@ -30,8 +30,8 @@ def test_the_threshold_leaves_the_reply_at_most_20000_and_13000_more(window, out
     at = preset("learn-v5").levels(window, output)
 
     assert at.auto == auto
-    assert not at.reached(auto, "auto")
-    assert at.reached(auto + 1, "auto")
+    assert not at.is_reached(auto, "auto")
+    assert at.is_reached(auto + 1, "auto")
 
 
 @pytest.mark.parametrize(("tokens", "level"), [(170_616, "calm"), (170_617, "auto")])

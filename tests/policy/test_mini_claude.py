@@ -36,8 +36,8 @@ def test_auto_is_85_percent_of_the_window_less_20000_or_half_the_window(window, 
     levels = preset("mini-claude").levels(window, 1000)
 
     assert levels.auto == auto
-    assert not levels.reached(auto, "auto")
-    assert levels.reached(auto + 1, "auto")
+    assert not levels.is_reached(auto, "auto")
+    assert levels.is_reached(auto + 1, "auto")
 
 
 def test_only_uncached_input_of_the_last_bill_is_believed():

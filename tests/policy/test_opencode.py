@@ -36,7 +36,7 @@ def test_auto_is_above_the_input_limit_or_all_but_32000(window, limit, tokens, o
     """R056; a limit equal to the window is none."""
     at = levels(limit)(window, 1000)
 
-    assert at.reached(tokens, "auto") is over
+    assert at.is_reached(tokens, "auto") is over
 
 
 def test_input_cache_reads_and_output_count_and_cache_writes_do_not():

@@ -15,7 +15,7 @@ def test_soft_is_above_70_and_hard_above_90_percent(window):
     at = preset("region").levels(window, 1000)
 
     assert (at.soft, at.hard, at.low) == (window * 7 // 10, window * 9 // 10, window // 2)
-    assert [at.at(tokens) for tokens in (at.soft, at.hard, at.hard + 1)] == ["calm", "auto", "hard"]
+    assert [at.level_at(tokens) for tokens in (at.soft, at.hard, at.hard + 1)] == ["calm", "auto", "hard"]
 
 
 def test_a_chinese_character_is_a_token_and_a_half_and_all_of_the_request_counts():
@@ -100,7 +100,7 @@ def test_the_largest_regions_fold_where_they_stand_until_it_is_half_full():
 
     out = str(ready.body["messages"])
     folded = [edit for edit in ready.report.edits if edit.by == "fold_regions"]
-    assert [text.text for edit in folded for text in edit.put] == [
+    assert [text.text for edit in folded for text in edit.replacement] == [
         "[compacted summary of turns 2-2]\nThe file has ab.",
         "[compacted summary of turns 4-4]\nThe file has ab.",
     ]

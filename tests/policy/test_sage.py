@@ -51,8 +51,8 @@ def test_the_threshold_is_reached_at_exactly_its_value():
     at = preset("sage").levels(200_000, 1000)
 
     assert (at.auto, at.hard, at.low) == (160_000, 187_000, 100_000)
-    assert at.reached(160_000, "auto")
-    assert not at.reached(159_999, "auto")
+    assert at.is_reached(160_000, "auto")
+    assert not at.is_reached(159_999, "auto")
 
 
 @pytest.mark.parametrize(("tokens", "acts"), [(159_999, False), (160_000, True)])

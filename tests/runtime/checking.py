@@ -62,7 +62,7 @@ def check_words(walk: Walk, stop: Stop) -> None:
     text, log = json.dumps(stop.ready.body, ensure_ascii=False), walk.store.peek("default")
     kept = "".join(log.read_blob(blob.name) for blob in log.list_blobs() if blob.name in text)
     for item in items(walk.wire, stop.asked):
-        if item.role == "user" and item.tier == USER and item.kind == "text":
+        if item.role == "user" and item.trust == USER and item.kind == "text":
             there = json.dumps(item.text, ensure_ascii=False)[1:-1] in text or item.text in kept
             assert there, f"lost: {item.text[:60]!r}"
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ebbtide.core.tokens import DEFAULT, Calibration, reentering
-from ebbtide.core.tokens.size import Readings, anchored_usage, upper_bound
+from ebbtide.core.tokens.size import SizeInputs, anchored_usage, upper_bound
 from ebbtide.core.types import Usage
 from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
@@ -77,7 +77,7 @@ def test_a_bill_that_says_nothing_of_a_cache_makes_no_more_edits_than_one_that_t
 
 def readings(prompt, **more):
     usage = Usage(input=prompt, output=50)
-    return Readings(DEFAULT, model="claude-opus-4-5", view=10_000, messages=9, anchor=usage, reply=50, **more)
+    return SizeInputs(DEFAULT, model="claude-opus-4-5", view=10_000, messages=9, anchor=usage, reply=50, **more)
 
 
 @pytest.mark.parametrize("gauge", [anchored_usage, upper_bound])

@@ -42,7 +42,7 @@ def never_ends(view, situation):
 
 def puts_no_items(view, situation):
     entry = view.results[0]
-    yield Edit(by="puts_no_items", first=entry.id, last=entry.id, put=("gone",), saved=10)
+    yield Edit(by="puts_no_items", first=entry.id, last=entry.id, replacement=("gone",), saved=10)
 
 
 BROKEN = (

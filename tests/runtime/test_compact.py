@@ -7,7 +7,7 @@ import pytest
 from ebbtide import Context
 from ebbtide.audit.replan import replan
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.types import FOLDS
+from ebbtide.core.types import COMPACTION_PASSES
 from ebbtide.store import MemoryStore
 from policy.dialogue import Clock, body, said, step, user
 
@@ -202,7 +202,7 @@ def test_the_ledger_stays_when_a_fold_follows_a_fold():
     out = texts(ctx, longer)
 
     assert all(f"look {n}" in out for n in range(12))
-    assert sum(edit.by in FOLDS for edit in ctx.edits()) == 2
+    assert sum(edit.by in COMPACTION_PASSES for edit in ctx.edits()) == 2
 
 
 def test_fold_due_is_told_when_the_bill_comes():

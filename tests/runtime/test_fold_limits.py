@@ -7,7 +7,7 @@ import pytest
 from ebbtide.compaction.questions import STALLED
 from ebbtide.core.errors import WontFit
 from ebbtide.core.types import Edit
-from ebbtide.state.session_state import State, ebb, edit_to, fold
+from ebbtide.state.session_state import SessionState, apply_records, ebb_record, edit_to_record
 from runtime.folds import (
     HARD,
     LONG,
@@ -56,11 +56,11 @@ class TestRestraint:
 
     def test_two_folds_in_a_row_without_room_are_remembered_and_one_with_room_forgets_them(self):
         def made(before: int, after: int) -> Body:
-            edit = edit_to(Edit(by="summarize", first="a", last="b", reason="", saved=1))
-            return ebb("plan", id="p", edits=[edit], tokens_before=before, tokens_after=after)
+            edit = edit_to_record(Edit(by="summarize", first="a", last="b", reason="", saved=1))
+            return ebb_record("plan", id="p", edits=[edit], tokens_before=before, tokens_after=after)
 
         def stalled(*records: Body) -> bool:
-            return fold(State(), records).stalled >= STALLED
+            return apply_records(SessionState(), records).stalled >= STALLED
 
         assert not stalled(made(1_000, 960))
         assert stalled(made(1_000, 960), made(1_000, 960))

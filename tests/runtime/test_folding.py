@@ -105,7 +105,7 @@ class TestNothingIsLost:
         """Results that were cleared and taken back are pinned: the fold is made all the same, and shows them."""
         ctx, long = context(window=12_000), talk(40, lines=16)
         at, _ = until(ctx, long, lambda ready: any(edit.by == "clear_results" for edit in ready.report.edits))
-        pinned = {edit.put[0].call_id for edit in ctx.undo()}
+        pinned = {edit.replacement[0].call_id for edit in ctx.undo()}
         originals = {block["tool_use_id"]: block["content"] for one in long for block in results(one)}
 
         folds = [ready for ready in walk(ctx, long, start=at + 2) if folded(ready)]
@@ -331,7 +331,7 @@ class TestByHand:
     def test_up_to_here_leaves_the_rest_as_it_is(self):
         ctx = context(window=100_000)
         ctx.prepare(body(LONG))
-        here = next(item for item in ctx._session._view.items if item.text == request_of(20))
+        here = next(item for item in ctx._session._view.originals if item.text == request_of(20))
 
         assert ctx.compact(last=here.id).applied
         out = unmarked(ctx.prepare(body(LONG)).body["messages"])
@@ -343,7 +343,7 @@ class TestByHand:
     def test_from_here_leaves_what_is_before_as_it_is(self):
         ctx = context(window=100_000)
         ctx.prepare(body(LONG))
-        here = next(item for item in ctx._session._view.items if item.text == request_of(20))
+        here = next(item for item in ctx._session._view.originals if item.text == request_of(20))
 
         assert ctx.compact(first=here.id).applied
         out = unmarked(ctx.prepare(body(LONG)).body["messages"])

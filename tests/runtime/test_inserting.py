@@ -139,8 +139,8 @@ def test_an_id_that_a_server_counts_anew_each_time_is_replaced():
     ctx.prepare(body("openai_chat"))
     edit = ctx.insert_recalled([PAIR._replace(id="call_0")])
 
-    assert {item.call_id for item in edit.put} == {edit.put[0].call_id}
-    assert edit.put[0].call_id.startswith("ebb_")
+    assert {item.call_id for item in edit.replacement} == {edit.replacement[0].call_id}
+    assert edit.replacement[0].call_id.startswith("ebb_")
 
 
 def test_recall_sees_what_the_request_holds_and_no_other_branch():

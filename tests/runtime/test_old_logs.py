@@ -13,7 +13,7 @@ import pytest
 from ebbtide import Context
 from ebbtide.audit.replan import recheck, replan
 from ebbtide.state.binding_records import upgrade_log
-from ebbtide.state.session_state import State, fold
+from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.store import open_store
 from runtime.sessions import Clock
 
@@ -70,7 +70,7 @@ def test_a_corrected_message_goes_out(old):
 
 def test_every_edit_is_bound_and_what_left_can_be_read(old):
     log = open_store(str(old / "store")).peek("old")
-    state = fold(State(), upgrade_log(log.read().records))
+    state = apply_records(SessionState(), upgrade_log(log.read().records))
     opened = context(old)
     opened.prepare(read(old, "request.json"))
 
@@ -84,7 +84,7 @@ def test_an_edit_whose_request_is_not_in_the_log_holds_nowhere(old):
     records = open_store(str(old / "store")).peek("old").read().records
     lost = [record for record in records if record.get("kind") != "turn"]
 
-    edits = fold(State(), upgrade_log(lost)).edits
+    edits = apply_records(SessionState(), upgrade_log(lost)).edits
     assert edits != ()
     assert all(edit.binding is None for edit in edits)
 

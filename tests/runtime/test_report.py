@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from ebbtide.core.planner import Situation
+from ebbtide.core.planner import PlanInput
 from runtime.sessions import EARLY, Clock, body, call, context, digest, loop, result
 
 TALK = loop(24)
@@ -60,10 +60,15 @@ def test_a_pass_finds_every_part_of_the_situation_and_all_of_it_can_be_replaced(
     later = seen[-1]
 
     assert replace(later, forced=True).forced
-    values = {one.name: getattr(later, one.name) for one in fields(Situation)}
-    assert Situation(**values) == Situation(**{name: getattr(replace(later), name) for name in values})
-    assert (later.new, later.idle, later.scale, later.prices.read) == (13, 0.0, pytest.approx(1.0, abs=0.5), 0.1)
-    assert later.folding.way == "path"
+    values = {one.name: getattr(later, one.name) for one in fields(PlanInput)}
+    assert PlanInput(**values) == PlanInput(**{name: getattr(replace(later), name) for name in values})
+    assert (later.first_unsent, later.idle, later.scale, later.prices.read) == (
+        13,
+        0.0,
+        pytest.approx(1.0, abs=0.5),
+        0.1,
+    )
+    assert later.compaction.way == "path"
     with pytest.raises(AttributeError):
         _ = later.nothing
 

@@ -8,8 +8,8 @@ import pytest
 
 from ebbtide.audit.replan import replan
 from ebbtide.core.types import OURS, Usage
-from ebbtide.state.session_state import State, ebb, fold
-from ebbtide.state.snapshot import condensed, expanded
+from ebbtide.state.session_state import SessionState, apply_records, ebb_record
+from ebbtide.state.snapshot import restore_snapshot, take_snapshot
 from ebbtide.store import DirectoryStore, MemoryStore
 from runtime.sessions import EARLY, body, call, context, loop, result, run
 from store.faults import Quick
@@ -30,12 +30,12 @@ def lived(store):
     ctx.undo()
     ctx.redo()
     ctx.undo()
-    ctx.pin(ctx._session._last[1].view.items[0].id)
+    ctx.pin(ctx._session._last[1].view.originals[0].id)
     ctx.child("scout", window=9_000).finish("nothing there")
-    ctx._note(ebb("limit", model="claude-opus-4-5", window=25_000, estimated=9_000, used=11_000))
+    ctx._note(ebb_record("limit", model="claude-opus-4-5", window=25_000, estimated=9_000, used=11_000))
     answer = {"key": "k", "first": "a", "last": "b", "text": "so it was", "way": "transcript"}
-    ctx._note(ebb("answer", **answer))
-    ctx._note(ebb("answer", **{**answer, "key": "l", "failed": "cut"}))
+    ctx._note(ebb_record("answer", **answer))
+    ctx._note(ebb_record("answer", **{**answer, "key": "l", "failed": "cut"}))
     return ctx
 
 
@@ -47,11 +47,11 @@ def test_what_a_session_knows_is_what_its_log_says():
 
     for n in range(1, len(messages), 2):
         ready = ctx.prepare(body(messages[:n]))
-        assert ctx._session.state == fold(State(), store.peek("default").read().records)
+        assert ctx._session.state == apply_records(SessionState(), store.peek("default").read().records)
         ready.record({"role": "assistant", "content": messages[n]["content"], "usage": {"input_tokens": 9, **CACHED}})
 
     assert ctx._session.state.batches
-    assert ctx._session.state.sent[-1].marks
+    assert ctx._session.state.sent[-1].breakpoints
 
 
 class Waiting(Quick):
@@ -92,7 +92,7 @@ def test_what_others_wrote_while_one_waited_for_the_lock_is_not_missed(tmp_path,
 
     assert files.then is None
     records = busy.read().records
-    assert ours._session.state == fold(State(), records)
+    assert ours._session.state == apply_records(SessionState(), records)
     run(ours, messages, start=21)
     assert replan(busy.read().records, {"early": EARLY})[1] == []
 
@@ -104,13 +104,13 @@ def test_what_another_process_took_out_and_pinned_is_known_once_an_answer_was_re
     run(ours, messages[:3])
     sent = run(theirs, messages[:25], start=5)[-1]
     assert sent.report.held
-    pinned = theirs._session._last[1].view.items[1].id
+    pinned = theirs._session._last[1].view.originals[1].id
     theirs.pin(pinned)
 
     ours.record({"role": "assistant", "content": messages[3]["content"], "usage": {"input_tokens": 9, **CACHED}})
     ours.prepare(body(sent.body["messages"]))
 
-    items = ours._session._last[1].view.items
+    items = ours._session._last[1].view.originals
     assert [item for item in items if item.source == OURS]
     assert [item.id for item in items if item.pinned] == [pinned]
 
@@ -119,9 +119,9 @@ def test_a_checkpoint_gives_back_the_very_state():
     store = MemoryStore()
     lived(store)
     records = store.peek("default").read().records
-    state = fold(State(), records)
+    state = apply_records(SessionState(), records)
 
-    again = expanded(json.loads(json.dumps(condensed(state))))
+    again = restore_snapshot(json.loads(json.dumps(take_snapshot(state))))
 
     assert again == state
     assert state.batches
@@ -131,13 +131,13 @@ def test_a_checkpoint_gives_back_the_very_state():
     told = (state.pinned, state.children, state.limits, state.answers, state.failures, state.recall, state.counters)
     assert all(told)
     # What comes after goes on from it alike.
-    more = [*records[-4:], ebb("usage", turn=state.turns, model="claude-opus-4-5", estimated=800, input=900)]
-    assert fold(again, more) == fold(state, more)
+    more = [*records[-4:], ebb_record("usage", turn=state.turns, model="claude-opus-4-5", estimated=800, input=900)]
+    assert apply_records(again, more) == apply_records(state, more)
 
 
 def test_a_checkpoint_has_a_place_for_all_that_a_state_is_made_of():
     """Edits, and the items they were made of, follow from batches. A field that is added here belongs into `condensed` and `expanded` too."""
-    assert set(condensed(State())) >= {one.name for one in fields(State)} - {"edits", "items"}
+    assert set(take_snapshot(SessionState())) >= {one.name for one in fields(SessionState)} - {"edits", "items"}
 
 
 def large(tmp_path):

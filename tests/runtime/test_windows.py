@@ -2,8 +2,8 @@
 
 from ebbtide.audit.history import history_of
 from ebbtide.audit.replan import replan
-from ebbtide.state.session_state import State, fold
-from ebbtide.state.snapshot import condensed, expanded
+from ebbtide.state.session_state import SessionState, apply_records
+from ebbtide.state.snapshot import restore_snapshot, take_snapshot
 from ebbtide.store import MemoryStore
 from runtime.sessions import body, context, loop
 
@@ -73,6 +73,6 @@ def test_a_checkpoint_knows_the_window():
     store = MemoryStore()
     walked(store, 60_000, 1, 9)
 
-    state = expanded(condensed(fold(State(), records_of(store))))
+    state = restore_snapshot(take_snapshot(apply_records(SessionState(), records_of(store))))
 
     assert [one.window for one in state.sent] == [60_000] * 4

@@ -63,7 +63,7 @@ def rewrite(request, n, text):
     """A view in which the nth result has another text."""
     result = [item for item in request.items if item.kind == "result"][n]
     put = replace(result, id="", message=-1, text=text, raw=None, source="")
-    return View.of(request.items).apply([Edit(by="test", first=result.id, last=result.id, put=(put,))])
+    return View.of(request.items).apply([Edit(by="test", first=result.id, last=result.id, replacement=(put,))])
 
 
 @each_wire
@@ -165,8 +165,8 @@ def test_the_same_block_twice_has_two_ids():
 def test_trust_falls_where_a_harness_could_have_written_and_never_rises():
     items = read(ANTHROPIC).items
 
-    assert [(i.tier, i.source) for i in items[:3]] == [(2, "reminder"), (1, "user"), (0, "system")]
-    assert {i.tier for i in items if i.kind == "result"} == {3}
+    assert [(i.trust, i.source) for i in items[:3]] == [(2, "reminder"), (1, "user"), (0, "system")]
+    assert {i.trust for i in items if i.kind == "result"} == {3}
 
 
 def test_our_own_stand_in_fed_back_is_known_and_only_by_its_recorded_content():
@@ -233,7 +233,7 @@ def test_a_request_that_could_not_be_read_leaves_no_trace_in_later_ids():
 
     after = reader.read({"model": "m", "messages": talk})
 
-    assert [item.id for item in after.items] == [
+    assert [item.id for item in after.originals] == [
         item.id for item in Reader(DEFAULT).read({"model": "m", "messages": talk}).items
     ]
     assert after.firsts == [0, 1]

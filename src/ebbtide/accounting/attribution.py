@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ebbtide.accounting.calls import Change
+from ebbtide.accounting.calls import EditCost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +72,8 @@ class _Sums:
     """What a unit of weight had to bear."""
 
 
-class Tally:
-    def __init__(self, changes: Sequence[Change]) -> None:
+class Attribution:
+    def __init__(self, changes: Sequence[EditCost]) -> None:
         self.rows = [Row(change.tokens) for change in changes]
         self._sums = _Sums()
         self._since: dict[int, tuple[_Sums, float]] = {}

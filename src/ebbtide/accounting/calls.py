@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ebbtide.core.cache.breakpoints import minimum
-from ebbtide.core.cache.prefix_hashes import Chain, shared
+from ebbtide.core.cache.breakpoints import min_prefix_tokens
+from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
 from ebbtide.core.record_fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.tokens import prior
-from ebbtide.core.types import FIVE_MINUTES, FOLDS, Usage
-from ebbtide.state.session_state import Record, usage_out
+from ebbtide.core.types import COMPACTION_PASSES, FIVE_MINUTES, Usage
+from ebbtide.state.session_state import Record, usage_from_record
 
 TRUST = 2_000
 """Estimated tokens of growth that weigh as much as what is known of the model beforehand."""
@@ -29,7 +29,7 @@ LOOK = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class EditCost:
     """One edit, in tokens as they are billed."""
 
     id: str
@@ -51,7 +51,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CallCost:
     """One request that went out."""
 
     number: int
@@ -86,16 +86,16 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Books:
-    calls: tuple[Call, ...] = ()
-    changes: tuple[Change, ...] = ()
+class Ledger:
+    calls: tuple[CallCost, ...] = ()
+    changes: tuple[EditCost, ...] = ()
     undone: frozenset[str] = frozenset()
     """Batches that are left out, as things stand."""
     vain: Usage = field(default_factory=Usage)
     """What was paid for answers of which no fold came."""
 
 
-def books(records: Iterable[Mapping[str, object]]) -> Books:
+def build_ledger(records: Iterable[Mapping[str, object]]) -> Ledger:
     """Read a session's records, in order."""
     clerk = _Clerk()
     for record in records:
@@ -110,7 +110,7 @@ class _Sent:
     key: tuple[str, str, str]
     at: float
     ttl: float
-    chain: Chain
+    chain: PrefixHashes
     estimated: int
     marked: bool
     """Or of a provider that needs no marks."""
@@ -118,9 +118,9 @@ class _Sent:
 
 @dataclass(slots=True)
 class _Clerk:
-    calls: list[Call] = field(default_factory=list)
+    calls: list[CallCost] = field(default_factory=list)
     sent: list[_Sent] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[EditCost] = field(default_factory=list)
     needs: list[frozenset[str]] = field(default_factory=list)
     """For each change the items without which it does not hold."""
     plans: list[Mapping[str, object]] = field(default_factory=list)
@@ -169,22 +169,22 @@ class _Clerk:
             self.flipped.append(str(record.get("batch")))
         elif kind == "answer":
             bill = record.get("usage")
-            self.asked = added(self.asked, usage_out(bill)) if isinstance(bill, Mapping) else self.asked
+            self.asked = add_usage(self.asked, usage_from_record(bill)) if isinstance(bill, Mapping) else self.asked
 
-    def closed(self) -> Books:
+    def closed(self) -> Ledger:
         undone = frozenset(self.undone)
         # A provider caches or it does not: what one bill shows is true of the calls before it.
         calls = [replace(one, cached=self._long(one) and (one.cached or self.caches)) for one in self.calls]
-        return Books(calls=tuple(calls), changes=tuple(self.changes), undone=undone, vain=self.asked)
+        return Ledger(calls=tuple(calls), changes=tuple(self.changes), undone=undone, vain=self.asked)
 
     @staticmethod
-    def _long(call: Call) -> bool:
+    def _long(call: CallCost) -> bool:
         if call.usage is None:
-            return call.expected >= minimum(call.model)
-        return call.usage.cache_read + call.usage.cache_write > 0 or call.usage.prompt >= minimum(call.model)
+            return call.expected >= min_prefix_tokens(call.model)
+        return call.usage.cache_read + call.usage.cache_write > 0 or call.usage.prompt >= min_prefix_tokens(call.model)
 
     def _usage(self, record: Mapping[str, object], kind: str) -> None:
-        nth, usage = int_in(record, "turn") - 1, usage_out(record)
+        nth, usage = int_in(record, "turn") - 1, usage_from_record(record)
         if not 0 <= nth < len(self.calls):
             return
         bill = replace(self.calls[nth], recorded=usage) if kind == "recorded" else replace(self.calls[nth], usage=usage)
@@ -193,7 +193,7 @@ class _Clerk:
         if bill.source is not None and bill.share == 1 and not bill.made:
             self._learn(bill, self.calls[bill.source])
 
-    def _learn(self, call: Call, before: Call) -> None:
+    def _learn(self, call: CallCost, before: CallCost) -> None:
         """From two bills of one conversation, the second of which only grew."""
         now, then = self._billed(call), self._billed(before)
         if now is None or then is None:
@@ -203,7 +203,7 @@ class _Clerk:
             billed, estimated = self.grown.get(call.model, (0, 0))
             self.grown[call.model] = (billed + now - then, estimated + more)
 
-    def _billed(self, call: Call) -> int | None:
+    def _billed(self, call: CallCost) -> int | None:
         """Prompt tokens of what went out: of a bill for the same untouched, less what edits kept out."""
         if call.usage is not None:
             return call.usage.prompt
@@ -217,7 +217,7 @@ class _Clerk:
 
     def _turn(self, record: Mapping[str, object]) -> None:
         self._walk(int_in(record, "base"), strings_in(record, "add"))
-        before = self.sent[-1].chain if self.sent else Chain()
+        before = self.sent[-1].chain if self.sent else PrefixHashes()
         now = _Sent(
             key=(str_in(record, "model"), str_in(record, "system"), str_in(record, "tools")),
             at=float_in(record, "at"),
@@ -232,7 +232,7 @@ class _Clerk:
         flipped = {n for batch in self.flipped for n in self.batches.get(batch, ())}
         entered, left = self._stand(self.doubted | flipped)
         self.calls.append(
-            Call(
+            CallCost(
                 number=len(self.calls) + 1,
                 at=now.at,
                 model=now.key[0],
@@ -279,7 +279,7 @@ class _Clerk:
                 continue
             if min(len(one.chain), len(now.chain)) + changed <= most:
                 continue
-            alike = shared(one.chain, now.chain) + changed
+            alike = common_prefix_length(one.chain, now.chain) + changed
             if alike > most:
                 best, most = nth, alike
         return best
@@ -288,7 +288,7 @@ class _Clerk:
         if source is None:
             return 0.0
         chain = self.sent[source].chain
-        return shared(chain, now.chain) / len(chain) if len(chain) else 0.0
+        return common_prefix_length(chain, now.chain) / len(chain) if len(chain) else 0.0
 
     def _expected(self, now: _Sent) -> int:
         """From the last bill of the same model, system prompt and tools, however long ago."""
@@ -317,7 +317,7 @@ class _Clerk:
 
     def _charge(self, first: int) -> None:
         """A fold pays for the answers before it."""
-        folds = [n for n in range(first, len(self.changes)) if self.changes[n].by in FOLDS]
+        folds = [n for n in range(first, len(self.changes)) if self.changes[n].by in COMPACTION_PASSES]
         if folds and self.asked.total:
             self.changes[folds[0]] = replace(self.changes[folds[0]], asked=self.asked)
             self.asked = Usage()
@@ -331,7 +331,7 @@ _ENDS = ("first", "last", "head", "after")
 
 def _changes(
     plan: Mapping[str, object], edits: Sequence[Mapping[str, object]], call: int, ratio: float, stayed: int
-) -> list[Change]:
+) -> list[EditCost]:
     told = plan.get("moved")
     facts: Mapping[str, object] = told if isinstance(told, Mapping) else {}
     # A log that does not say: as careful as can be, all that stayed was written again.
@@ -343,7 +343,7 @@ def _changes(
     weights = [0 if n in fresh else one for n, one in enumerate(saved)]
     afters, puts = _parted(round(after * ratio), weights), _parted(round(int_in(facts, "put") * ratio), weights)
     return [
-        Change(
+        EditCost(
             id=str_in(edit, "id"),
             batch=str_in(plan, "id"),
             by=str_in(edit, "by"),
@@ -373,7 +373,7 @@ def _warm(plan: Mapping[str, object]) -> bool:
     return isinstance(situation, Mapping) and int_in(situation, "warm") > 0
 
 
-def added(one: Usage, other: Usage) -> Usage:
+def add_usage(one: Usage, other: Usage) -> Usage:
     return Usage(
         input=one.input + other.input,
         cache_read=one.cache_read + other.cache_read,
@@ -382,4 +382,4 @@ def added(one: Usage, other: Usage) -> Usage:
     )
 
 
-__all__ = ["Books", "Call", "Change", "Record", "added", "books"]
+__all__ = ["CallCost", "EditCost", "Ledger", "Record", "add_usage", "build_ledger"]

@@ -15,9 +15,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
-from ebbtide.accounting.attribution import Step, Tally
-from ebbtide.accounting.calls import Books, Call, Change, books
-from ebbtide.core.cache.economics import Prices, break_even, prices_for
+from ebbtide.accounting.attribution import Attribution, Step
+from ebbtide.accounting.calls import CallCost, EditCost, Ledger, build_ledger
+from ebbtide.core.cache.economics import Prices, calls_to_break_even, prices_for
 from ebbtide.core.types import Usage
 
 OUTPUT = 5.0
@@ -48,17 +48,17 @@ Tariffs = Callable[[str, float, int], Tariff]
 """By model, TTL in seconds, and prompt tokens."""
 
 
-def relative(model: str, ttl: float, prompt: int) -> Tariff:  # noqa: ARG001 - in this currency length costs no extra
+def relative_tariff(model: str, ttl: float, prompt: int) -> Tariff:  # noqa: ARG001 - in this currency length costs no extra
     """In uncached input tokens, which no price list is needed for."""
     prices = prices_for(model, ttl)
     return Tariff(input=1.0, read=prices.read, write=prices.write, output=OUTPUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CallSavings:
     """One call in the books."""
 
-    call: Call
+    call: CallCost
     tariff: Tariff
     tokens: int
     """Prompt tokens: billed where that is known, else expected."""
@@ -87,10 +87,10 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class EditSavings:
     """One edit in the books."""
 
-    change: Change
+    change: EditCost
     undone: bool
     calls: int
     """Requests that it held in."""
@@ -110,8 +110,8 @@ class Entry:
 class Savings:
     """A session's books, closed."""
 
-    lines: tuple[Line, ...]
-    entries: tuple[Entry, ...]
+    lines: tuple[CallSavings, ...]
+    entries: tuple[EditSavings, ...]
     vain: float
     """Spent on answers of which no fold came."""
     expected: float
@@ -156,15 +156,15 @@ class Savings:
         return self.told / whole if whole > 0 else 0.0
 
 
-def savings(records: Iterable[Mapping[str, object]], tariffs: Tariffs = relative) -> Savings:
+def compute_savings(records: Iterable[Mapping[str, object]], tariffs: Tariffs = relative_tariff) -> Savings:
     """The books of a session's records."""
-    return closed(books(records), tariffs)
+    return savings_from_ledger(build_ledger(records), tariffs)
 
 
-def closed(kept: Books, tariffs: Tariffs = relative) -> Savings:
+def savings_from_ledger(kept: Ledger, tariffs: Tariffs = relative_tariff) -> Savings:
     priced = [_tariff(call, tariffs) for call in kept.calls]
     served = _served(kept)
-    lines, tally = list[Line](), Tally(kept.changes)
+    lines, tally = list[CallSavings](), Attribution(kept.changes)
     for call, tariff in zip(kept.calls, priced, strict=True):
         held = {n for n in call.returned if tally.holds(n)}
         holds = {*held, *call.entered}.difference(call.left)
@@ -192,7 +192,7 @@ def closed(kept: Books, tariffs: Tariffs = relative) -> Savings:
     )
 
 
-def _tariff(call: Call, tariffs: Tariffs) -> Tariff:
+def _tariff(call: CallCost, tariffs: Tariffs) -> Tariff:
     found = tariffs(call.model, call.ttl, call.usage.prompt if call.usage else call.expected)
     return found if call.cached else found.uncached()
 
@@ -201,12 +201,12 @@ def _asked(usage: Usage, tariff: Tariff) -> float:
     return tariff.bill(usage) + tariff.output * usage.output
 
 
-def _each(call: Call, tariff: Tariff) -> float:
+def _each(call: CallCost, tariff: Tariff) -> float:
     """What a token saves that is kept out of this call, and was of the one before."""
     return tariff.read if call.source is not None else tariff.write
 
 
-def _own(kept: Books, call: Call, tariff: Tariff, held: Set[int], holds: Set[int]) -> dict[int, float]:
+def _own(kept: Ledger, call: CallCost, tariff: Tariff, held: Set[int], holds: Set[int]) -> dict[int, float]:
     """By place of the change: what those save in this call that were made for it, taken back, or brought back.
 
     `held` are the latter that did in the call before; all that hold in this one and were made or returned are in
@@ -229,7 +229,7 @@ def _own(kept: Books, call: Call, tariff: Tariff, held: Set[int], holds: Set[int
     return found
 
 
-def _step(kept: Books, line: Line, own: Mapping[int, float]) -> Step:
+def _step(kept: Ledger, line: CallSavings, own: Mapping[int, float]) -> Step:
     call = line.call
     return Step(
         each=_each(call, line.tariff),
@@ -242,11 +242,11 @@ def _step(kept: Books, line: Line, own: Mapping[int, float]) -> Step:
     )
 
 
-def _tokens(call: Call) -> int:
+def _tokens(call: CallCost) -> int:
     return call.usage.prompt if call.usage else call.expected
 
 
-def _readable(kept: Books, call: Call, tokens: int) -> float:
+def _readable(kept: Ledger, call: CallCost, tokens: int) -> float:
     """Tokens of this call, which has so many, that the provider should still have."""
     if call.source is None:
         return 0.0
@@ -256,7 +256,7 @@ def _readable(kept: Books, call: Call, tokens: int) -> float:
     return min(max(0.0, left), tokens)
 
 
-def _served(kept: Books) -> float:
+def _served(kept: Ledger) -> float:
     """How well the cache works for this client by itself, from the calls before the first edit."""
     first = min((change.call for change in kept.changes), default=math.inf)
     before = [call for call in kept.calls if call.number < first and call.usage is not None and call.source is not None]
@@ -268,14 +268,16 @@ def _served(kept: Books) -> float:
     return did / could if did else 1.0
 
 
-def _line(kept: Books, call: Call, tariff: Tariff, own: Mapping[int, float], rest: int, served: float) -> Line:
+def _line(
+    kept: Ledger, call: CallCost, tariff: Tariff, own: Mapping[int, float], rest: int, served: float
+) -> CallSavings:
     """`rest` tokens are kept out of it by changes that have no gain of their own."""
     # An answer's price is a gain lost, and no part of what this call costs.
     asked = sum(_asked(kept.changes[n].asked, tariff) for n in call.made)
     gain = rest * _each(call, tariff) + sum(own.values())
     read = _readable(kept, call, call.expected)
     expected = tariff.read * read + tariff.write * (call.expected - read)
-    line = Line(
+    line = CallSavings(
         call=call,
         tariff=tariff,
         tokens=_tokens(call),
@@ -297,9 +299,11 @@ def _line(kept: Books, call: Call, tariff: Tariff, own: Mapping[int, float], res
     return replace(line, billed=billed, saved=gain - (billed - model))
 
 
-def _entries(kept: Books, tally: Tally, priced: list[Tariff], *, settled: bool, by_bill: bool) -> Iterator[Entry]:
+def _entries(
+    kept: Ledger, tally: Attribution, priced: list[Tariff], *, settled: bool, by_bill: bool
+) -> Iterator[EditSavings]:
     for change, row in zip(kept.changes, tally.closed(), strict=True):
-        yield Entry(
+        yield EditSavings(
             change=change,
             undone=change.batch in kept.undone,
             calls=row.calls,
@@ -311,11 +315,11 @@ def _entries(kept: Books, tally: Tally, priced: list[Tariff], *, settled: bool, 
         )
 
 
-def _breaks_even(change: Change, tariff: Tariff) -> float:
+def _breaks_even(change: EditCost, tariff: Tariff) -> float:
     """In calls, the first counted."""
     prices = Prices(read=tariff.read, write=tariff.write)
     put = 0 if change.fresh else change.put
-    return break_even(
+    return calls_to_break_even(
         removed=change.tokens + put,
         put=put,
         after=0 if change.fresh else change.after,

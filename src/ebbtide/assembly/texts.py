@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ebbtide.assembly.turn_formats import Block, text_block
-from ebbtide.core.blob_names import MEMORY, Shelf, digest
+from ebbtide.core.blob_names import MEMORY, BlobNames, digest
 from ebbtide.core.text.framing import frame
 from ebbtide.core.types import Blob
 
@@ -95,7 +95,7 @@ def choose_prompt(model_id: str) -> str:
     return next(matches, "anthropic-without-todo")
 
 
-def offload_input(text: str, shelf: Shelf, *, limit: int = LARGE_INPUT_THRESHOLD) -> tuple[str, Blob | None]:
+def offload_input(text: str, shelf: BlobNames, *, limit: int = LARGE_INPUT_THRESHOLD) -> tuple[str, Blob | None]:
     """What to say in place of a huge paste, and what must be on disk before it is said."""
     if len(text) <= limit:
         return text, None

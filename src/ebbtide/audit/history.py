@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 
-from ebbtide.core.cache.prefix_hashes import shared
+from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.record_fields import float_in, int_in
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.tokens import Estimator
-from ebbtide.core.types import Edit, Item, Sent, Usage
+from ebbtide.core.types import Edit, Item, SentRequest, Usage
 from ebbtide.core.view import View
 from ebbtide.facts import SessionFacts, collect_facts
 from ebbtide.policy import PRESETS, default
 from ebbtide.state.binding_records import upgrade_log
-from ebbtide.state.session_state import Batch, State, fold, usage_out
+from ebbtide.state.session_state import Batch, SessionState, apply_records, usage_from_record
 from ebbtide.store import Record, messages_on_branch
 from ebbtide.wire import WIRES
 from ebbtide.wire.echoes import StandIns
@@ -50,7 +50,7 @@ class Turn:
     max_output: int
     usage: Usage | None
     """What was billed, where the reply was recorded."""
-    sent: Sent
+    sent: SentRequest
     """The same as the cache sees it, usage included."""
 
 
@@ -123,7 +123,7 @@ class History:
     name: str
     """What commands call it: the id, or the file."""
     stored: bool
-    state: State = field(default_factory=State)
+    state: SessionState = field(default_factory=SessionState)
     turns: tuple[Turn, ...] = ()
     messages: Mapping[str, object] = field(default_factory=dict, repr=False)
     """By uuid."""
@@ -218,7 +218,7 @@ class History:
 
     def turn(self, number: int) -> Turn:
         if not 1 <= number <= len(self.turns):
-            raise BadRequest(f"{self.name} has {counted(len(self.turns), 'request')}; there is no number {number}")
+            raise BadRequest(f"{self.name} has {pluralize(len(self.turns), 'request')}; there is no number {number}")
         return self.turns[number - 1]
 
 
@@ -247,13 +247,13 @@ class Walk:
             else:
                 recorded = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
                 made = [edit for edit in recorded if edit.binding is not None]  # others hold nowhere
-                grown = self._view.regrow(request.same, request.items)
+                grown = self._view.extend_from(request.same, request.items)
                 self._view = grown.apply(made) if made else grown
             self._turns, self._batches = turn.number, self._batches + len(batches)
             yield turn, request, self._view
 
 
-def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...], State, int]:
+def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...], SessionState, int]:
     """Every request, what all records come to, and how many batches were made for these requests."""
     turns, state, placed, unread = list(history.turns), history.state, history._placed, list[Record]()
     for record in records:
@@ -262,7 +262,7 @@ def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...
             _bill(turns, record)
         if record.get("type") != "ebb" or record.get("kind") != "turn":
             continue
-        state, unread = fold(state, unread), []
+        state, unread = apply_records(state, unread), []
         planned, placed = state.batches[placed:], len(state.batches)
         sent = state.sent[-1]
         made = Turn(
@@ -273,7 +273,7 @@ def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...
             path=state.messages,
             planned=tuple(batch.id for batch in planned),
             undone=frozenset(state.undone),
-            marked=bool(sent.marks),
+            marked=bool(sent.breakpoints),
             ttl=sent.ttl,
             overhead=_pair(record.get("overhead")),
             max_output=_whole(record.get("max_output")),
@@ -281,18 +281,18 @@ def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...
             sent=sent,
         )
         turns.append(made)
-    return tuple(turns), fold(state, unread), placed
+    return tuple(turns), apply_records(state, unread), placed
 
 
 def _bill(turns: list[Turn], record: Record) -> None:
     """What a request was billed comes after it."""
-    number, usage = record.get("turn"), usage_out(record)
+    number, usage = record.get("turn"), usage_from_record(record)
     if isinstance(number, int) and 0 < number <= len(turns):
         turn = turns[number - 1]
         turns[number - 1] = replace(turn, usage=usage, sent=turn.sent._replace(usage=usage))
 
 
-def _steps(turns: Sequence[Turn], state: State, strand_of: Callable[[Turn], Strand]) -> Iterator[Step]:
+def _steps(turns: Sequence[Turn], state: SessionState, strand_of: Callable[[Turn], Strand]) -> Iterator[Step]:
     by_id = {batch.id: batch for batch in state.batches}
     for turn in turns:
         for batch in (by_id[id] for id in turn.planned):
@@ -333,18 +333,18 @@ def _begins(path: Sequence[str], longer: Sequence[str]) -> bool:
 class _Rereader:
     """Reads requests of one session again; what the last one had already is not read twice."""
 
-    def __init__(self, messages: Mapping[str, object], state: State) -> None:
+    def __init__(self, messages: Mapping[str, object], state: SessionState) -> None:
         self._messages, self._state, self._estimator = messages, state, _counting(state)
         self._readers: dict[str, tuple[Reader, StandIns]] = {}
         self._last: tuple[Sequence[str], list[object]] = (), []
         # Steps are looked at when somebody asks, and the inspector asks from several threads.
         self._lock = Lock()
 
-    def goes_on(self, messages: Mapping[str, object], state: State) -> _Rereader:
+    def goes_on(self, messages: Mapping[str, object], state: SessionState) -> _Rereader:
         """The same, where the session has grown; another one where its items are counted or pinned otherwise."""
         with self._lock:
             before = self._state.edits
-            if state.spared != self._state.spared or _counting(state) is not self._estimator:
+            if state.restored_ids != self._state.restored_ids or _counting(state) is not self._estimator:
                 return _Rereader(messages, state)
             self._messages, self._state = messages, state
             more = state.edits[len(before) :] if state.edits[: len(before)] == before else state.edits
@@ -361,7 +361,7 @@ class _Rereader:
             said = self._said(path)
             if wire not in self._readers:
                 ours = StandIns().learn(shape, self._state.edits)
-                reader = Reader(self._estimator, wire=shape, ours=ours.marks, pinned=self._state.spared)
+                reader = Reader(self._estimator, wire=shape, ours=ours.marks, pinned=self._state.restored_ids)
                 self._readers[wire] = reader, ours
             return self._readers[wire][0].read({"model": model, shape.key: said})
 
@@ -369,7 +369,7 @@ class _Rereader:
         """The messages of a request. What it shares with the last one is not looked up again."""
         before, known = self._last
         # Where one is missing, places are not those of the path.
-        alike = shared(before, path) if len(known) == len(before) else 0
+        alike = common_prefix_length(before, path) if len(known) == len(before) else 0
         said = known[:alike] + [self._messages[one] for one in path[alike:] if one in self._messages]
         self._last = path, said
         return said
@@ -384,7 +384,7 @@ def _replied(path: Sequence[str], records: Sequence[Record]) -> list[str]:
     return found
 
 
-def _counting(state: State) -> Estimator:
+def _counting(state: SessionState) -> Estimator:
     """That of the policy that planned last: its figures are the ones in the log."""
     policy = PRESETS.get(str(state.batches[-1].record.get("policy")), default) if state.batches else default
     return policy.estimator

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ebbtide.compaction.questions import folding_from
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import Prices
-from ebbtide.core.planner import Budget, Situation, plan
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.planner import Budget, PlanInput, make_plan
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.runtime.plan_input_builder import steps_of
 from ebbtide.state.binding_records import upgrade_log
-from ebbtide.state.session_state import State, batch_from, edit_to, fold
+from ebbtide.state.session_state import SessionState, apply_records, batch_from_record, edit_to_record
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.echoes import StandIns
@@ -50,7 +50,7 @@ def plans_in(records: Sequence[Record]) -> int:
 
 def replanned(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
     """Every recorded plan made again, one after the other; None where it came out as it was."""
-    state, known = State(), _Known()
+    state, known = SessionState(), _Known()
     older = {record.get("id") for record in records if _is_plan(record) and "items_on" not in record}
     records = upgrade_log(records)
     messages: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def replanned(records: Sequence[Record], policies: Mapping[str, Policy] = PRESET
             # An older version had other names and texts: where its plans come out otherwise, that says nothing.
             if not why or record.get("id") not in older:
                 yield Difference(plan=str(record.get("id")), reason=why) if why else None
-        state = fold(state, [record])
+        state = apply_records(state, [record])
 
 
 def _is_plan(record: Record) -> bool:
@@ -87,12 +87,12 @@ class _Known:
     reader: Reader | None = None
     ours: StandIns = field(default_factory=StandIns)
 
-    def read(self, turn: Record, path: list[Any], state: State, policy: Policy) -> Request:
+    def read(self, turn: Record, path: list[Any], state: SessionState, policy: Policy) -> Request:
         wire = WIRES[str(turn.get("wire"))]
-        terms = (wire.name, policy.name, state.undone, state.stays)
+        terms = (wire.name, policy.name, state.undone, state.protected_ids)
         if self.reader is None or terms != self.terms:
             self.terms, self.ours = terms, StandIns()
-            self.reader = Reader(policy.estimator, wire=wire, ours=self.ours.marks, pinned=state.stays)
+            self.reader = Reader(policy.estimator, wire=wire, ours=self.ours.marks, pinned=state.protected_ids)
         self.ours.learn(wire, state.edits)
         return self.reader.read({"model": str(turn.get("model", "")), wire.key: path})
 
@@ -115,7 +115,7 @@ def recheck(records: Sequence[Record]) -> list[Difference]:
 def _compare(
     record: Record,
     turn: Record | None,
-    state: State,
+    state: SessionState,
     messages: Mapping[str, Any],
     policies: Mapping[str, Policy],
     known: _Known,
@@ -128,12 +128,12 @@ def _compare(
     path = [*state.messages[: int(str(turn.get("base", 0)))], *_listed(turn, "add")]
     missing = [uuid for uuid in path if str(uuid) not in messages]
     if missing:
-        return f"not in the log: {counted(len(missing), 'message')}"
+        return f"not in the log: {pluralize(len(missing), 'message')}"
     request = known.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
     situation = _situation(record, state, policy, int(str(record.get("window", 0))))
     try:
-        again = plan(view, budget=situation.budget, situation=situation, **steps_of(policy, situation.trigger))
+        again = make_plan(view, budget=situation.budget, plan_input=situation, **steps_of(policy, situation.trigger))
     except Exception as error:  # noqa: BLE001 - one plan that cannot be made is told, and the others are looked at
         return f"planning failed: {type(error).__name__}: {error}"
     if [edit.id for edit in again.edits] != _listed(record, "planned"):
@@ -142,9 +142,9 @@ def _compare(
     for told in _listed(record, "edits"):
         said = {name: value for name, value in told.items() if name != "of"}
         edit = remade.get(str(told["id"]))
-        if edit is None or json.dumps(said, sort_keys=True) != json.dumps(edit_to(edit), sort_keys=True):
+        if edit is None or json.dumps(said, sort_keys=True) != json.dumps(edit_to_record(edit), sort_keys=True):
             return "an edit came out otherwise"
-    batch, _ = batch_from(record, state.items)
+    batch, _ = batch_from_record(record, state.items)
     same = all(edit.binding is None or _hidden(edit) == _hidden(remade[edit.id]) for edit in batch.edits)
     return "" if same else "an edit hides other items"
 
@@ -153,13 +153,13 @@ def _hidden(edit: Edit) -> frozenset[str]:
     return edit.binding.movable.union(edit.binding.hidden) if edit.binding else frozenset()
 
 
-def _situation(record: Record, state: State, policy: Policy, window: int) -> Situation:
+def _situation(record: Record, state: SessionState, policy: Policy, window: int) -> PlanInput:
     told = record.get("situation")
     was: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     output, overhead = int(was.get("max_output", 0)), int(was.get("overhead", 0))
     read, write = was.get("prices", (0.1, 1.25))
     directory = was.get("directory")
-    return Situation(
+    return PlanInput(
         budget=Budget(
             window=window, max_output=output, levels=policy.levels(window, output, overhead), overhead=overhead
         ),
@@ -167,20 +167,20 @@ def _situation(record: Record, state: State, policy: Policy, window: int) -> Sit
         scale=float(was.get("scale", 1.0)),
         scale_new=float(was.get("scale_new", 1.0)),
         utilisation=float(was.get("utilisation", 0.0)),
-        warm=int(was.get("warm", 0)),
-        new=int(was.get("new", 0)),
+        cached_entries=int(was.get("warm", 0)),
+        first_unsent=int(was.get("new", 0)),
         idle=was.get("idle"),
         trigger=was.get("trigger", "auto"),
         target=was.get("target"),
         growth=int(was.get("growth", 0)),
         prices=Prices(read=read, write=write),
-        count=policy.estimator.text,
-        frame=policy.estimator.per_result,
-        per_message=policy.estimator.per_message,
-        shelf=Shelf(directory=directory, taken=state.taken) if directory is not None else None,
-        bound=bool(was.get("bound")),
+        count_tokens=policy.estimator.text,
+        result_overhead=policy.estimator.per_result,
+        message_overhead=policy.estimator.per_message,
+        blob_names=BlobNames(directory=directory, taken=state.taken) if directory is not None else None,
+        thinking_bound_to_prefix=bool(was.get("bound")),
         cleared=state.cleared,
-        folding=folding_from(was.get("folding") or {}, state),
+        compaction=folding_from(was.get("folding") or {}, state),
         now=float(was.get("now", 0.0)),
     )
 

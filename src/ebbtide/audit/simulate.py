@@ -15,7 +15,7 @@ from ebbtide.formats import RecordedCall
 from ebbtide.policy import Policy
 from ebbtide.runtime.effects import drive
 from ebbtide.runtime.session import Session
-from ebbtide.state.session_state import ebb
+from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, open_store
 from ebbtide.wire import WIRES
 
@@ -42,6 +42,6 @@ def rehearsed(
         if not ready.report.held:
             drive(session.recording((), call.usage, ready, now=now), log)
         # For the books alone: it anchors nothing, being the bill of another request where an edit holds.
-        drive(session.noting(ebb("recorded", turn=ready.turn, at=now, **asdict(call.usage)), now=now), log)
+        drive(session.noting(ebb_record("recorded", turn=ready.turn, at=now, **asdict(call.usage)), now=now), log)
     history = history_of(log.read().records, session=name, name=name, stored=False)
     return replace(history, refusals=tuple(refusals)), log

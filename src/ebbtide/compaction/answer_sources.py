@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ebbtide.core.text.redact import redact
-from ebbtide.core.types import Ask, HistoryMark
+from ebbtide.core.types import HistoryMark, Question
 from ebbtide.wire.overflow import overflow_in
 
 Summarizer = Callable[[dict[str, Any]], object]
@@ -30,7 +30,7 @@ TIMEOUT = 120.0
 class Consult(NamedTuple):
     """Ask. The answer is `Heard`."""
 
-    ask: Ask
+    ask: Question
     body: dict[str, Any]
     """The request for a model; empty where files are asked for."""
     history: HistoryMark | None = None
@@ -65,7 +65,7 @@ class Advisers:
         """The same on an event loop: cancelled with the task that waits for it."""
         import asyncio  # noqa: PLC0415 - see `adrive`
 
-        if question.ask.way == "live" or not inspect.iscoroutinefunction(self.summarizer):
+        if question.ask.answer_mode == "live" or not inspect.iscoroutinefunction(self.summarizer):
             return await asyncio.to_thread(self.ask, question)
         try:
             return Heard(response=await asyncio.wait_for(self.summarizer(question.body), self.timeout))
@@ -81,7 +81,7 @@ class Advisers:
             return _failure(failed)
 
     def _response(self, question: Consult) -> object:
-        if question.ask.way == "live":
+        if question.ask.answer_mode == "live":
             return self.live(_paths(question.ask)) if self.live else "[]"
         assert self.summarizer is not None, "nobody is asked where there is nobody"
         response = self.summarizer(question.body)
@@ -108,7 +108,7 @@ class Ahead:
         self._worker.join(seconds)
 
 
-def _paths(ask: Ask) -> list[str]:
+def _paths(ask: Question) -> list[str]:
 
     return [str(path) for path in json.loads(ask.prompt)]
 

@@ -11,13 +11,13 @@ from ebbtide.compaction.answer_sources import Consult, Heard
 from ebbtide.compaction.manual import Hooks
 from ebbtide.compaction.questions import BREAKER, STALLED, Manual, finished_children, judged, question_for, unasked
 from ebbtide.core.edit_binding import UsableAnswers, mark_history
-from ebbtide.core.planner import Folding, Pass, Plan, Situation
+from ebbtide.core.planner import CompactionInput, Pass, Plan, PlanInput
 from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.core.tool_calls import compact_instructions
-from ebbtide.core.types import FOLDS, HARNESS, USER, Ask, Edit, Item
+from ebbtide.core.types import COMPACTION_PASSES, HARNESS, USER, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.runtime.effects import Effect, Outcome
-from ebbtide.state.session_state import State
+from ebbtide.state.session_state import SessionState
 from ebbtide.store import Record
 from ebbtide.wire.reader import Request
 
@@ -31,7 +31,7 @@ class Decided(NamedTuple):
 
     request: Request
     view: View
-    situation: Situation
+    situation: PlanInput
     made: Plan | None
     may_edit: bool
 
@@ -46,13 +46,13 @@ class Compacted(NamedTuple):
 
 def folds(made: Plan) -> bool:
     """Whether a plan folds, or would if it were answered."""
-    return bool(made.asks) or any(edit.by in FOLDS for edit in made.edits)
+    return bool(made.questions) or any(edit.by in COMPACTION_PASSES for edit in made.edits)
 
 
-def _asked_by(propose: Pass, view: View, situation: Situation) -> list[Ask]:
+def _asked_by(propose: Pass, view: View, situation: PlanInput) -> list[Question]:
     """What a fold would ask. One that breaks asks nothing here: a plan names it."""
     try:
-        return [step for step in propose(view, situation) if isinstance(step, Ask)]
+        return [step for step in propose(view, situation) if isinstance(step, Question)]
     except Exception:  # noqa: BLE001 - it may be a user's own
         return []
 
@@ -82,14 +82,16 @@ class Asking:
     _told_by: tuple[str, tuple[Item, ...]] = ("", ())
     _told: tuple[str, ...] = ()
 
-    def folding(self, state: State, request: Request, manual: Manual | None, transcript: str, *, last: bool) -> Folding:
+    def folding(
+        self, state: SessionState, request: Request, manual: Manual | None, transcript: str, *, last: bool
+    ) -> CompactionInput:
         """What the passes may know. In the last round no model is asked any more.
 
         After some useless answers none is asked automatically; a person may try again.
         """
         way, asked = state.recall or self.recall, manual or Manual()
         may_ask = manual is not None or state.failures < BREAKER
-        return Folding(
+        return CompactionInput(
             answers=UsableAnswers(state.answers, request.items),
             asks=may_ask and self.able and not self.waiting and not last,
             live=self.live and not last,
@@ -114,13 +116,13 @@ class Asking:
         if self._told_by != told_by:
             system, _ = request.wire.surroundings(request.body.tree)
             texts = [system if isinstance(system, str) else _words(system)]
-            texts += [item.text for item in first if item.tier <= HARNESS and item.tier != USER]
+            texts += [item.text for item in first if item.trust <= HARNESS and item.trust != USER]
             self._told_by, self._told = told_by, tuple(filter(None, map(compact_instructions, texts)))
         return self._told
 
-    def before(self, made: Plan, situation: Situation, manual: Manual | None) -> tuple[Manual | None, bool]:
+    def before(self, made: Plan, situation: PlanInput, manual: Manual | None) -> tuple[Manual | None, bool]:
         """What is to be heeded in the fold, and whether it may be made."""
-        fields = {"trigger": situation.trigger, "tokens": situation.tokens, "asks": bool(made.asks)}
+        fields = {"trigger": situation.trigger, "tokens": situation.tokens, "asks": bool(made.questions)}
         self.tell("fold_begins", **fields)
         said = self._hook(self.hooks.before, fields)
         if isinstance(said, str) and said.strip():
@@ -131,22 +133,22 @@ class Asking:
     def consult(self, decided: Decided, tree: Mapping[str, Any]) -> Generator[Effect, Outcome, list[Record]]:
         """Every question of a plan, and its answer as a record. `tree` is the live request."""
         request, view, situation, made, _ = decided
-        count, now, room = situation.count, situation.now, situation.budget.window - situation.tokens
+        count, now, room = situation.count_tokens, situation.now, situation.budget.window - situation.tokens
         records: list[Record] = []
-        for ask in made.asks if made else ():
-            if ask.way == "prefix" and count(ask.prompt) + ask.max_tokens > room:
+        for ask in made.questions if made else ():
+            if ask.answer_mode == "prefix" and count(ask.prompt) + ask.max_tokens > room:
                 # Nobody need be asked to know that it does not fit: the ladder goes on with less.
                 records.append(unasked(ask, "overflow", now, request.items))
                 continue
             possible = question_for(ask, request, tree, self.model)
-            self.tell("fold_asks", way=ask.way, first=ask.first, last=ask.last)
+            self.tell("fold_asks", way=ask.answer_mode, first=ask.first, last=ask.last)
             heard = (yield possible) if possible else Heard(failed="the request cannot be asked about")
             question = possible or Consult(ask, {}, mark_history(request.items))
             if not isinstance(heard, Heard):
                 heard = Heard(failed="nobody answers")
             records.append(judged(question, heard, view, request.wire, count, now))
             if failed := records[-1].get("failed"):
-                fields = {"way": ask.way, "reason": failed}
+                fields = {"way": ask.answer_mode, "reason": failed}
                 self.tell("fold_failed", **fields)
                 self._hook(self.hooks.failed, fields)
         return records
@@ -156,16 +158,16 @@ class Asking:
         request, view, situation, made, _ = decided
         if made is None or made.edits or not self.able or self.waiting:
             return []
-        if not situation.budget.levels.reached(made.tokens_after, "soft"):
+        if not situation.budget.levels.is_reached(made.tokens_after, "soft"):
             return []
-        forced = replace(situation, trigger="overflow", folding=replace(situation.folding, asks=True))
+        forced = replace(situation, trigger="overflow", compaction=replace(situation.compaction, asks=True))
         asks = [ask for one in propose for ask in _asked_by(one, view, forced)]
         found = [question_for(ask, request, tree, self.model) for ask in asks]
         self.about = decided
         return [question for question in found if question is not None]
 
     def after(self, made: Plan, edits: Sequence[Edit]) -> None:
-        done = [edit for edit in edits if edit.by in FOLDS]
+        done = [edit for edit in edits if edit.by in COMPACTION_PASSES]
         if done:
             fields = {"tokens_before": made.tokens_before, "tokens_after": made.tokens_after, "by": done[-1].reason}
             self.tell("folded", **fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ebbtide.core.types import FOLDS, QUOTED, Edit
+from ebbtide.core.types import COMPACTION_PASSES, QUOTED, Edit
 from ebbtide.summary.frame import read_summary_text
 
 
@@ -38,15 +38,17 @@ class Compaction:
     @property
     def text(self) -> str:
         """All that will stand for what leaves, but for the user's own messages."""
-        authored = [item.text for edit in self.edits if edit.by in FOLDS for item in edit.put if not item.id]
+        authored = [
+            item.text for edit in self.edits if edit.by in COMPACTION_PASSES for item in edit.replacement if not item.id
+        ]
         return "\n\n".join(authored)
 
     @property
     def summary(self) -> str:
         """A model's words, where one was asked; else what the ledger says."""
         for edit in self.edits:
-            for item in edit.put:
-                found = read_summary_text(item.text) if item.tier == QUOTED and not item.id else None
+            for item in edit.replacement:
+                found = read_summary_text(item.text) if item.trust == QUOTED and not item.id else None
                 if found is not None:
                     return found[0] or found[1]
         return self.text

@@ -11,10 +11,10 @@ from typing import Any
 
 from ebbtide.compaction.answer_sources import Consult, Heard, told
 from ebbtide.core.edit_binding import mark_history
-from ebbtide.core.planner import Folding
-from ebbtide.core.types import USER, Ask, HistoryMark, Item
+from ebbtide.core.planner import CompactionInput
+from ebbtide.core.types import USER, HistoryMark, Item, Question
 from ebbtide.core.view import View
-from ebbtide.state.session_state import State, ebb, history_to
+from ebbtide.state.session_state import SessionState, ebb_record, history_to_record
 from ebbtide.store import Record
 from ebbtide.summary.check import SummarySource, check_summary
 from ebbtide.wire.protocol import Wire
@@ -55,30 +55,30 @@ _JOURNALED = (
 )
 
 
-def journaled(folding: Folding) -> Record:
+def journaled(folding: CompactionInput) -> Record:
     """What a plan went by, but for answers and sub-agents, which are records of their own."""
     return {name: getattr(folding, name) for name in _JOURNALED} | {"instructions": list(folding.instructions)}
 
 
-def folding_from(was: Mapping[str, Any], state: State) -> Folding:
+def folding_from(was: Mapping[str, Any], state: SessionState) -> CompactionInput:
     """The same, read back."""
     kept = {name: was[name] for name in _JOURNALED if name in was}
     kept["instructions"] = tuple(map(str, was.get("instructions", ())))
-    return Folding(**kept, answers=state.answers, children=finished_children(state))
+    return CompactionInput(**kept, answers=state.answers, children=finished_children(state))
 
 
-def finished_children(state: State) -> tuple[tuple[str, str], ...]:
+def finished_children(state: SessionState) -> tuple[tuple[str, str], ...]:
     """Sub-agents that are done, each with its result."""
     return tuple((name, result) for name, result in state.children.items() if result is not None)
 
 
-def question_for(ask: Ask, request: Request, tree: Mapping[str, Any], model: str) -> Consult | None:
+def question_for(ask: Question, request: Request, tree: Mapping[str, Any], model: str) -> Consult | None:
     """The request to put to a model: valid, and the live one as far as it can be. None where there is none."""
     history = mark_history(request.items)
-    if ask.way == "live":
+    if ask.answer_mode == "live":
         return Consult(ask, {}, history)
     wire: Any = request.wire.name
-    if ask.way == "transcript":
+    if ask.answer_mode == "transcript":
         body = transcript(
             request.wire, model=model or request.model, prompt=ask.prompt, quoted=ask.quoted, max_tokens=ask.max_tokens
         )
@@ -95,10 +95,10 @@ def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Calla
     ask = question.ask
     fields = _about(ask, question.history)
     if heard.failed:
-        return ebb("answer", at=now, **fields, failed=heard.failed)
+        return ebb_record("answer", at=now, **fields, failed=heard.failed)
     answer = told(heard.response)
-    if ask.way == "live":
-        return ebb("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
+    if ask.answer_mode == "live":
+        return ebb_record("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
     reply = Reply(text=answer, stopped="end", usage=None) if isinstance(answer, str) else answer_of(wire, answer)
     stopped = _STOPS.get(reply.stopped, reply.stopped)
     checked = check_summary(
@@ -107,33 +107,33 @@ def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Calla
     usage = reply.usage
     bill = {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read} if usage else {}
     struck = [[one.text, one.reason] for one in checked.dropped]
-    return ebb(
+    return ebb_record(
         "answer", at=now, **fields, text=checked.text, analysis=checked.analysis, struck=struck,
         failed=checked.faults[0] if checked.faults else "", usage=bill,
     )  # fmt: skip
 
 
-def unasked(ask: Ask, why: str, now: float, items: Sequence[Item]) -> Record:
+def unasked(ask: Question, why: str, now: float, items: Sequence[Item]) -> Record:
     """The answer to a question that was not put to anybody: it is nobody's failure."""
-    return ebb("answer", at=now, **_about(ask, mark_history(items)), failed=why, asked=False)
+    return ebb_record("answer", at=now, **_about(ask, mark_history(items)), failed=why, asked=False)
 
 
-def _about(ask: Ask, history: HistoryMark | None) -> dict[str, object]:
+def _about(ask: Question, history: HistoryMark | None) -> dict[str, object]:
     """Which question a record answers, and about which conversation it was asked."""
-    named = {"key": ask.key, "by": ask.by, "way": ask.way, "first": ask.first, "last": ask.last}
-    return {**named, "history": history_to(history)}
+    named = {"key": ask.key, "by": ask.by, "way": ask.answer_mode, "first": ask.first, "last": ask.last}
+    return {**named, "history": history_to_record(history)}
 
 
 _STOPS = {"tool": "tool_use"}
 
 
-def summarised(ask: Ask, view: View) -> SummarySource:
+def summarised(ask: Question, view: View) -> SummarySource:
     """What was asked about: the originals, and what earlier folds say."""
     lo, hi = view.index.get(ask.first), view.index.get(ask.last)
-    run = view.items[lo : hi + 1] if lo is not None and hi is not None else ()
+    run = view.originals[lo : hi + 1] if lo is not None and hi is not None else ()
     return SummarySource(
-        texts=[*(item.text for item in run), *(entry.text for entry in view.entries if entry.id in view.owner)],
-        user_texts=[item.text for item in run if item.role == "user" and item.tier <= USER],
+        texts=[*(item.text for item in run), *(entry.text for entry in view.entries if entry.id in view.edit_by_entry)],
+        user_texts=[item.text for item in run if item.role == "user" and item.trust <= USER],
         tool_outputs=[item.text for item in run if item.kind == "result"],
         tokens=sum(item.tokens for item in run),
     )

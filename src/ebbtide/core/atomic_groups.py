@@ -8,7 +8,7 @@ from itertools import dropwhile, groupby
 from ebbtide.core.types import Item
 
 
-def company(items: Sequence[Item], ids: Collection[str]) -> frozenset[str]:
+def expand_to_atomic_groups(items: Sequence[Item], ids: Collection[str]) -> frozenset[str]:
     """These, and all that must stay with them (R3, R4)."""
     calls = {item.call_id for item in items if item.call_id and item.id in ids}
     found = set(ids)

@@ -13,7 +13,7 @@ _CLEAN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class BlobNames:
     """Where offloaded content will stand. Decides names; the edge writes the files."""
 
     directory: str = ""
@@ -23,9 +23,9 @@ class Shelf:
 
     def name(self, call_id: str, text: str, *, suffix: str = ".txt") -> str:
         """The call's id where it is clean and free, else with a hash: two contents never share a name."""
-        return self.named(call_id, digest(text), suffix=suffix)
+        return self.is_taken(call_id, digest(text), suffix=suffix)
 
-    def named(self, call_id: str, mark: str, *, suffix: str = ".txt") -> str:
+    def is_taken(self, call_id: str, mark: str, *, suffix: str = ".txt") -> str:
         """The same for the text that has this digest."""
         clean = call_id if _CLEAN.fullmatch(call_id) else ""
         name = f"{clean}{suffix}"

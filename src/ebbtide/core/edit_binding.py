@@ -80,24 +80,24 @@ class Originals:
     def locate(self, edit: Edit) -> Location | None:
         """Where the edit lies; None where it does not hold."""
         index, binding = self.index, edit.binding
-        if binding is None or (edit.head and edit.head not in index):
+        if binding is None or (edit.branch_tip and edit.branch_tip not in index):
             return None
         if any(id not in index and self._place(id, binding) is None for id in binding.sources):
             return None
         if binding.notes and not binding.notes <= self._words_of_notes():
             return None
-        if edit.after:
-            place = index.get(edit.after)
+        if edit.insert_after:
+            place = index.get(edit.insert_after)
             return None if place is None else Location(place, place)
         return self._locate_hidden(binding)
 
     def missing(self, edit: Edit) -> str:
         """The id of an item without which the edit cannot hold, or empty."""
         index, binding = self.index, edit.binding
-        if edit.head and edit.head not in index:
-            return edit.head
-        if edit.after and edit.after not in index:
-            return edit.after
+        if edit.branch_tip and edit.branch_tip not in index:
+            return edit.branch_tip
+        if edit.insert_after and edit.insert_after not in index:
+            return edit.insert_after
         if binding is None:
             return ""
         needed = (*binding.sources, *binding.hidden)

@@ -15,8 +15,8 @@ from ebbtide.core.types import OURS, Edit, Item
 
 def named_range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
     """The places that a new edit names, or None where they are not there. An insertion lies at the item it follows."""
-    first = index.get(edit.after or edit.first)
-    last = index.get(edit.after or edit.last)
+    first = index.get(edit.insert_after or edit.first)
+    last = index.get(edit.insert_after or edit.last)
     if first is None or last is None or first > last:
         return None
     return first, last
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
 
 def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
     """Find where each edit lies. What is placed is never displaced: the longest first, and of equals the newest."""
-    covering = [(n, edit) for n, edit in enumerate(edits) if not edit.after]
+    covering = [(n, edit) for n, edit in enumerate(edits) if not edit.insert_after]
     sizes = {n: _size(edit) for n, edit in covering}
     covering.sort(key=lambda one: (-sizes[one[0]], -one[0]))
     placed: Placed = {}
@@ -57,7 +57,7 @@ def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
             used[first:end] = b"\1" * (end - first)
             placed[first] = (location, edit)
     inserted: dict[int, list[Edit]] = {}
-    inserting = [edit for edit in edits if edit.after]
+    inserting = [edit for edit in edits if edit.insert_after]
     calls = {item.call_id for item in originals.items if item.kind == "call"} if inserting else set[str]()
     for edit in inserting:
         location = originals.locate(edit)
@@ -65,10 +65,10 @@ def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
             awaited.add(originals.missing(edit))
         # It leaves with the item it follows, and where a client has it already it is not made twice.
         elif _may_follow(location.first, used, placed) and not any(
-            one.kind == "call" and one.call_id in calls for one in edit.put
+            one.kind == "call" and one.call_id in calls for one in edit.replacement
         ):
             inserted.setdefault(location.first, []).append(edit)
-        awaited.update(item.call_id for item in edit.put if item.call_id)
+        awaited.update(item.call_id for item in edit.replacement if item.call_id)
     return Layout(placed, inserted, frozenset(awaited - {""}))
 
 
@@ -77,7 +77,7 @@ def _may_follow(place: int, used: bytearray, placed: Placed) -> bool:
     if not used[place]:
         return True
     location, edit = placed.get(place, (None, None))
-    return location is not None and edit is not None and location.first == location.last and len(edit.put) == 1
+    return location is not None and edit is not None and location.first == location.last and len(edit.replacement) == 1
 
 
 def _size(edit: Edit) -> int:
@@ -119,13 +119,13 @@ def shown_by(items: Sequence[Item], layout: Layout) -> tuple[tuple[Item, ...], d
 def replacements(edit: Edit, items: Sequence[Item], location: Location | None) -> list[Item]:
     """What an edit shows for what it covers. A reminder that it carried along and that the client dropped is gone."""
     covered = items[location.first : location.last + 1] if location else ()
-    carried = {item.id for item in edit.put if item.id}
+    carried = {item.id for item in edit.replacement if item.id}
     kept = {one.id: one for one in covered if one.id in carried} if carried else {}
     if location and carried:
         kept |= {id: items[place] for id, place in location.cleared.items() if id in carried}
     return [
         _homed(edit, k, item, covered, kept.get(item.id))
-        for k, item in enumerate(edit.put)
+        for k, item in enumerate(edit.replacement)
         if not item.id or item.id in kept
     ]
 
@@ -139,7 +139,7 @@ def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item |
     ends = [one for one in (covered[0], covered[-1]) if _side(one) == side] if covered else []
     message = ends[0].message if ends else _NOWHERE[side]
     if kept is not None:
-        alone = len(edit.put) == 1 or kept.message == message or kept.role != "user" or kept.kind == "opaque"
+        alone = len(edit.replacement) == 1 or kept.message == message or kept.role != "user" or kept.kind == "opaque"
         return kept if alone else replace(kept, message=message)
     raw = item.raw
     if item.kind == "result":

@@ -14,6 +14,6 @@ def uuid5(namespace: bytes, told: str) -> str:
     return f"{mark[:12]}5{mark[13:16]}{8 | int(mark[16], 16) & 3:x}{mark[17:32]}"
 
 
-def dashed(name: str) -> str:
+def format_uuid(name: str) -> str:
     """A UUID's 32 digits as it is usually written."""
     return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
-from ebbtide.core.blob_names import Shelf, digest
-from ebbtide.core.planner import Situation
+from ebbtide.core.blob_names import BlobNames, digest
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Stub, Template
 from ebbtide.core.text.preview import Preview
-from ebbtide.core.tool_calls import listed, tool_of
+from ebbtide.core.tool_calls import describe_item, tool_name
 from ebbtide.core.types import OURS, Blob, Edit, Item
 from ebbtide.core.view import View
 
@@ -29,94 +29,94 @@ Form = Callable[[Item], tuple[str, str]]
 
 def readable(item: Item) -> tuple[str, str]:
     """As text, so that lines can be read one by one; as JSON only where parts are not text."""
-    parts = listed(item) if item.media else None
+    parts = describe_item(item) if item.media else None
     return (item.text, ".txt") if parts is None else (parts, ".json")
 
 
 def as_received(item: Item) -> tuple[str, str]:
     """A list of parts as JSON, a string as text (R109)."""
-    parts = listed(item)
+    parts = describe_item(item)
     return (item.text, ".txt") if parts is None else (parts, ".json")
 
 
-def nothing(_text: str, _count: object) -> str:
+def no_preview(_text: str, _count: object) -> str:
     """No preview."""
     return ""
 
 
-def may_leave(view: View, entry: Item) -> bool:
+def can_offload(view: View, entry: Item) -> bool:
     """Whether a pass may take this out: an original with content that the model has seen and nobody holds on to."""
     held = entry.locked or entry.pinned or view.is_ours(entry)
-    return not held and entry.id not in view.unseen and bool(entry.text or entry.media)
+    return not held and entry.id not in view.unseen_ids and bool(entry.text or entry.media)
 
 
-def newest(view: View, turns: int) -> int:
+def newest_turns(view: View, turns: int) -> int:
     """Where the newest turns begin in `entries`: at the end for none, at the start where there are no more."""
     if turns == 0:
         return len(view.entries)
-    found = list(islice(view.turns_back(), turns + 1))
+    found = list(islice(view.turn_starts_reversed(), turns + 1))
     return found[turns - 1] if turns < len(found) else 0
 
 
-def original(view: View, entry: Item) -> Item:
+def original_of(view: View, entry: Item) -> Item:
     """The item under a stand-in for one item; the entry itself where it is none."""
-    owner = view.owner.get(entry.id)
+    owner = view.edit_by_entry.get(entry.id)
     span = view.span(owner) if owner is not None and entry.id not in view.index else None
-    return view.items[span[0]] if span is not None else entry
+    return view.originals[span[0]] if span is not None else entry
 
 
 @dataclass(kw_only=True)
-class Leaving:
+class Offloader:
     """One run of one pass. Knows the names given so far: two contents never share one."""
 
     by: str
     view: View
-    situation: Situation
+    plan_input: PlanInput
     _given: dict[str, str] = field(default_factory=dict)
 
     @cached_property
-    def _shelf(self) -> Shelf | None:
-        shelf = self.situation.shelf
+    def _shelf(self) -> BlobNames | None:
+        shelf = self.plan_input.blob_names
         if shelf is None:
             return None
         # Edits made earlier in the same plan are not on the shelf yet.
         blobs = [blob for edit in self.view.edits for blob in edit.blobs if blob.text]
-        planned = {blob.name.lower(): blob.mark or digest(blob.text) for blob in blobs}
+        planned = {blob.name.lower(): blob.digest or digest(blob.text) for blob in blobs}
         return replace(shelf, taken=ChainMap(self._given, dict(shelf.taken), planned))
 
-    def keep(self, key: str, text: str, suffix: str = ".txt") -> tuple[str, tuple[Blob, ...]]:
+    def save_blob(self, key: str, text: str, suffix: str = ".txt") -> tuple[str, tuple[Blob, ...]]:
         """The path that a stub may name, and what must be durable first; both empty where nothing is kept."""
         if self._shelf is None:
             return "", ()
         mark = digest(text)
         # No call has its id: a plan that came to nothing may have left another text under the same words.
         key = f"{HISTORY}-{mark[:8]}" if key == HISTORY else key
-        name = self._shelf.named(key, mark, suffix=suffix)
+        name = self._shelf.is_taken(key, mark, suffix=suffix)
         self._given[name.lower()] = mark
-        return self._shelf.path(name), (Blob(name=name, text=text, mark=mark),)
+        return self._shelf.path(name), (Blob(name=name, text=text, digest=mark),)
 
-    def result(
-        self, entry: Item, template: Template, reason: str, *, preview: Preview = nothing, form: Form = readable
+    def stub_result(
+        self, entry: Item, template: Template, reason: str, *, preview: Preview = no_preview, form: Form = readable
     ) -> Edit:
         """A result becomes its stub; the call stays, so the model knows what it did and can do it again."""
         text, suffix = form(entry)
-        path, blobs = self.keep(entry.call_id, text, suffix)
-        shown = preview(text, self.situation.count)
-        stub = describe(text, kind="result", name=tool_of(self.view, entry), tokens=entry.tokens, path=path)
+        path, blobs = self.save_blob(entry.call_id, text, suffix)
+        shown = preview(text, self.plan_input.count_tokens)
+        stub = describe(text, kind="result", name=tool_name(self.view, entry), tokens=entry.tokens, path=path)
         return self.rewrite(entry, template(replace(stub, preview=shown, more=len(shown) < len(text))), reason, blobs)
 
-    def counted(self, entry: Item, text: str) -> int:
+    def count_tokens(self, entry: Item, text: str) -> int:
         """Tokens of this entry with another text: a result keeps its frame."""
-        return self.situation.count(text) + (self.situation.frame if entry.kind == "result" else 0)
+        return self.plan_input.count_tokens(text) + (self.plan_input.result_overhead if entry.kind == "result" else 0)
 
     def rewrite(self, entry: Item, text: str, reason: str, blobs: tuple[Blob, ...]) -> Edit:
         """The same item with another text. `entry` may be a stand-in: the edit names the original under it."""
-        owner = self.view.owner.get(entry.id)
+        owner = self.view.edit_by_entry.get(entry.id)
         first, last = (owner.first, owner.last) if owner else (entry.id, entry.id)
-        tokens = self.counted(entry, text)
+        tokens = self.count_tokens(entry, text)
         put = replace(entry, id="", message=-1, text=text, tokens=tokens, media=0, source=OURS, raw=None)
         saved = entry.tokens - tokens
-        return Edit(by=self.by, first=first, last=last, put=(put,), reason=reason, saved=saved, blobs=blobs)
+        return Edit(by=self.by, first=first, last=last, replacement=(put,), reason=reason, saved=saved, blobs=blobs)
 
 
 def describe(text: str, *, kind: str, tokens: int, path: str, name: str = "", about: str = "") -> Stub:

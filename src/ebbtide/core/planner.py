@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from ebbtide.core.blob_names import Shelf
-from ebbtide.core.cache.economics import Prices, break_even, horizon
-from ebbtide.core.types import Answer, Ask, Edit, Item, Trigger
+from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.cache.economics import Prices, calls_ahead, calls_to_break_even
+from ebbtide.core.types import Answer, Edit, Item, Question, Trigger
 from ebbtide.core.view import View
 
 LEVELS = ("calm", "warning", "soft", "auto", "hard", "blocking")
@@ -26,7 +26,7 @@ _FALLING = LEVELS[:0:-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
+class Thresholds:
     """Where things begin to happen, in tokens of the whole request."""
 
     warning: int
@@ -46,11 +46,11 @@ class Levels:
     inclusive: bool = False
     """Whether a level is reached at exactly its value (`>=`) or only above it (`>`)."""
 
-    def reached(self, tokens: int, level: str) -> bool:
+    def is_reached(self, tokens: int, level: str) -> bool:
         mark: int = getattr(self, level)
         return tokens >= mark if self.inclusive else tokens > mark
 
-    def at(self, tokens: int) -> str:
+    def level_at(self, tokens: int) -> str:
         """The highest level reached."""
         least = tokens if self.inclusive else tokens - 1
         for name in _FALLING:
@@ -66,18 +66,18 @@ class Budget:
     window: int
     max_output: int = 0
     """The request's own `max_tokens`: a reply must fit too."""
-    levels: Levels
+    levels: Thresholds
     overhead: int = 0
     """Tokens of the request outside the view: system prompt and tools."""
 
     @property
-    def room(self) -> int:
+    def message_budget(self) -> int:
         """Tokens that the conversation itself may take."""
         return max(0, self.levels.blocking - self.overhead)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folding:
+class CompactionInput:
     """What is known about folding old turns, besides the view."""
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def _quarter(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class PlanInput:
     """What a pass may know besides the view. All of it is passed in and journaled, so that a plan can be made again."""
 
     budget: Budget
@@ -131,9 +131,9 @@ class Situation:
     """The same for what was never sent: 0 where the gauge is the last bill, which has nothing of it."""
     utilisation: float = 0.0
     """The gauge over the space that the policy counts as usable."""
-    warm: int = 0
+    cached_entries: int = 0
     """How many leading entries the provider still has cached."""
-    new: int = 0
+    first_unsent: int = 0
     """Place of the first entry never sent yet: from there on changes are free."""
     idle: float | None = None
     """Seconds since the last call; None before the first."""
@@ -145,33 +145,33 @@ class Situation:
     growth: int = 0
     """Tokens that a call adds, on average so far."""
     prices: Prices = field(default_factory=lambda: Prices(read=0.1, write=1.25))
-    count: Callable[[str], int] = _quarter
+    count_tokens: Callable[[str], int] = _quarter
     """How the policy counts the tokens of a text. Not journaled: it follows from the policy."""
-    frame: int = 0
+    result_overhead: int = 0
     """Tokens around a result besides its text, a stub's as well. Not journaled: it follows from the policy."""
-    per_message: int = 0
+    message_overhead: int = 0
     """Tokens around a message besides what is in it. Not journaled: it follows from the policy."""
-    shelf: Shelf | None = None
+    blob_names: BlobNames | None = None
     """Where content goes that leaves; None where nothing is kept."""
-    bound: bool = False
+    thinking_bound_to_prefix: bool = False
     """Signed thinking is bound to all before it (A63)."""
     cleared: frozenset[str] = frozenset()
     """Call ids of results that the client had cleared before its session was resumed here (R149)."""
-    folding: Folding = field(default_factory=Folding)
+    compaction: CompactionInput = field(default_factory=CompactionInput)
     forced: bool = False
     """The request was over high water before anything was done: it is rewritten anyway. The engine says so."""
     now: float = 0.0
 
     @property
     def level(self) -> str:
-        return self.budget.levels.at(self.tokens)
+        return self.budget.levels.level_at(self.tokens)
 
     @property
-    def cold(self) -> bool:
+    def is_cache_cold(self) -> bool:
         """The provider keeps nothing of this request any more: a rewrite costs nothing extra (R133)."""
-        return self.idle is not None and self.warm == 0
+        return self.idle is not None and self.cached_entries == 0
 
-    def less(self, freed: int) -> Situation:
+    def after_freeing(self, freed: int) -> PlanInput:
         """After so many estimated tokens left the view."""
         if not freed:
             return self
@@ -180,12 +180,12 @@ class Situation:
         return replace(self, tokens=tokens, utilisation=self.utilisation * share)
 
     @property
-    def need(self) -> int:
+    def tokens_to_free(self) -> int:
         """Tokens to free to be back at low water."""
         return max(0, self.tokens - self.budget.levels.low)
 
 
-Pass = Callable[[View, Situation], Iterable[Edit | Ask]]
+Pass = Callable[[View, PlanInput], Iterable[Edit | Question]]
 """Looks at a view and proposes. Its keyword arguments are its settings. It has no other way in or out."""
 
 
@@ -203,16 +203,16 @@ class Plan(NamedTuple):
     before: View
     after: View
     edits: tuple[Edit, ...] = ()
-    asks: tuple[Ask, ...] = ()
+    questions: tuple[Question, ...] = ()
     tokens_before: int = 0
     tokens_after: int = 0
     level: str = "calm"
     """The level before anything was done."""
-    held_back: str = ""
+    deferred_reason: str = ""
     """Why edits that were possible were not made."""
-    refused: tuple[tuple[Edit, str], ...] = ()
+    rejected: tuple[tuple[Edit, str], ...] = ()
     """Edits that the pairing rule forbade: each is a bug of a pass."""
-    failed: tuple[Failure, ...] = ()
+    failures: tuple[Failure, ...] = ()
     """Passes that broke."""
 
 
@@ -225,9 +225,9 @@ class _Draft:
     """The plan in the making."""
 
     view: View
-    situation: Situation
+    situation: PlanInput
     edits: list[Edit] = field(default_factory=list)
-    asks: list[Ask] = field(default_factory=list)
+    asks: list[Question] = field(default_factory=list)
     refused: list[tuple[Edit, str]] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
 
@@ -251,17 +251,17 @@ class _Draft:
         for number, step in enumerate(islice(propose(self.view, self.situation), most + 1)):
             if number == most:
                 raise RuntimeError(f"it proposed more than {most:,} edits")
-            if isinstance(step, Ask):
+            if isinstance(step, Question):
                 self.asks.append(step)
                 continue
             if not isinstance(step, Edit):
                 raise TypeError(f"it proposed {type(step).__name__!r}, which is no Edit")
             edit = self.view.bind(step)
-            why = self.view.refuses(edit) or ("" if arriving else _unseen(self.view, edit))
+            why = self.view.rejection_reason(edit) or ("" if arriving else _unseen(self.view, edit))
             if why:
                 self.refused.append((edit, why))
                 continue
-            if edit.saved <= 0 and not edit.after:
+            if edit.saved <= 0 and not edit.insert_after:
                 continue
             taken.append(edit)
             freed += edit.saved
@@ -273,9 +273,9 @@ class _Draft:
         after = self.view.apply(taken)
         # What snip and clear freed is counted before anything heavier is considered (R043).
         rate = self.situation.scale_new / self.situation.scale if arriving else 1.0
-        now = self.situation.less(round((self.view.tokens - after.tokens) * rate))
+        now = self.situation.after_freeing(round((self.view.tokens - after.tokens) * rate))
         if now.tokens > now.budget.levels.hard:
-            now = now.less(_around(self.view, after, now))
+            now = now.after_freeing(_around(self.view, after, now))
         if now.scale_new == 0 and any(edit.first != edit.last for edit in taken):
             # A bill says nothing about what a fold left of it (R044).
             now = replace(now, tokens=min(now.tokens, after.tokens + now.budget.overhead))
@@ -283,12 +283,16 @@ class _Draft:
         self.edits.extend(taken)
 
 
-def _around(before: View, after: View, situation: Situation) -> int:
+def _around(before: View, after: View, situation: PlanInput) -> int:
     """Estimated tokens around messages that are no more: of a thousand messages of a word each, most of what they cost.
 
     Asked where a request would else be refused. Elsewhere they are few, and the next bill tells of them.
     """
-    return situation.per_message * max(0, before.messages - after.messages) if situation.per_message else 0
+    return (
+        situation.message_overhead * max(0, before.message_count - after.message_count)
+        if situation.message_overhead
+        else 0
+    )
 
 
 def _name(propose: Pass) -> str:
@@ -299,18 +303,18 @@ def _name(propose: Pass) -> str:
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
-def plan(
+def make_plan(
     view: View,
     pressure: Sequence[Pass],
     budget: Budget,
-    situation: Situation | None = None,
+    plan_input: PlanInput | None = None,
     *,
     arrival: Sequence[Pass] = (),
     always: Sequence[Pass] = (),
     last_resort: Sequence[Pass] = (),
 ) -> Plan:
     """Run the passes over a view. Pure: equal input gives equal bytes."""
-    now = situation or Situation(budget=budget, tokens=view.tokens + budget.overhead)
+    now = plan_input or PlanInput(budget=budget, tokens=view.tokens + budget.overhead)
     draft = _Draft(view=view, situation=now)
     for propose in arrival:
         draft.take(propose, down_to=None, arriving=True)
@@ -325,8 +329,8 @@ def plan(
         # Nothing was done and nothing freed, as on most turns.
         asks, refused = tuple(draft.asks), tuple(draft.refused)
         return Plan(
-            before=view, after=view, asks=asks, tokens_before=now.tokens, tokens_after=now.tokens, level=now.level,
-            held_back=held_back, refused=refused, failed=tuple(draft.failed),
+            before=view, after=view, questions=asks, tokens_before=now.tokens, tokens_after=now.tokens, level=now.level,
+            deferred_reason=held_back, rejected=refused, failures=tuple(draft.failed),
         )  # fmt: skip
     planned = _uncovered(view, draft.edits)
     edits = (*planned, *(view.bind(edit) for edit in _unbound_thinking(view, planned, now)))
@@ -335,20 +339,20 @@ def plan(
         before=view,
         after=after,
         edits=edits,
-        asks=tuple(draft.asks),
+        questions=tuple(draft.asks),
         tokens_before=now.tokens,
-        tokens_after=draft.situation.less(draft.view.tokens - after.tokens).tokens,
+        tokens_after=draft.situation.after_freeing(draft.view.tokens - after.tokens).tokens,
         level=now.level,
-        held_back=held_back,
-        refused=tuple(draft.refused),
-        failed=tuple(draft.failed),
+        deferred_reason=held_back,
+        rejected=tuple(draft.refused),
+        failures=tuple(draft.failed),
     )
 
 
 def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     """Run the pressure passes if something calls for it. Returns why a possible batch was not made."""
     start, levels = draft.situation, draft.situation.budget.levels
-    forced = start.trigger != "auto" or levels.reached(start.tokens, "auto")
+    forced = start.trigger != "auto" or levels.is_reached(start.tokens, "auto")
     if not forced and not _called_for(start):
         return ""
     told = replace(draft.situation, forced=forced)
@@ -361,7 +365,7 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
         trial.take(propose, down_to=low, arriving=False)
     made = trial.edits[len(draft.edits) :]
     why = ""
-    if made and start.trigger == "auto" and start.warm and not levels.reached(start.tokens, "hard"):
+    if made and start.trigger == "auto" and start.cached_entries and not levels.is_reached(start.tokens, "hard"):
         little = "" if len(trial.asks) > len(draft.asks) else _too_little(start, trial.situation)
         why = little or ("" if forced else _costs_more(draft.view, trial.view, made, start))
     draft.refused, draft.failed = trial.refused, trial.failed
@@ -370,29 +374,29 @@ def _relieve(draft: _Draft, pressure: Sequence[Pass]) -> str:
     return why
 
 
-def _called_for(start: Situation) -> bool:
+def _called_for(start: PlanInput) -> bool:
     """Over the soft level, or where the cache is cold anyway, over the first. What is warm is asked for only then."""
     levels, tokens = start.budget.levels, start.tokens
-    soft, warning = levels.reached(tokens, "soft"), levels.reached(tokens, "warning")
+    soft, warning = levels.is_reached(tokens, "soft"), levels.is_reached(tokens, "warning")
     if soft == warning:
         return soft
-    return warning if start.cold else soft
+    return warning if start.is_cache_cold else soft
 
 
-def _too_little(start: Situation, end: Situation) -> str:
+def _too_little(start: PlanInput, end: PlanInput) -> str:
     """Hysteresis: a batch costs the cached prefix, so what frees little waits until more can go or more must."""
     freed, least = start.tokens - end.tokens, start.budget.levels.least
     return f"it would free {freed:,} tokens, and a batch is worth it from {least:,} on" if freed < least else ""
 
 
-def _costs_more(before: View, after: View, made: Sequence[Edit], start: Situation) -> str:
+def _costs_more(before: View, after: View, made: Sequence[Edit], start: PlanInput) -> str:
     """Break-even against the horizon (design, Economics): why a batch would cost more than it saves, or empty."""
     removed = before.tokens - after.tokens
-    first = min(before.index[edit.first or edit.after] for edit in made)
-    kept = sum(item.tokens for item in before.items[first:]) - removed
-    calls = break_even(removed=removed, put=0, after=max(0, kept), prices=start.prices)
+    first = min(before.index[edit.first or edit.insert_after] for edit in made)
+    kept = sum(item.tokens for item in before.originals[first:]) - removed
+    calls = calls_to_break_even(removed=removed, put=0, after=max(0, kept), prices=start.prices)
     high = start.budget.levels.auto
-    expected = horizon(tokens=start.tokens, high=high, growth=start.growth, calls=start.calls_left)
+    expected = calls_ahead(tokens=start.tokens, high=high, growth=start.growth, calls=start.calls_left)
     if calls < expected:
         return ""
     return f"a rewrite now pays after {calls:.0f} calls, and {expected:.0f} are expected"
@@ -403,7 +407,9 @@ def _uncovered(view: View, edits: Sequence[Edit]) -> list[Edit]:
 
     What such a one had saved is then the saving of the one that hides it, which also keeps what it still names.
     """
-    spans = [(view.index[edit.after or edit.first], view.index[edit.after or edit.last]) for edit in edits]
+    spans = [
+        (view.index[edit.insert_after or edit.first], view.index[edit.insert_after or edit.last]) for edit in edits
+    ]
     wide = [n for n, (lo, hi) in enumerate(spans) if lo < hi]
     if not wide:
         return list(edits)
@@ -415,7 +421,7 @@ def _uncovered(view: View, edits: Sequence[Edit]) -> list[Edit]:
         if over:
             gone.add(n)
             saved[over[-1]] += edits[n].saved
-            shown = "".join(item.text for item in edits[over[-1]].put)
+            shown = "".join(item.text for item in edits[over[-1]].replacement)
             blobs[over[-1]] += [blob for blob in edits[n].blobs if blob.name in shown and blob not in blobs[over[-1]]]
     return [
         replace(edit, saved=saved[n], blobs=tuple(blobs[n])) if n in wide else edit
@@ -425,36 +431,36 @@ def _uncovered(view: View, edits: Sequence[Edit]) -> list[Edit]:
 
 
 def _unseen(view: View, edit: Edit) -> str:
-    covered = view.items[view.index[edit.first] : view.index[edit.last] + 1] if edit.first else ()
-    kept = {item.id for item in edit.put}
-    unseen = any(item.id in view.unseen and item.id not in kept for item in covered)
+    covered = view.originals[view.index[edit.first] : view.index[edit.last] + 1] if edit.first else ()
+    kept = {item.id for item in edit.replacement}
+    unseen = any(item.id in view.unseen_ids and item.id not in kept for item in covered)
     # What was inserted leaves with the item that it follows.
-    owners = [view.owner[id] for id in view.unseen if id in view.owner]
-    unseen = unseen or any(item.id == owner.after for owner in owners for item in covered)
+    owners = [view.edit_by_entry[id] for id in view.unseen_ids if id in view.edit_by_entry]
+    unseen = unseen or any(item.id == owner.insert_after for owner in owners for item in covered)
     return "touches a result that the model has not seen" if unseen else ""
 
 
-def _unbound_thinking(view: View, edits: Sequence[Edit], situation: Situation) -> list[Edit]:
+def _unbound_thinking(view: View, edits: Sequence[Edit], situation: PlanInput) -> list[Edit]:
     """Drop, in the same batch, the signed thinking that an edit invalidates (A63): all after the first changed item.
 
     Where thinking is not bound to its prefix, that of the open loop stays: it must open the assistant's turn (A37).
     """
-    places = [view.index[edit.first or edit.after] for edit in edits]
+    places = [view.index[edit.first or edit.insert_after] for edit in edits]
     if not places:
         return []
     first = min(places)
     covered = {i for edit in edits if edit.first for i in range(view.index[edit.first], view.index[edit.last] + 1)}
     gone: list[Edit] = []
     for place, entry in enumerate(view.entries):
-        if entry.kind != "thinking" or entry.locked or entry.id in view.owner:
+        if entry.kind != "thinking" or entry.locked or entry.id in view.edit_by_entry:
             continue
         i = view.index[entry.id]
-        stays = i < first or i in covered or (place >= view.loop and not situation.bound)
+        stays = i < first or i in covered or (place >= view.loop_start and not situation.thinking_bound_to_prefix)
         if not stays:
-            gone.append(drop(entry, by="thinking", reason="bound to what an edit changed"))
+            gone.append(drop_item(entry, by="thinking", reason="bound to what an edit changed"))
     return gone
 
 
-def drop(item: Item, *, by: str, reason: str) -> Edit:
+def drop_item(item: Item, *, by: str, reason: str) -> Edit:
     """An edit that leaves one item out."""
     return Edit(by=by, first=item.id, last=item.id, reason=reason, saved=max(1, item.tokens))

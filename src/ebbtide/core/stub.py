@@ -186,12 +186,12 @@ def region_evicted(_: Stub) -> str:
     return "[Earlier turns truncated due to compactor error]"
 
 
-def truncated(chars: int) -> str:
+def render_truncated(chars: int) -> str:
     """What stands between head and tail, R099."""
     return f"\n\n[... truncated {chars} chars ...]\n\n"
 
 
-def budgeted(chars: int) -> str:
+def render_budgeted(chars: int) -> str:
     """What stands between head and tail, R121."""
     return f"\n\n[... budgeted: {chars} chars truncated ...]\n\n"
 

@@ -46,7 +46,7 @@ _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE
 _EDITORS = frozenset(("str_replace_editor", "str_replace_based_edit_tool"))
 
 
-def arguments(call: Item) -> Mapping[str, object]:
+def call_arguments(call: Item) -> Mapping[str, object]:
     """A call's arguments; empty where they are not a JSON object."""
     try:
         value = json.loads(call.text)
@@ -55,9 +55,9 @@ def arguments(call: Item) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def file_of(call: Item) -> str:
+def file_path(call: Item) -> str:
     """The file a call names, or the first one that a patch in it touches; empty where there is none."""
-    given = arguments(call)
+    given = call_arguments(call)
     named = next((value for key in _FILE_KEYS if isinstance(value := given.get(key), str) and value), "")
     if named:
         return named
@@ -66,22 +66,22 @@ def file_of(call: Item) -> str:
     return found[1].strip() if found else ""
 
 
-def reads(call: Item) -> str:
+def is_read_call(call: Item) -> str:
     """The file whose text this call asks for; empty where it does something else."""
-    if call.name not in READS or (call.name in _EDITORS and arguments(call).get("command") != "view"):
+    if call.name not in READS or (call.name in _EDITORS and call_arguments(call).get("command") != "view"):
         return ""
-    return file_of(call)
+    return file_path(call)
 
 
-def tool_of(view: View, result: Item) -> str:
+def tool_name(view: View, result: Item) -> str:
     if result.name:
         # The reader named it. Looking for the call would index the whole conversation on every turn.
         return result.name
-    call = view.calls.get(result.call_id)
+    call = view.calls_by_id.get(result.call_id)
     return (call.name if call else "") or UNKNOWN
 
 
-def failed(result: Item) -> bool:
+def is_failed_result(result: Item) -> bool:
     """Whether the tool itself called it an error."""
     return isinstance(result.raw, Mapping) and result.raw.get("is_error") is True
 
@@ -91,7 +91,7 @@ def is_reasoning(item: Item) -> bool:
     return item.kind == "opaque" and isinstance(item.raw, Mapping) and item.raw.get("type") == "reasoning"
 
 
-def listed(item: Item, *, indent: int | None = 2) -> str | None:
+def describe_item(item: Item, *, indent: int | None = 2) -> str | None:
     """A result's content as JSON, where it is a list of parts (R109); None where it is a string."""
     if not isinstance(item.raw, Mapping):
         return None
@@ -112,7 +112,7 @@ def _json(value: object, indent: int | None) -> str | None:
         return None
 
 
-def media_of(item: Item) -> str:
+def media_blocks(item: Item) -> str:
     """An image's or document's name, type and sides, as far as its block tells."""
     raw = item.raw if isinstance(item.raw, Mapping) else {}
     source = next((value for key in ("source", "image_url", "file") if (value := raw.get(key)) is not None), raw)
@@ -129,7 +129,7 @@ def media_of(item: Item) -> str:
     return " ".join(part for part in parts if part)[:200]
 
 
-def forgotten_files(before: View, after: View) -> tuple[str, ...]:
+def unreadable_files(before: View, after: View) -> tuple[str, ...]:
     """Files whose text the model saw and no longer sees (R145): the caller's read cache must let go of them."""
     still = set(_files_seen(after))
     return tuple(file for file in dict.fromkeys(_files_seen(before)) if file not in still)
@@ -138,8 +138,8 @@ def forgotten_files(before: View, after: View) -> tuple[str, ...]:
 def _files_seen(view: View) -> list[str]:
     # A stand-in shows a preview at most; an original that an edit carried along is whole.
     whole = [result for result in view.results if result.id in view.index]
-    calls = [view.calls[result.call_id] for result in whole if result.call_id in view.calls]
-    return [file for call in calls if (file := reads(call))]
+    calls = [view.calls_by_id[result.call_id] for result in whole if result.call_id in view.calls_by_id]
+    return [file for call in calls if (file := is_read_call(call))]
 
 
 def compact_instructions(text: str) -> str:

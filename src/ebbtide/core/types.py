@@ -19,11 +19,11 @@ Kind = Literal["text", "call", "result", "thinking", "image", "document", "opaqu
 
 Trigger = Literal["auto", "manual", "overflow"]
 
-MadeOf = Literal["covered", "lasting", "all"]
+SourceScope = Literal["covered", "lasting", "all"]
 """What an edit's text was made of: the items that it covers; the whole conversation but for reminders and notes that
 clients drop; or all of it, as by a model that read the live request."""
 
-Way = Literal["prefix", "transcript", "live"]
+AnswerMode = Literal["prefix", "transcript", "live"]
 """How the edge answers: the live request and one question more, which reads the prompt cache; the history quoted as
 data, for any model; or the files and notes as they are now, for which no model is needed."""
 
@@ -33,7 +33,7 @@ SYSTEM, USER, HARNESS, QUOTED = 0, 1, 2, 3
 FIVE_MINUTES, HOUR = 300.0, 3600.0
 """Seconds that providers keep a prefix: as a rule, and where it is asked for."""
 
-FOLDS = frozenset(("summarize", "fold_regions", "fold_to_fit"))
+COMPACTION_PASSES = frozenset(("summarize", "fold_regions", "fold_to_fit"))
 """Passes whose edits are folds: one stands for a run of turns."""
 
 OURS = "ebbtide"
@@ -57,7 +57,7 @@ class Item:
     """The tool's name, for a call and its result."""
     call_id: str = ""
     """Pairs a call with its result."""
-    tier: int = QUOTED
+    trust: int = QUOTED
     source: str = ""
     """`system`, `user`, `assistant`, `tool`, `reminder`, `hook`, `ide`, `memory`, or `OURS`."""
     media: int = 0
@@ -79,7 +79,7 @@ class Blob:
     name: str
     """A file name without directory, made by `Shelf.name`, never from an unchecked id."""
     text: str
-    mark: str = field(default="", compare=False)
+    digest: str = field(default="", compare=False)
     """The digest of the text, where it is known: a fold's may have megabytes."""
 
 
@@ -111,16 +111,16 @@ class Edit:
     """The pass that proposed it."""
     first: str = ""
     last: str = ""
-    head: str = ""
+    branch_tip: str = ""
     """The newest assistant item when the edit was made; the edit holds on branches that contain it."""
-    after: str = ""
-    put: tuple[Item, ...] = ()
+    insert_after: str = ""
+    replacement: tuple[Item, ...] = ()
     reason: str = ""
     saved: int = 0
     """Tokens taken out less tokens put in, as estimated when it was made."""
     blobs: tuple[Blob, ...] = ()
     """What must be durable first. Not part of the edit's identity."""
-    made_of: MadeOf = "covered"
+    made_of: SourceScope = "covered"
     """It holds only where all of this is still there. What comes from outside, as a file that was read again, is
     `lasting`: it must not show in another conversation."""
     binding: Binding | None = None
@@ -129,9 +129,9 @@ class Edit:
     @property
     def id(self) -> str:
         """Content hash: the same edit made twice is one edit."""
-        parts = [self.by, self.first, self.last, self.head, self.after]
+        parts = [self.by, self.first, self.last, self.branch_tip, self.insert_after]
         # An original that is carried along is its id, in memory as in the log.
-        parts += [item.id or f"{item.role}|{item.kind}|{item.call_id}||{item.text}" for item in self.put]
+        parts += [item.id or f"{item.role}|{item.kind}|{item.call_id}||{item.text}" for item in self.replacement]
         return "x1-" + hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
@@ -145,7 +145,7 @@ class HistoryMark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Question:
     """A question only the edge can answer. It names the run it is about, so that a moving tail does not change it."""
 
     by: str
@@ -153,14 +153,14 @@ class Ask:
     last: str
     prompt: str
     max_tokens: int = 0
-    way: Way = "prefix"
+    answer_mode: AnswerMode = "prefix"
     quoted: str = field(default="", repr=False)
     """What a `transcript` is asked about, quoted as data."""
 
     @property
     def key(self) -> str:
         """The question is asked, and paid for, once."""
-        question = "\0".join((self.by, self.first, self.last, self.way, self.prompt, self.quoted))
+        question = "\0".join((self.by, self.first, self.last, self.answer_mode, self.prompt, self.quoted))
         return hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
@@ -172,7 +172,7 @@ class Answer:
     first: str
     last: str
     """The run that was asked about."""
-    way: Way = "prefix"
+    answer_mode: AnswerMode = "prefix"
     text: str = ""
     analysis: str = ""
     """What the model thought aloud before it: kept by presets that keep it, and in the log."""
@@ -203,7 +203,7 @@ class Usage:
         return self.prompt + self.output
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """One request that went out. From these alone come warmth, the usage anchor, and why a cache broke."""
 
     at: float
@@ -217,7 +217,7 @@ class Sent(NamedTuple):
     tokens: int
     """Our estimate of the whole request."""
     usage: Usage | None = None
-    marks: tuple[int, ...] = ()
+    breakpoints: tuple[int, ...] = ()
     """Message indexes that carried a cache breakpoint."""
     ttl: float = FIVE_MINUTES
     """How long the provider keeps the prefix, seconds."""

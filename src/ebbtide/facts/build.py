@@ -125,7 +125,7 @@ class FactCollector:
             self._add_names(item.text, order)
 
     def _read_user_text(self, item: Item, order: int) -> None:
-        if item.tier > USER:
+        if item.trust > USER:
             if _PLAN_MODE.search(item.text[:2000]):
                 self.mode = "plan"
             # The client may drop a movable reminder while the compaction stays: its names must not be shown then.

@@ -12,8 +12,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.core.text.preview import is_plain
-from ebbtide.core.tool_calls import arguments, file_of
-from ebbtide.core.tool_calls import failed as has_error_flag
+from ebbtide.core.tool_calls import call_arguments, file_path
+from ebbtide.core.tool_calls import is_failed_result as has_error_flag
 from ebbtide.core.types import Item
 from ebbtide.facts.model import FileAction, LineRange, PendingCall, Todo
 from ebbtide.facts.shell import patch_actions, resolve_path, shell_actions
@@ -42,7 +42,7 @@ def normalize_tool_name(name: str) -> str:
 
 def read_call(call: Item, order: int) -> PendingCall:
     """What the call will have done if it succeeds."""
-    values = arguments(call)
+    values = call_arguments(call)
     command = "" if _is_editor(values) else shell_command(values)
     cwd = _text(values, ("workdir", "cwd", "working_directory", "directory"))
     actions = shell_actions(command, cwd) if command else _file_actions(call, values, cwd)
@@ -117,7 +117,7 @@ def _file_actions(call: Item, values: Mapping[str, object], cwd: str) -> tuple[F
     patch = call.text if not values else _text(values, ("patch", "input", "patchText", "diff"))
     if "*** Begin Patch" in patch or patch.startswith(("--- ", "diff --git")):
         return patch_actions(patch, cwd)
-    path = file_of(call)
+    path = file_path(call)
     if not path or len(path) > 1000 or "\n" in path:
         return ()
     path = resolve_path(path, cwd)

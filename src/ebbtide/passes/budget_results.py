@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ebbtide.core.offload import Leaving, original, readable
-from ebbtide.core.planner import Situation
-from ebbtide.core.stub import budgeted
+from ebbtide.core.offload import Offloader, original_of, readable
+from ebbtide.core.planner import PlanInput
+from ebbtide.core.stub import render_budgeted
 from ebbtide.core.text.preview import head_and_tail
-from ebbtide.core.tool_calls import listed
+from ebbtide.core.tool_calls import describe_item
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 
@@ -21,36 +21,38 @@ BY = "budget_results"
 
 def budget_results(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     loose: tuple[float, int] = (0.50, 30_000),  # from this utilisation on, chars (R067)
     tight: tuple[float, int] = (0.70, 15_000),  # above this one
     room: int = 80,  # chars for the marker: 46 and the number's digits
-    marker: Callable[[int], str] = budgeted,
+    marker: Callable[[int], str] = render_budgeted,
 ) -> Iterator[Edit]:
     """Shrink results of text over the budget. Lists of parts stay whole (R121), and so does what is not seen yet."""
     if situation.utilisation < loose[0]:
         return
     most = tight[1] if situation.utilisation > tight[0] else loose[1]
-    leaving = Leaving(by=BY, view=view, situation=situation)
+    leaving = Offloader(by=BY, view=view, plan_input=situation)
     for entry in view.results:
-        if len(entry.text) <= most or entry.locked or entry.pinned or entry.id in view.unseen:
+        if len(entry.text) <= most or entry.locked or entry.pinned or entry.id in view.unseen_ids:
             continue
-        owner = view.owner.get(entry.id)
+        owner = view.edit_by_entry.get(entry.id)
         if (owner is None and entry.source == OURS) or (owner and owner.first != owner.last):
             continue
-        item = original(view, entry)
-        if item.media or listed(item) is not None:
+        item = original_of(view, entry)
+        if item.media or describe_item(item) is not None:
             continue
-        _, blobs = leaving.keep(entry.call_id, *readable(item))
+        _, blobs = leaving.save_blob(entry.call_id, *readable(item))
         text = head_and_tail(_unbudgeted(view, entry), (most - room) // 2, marker)
         yield leaving.rewrite(entry, text, f"at {situation.utilisation:.0%}, over {most} chars", blobs)
 
 
 def _unbudgeted(view: View, entry: Item) -> str:
     """The text before any budget: the original's, or the preview of an offloaded one."""
-    owner = view.owner.get(entry.id)
+    owner = view.edit_by_entry.get(entry.id)
     if owner is None or owner.by != BY:
         return entry.text
-    earlier = [edit for edit in view.held if (edit.first, edit.last) == (owner.first, owner.last) and edit.by != BY]
-    return earlier[-1].put[0].text if earlier and earlier[-1].put else original(view, entry).text
+    earlier = [
+        edit for edit in view.active_edits if (edit.first, edit.last) == (owner.first, owner.last) and edit.by != BY
+    ]
+    return earlier[-1].replacement[0].text if earlier and earlier[-1].replacement else original_of(view, entry).text

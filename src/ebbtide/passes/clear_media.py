@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ebbtide.core.offload import Leaving, describe, may_leave, readable
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Offloader, can_offload, describe, readable
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
-from ebbtide.core.tool_calls import block, media_of, tool_of
+from ebbtide.core.tool_calls import block, media_blocks, tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 
 
 def clear_media(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     keep: int = 3,  # newest, wherever they stand
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Clear media older than the newest ones, oldest first, and none of the live request. Text beside them stays."""
-    live = view.turns[-1] if view.turns else len(view.entries)
+    live = view.turn_starts[-1] if view.turn_starts else len(view.entries)
     media = [(i, entry) for i, entry in enumerate(view.entries) if entry.kind in ("image", "document") or entry.media]
-    leaving = Leaving(by="clear_media", view=view, situation=situation)
+    leaving = Offloader(by="clear_media", view=view, plan_input=situation)
     for i, entry in media[: max(0, len(media) - keep)]:
         if not _may_leave(view, entry) or (i >= live and entry.kind != "result"):
             continue
@@ -31,19 +31,19 @@ def clear_media(
 
 
 def _may_leave(view: View, entry: Item) -> bool:
-    return may_leave(view, replace(entry, text=entry.text or entry.kind))
+    return can_offload(view, replace(entry, text=entry.text or entry.kind))
 
 
-def _alone(leaving: Leaving, entry: Item, stub: Template) -> Edit:
+def _alone(leaving: Offloader, entry: Item, stub: Template) -> Edit:
     content = block(entry)
-    path, blobs = leaving.keep(entry.kind, content, ".json") if content else ("", ())
-    line = stub(describe("", kind=entry.kind, about=media_of(entry), tokens=entry.tokens, path=path))
+    path, blobs = leaving.save_blob(entry.kind, content, ".json") if content else ("", ())
+    line = stub(describe("", kind=entry.kind, about=media_blocks(entry), tokens=entry.tokens, path=path))
     edit = leaving.rewrite(entry, line, f"old {entry.kind}", blobs)
-    return replace(edit, put=(replace(edit.put[0], kind="text"),))
+    return replace(edit, replacement=(replace(edit.replacement[0], kind="text"),))
 
 
-def _result(leaving: Leaving, entry: Item, stub: Template) -> Edit:
-    path, blobs = leaving.keep(entry.call_id, *readable(entry))
-    tokens = max(0, entry.tokens - leaving.counted(entry, entry.text))
-    line = stub(describe("", kind="image", name=tool_of(leaving.view, entry), tokens=tokens, path=path))
+def _result(leaving: Offloader, entry: Item, stub: Template) -> Edit:
+    path, blobs = leaving.save_blob(entry.call_id, *readable(entry))
+    tokens = max(0, entry.tokens - leaving.count_tokens(entry, entry.text))
+    line = stub(describe("", kind="image", name=tool_name(leaving.view, entry), tokens=tokens, path=path))
     return leaving.rewrite(entry, f"{entry.text}\n{line}" if entry.text else line, "old image in a result", blobs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from ebbtide.core.offload import Leaving, may_leave, newest
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Offloader, can_offload, newest_turns
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import Count
-from ebbtide.core.tool_calls import PROTECTED, tool_of
+from ebbtide.core.tool_calls import PROTECTED, tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.facts.salient_lines import SalientLines
@@ -19,7 +19,7 @@ BY = "clear_results"
 
 def clear_results(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     keep_results: int = 3,  # newest of the tools below
     keep_turns: int = 0,
@@ -32,20 +32,20 @@ def clear_results(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
-    leaving = Leaving(by=BY, view=view, situation=situation)
+    leaving = Offloader(by=BY, view=view, plan_input=situation)
 
     def selected(result: Item) -> bool:
-        tool = tool_of(view, result)
+        tool = tool_name(view, result)
         return tool not in never and (only is None or tool in only)
 
-    old = _old_results(view, keep_results, keep_tokens, newest(view, keep_turns), selected, min_tokens)
+    old = _old_results(view, keep_results, keep_tokens, newest_turns(view, keep_turns), selected, min_tokens)
     told = _told(view, old) if telling and old else None
     for entry in old:
         if told is None:
-            yield leaving.result(entry, stub, "old result")
+            yield leaving.stub_result(entry, stub, "old result")
             continue
         most = min(telling_tokens, situation.budget.window // 160, int(telling * entry.tokens))
-        yield leaving.result(entry, stub, "old result", preview=partial(_shown, told, most))
+        yield leaving.stub_result(entry, stub, "old result", preview=partial(_shown, told, most))
 
 
 def _told(view: View, leaves: list[Item]) -> SalientLines:
@@ -75,6 +75,6 @@ def _old_results(
         newest_results += 1
         newest_tokens += entry.tokens
         is_kept = newest_results <= keep_results or newest_tokens <= keep_tokens or place >= first_kept
-        if not is_kept and entry.tokens > min_tokens and may_leave(view, entry):
+        if not is_kept and entry.tokens > min_tokens and can_offload(view, entry):
             old.append(entry)
     return old[::-1]

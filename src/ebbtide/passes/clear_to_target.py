@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.offload import Form, Leaving, as_received, may_leave
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Form, Offloader, as_received, can_offload
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, claude_code_cleared
-from ebbtide.core.tool_calls import tool_of
+from ebbtide.core.tool_calls import tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 
@@ -21,7 +21,7 @@ COMPACTABLE = frozenset(("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch"
 
 def clear_to_target(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     target: int = 40_000,  # tokens (R135)
     min_saved: int = 20_000,  # tokens (R135)
@@ -37,26 +37,26 @@ def clear_to_target(
     """
     named = situation.target is not None
     goal = situation.target if situation.target is not None else target
-    if not named and not situation.budget.levels.reached(situation.tokens, level):
+    if not named and not situation.budget.levels.is_reached(situation.tokens, level):
         return
     chosen = _choose(view, _standing(view, only), goal, keep_results)
     if not named and sum(entry.tokens for entry in chosen) < min_saved:
         return
-    leaving = Leaving(by=BY, view=view, situation=situation)
+    leaving = Offloader(by=BY, view=view, plan_input=situation)
     for entry in chosen:
-        if may_leave(view, entry):
-            yield leaving.result(entry, stub, f"old results over {goal} tokens", form=form)
+        if can_offload(view, entry):
+            yield leaving.stub_result(entry, stub, f"old results over {goal} tokens", form=form)
     if chosen:
         yield from _memories(view, leaving)
 
 
 def _standing(view: View, only: frozenset[str]) -> list[Item]:
     """Results of these tools that are not cleared."""
-    return [entry for entry in view.results if tool_of(view, entry) in only and not _cleared(view, entry)]
+    return [entry for entry in view.results if tool_name(view, entry) in only and not _cleared(view, entry)]
 
 
 def _cleared(view: View, entry: Item) -> bool:
-    owner = view.owner.get(entry.id)
+    owner = view.edit_by_entry.get(entry.id)
     return owner is not None and owner.by == BY
 
 
@@ -67,19 +67,19 @@ def _choose(view: View, results: list[Item], goal: int, keep_results: int) -> li
     for entry in results[: max(0, len(results) - keep_results)]:
         if left <= goal:
             break
-        if entry.id in view.unseen or entry.pinned or entry.locked:
+        if entry.id in view.unseen_ids or entry.pinned or entry.locked:
             continue
         chosen.append(entry)
         left -= entry.tokens
     return chosen
 
 
-def _memories(view: View, leaving: Leaving) -> Iterator[Edit]:
+def _memories(view: View, leaving: Offloader) -> Iterator[Edit]:
     """Attached memories that the model has read go with the results (R141). They have no stub: they come anew."""
     spoken = max((i for i, entry in enumerate(view.entries) if entry.role == "assistant"), default=0)
     for entry in view.entries[:spoken]:
-        if entry.source == "memory" and may_leave(view, entry):
-            _, blobs = leaving.keep("memory", entry.text)
+        if entry.source == "memory" and can_offload(view, entry):
+            _, blobs = leaving.save_blob("memory", entry.text)
             yield Edit(
                 by=BY, first=entry.id, last=entry.id, reason="old memory", saved=max(1, entry.tokens), blobs=blobs
             )

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.core.offload import Leaving, describe, original
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Offloader, describe, original_of
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
-from ebbtide.core.tool_calls import PROTECTED, failed, file_of, is_reasoning
+from ebbtide.core.tool_calls import PROTECTED, file_path, is_failed_result, is_reasoning
 from ebbtide.core.types import OURS, Blob, Edit, Item
 from ebbtide.core.view import View
 
@@ -23,7 +23,7 @@ Batch = tuple[int, int]
 
 def drop_calls(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     min_tokens: int = 1_000,  # of the call alone: a small file; below that the call is worth more than the note
     keep_results: int = 3,  # newest pairs
@@ -31,7 +31,7 @@ def drop_calls(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Drop large old calls that went well, oldest first. Their siblings in a parallel batch stay as they are."""
-    leaving = Leaving(by="drop_calls", view=view, situation=situation)
+    leaving = Offloader(by="drop_calls", view=view, plan_input=situation)
     recent = {entry.call_id for entry in view.results[max(0, len(view.results) - keep_results) :]}
     for start, stop in _batches(view):
         batch = view.entries[start:stop]
@@ -44,19 +44,19 @@ def drop_calls(
             if call.call_id in results and call.call_id not in recent
         ]
         # An error must stay: without it the model would believe that the file was written.
-        large = [pair for pair in large if not failed(original(view, pair[1]))]
+        large = [pair for pair in large if not is_failed_result(original_of(view, pair[1]))]
         if not large:
             continue
         edit = _noted(leaving, (_reasoned(view, start) if len(large) == len(calls) else start, stop), large, stub)
         # Siblings that stay may need the reasoning before them, and it what comes next.
-        if not view.refuses(edit):
+        if not view.rejection_reason(edit):
             yield edit
 
 
 def _batches(view: View) -> Iterator[Batch]:
     """Batches that may change: seen, held by nobody, and not in an open loop that begins with thinking (A37)."""
-    bound = any(entry.kind == "thinking" for entry in view.entries[view.loop :])
-    end = view.loop if bound else len(view.entries)
+    bound = any(entry.kind == "thinking" for entry in view.entries[view.loop_start :])
+    end = view.loop_start if bound else len(view.entries)
     for start, stop in pairwise(cut for cut in view.seams if cut <= end):
         places = [i for i in range(start, stop) if view.entries[i].kind in ("call", "result")]
         if places and not any(_held(view, entry) for entry in view.entries[places[0] : places[-1] + 1]):
@@ -71,13 +71,13 @@ def _reasoned(view: View, start: int) -> int:
 
 
 def _held(view: View, entry: Item) -> bool:
-    owner = view.owner.get(entry.id)
+    owner = view.edit_by_entry.get(entry.id)
     # A result rewritten earlier is carried along as it is. Anything else of ours stands for more than lies here.
     ours = view.is_ours(entry) and not (entry.kind == "result" and owner and owner.first == owner.last)
-    return ours or entry.locked or entry.pinned or entry.kind in ("thinking", "opaque") or entry.id in view.unseen
+    return ours or entry.locked or entry.pinned or entry.kind in ("thinking", "opaque") or entry.id in view.unseen_ids
 
 
-def _noted(leaving: Leaving, batch: Batch, large: Sequence[tuple[Item, Item]], stub: Template) -> Edit:
+def _noted(leaving: Offloader, batch: Batch, large: Sequence[tuple[Item, Item]], stub: Template) -> Edit:
     inside = leaving.view.entries[slice(*batch)]
     gone = {item.id for pair in large for item in pair} | {entry.id for entry in inside if entry.kind == "opaque"}
     # It ends with what leaves: with siblings at both ends the edit would hold on its own output, and note it twice.
@@ -86,21 +86,21 @@ def _noted(leaving: Leaving, batch: Batch, large: Sequence[tuple[Item, Item]], s
     lines: list[str] = []
     blobs: list[Blob] = []
     for call, result in large:
-        path, kept = leaving.keep(call.call_id, call.text, ".json")
-        blobs += (*kept, *leaving.keep(call.call_id, original(leaving.view, result).text)[1])
-        about = describe(call.text, kind="call", name=call.name, about=file_of(call), tokens=call.tokens, path=path)
+        path, kept = leaving.save_blob(call.call_id, call.text, ".json")
+        blobs += (*kept, *leaving.save_blob(call.call_id, original_of(leaving.view, result).text)[1])
+        about = describe(call.text, kind="call", name=call.name, about=file_path(call), tokens=call.tokens, path=path)
         lines.append(stub(about))
     # A result rewritten earlier is put anew: the log can only refer to originals.
     siblings = [entry for entry in inside if entry.id not in gone]
     stay = [entry if entry.id in leaving.view.index else replace(entry, id="") for entry in siblings]
     text = "\n".join(lines)
-    tokens, tier = leaving.situation.count(text), max(entry.tier for entry in inside)
-    note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, tier=tier, source=OURS)
+    tokens, tier = leaving.plan_input.count_tokens(text), max(entry.trust for entry in inside)
+    note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, trust=tier, source=OURS)
     return Edit(
         by=leaving.by,
-        first=original(leaving.view, inside[0]).id,
-        last=original(leaving.view, inside[-1]).id,
-        put=(note, *stay),
+        first=original_of(leaving.view, inside[0]).id,
+        last=original_of(leaving.view, inside[-1]).id,
+        replacement=(note, *stay),
         reason="large old call",
         saved=sum(entry.tokens for entry in inside if entry.id in gone) - tokens,
         blobs=tuple(blobs),

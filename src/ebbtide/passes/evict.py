@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.core.offload import HISTORY, Leaving, describe
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import HISTORY, Offloader, describe
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import HARNESS, OURS, USER, Edit, Item
 from ebbtide.core.view import View
@@ -27,14 +27,14 @@ CHUNK = 16_000
 
 def evict(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     keep: int = 4,  # newest messages
     chunk: int = CHUNK,
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Evict what the assistant and its tools said, oldest first. The user's words stay, all of them."""
-    leaving = Leaving(by="evict", view=view, situation=situation)
+    leaving = Offloader(by="evict", view=view, plan_input=situation)
 
     def stays(entry: Item) -> bool:
         return _words(entry) or _summary(view, entry)
@@ -48,15 +48,19 @@ def evict(
 
 def evict_messages(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     keep: int = 10,  # newest messages
     chunk: int = CHUNK,
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Evict whole exchanges, oldest first, the user's words included, but for the live request (R200, E15)."""
-    leaving = Leaving(by="evict_messages", view=view, situation=situation)
-    live = {entry.id for entry in view.entries[view.turns[-1] :] if _words(entry)} if view.turns else set[str]()
+    leaving = Offloader(by="evict_messages", view=view, plan_input=situation)
+    live = (
+        {entry.id for entry in view.entries[view.turn_starts[-1] :] if _words(entry)}
+        if view.turn_starts
+        else set[str]()
+    )
 
     def stays(entry: Item) -> bool:
         return entry.id in live or _summary(view, entry)
@@ -64,12 +68,12 @@ def evict_messages(
     yield from _evict(leaving, _atoms(view, keep), stays, chunk, stub)
 
 
-def _evict(leaving: Leaving, atoms: Sequence[Atom], stays: Stays, chunk: int, stub: Template) -> Iterator[Edit]:
-    chunk, view = min(chunk, leaving.situation.budget.window // 8), leaving.view
+def _evict(leaving: Offloader, atoms: Sequence[Atom], stays: Stays, chunk: int, stub: Template) -> Iterator[Edit]:
+    chunk, view = min(chunk, leaving.plan_input.budget.window // 8), leaving.view
 
     def remains(entry: Item) -> bool:
         # The operator's word may hold yet: what an old one stood beside leaves without it.
-        return stays(entry) or entry.id in view.aged
+        return stays(entry) or entry.id in view.old_note_ids
 
     edits = (_noted(leaving, run, remains, stub) for run in _runs(view, atoms, remains, chunk))
     # A note for less than itself would only be in the way of a later one.
@@ -77,15 +81,15 @@ def _evict(leaving: Leaving, atoms: Sequence[Atom], stays: Stays, chunk: int, st
 
 
 def _words(entry: Item) -> bool:
-    return entry.role == "user" and entry.tier <= USER
+    return entry.role == "user" and entry.trust <= USER
 
 
 def _summary(view: View, entry: Item) -> bool:
     """A note of ours, a stand-in for several items, or one that a client fed back: it is all that is left of them."""
-    owner = view.owner.get(entry.id)
+    owner = view.edit_by_entry.get(entry.id)
     if owner is None:
         return entry.kind == "text" and entry.source == OURS
-    return entry.kind == "text" and (owner.by in BY or bool(owner.after) or owner.first != owner.last)
+    return entry.kind == "text" and (owner.by in BY or bool(owner.insert_after) or owner.first != owner.last)
 
 
 def _atoms(view: View, keep: int) -> list[Atom]:
@@ -115,36 +119,40 @@ def _runs(view: View, atoms: Sequence[Atom], stays: Stays, chunk: int) -> Iterat
 
 
 def _may_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
-    held = any(view.fixed(entry) or entry.id in view.unseen for entry in entries)
+    held = any(view.is_protected(entry) or entry.id in view.unseen_ids for entry in entries)
     if held or all(stays(entry) for entry in entries):
         return False
     # A call without its result, or the reverse, is broken input: the wire repairs it where it stands.
     halves = [{entry.call_id for entry in entries if entry.kind == kind} for kind in ("call", "result")]
     if halves[0] != halves[1]:
         return False
-    ours = [entry.id for entry in entries if entry.id in view.owner]
+    ours = [entry.id for entry in entries if entry.id in view.edit_by_entry]
     # What an edit put here and elsewhere would vanish there too.
-    return all(sum(view.owner[id] is view.owner[one] for one in ours) == len(view.owner[id].put) for id in ours)
+    return all(
+        sum(view.edit_by_entry[id] is view.edit_by_entry[one] for one in ours)
+        == len(view.edit_by_entry[id].replacement)
+        for id in ours
+    )
 
 
-def _noted(leaving: Leaving, run: Sequence[Atom], stays: Stays, stub: Template) -> Edit:
+def _noted(leaving: Offloader, run: Sequence[Atom], stays: Stays, stub: Template) -> Edit:
     view = leaving.view
     entries = view.entries[run[0][0] : run[-1][1]]
     survive = [entry if entry.id in view.index else replace(entry, id="") for entry in entries if stays(entry)]
-    span = view.cover(run[0][0], run[-1][1])
+    span = view.covered_range(run[0][0], run[-1][1])
     assert span is not None, "an atom that may leave has originals under it"
-    text = _transcript(view.items[view.index[span[0]] : view.index[span[1]] + 1])
-    path, blobs = leaving.keep(HISTORY, text)
+    text = _transcript(view.originals[view.index[span[0]] : view.index[span[1]] + 1])
+    path, blobs = leaving.save_blob(HISTORY, text)
     gone = sum(entry.tokens for entry in entries) - sum(entry.tokens for entry in survive)
     number = f"{len(run)} exchange" + "s" * (len(run) != 1)
     words = stub(describe(text, kind="history", about=number, tokens=gone, path=path))
-    tokens, tier = leaving.situation.count(words), max(HARNESS, *(entry.tier for entry in entries))
-    note = Item(id="", message=-1, role="user", kind="text", text=words, tokens=tokens, tier=tier, source=OURS)
+    tokens, tier = leaving.plan_input.count_tokens(words), max(HARNESS, *(entry.trust for entry in entries))
+    note = Item(id="", message=-1, role="user", kind="text", text=words, tokens=tokens, trust=tier, source=OURS)
     return Edit(
         by=leaving.by,
         first=span[0],
         last=span[1],
-        put=(note, *survive),
+        replacement=(note, *survive),
         reason="the oldest had to go",
         saved=gone - tokens,
         blobs=blobs,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.offload import Leaving, newest
-from ebbtide.core.planner import Situation
-from ebbtide.core.types import HARNESS, Ask, Edit, Item
+from ebbtide.core.offload import Offloader, newest_turns
+from ebbtide.core.planner import PlanInput
+from ebbtide.core.types import HARNESS, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.summary.draft import CompactionDraft, EntryRange
 from ebbtide.summary.layout import SummaryLayout
@@ -23,24 +23,24 @@ IN_PLACE = region_layout("[compacted summary of turns {first}-{last}]\n{summary}
 
 def fold_regions(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     keep_turns: int = 4,  # newest, R190
     keep_tokens: int = 20_000,  # newest, R189
     min_tokens: int = 100,  # a smaller region is hardly longer than its summary
     shape: SummaryLayout = IN_PLACE,
-) -> Iterator[Edit | Ask]:
+) -> Iterator[Edit | Question]:
     """Fold regions until enough is saved; each to a fifth of its tokens."""
-    if situation.folding.forbidden:
+    if situation.compaction.forbidden:
         return
     # In a small window the seed's number would leave nothing to fold.
-    end = min(newest(view, keep_turns), _behind(view, min(keep_tokens, situation.budget.window // 4)))
-    leaving = Leaving(by="fold_regions", view=view, situation=situation)
+    end = min(newest_turns(view, keep_turns), _behind(view, min(keep_tokens, situation.budget.window // 4)))
+    leaving = Offloader(by="fold_regions", view=view, plan_input=situation)
     works = [_work(leaving, shape, run) for run in _regions(view, end)]
-    chosen = [work for work in works if work.tokens >= min_tokens and not view.refuses(work.edit)]
+    chosen = [work for work in works if work.tokens >= min_tokens and not view.rejection_reason(work.edit)]
     chosen.sort(key=lambda work: -work.tokens)
-    needed, saved = situation.need, 0
-    asked = list[Ask]()
+    needed, saved = situation.tokens_to_free, 0
+    asked = list[Question]()
     for work in chosen:
         if saved >= needed:
             break
@@ -51,7 +51,7 @@ def fold_regions(
     yield from asked or (work.edit for work in chosen if not down or (work.answer and not work.answer.failed))
 
 
-def _work(leaving: Leaving, shape: SummaryLayout, run: EntryRange) -> CompactionDraft:
+def _work(leaving: Offloader, shape: SummaryLayout, run: EntryRange) -> CompactionDraft:
     fifth = sum(entry.tokens for entry in leaving.view.entries[run.start : run.stop]) // REGION_SHARE
     return CompactionDraft(leaving=leaving, shape=shape, run=run, facts=fifth, cap=fifth + REGION_SPARE, fixed=True)
 
@@ -83,8 +83,8 @@ def _regions(view: View, end: int) -> Iterator[EntryRange]:
 
 
 def _folds(view: View, entry: Item) -> bool:
-    held = entry.locked or entry.pinned or view.is_ours(entry) or entry.id in view.unseen
-    reminder = entry.kind == "text" and entry.role == "user" and entry.tier == HARNESS
+    held = entry.locked or entry.pinned or view.is_ours(entry) or entry.id in view.unseen_ids
+    reminder = entry.kind == "text" and entry.role == "user" and entry.trust == HARNESS
     return not held and (entry.kind in ("call", "result") or reminder)
 
 

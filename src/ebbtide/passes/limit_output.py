@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.offload import Leaving
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Offloader
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, region_output
 from ebbtide.core.text.preview import first_chars
-from ebbtide.core.tool_calls import tool_of
+from ebbtide.core.tool_calls import tool_name
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 
@@ -17,17 +17,17 @@ COMMANDS = frozenset(("Bash", "bash", "shell", "run_shell", "local_shell", "exec
 
 def limit_output(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     limit: int = 30_000,  # chars; the seed names no number, this is the usual one for a shell tool
     only: frozenset[str] = COMMANDS,
     stub: Template = region_output,
 ) -> Iterator[Edit]:
     """Keep the head of new output over the limit; the whole goes to the shelf, if there is one."""
-    leaving = Leaving(by="limit_output", view=view, situation=situation)
-    for entry in view.entries[situation.new :]:
-        if entry.kind != "result" or entry.media or len(entry.text) <= limit or tool_of(view, entry) not in only:
+    leaving = Offloader(by="limit_output", view=view, plan_input=situation)
+    for entry in view.entries[situation.first_unsent :]:
+        if entry.kind != "result" or entry.media or len(entry.text) <= limit or tool_name(view, entry) not in only:
             continue
         if entry.locked or entry.pinned or view.is_ours(entry):
             continue
-        yield leaving.result(entry, stub, f"{len(entry.text)} chars, over {limit}", preview=first_chars(limit))
+        yield leaving.stub_result(entry, stub, f"{len(entry.text)} chars, over {limit}", preview=first_chars(limit))

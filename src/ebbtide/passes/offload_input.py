@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ebbtide.core.offload import Leaving, describe
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Offloader, describe
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import Preview, essence
 from ebbtide.core.types import Edit
@@ -18,22 +18,22 @@ from ebbtide.core.view import View
 
 def offload_input(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     limit: int = 200_000,  # chars, 50k tokens: pasted logs and dumps, not long instructions
     preview: Preview = essence(2_000),  # noqa: B008 - a value; what is asked stands at the top or the end of a paste
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Offload new user text over the limit."""
-    if situation.shelf is None:
+    if situation.blob_names is None:
         return
-    leaving = Leaving(by="offload_input", view=view, situation=situation)
-    for entry in view.entries[situation.new :]:
+    leaving = Offloader(by="offload_input", view=view, plan_input=situation)
+    for entry in view.entries[situation.first_unsent :]:
         if entry.role != "user" or entry.kind != "text" or len(entry.text) <= limit:
             continue
         if entry.locked or entry.pinned or view.is_ours(entry):
             continue
-        path, blobs = leaving.keep("input", entry.text)
+        path, blobs = leaving.save_blob("input", entry.text)
         about = describe(entry.text, kind="input", tokens=entry.tokens, path=path)
-        text = stub(replace(about, preview=preview(entry.text, situation.count), more=True))
+        text = stub(replace(about, preview=preview(entry.text, situation.count_tokens), more=True))
         yield leaving.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)

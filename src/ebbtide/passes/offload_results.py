@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from ebbtide.core.offload import Form, Leaving, readable
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Form, Offloader, readable
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import Preview, essence
-from ebbtide.core.tool_calls import file_of, listed, tool_of
+from ebbtide.core.tool_calls import describe_item, file_path, tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 
@@ -23,7 +23,7 @@ Unit = Literal["chars", "bytes", "tokens"]
 
 def offload_results(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     limit: int = 50_000,  # chars, the seeds' most cited one (D5): about 12k tokens, 6 % of a 200k window
     unit: Unit = "chars",
@@ -33,36 +33,36 @@ def offload_results(
     form: Form = readable,
 ) -> Iterator[Edit]:
     """Offload new results over their tool's limit. Images stay: they have no text to preview (R107)."""
-    leaving = Leaving(by="offload_results", view=view, situation=situation)
-    for entry in view.entries[situation.new :]:
+    leaving = Offloader(by="offload_results", view=view, plan_input=situation)
+    for entry in view.entries[situation.first_unsent :]:
         if entry.kind != "result" or entry.media or entry.locked or entry.pinned or view.is_ours(entry):
             continue
-        most = per_tool.get(tool_of(view, entry), limit)
+        most = per_tool.get(tool_name(view, entry), limit)
         if unit == "tokens" and form is readable and entry.tokens <= most:
             # Counted when it was read, framing included. Counting again would double the price of a first read.
             continue
         measured = _measure(entry, unit, form, situation)
         if measured > most and not _recalled(view, entry, situation):
-            yield leaving.result(entry, stub, f"{measured} {unit}, over {most}", preview=preview, form=form)
+            yield leaving.stub_result(entry, stub, f"{measured} {unit}, over {most}", preview=preview, form=form)
 
 
-def _recalled(view: View, entry: Item, situation: Situation) -> bool:
+def _recalled(view: View, entry: Item, situation: PlanInput) -> bool:
     """Read back from where it was put: offloaded again it would be asked for again, without end.
 
     A quarter of the window at once is too much all the same.
     """
     if entry.tokens > situation.budget.window // 4:
         return False
-    call = view.calls.get(entry.call_id)
-    if tool_of(view, entry) in RECALL_TOOLS:
+    call = view.calls_by_id.get(entry.call_id)
+    if tool_name(view, entry) in RECALL_TOOLS:
         return True
-    shelf = situation.shelf.directory if situation.shelf else ""
-    return call is not None and bool(shelf) and file_of(call).startswith(f"{shelf}/")
+    shelf = situation.blob_names.directory if situation.blob_names else ""
+    return call is not None and bool(shelf) and file_path(call).startswith(f"{shelf}/")
 
 
-def _measure(entry: Item, unit: Unit, form: Form, situation: Situation) -> int:
+def _measure(entry: Item, unit: Unit, form: Form, situation: PlanInput) -> int:
     # A list counts as compact JSON, though it is kept indented (R108, R109).
-    text = entry.text if form is readable else (listed(entry, indent=None) or entry.text)
+    text = entry.text if form is readable else (describe_item(entry, indent=None) or entry.text)
     if unit == "tokens":
-        return situation.count(text)
+        return situation.count_tokens(text)
     return len(text) if unit == "chars" else len(text.encode("utf-8", "surrogatepass"))

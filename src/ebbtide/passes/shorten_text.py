@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ebbtide.core.offload import Leaving, describe, may_leave, newest
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Offloader, can_offload, describe, newest_turns
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import clip
 from ebbtide.core.types import Edit
@@ -15,7 +15,7 @@ from ebbtide.core.view import View
 
 def shorten_text(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     min_tokens: int = 600,  # a long answer; shorter ones are what a turn was about
     lines: int = 4,  # of either end
@@ -23,17 +23,17 @@ def shorten_text(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Shorten assistant text in turns that are over, but for the newest ones."""
-    leaving = Leaving(by="shorten_text", view=view, situation=situation)
-    for entry in view.entries[: min(newest(view, keep_turns), view.loop)]:
+    leaving = Offloader(by="shorten_text", view=view, plan_input=situation)
+    for entry in view.entries[: min(newest_turns(view, keep_turns), view.loop_start)]:
         if entry.role != "assistant" or entry.kind != "text" or entry.tokens <= min_tokens:
             continue
-        if may_leave(view, entry):
-            path, blobs = leaving.keep("text", entry.text)
+        if can_offload(view, entry):
+            path, blobs = leaving.save_blob("text", entry.text)
             about = describe(entry.text, kind="text", tokens=entry.tokens, path=path)
             text = stub(replace(about, preview=_ends(entry.text, lines), more=True))
             edit = leaving.rewrite(entry, text, "long words of an old turn", blobs)
             # Words may belong to the reasoning before them.
-            if not view.refuses(edit):
+            if not view.rejection_reason(edit):
                 yield edit
 
 

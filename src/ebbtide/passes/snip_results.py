@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from ebbtide.core.offload import Leaving, may_leave
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import Offloader, can_offload
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
-from ebbtide.core.tool_calls import READS, SEARCHES, arguments, failed, file_of, reads, tool_of
+from ebbtide.core.tool_calls import (
+    READS,
+    SEARCHES,
+    call_arguments,
+    file_path,
+    is_failed_result,
+    is_read_call,
+    tool_name,
+)
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 
@@ -20,20 +28,20 @@ _RANGES = ("offset", "limit", "start_line", "end_line", "view_range", "pages", "
 
 def covers(newer: Item, older: Item) -> bool:
     """The same file, and the same part of it or all of it."""
-    asked, before = arguments(newer), arguments(older)
-    if not file_of(newer) or file_of(newer) != file_of(older):
+    asked, before = call_arguments(newer), call_arguments(older)
+    if not file_path(newer) or file_path(newer) != file_path(older):
         return False
     return all(asked.get(key) is None or asked.get(key) == before.get(key) for key in _RANGES)
 
 
 def same_file(newer: Item, older: Item) -> bool:
     """The same path, whatever part of it: the seed's rule (R126)."""
-    return bool(file_of(newer)) and file_of(newer) == file_of(older)
+    return bool(file_path(newer)) and file_path(newer) == file_path(older)
 
 
 def snip_results(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     keep_results: int = 3,  # newest results of any tool, always (R128, E11)
     keep_each: int = 3,  # newest results of each search (R127)
@@ -43,27 +51,27 @@ def snip_results(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Snip stale results, oldest first. Only content goes, the calls stay (R129)."""
-    leaving = Leaving(by="snip_results", view=view, situation=situation)
+    leaving = Offloader(by="snip_results", view=view, plan_input=situation)
     recent = {entry.id for entry in view.results[max(0, len(view.results) - keep_results) :]}
     stale = _superseded(view, readers, same) | _outnumbered(view, searches, keep_each)
     for entry in view.results:
-        if entry.id in stale and entry.id not in recent and may_leave(view, entry):
-            yield leaving.result(entry, stub, stale[entry.id])
+        if entry.id in stale and entry.id not in recent and can_offload(view, entry):
+            yield leaving.stub_result(entry, stub, stale[entry.id])
 
 
 def _superseded(view: View, readers: frozenset[str], same: Same) -> dict[str, str]:
     newer: dict[str, list[Item]] = {}
     stale: dict[str, str] = {}
     for entry in reversed(view.results):
-        call = view.calls.get(entry.call_id)
-        file = reads(call) if call is not None and call.name in readers else ""
+        call = view.calls_by_id.get(entry.call_id)
+        file = is_read_call(call) if call is not None and call.name in readers else ""
         if call is None or not file:
             continue
         later = newer.setdefault(file, [])
         if any(same(one, call) for one in later):
             stale[entry.id] = f"{file} was read again"
         # An error or a stand-in shows nothing that an older result could be given up for.
-        elif not failed(entry) and not view.is_ours(entry):
+        elif not is_failed_result(entry) and not view.is_ours(entry):
             later.append(call)
     return stale
 
@@ -72,7 +80,7 @@ def _outnumbered(view: View, searches: frozenset[str], keep_each: int) -> dict[s
     seen = Counter[str]()
     stale: dict[str, str] = {}
     for entry in reversed(view.results):
-        tool = tool_of(view, entry)
+        tool = tool_name(view, entry)
         seen[tool] += tool in searches
         if seen[tool] > keep_each:
             stale[entry.id] = f"{keep_each} newer results of {tool}"

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.offload import newest
-from ebbtide.core.planner import Situation, drop
+from ebbtide.core.offload import newest_turns
+from ebbtide.core.planner import PlanInput, drop_item
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 
 
-def strip_thinking(view: View, situation: Situation, *, keep_turns: int = 0) -> Iterator[Edit]:
+def strip_thinking(view: View, situation: PlanInput, *, keep_turns: int = 0) -> Iterator[Edit]:
     """Drop thinking before the newest turns and before the open loop. The log keeps it; a stub would be of no use."""
     del situation
     for entry in view.entries[: _finished(view, keep_turns)]:
         if entry.kind == "thinking" and not entry.locked and not entry.pinned and not view.is_ours(entry):
-            yield drop(entry, by="strip_thinking", reason="thinking of a finished turn")
+            yield drop_item(entry, by="strip_thinking", reason="thinking of a finished turn")
 
 
 def _finished(view: View, keep_turns: int) -> int:
     """Where what may change ends. A request that ends with the assistant's words is about to be continued."""
     continued = bool(view.entries) and view.entries[-1].role == "assistant"
-    return min(newest(view, keep_turns + continued), view.loop)
+    return min(newest_turns(view, keep_turns + continued), view.loop_start)

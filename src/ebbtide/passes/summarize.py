@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
-from ebbtide.core.offload import Leaving
-from ebbtide.core.planner import Situation
-from ebbtide.core.types import USER, Ask, Edit, Item
+from ebbtide.core.offload import Offloader
+from ebbtide.core.planner import PlanInput
+from ebbtide.core.types import USER, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.summary.draft import WORDS, CompactionDraft, EntryRange, estimated, is_summary_entry, newest_user_message
 from ebbtide.summary.layout import SummaryLayout
@@ -29,7 +29,7 @@ LEAST = 100
 
 def summarize(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     keep_messages: int = 1,  # newest, at least
     keep_turns: int = 4,  # newest, at most
@@ -39,7 +39,7 @@ def summarize(
     ledger_tokens: int = 14_000,  # with a tail of 8,000 the best split of 25,000 (benchmarks/retention.py)
     max_tokens: int = 4_000,  # of the summary
     shape: SummaryLayout = DEFAULT_LAYOUT,
-) -> Iterator[Edit | Ask]:
+) -> Iterator[Edit | Question]:
     """Fold all but a tail of the newest turns."""
     start = _start(view, situation, shape)
     answered = _asked_about(view, situation, start)
@@ -47,10 +47,10 @@ def summarize(
         return
     keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
     stop = answered if answered is not None else _stop(view, situation, keep, shape)
-    leaving = Leaving(by="summarize", view=view, situation=situation)
+    leaving = Offloader(by="summarize", view=view, plan_input=situation)
     folding = partial(CompactionDraft, leaving=leaving, shape=shape, facts=ledger_tokens, cap=max_tokens)
     # In a small window a number made for large ones would never be reached, and where room must be made all counts.
-    hard = situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard")
+    hard = situation.trigger != "auto" or situation.budget.levels.is_reached(situation.tokens, "hard")
     least = 1 if hard else min(min_savings, situation.budget.window // 8)
     if stop is not None and stop > start and _new(view, start, stop, shape) >= LEAST:
         work = folding(run=EntryRange(start=start, stop=stop))
@@ -60,7 +60,7 @@ def summarize(
             return
         if work.edit.saved >= least:
             yield work.edit
-            situation = situation.less(work.edit.saved)
+            situation = situation.after_freeing(work.edit.saved)
     steps = _steps(view, situation, keep, shape)
     if steps is not None and (hard or _is_time(situation, ready=False)):
         # Of steps nobody is asked: the loop goes on, and what they brought is in the facts.
@@ -71,7 +71,7 @@ def summarize(
 
 def fold_to_fit(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     ledger_tokens: int = 14_000,  # at most, and a quarter of what there is room for
     shape: SummaryLayout = DEFAULT_LAYOUT,
@@ -80,9 +80,9 @@ def fold_to_fit(
 
     The user's old words leave too, and stay within reach: whole while there is room, then a line each, then one file.
     """
-    situation = replace(situation, folding=replace(situation.folding, asks=False, answers={}, live=False))
-    room = estimated(situation, situation.budget.levels.hard) - 3 * situation.per_message
-    leaving = Leaving(by="fold_to_fit", view=view, situation=situation)
+    situation = replace(situation, compaction=replace(situation.compaction, asks=False, answers={}, live=False))
+    room = estimated(situation, situation.budget.levels.hard) - 3 * situation.message_overhead
+    leaving = Offloader(by="fold_to_fit", view=view, plan_input=situation)
     folding = partial(
         _smallest, partial(CompactionDraft, leaving=leaving, shape=shape, facts=ledger_tokens, cap=ledger_tokens)
     )
@@ -91,11 +91,11 @@ def fold_to_fit(
     # What is folded already is folded again only to avoid a refusal, and where that helps.
     if stop > start and (is_new or situation.tokens > situation.budget.window):
         tail = view.entries[stop:]
-        around = situation.per_message * len({entry.message for entry in tail})
+        around = situation.message_overhead * len({entry.message for entry in tail})
         edit = folding(EntryRange(start=start, stop=stop), room - around - sum(entry.tokens for entry in tail))
         if edit.saved >= (1 if is_new else LEAST):
             yield edit
-            situation = situation.less(edit.saved)
+            situation = situation.after_freeing(edit.saved)
     steps = _steps(view, situation, _Tail(messages=1, turns=0, tokens=0), shape)
     if steps is not None and situation.tokens > situation.budget.levels.hard:
         edit = folding(steps, room // 4)
@@ -105,7 +105,7 @@ def fold_to_fit(
 
 def _unfolded(view: View, start: int, stop: int) -> int:
     """Tokens in the run that may leave and that no fold stands for yet."""
-    stays = view.staying | _newest_entries(view)
+    stays = view.protected_ids | _newest_entries(view)
     return sum(
         one.tokens for one in view.entries[start:stop] if one.id not in stays and not is_summary_entry(view, one)
     )
@@ -114,15 +114,15 @@ def _unfolded(view: View, start: int, stop: int) -> int:
 def _smallest(work: Callable[..., CompactionDraft], run: EntryRange, most: int) -> Edit:
     """A fold of at most so many tokens. Where its parts are more than that, it is made without them."""
     made = work(run=run, most=max(0, most))
-    if sum(item.tokens for item in made.edit.put) > most:
+    if sum(item.tokens for item in made.edit.replacement) > most:
         made = work(run=run, most=0)
     entries = made.view.entries[run.start : run.stop]
     # Of many short messages most of what they cost is around them, and a fold is two.
-    around = made.situation.per_message * max(0, len({entry.message for entry in entries}) - 2)
+    around = made.situation.message_overhead * max(0, len({entry.message for entry in entries}) - 2)
     return replace(made.edit, saved=made.edit.saved + around)
 
 
-def _before_newest(view: View, situation: Situation, room: int) -> int:
+def _before_newest(view: View, situation: PlanInput, room: int) -> int:
     """Where a run ends that leaves the newest request, and before it as many words of the user as there is room for.
 
     It ends with something that leaves, for the reason that `_stop` gives.
@@ -134,18 +134,18 @@ def _before_newest(view: View, situation: Situation, room: int) -> int:
     words = min(situation.budget.window, room - sum(entry.tokens for entry in entries[stop:])) * WORDS
     for cut in reversed(cuts):
         said = entries[cut:stop]
-        words -= sum(entry.tokens for entry in said) + situation.per_message
+        words -= sum(entry.tokens for entry in said) + situation.message_overhead
         if words < 0 or any(entry.role != "user" or is_summary_entry(view, entry) for entry in said):
             break
         stop = cut
     ends = (_end(view, cut) for cut in cuts if cut <= stop)
-    return max((end for end in ends if end and entries[end - 1].id not in view.staying | live), default=0)
+    return max((end for end in ends if end and entries[end - 1].id not in view.protected_ids | live), default=0)
 
 
 def _newest_entries(view: View) -> frozenset[str]:
     """What shows the newest message that the user wrote: itself, or what stands for a part of it."""
     ids = newest_user_message(view)
-    single = {id: edit.first for id, edit in view.owner.items() if edit.first == edit.last}
+    single = {id: edit.first for id, edit in view.edit_by_entry.items() if edit.first == edit.last}
     return ids | {id for id, first in single.items() if first in ids}
 
 
@@ -160,30 +160,30 @@ def _unanswered(view: View, live: frozenset[str]) -> int:
     return words if words is not None else max(0, min(spoke, len(entries) - 1))
 
 
-def _is_due(view: View, situation: Situation, min_messages: int, *, ready: bool) -> bool:
+def _is_due(view: View, situation: PlanInput, min_messages: int, *, ready: bool) -> bool:
     """R053, R159: too little to fold, or folded so lately that another would only cost the cache (R157)."""
     messages = {entry.message for entry in view.entries if entry.role != "system"}
-    if situation.folding.forbidden or len(messages) < min_messages:
+    if situation.compaction.forbidden or len(messages) < min_messages:
         return False
-    if situation.trigger != "auto" or situation.budget.levels.reached(situation.tokens, "hard"):
+    if situation.trigger != "auto" or situation.budget.levels.is_reached(situation.tokens, "hard"):
         return True
-    folding = situation.folding
+    folding = situation.compaction
     if folding.stalled or folding.waiting or not _is_time(situation, ready):
         return False
-    return folding.after is None or situation.tokens - folding.after >= REGROWN * situation.budget.room
+    return folding.after is None or situation.tokens - folding.after >= REGROWN * situation.budget.message_budget
 
 
-def _is_time(situation: Situation, ready: bool) -> bool:
+def _is_time(situation: PlanInput, ready: bool) -> bool:
     """Over high water; or over the soft level, where the prefix is lost anyway or an answer is there already.
 
     Clearing that ends close below high water would be done again a few turns later, and each time cost the cache.
     """
     levels, tokens = situation.budget.levels, situation.tokens
-    if levels.reached(tokens, "auto"):
+    if levels.is_reached(tokens, "auto"):
         return True
-    if situation.forced and situation.warm and tokens > levels.auto - levels.least:
+    if situation.forced and situation.cached_entries and tokens > levels.auto - levels.least:
         return True
-    return levels.reached(tokens, "soft") and (ready or situation.forced or situation.cold)
+    return levels.is_reached(tokens, "soft") and (ready or situation.forced or situation.is_cache_cold)
 
 
 # --- which run --------------------------------------------------------------------------------------------------------
@@ -198,10 +198,10 @@ class _Tail:
     tokens: int
 
 
-def _start(view: View, situation: Situation, shape: SummaryLayout) -> int:
+def _start(view: View, situation: PlanInput, shape: SummaryLayout) -> int:
     """After the operator's first words, or where a person said; after the last summary, where summaries stay apart."""
-    if situation.folding.first:
-        places = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.first]
+    if situation.compaction.first:
+        places = [n for n, entry in enumerate(view.entries) if entry.id == situation.compaction.first]
         # What stands before a fold must not be on its side.
         cuts = [cut for cut in view.cuts if cut and view.entries[cut - 1].role == "assistant"]
         return max((cut for cut in cuts if places and cut <= places[0]), default=_behind_notes(view, 0))
@@ -213,7 +213,7 @@ def _start(view: View, situation: Situation, shape: SummaryLayout) -> int:
 
 def _staying(view: View, shape: SummaryLayout) -> frozenset[str]:
     """What a fold of this shape hands on whatever it is: what may not leave, and the newest message of the user."""
-    return view.staying | newest_user_message(view) if shape.keeps_newest_message else view.staying
+    return view.protected_ids | newest_user_message(view) if shape.keeps_newest_message else view.protected_ids
 
 
 def _new(view: View, start: int, stop: int, shape: SummaryLayout) -> int:
@@ -229,13 +229,13 @@ def _carrying(view: View, shape: SummaryLayout) -> Callable[[int], bool]:
 
     def is_carried(at: int) -> bool:
         entry = view.entries[at]
-        words = shape.keeps_user_messages and (entry.role, entry.kind) == ("user", "text") and entry.tier <= USER
+        words = shape.keeps_user_messages and (entry.role, entry.kind) == ("user", "text") and entry.trust <= USER
         return words or entry.id in stays
 
     return is_carried
 
 
-def _stop(view: View, situation: Situation, keep: _Tail, shape: SummaryLayout) -> int | None:
+def _stop(view: View, situation: PlanInput, keep: _Tail, shape: SummaryLayout) -> int | None:
     """The cut that leaves the longest tail within what may stay, and at least what must.
 
     A run ends with something that leaves: where a client feeds our output back, a fold whose ends were both still there
@@ -243,16 +243,16 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: SummaryLayout) -
     """
     latest = _latest(view, keep.messages)
     cuts = [cut for cut in view.cuts if 0 < cut <= latest]
-    if situation.folding.last:
-        at = [n for n, entry in enumerate(view.entries) if entry.id == situation.folding.last]
+    if situation.compaction.last:
+        at = [n for n, entry in enumerate(view.entries) if entry.id == situation.compaction.last]
         fitting = [max((cut for cut in view.cuts if at and cut <= at[0] + 1), default=0)]
-    elif situation.folding.first:
+    elif situation.compaction.first:
         fitting = []
     else:
         most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
         if situation.trigger == "manual":
             # Who asks for a fold of a short conversation wants one too: a quarter of all that was ever said stays.
-            most = min(most, sum(item.tokens for item in view.items) // 4)
+            most = min(most, sum(item.tokens for item in view.originals) // 4)
         fitting = _fitting(view, cuts, keep.turns, most)
     stop = min(fitting) if fitting else max(cuts, default=0)
     ends = (_end(view, cut) for cut in view.cuts if 0 < cut <= stop)
@@ -262,7 +262,7 @@ def _stop(view: View, situation: Situation, keep: _Tail, shape: SummaryLayout) -
 
 def _end(view: View, cut: int) -> int:
     """Where a run ends that is cut there: notes of the operator behind it stay in their place, in front of the tail."""
-    while cut and view.entries[cut - 1].role == "system" and view.fixed(view.entries[cut - 1]):
+    while cut and view.entries[cut - 1].role == "system" and view.is_protected(view.entries[cut - 1]):
         cut -= 1
     return cut
 
@@ -272,9 +272,9 @@ def _behind_notes(view: View, at: int) -> int:
     return next((n for n in range(at, len(view.entries)) if view.entries[n].role != "system"), len(view.entries))
 
 
-def _steps(view: View, situation: Situation, keep: _Tail, shape: SummaryLayout) -> EntryRange | None:
+def _steps(view: View, situation: PlanInput, keep: _Tail, shape: SummaryLayout) -> EntryRange | None:
     """Steps of an open loop behind its last thinking: in front of that it can be cut, and behind it nowhere (A37)."""
-    thought = [n for n, entry in enumerate(view.entries) if n >= view.loop and entry.kind == "thinking"]
+    thought = [n for n, entry in enumerate(view.entries) if n >= view.loop_start and entry.kind == "thinking"]
     begin = next((seam for seam in view.seams if thought and seam > thought[-1]), 0)
     first = next((n for n in range(begin - 1, -1, -1) if view.entries[n].kind == "result"), begin)
     is_carried = _carrying(view, shape)
@@ -302,30 +302,30 @@ def _latest(view: View, messages: int) -> int:
         while end > 0 and view.entries[end - 1].message == newest:
             end -= 1
         left -= 1
-    unseen = next((n for n, entry in enumerate(view.entries) if entry.id in view.unseen), end)
+    unseen = next((n for n, entry in enumerate(view.entries) if entry.id in view.unseen_ids), end)
     while 0 < unseen < len(view.entries) and _is_inserted(view, view.entries[unseen]):
         unseen -= 1  # it would leave with the item that it follows
     return min(end, unseen)
 
 
 def _is_inserted(view: View, entry: Item) -> bool:
-    owner = view.owner.get(entry.id)
-    return owner is not None and bool(owner.after)
+    owner = view.edit_by_entry.get(entry.id)
+    return owner is not None and bool(owner.insert_after)
 
 
 def _fitting(view: View, cuts: Sequence[int], turns: int, tokens: int) -> list[int]:
     """Cuts after which so many turns begin at the most, in so many tokens."""
     behind = list(accumulate((entry.tokens for entry in reversed(view.entries)), initial=0))[::-1]
-    begun = view.turns[-turns - 1] + 1 if turns < len(view.turns) else 0
+    begun = view.turn_starts[-turns - 1] + 1 if turns < len(view.turn_starts) else 0
     return [cut for cut in cuts if cut >= begun and behind[cut] <= tokens]
 
 
-def _asked_about(view: View, situation: Situation, start: int) -> int | None:
+def _asked_about(view: View, situation: PlanInput, start: int) -> int | None:
     """Where a run ends that was asked about and is not folded yet, for its answer is paid for; None if overtaken."""
-    if situation.trigger == "manual" or not situation.folding.answers:
+    if situation.trigger == "manual" or not situation.compaction.answers:
         return None
     ends = {entry.id: n + 1 for n, entry in enumerate(view.entries) if entry.id in view.index}
-    known = (ends.get(answer.last, 0) for answer in reversed(list(situation.folding.answers.values())))
+    known = (ends.get(answer.last, 0) for answer in reversed(list(situation.compaction.answers.values())))
     stop = next((stop for stop in known if stop > start), None)
     if stop is None or stop > _latest(view, 1) or _behind_notes(view, stop) not in view.cuts:
         return None

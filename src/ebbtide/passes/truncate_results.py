@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ebbtide.core.offload import Leaving, original, readable
-from ebbtide.core.planner import Situation
-from ebbtide.core.stub import truncated
+from ebbtide.core.offload import Offloader, original_of, readable
+from ebbtide.core.planner import PlanInput
+from ebbtide.core.stub import render_truncated
 from ebbtide.core.text.preview import head_and_tail
 from ebbtide.core.types import OURS, Edit
 from ebbtide.core.view import View
@@ -17,19 +17,19 @@ from ebbtide.core.view import View
 
 def truncate_results(
     view: View,
-    situation: Situation,
+    situation: PlanInput,
     *,
     limit: int = 50_000,  # chars (R099)
     room: int = 60,  # chars for the marker: 39 and the number's digits
-    marker: Callable[[int], str] = truncated,
+    marker: Callable[[int], str] = render_truncated,
 ) -> Iterator[Edit]:
     """Cut new results, and the previews of offloaded ones, to the limit. What it wrote is within it: quiet twice."""
-    leaving = Leaving(by="truncate_results", view=view, situation=situation)
-    for entry in view.entries[situation.new :]:
+    leaving = Offloader(by="truncate_results", view=view, plan_input=situation)
+    for entry in view.entries[situation.first_unsent :]:
         if entry.kind != "result" or entry.media or len(entry.text) <= limit or entry.locked or entry.pinned:
             continue
-        if entry.source == OURS and entry.id not in view.owner:
+        if entry.source == OURS and entry.id not in view.edit_by_entry:
             continue
-        _, blobs = leaving.keep(entry.call_id, *readable(original(view, entry)))
+        _, blobs = leaving.save_blob(entry.call_id, *readable(original_of(view, entry)))
         text = head_and_tail(entry.text, (limit - room) // 2, marker)
         yield leaving.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)

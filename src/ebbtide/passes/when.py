@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ebbtide.core.planner import Pass, Situation
-from ebbtide.core.types import USER, Ask, Edit
+from ebbtide.core.planner import Pass, PlanInput
+from ebbtide.core.types import USER, Edit, Question
 from ebbtide.core.view import View
 
-Condition = Callable[[View, Situation], bool]
+Condition = Callable[[View, PlanInput], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class ConditionalPass:
     condition: Condition
     propose: Pass
 
-    def __call__(self, view: View, situation: Situation) -> Iterable[Edit | Ask]:
+    def __call__(self, view: View, situation: PlanInput) -> Iterable[Edit | Question]:
         return self.propose(view, situation) if self.condition(view, situation) else ()
 
 
@@ -40,21 +40,21 @@ def idle_for(seconds: float) -> Condition:
 
 def at_level(name: str) -> Condition:
     """The request has reached this level of the budget."""
-    return lambda _, situation: situation.budget.levels.reached(situation.tokens, name)
+    return lambda _, situation: situation.budget.levels.is_reached(situation.tokens, name)
 
 
-def cold(_: View, situation: Situation) -> bool:
+def cold(_: View, situation: PlanInput) -> bool:
     """The provider keeps nothing of this request any more: a rewrite costs nothing extra (R133)."""
-    return situation.cold
+    return situation.is_cache_cold
 
 
-def end_of_loop(view: View, _: Situation) -> bool:
+def end_of_loop(view: View, _: PlanInput) -> bool:
     """The request ends with the user's words, after an assistant's: the tool loop before them is over."""
     spoken, back = False, reversed(view.entries)
     for entry in back:
         if entry.role != "user":
             return spoken and (entry.role == "assistant" or any(one.role == "assistant" for one in back))
-        spoken = spoken or entry.tier <= USER
+        spoken = spoken or entry.trust <= USER
     return False
 
 

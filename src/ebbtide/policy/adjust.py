@@ -13,9 +13,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal, cast, get_args, get_origin, get_type_hints
 
-from ebbtide.core.cache.breakpoints import LIMIT, Place, Strategy
+from ebbtide.core.cache.breakpoints import LIMIT, BreakpointSlot, BreakpointStrategy
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.planner import Levels, Pass
+from ebbtide.core.planner import Pass, Thresholds
 from ebbtide.passes.when import ConditionalPass
 from ebbtide.policy.combine import OnOriginals, PassGroup
 from ebbtide.policy.levels import LevelRule
@@ -23,7 +23,7 @@ from ebbtide.policy.model import Overflow, Policy
 
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 _PLAIN = (int, float, frozenset[str], frozenset[str] | None, tuple[float, int], Mapping[str, int])
-LEVEL_NAMES = tuple(field.name for field in fields(Levels) if field.name not in ("least", "inclusive"))
+LEVEL_NAMES = tuple(field.name for field in fields(Thresholds) if field.name not in ("least", "inclusive"))
 
 
 def with_levels(policy: Policy, told: Mapping[str, float]) -> Policy:
@@ -37,7 +37,7 @@ def with_levels(policy: Policy, told: Mapping[str, float]) -> Policy:
 
 
 def _leveled(rule: LevelRule, told: Mapping[str, float]) -> LevelRule:
-    def leveled(window: int, output: int, overhead: int = 0) -> Levels:
+    def leveled(window: int, output: int, overhead: int = 0) -> Thresholds:
         was = rule(window, output, overhead)
 
         def level(name: str) -> int:
@@ -45,7 +45,7 @@ def _leveled(rule: LevelRule, told: Mapping[str, float]) -> LevelRule:
             kept: int = getattr(was, name)
             return kept if value is None else int(value * window if value <= 1 else value)
 
-        return Levels(
+        return Thresholds(
             warning=level("warning"),
             soft=level("soft"),
             auto=level("auto"),
@@ -74,7 +74,7 @@ def with_overflow(policy: Policy, overflow: str) -> Policy:
 
 
 def _hard_at_auto(rule: LevelRule) -> LevelRule:
-    def strict(window: int, output: int, overhead: int = 0) -> Levels:
+    def strict(window: int, output: int, overhead: int = 0) -> Thresholds:
         levels = rule(window, output, overhead)
         return replace(levels, hard=levels.auto)
 
@@ -86,9 +86,9 @@ def with_ttl(policy: Policy, seconds: float) -> Policy:
     return policy if policy.marks is None else replace(policy, marks=_lasting(policy.marks, seconds))
 
 
-def _lasting(strategy: Strategy, seconds: float) -> Strategy:
-    def lasting(places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]:
-        asked = [place if place.marked else replace(place, ttl=seconds) for place in places]
+def _lasting(strategy: BreakpointStrategy, seconds: float) -> BreakpointStrategy:
+    def lasting(places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
+        asked = [place if place.has_breakpoint else replace(place, ttl=seconds) for place in places]
         return strategy(asked, model=model, limit=limit)
 
     return lasting

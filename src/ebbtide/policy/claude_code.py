@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 
 from ebbtide.core.cache.breakpoints import static_plus_last
-from ebbtide.core.offload import Leaving, as_received, may_leave
-from ebbtide.core.planner import Levels, Situation
+from ebbtide.core.offload import Offloader, as_received, can_offload
+from ebbtide.core.planner import PlanInput, Thresholds
 from ebbtide.core.stub import claude_code_cleared, claude_code_persisted
 from ebbtide.core.text.preview import head_chars
 from ebbtide.core.tokens import CLAUDE_CODE
@@ -40,14 +40,14 @@ def levels(
     Without auto-compact the space that counts is all that the reply leaves, and the warning line moves up with it.
     """
 
-    def rule(window: int, output: int, _overhead: int = 0) -> Levels:
+    def rule(window: int, output: int, _overhead: int = 0) -> Thresholds:
         available = at_least_half(window, window - reserved)
         usual = at_least_half(window, available - AUTO_BUFFER)
         asked = usual if percent is None else max(1, int(window * percent / 100))
         counts = asked if auto else available
         refuse = at_least_half(window, window - BLOCKING_BUFFER) if blocking is None else blocking
         warning = min(counts, at_least_half(window, counts - WARNING_BUFFER))
-        return Levels(
+        return Thresholds(
             warning=warning,
             soft=counts,
             auto=counts,
@@ -59,12 +59,14 @@ def levels(
     return rule
 
 
-def clear_again(view: View, situation: Situation) -> Iterator[Edit]:
+def clear_again(view: View, situation: PlanInput) -> Iterator[Edit]:
     """What Claude Code had cleared before this session was resumed stays cleared (R149)."""
-    leaving = Leaving(by="clear_again", view=view, situation=situation)
+    leaving = Offloader(by="clear_again", view=view, plan_input=situation)
     for entry in view.results if situation.cleared else ():
-        if entry.call_id in situation.cleared and may_leave(view, entry):
-            yield leaving.result(entry, claude_code_cleared, "cleared before the session was resumed", form=as_received)
+        if entry.call_id in situation.cleared and can_offload(view, entry):
+            yield leaving.stub_result(
+                entry, claude_code_cleared, "cleared before the session was resumed", form=as_received
+            )
 
 
 TEXTS = Templates(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ebbtide.core.offload import original
-from ebbtide.core.planner import Pass, Situation
-from ebbtide.core.types import Ask, Edit
+from ebbtide.core.offload import original_of
+from ebbtide.core.planner import Pass, PlanInput
+from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
 
 SHORTENING_PASSES = frozenset(("offload_results", "limit_output", "truncate_results", "budget_results"))
@@ -26,7 +26,7 @@ class PassGroup:
 
     passes: tuple[Pass, ...]
 
-    def __call__(self, view: View, situation: Situation) -> Iterable[Edit | Ask]:
+    def __call__(self, view: View, situation: PlanInput) -> Iterable[Edit | Question]:
         for propose in self.passes:
             made = list(propose(view, situation))
             yield from made
@@ -41,12 +41,12 @@ class OnOriginals:
     shortened_by: frozenset[str]
     propose: Pass
 
-    def __call__(self, view: View, situation: Situation) -> Iterator[Edit | Ask]:
+    def __call__(self, view: View, situation: PlanInput) -> Iterator[Edit | Question]:
         if not any(edit.by in self.shortened_by for edit in view.edits):
             yield from self.propose(view, situation)
             return
-        under = View.of(view.items, (edit for edit in view.edits if edit.by not in self.shortened_by))
-        shown = {original(view, entry).id: entry.tokens for entry in view.results}
+        under = View.of(view.originals, (edit for edit in view.edits if edit.by not in self.shortened_by))
+        shown = {original_of(view, entry).id: entry.tokens for entry in view.results}
         for step in self.propose(under, situation):
             # What leaves is what was shown, not the whole that lies under it.
             yield replace(step, saved=_saved(step, shown)) if isinstance(step, Edit) else step
@@ -55,4 +55,4 @@ class OnOriginals:
 def _saved(edit: Edit, shown: dict[str, int]) -> int:
     if edit.first != edit.last or edit.first not in shown:
         return edit.saved
-    return shown[edit.first] - sum(item.tokens for item in edit.put)
+    return shown[edit.first] - sum(item.tokens for item in edit.replacement)

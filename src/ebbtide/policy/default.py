@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ebbtide.core.planner import Levels, Situation
+from ebbtide.core.planner import PlanInput, Thresholds
 from ebbtide.core.text.preview import essence
-from ebbtide.core.types import Ask, Edit
+from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
 from ebbtide.facts.salient_lines import SalientLines
 from ebbtide.passes import (
@@ -38,19 +38,19 @@ _TIDY = 100_000
 """Tokens to go down to at the most, however large the window: what is not needed costs its price on every call."""
 
 
-def _would_be_lost(situation: Situation) -> bool:
+def _would_be_lost(situation: PlanInput) -> bool:
     """With no shelf what leaves is gone: then only pressure may take it, and a request that fits stays as it is."""
-    return situation.shelf is None and not situation.budget.levels.reached(situation.tokens, "auto")
+    return situation.blob_names is None and not situation.budget.levels.is_reached(situation.tokens, "auto")
 
 
-def offload_large(view: View, situation: Situation, *, limit: int = _LARGE) -> Iterable[Edit | Ask]:
+def offload_large(view: View, situation: PlanInput, *, limit: int = _LARGE) -> Iterable[Edit | Question]:
     """Large results go to disk on arrival; how large is large follows from the window, so that 4K windows work too."""
     if _would_be_lost(situation):
         return
-    window, room = situation.budget.window, situation.budget.room
+    window, room = situation.budget.window, situation.budget.message_budget
     # No result takes more than a quarter of the conversation's own room; nor is one of a few lines ever large.
     limit = min(limit, window // 8, max(window // 32, room // 4))
-    new = [entry.tokens for entry in view.entries[situation.new :]]
+    new = [entry.tokens for entry in view.entries[situation.first_unsent :]]
     if max(new, default=0) <= limit and sum(new) <= room // 2:
         return
     limit = _together(view, limit, room // 2)
@@ -66,7 +66,7 @@ def _together(view: View, limit: int, most: int) -> int:
     Ten results of calls made at once, none of them large, can be more than a small window holds.
     """
     taken = 0
-    for tokens in sorted([entry.tokens for entry in view.results if entry.id in view.unseen]):
+    for tokens in sorted([entry.tokens for entry in view.results if entry.id in view.unseen_ids]):
         taken += tokens
         if taken > most:
             # Those nearly as large go too: of ten alike none can be told from the others.
@@ -74,7 +74,7 @@ def _together(view: View, limit: int, most: int) -> int:
     return limit
 
 
-def offload_paste(view: View, situation: Situation) -> Iterable[Edit | Ask]:
+def offload_paste(view: View, situation: PlanInput) -> Iterable[Edit | Question]:
     """What a user pastes may fill a quarter of the window before it goes to disk: it is what they want read."""
     if _would_be_lost(situation):
         return
@@ -102,7 +102,7 @@ def watermarks(*, low: float, soft: float, auto: float, tidy: int) -> LevelRule:
     below what no pass can take out would mean a batch on every turn.
     """
 
-    def rule(window: int, output: int, overhead: int = 0) -> Levels:
+    def rule(window: int, output: int, overhead: int = 0) -> Thresholds:
         most = usable(window, output, overhead)
         room = max(0, most - overhead)
 
@@ -111,7 +111,7 @@ def watermarks(*, low: float, soft: float, auto: float, tidy: int) -> LevelRule:
 
         down_to = max(min(int(most * low), tidy), overhead + min(int(room * 0.20), tidy // 4))
         high = level(auto, 0.80)
-        return Levels(
+        return Thresholds(
             warning=down_to,
             soft=level(soft, 0.75),
             auto=high,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ebbtide.core.planner import Levels
+from ebbtide.core.planner import Thresholds
 
 
 class LevelRule(Protocol):
@@ -17,7 +17,7 @@ class LevelRule(Protocol):
     The seeds do not look at the last.
     """
 
-    def __call__(self, window: int, output: int, overhead: int = 0, /) -> Levels: ...
+    def __call__(self, window: int, output: int, overhead: int = 0, /) -> Thresholds: ...
 
 
 class SpaceRule(Protocol):
@@ -38,9 +38,9 @@ def beside_reply(window: int, output: int, _overhead: int = 0) -> int:
 def shares(*, warning: float, soft: float, auto: float, hard: float, low: float) -> LevelRule:
     """For policies of one's own: shares of what is left of the window beside the reply."""
 
-    def rule(window: int, output: int, _overhead: int = 0) -> Levels:
+    def rule(window: int, output: int, _overhead: int = 0) -> Thresholds:
         usable = beside_reply(window, output)
-        return Levels(
+        return Thresholds(
             warning=int(usable * warning),
             soft=int(usable * soft),
             auto=int(usable * auto),
@@ -59,9 +59,9 @@ def single_threshold(threshold: Callable[[int, int], float]) -> LevelRule:
     reply would no longer fit and a summary, for which the threshold is meant, has not come.
     """
 
-    def rule(window: int, output: int, _overhead: int = 0) -> Levels:
+    def rule(window: int, output: int, _overhead: int = 0) -> Thresholds:
         auto = at_least_half(window, threshold(window, output))
         hard = max(auto, beside_reply(window, output))
-        return Levels(warning=auto, soft=auto, auto=auto, hard=hard, blocking=max(hard, window), low=auto // 2)
+        return Thresholds(warning=auto, soft=auto, auto=auto, hard=hard, blocking=max(hard, window), low=auto // 2)
 
     return rule

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ebbtide.core.cache.breakpoints import Strategy, ranked
+from ebbtide.core.cache.breakpoints import BreakpointStrategy, choose_by_value
 from ebbtide.core.planner import Pass
 from ebbtide.core.tokens import DEFAULT, Estimator
-from ebbtide.core.tokens.size import Gauge, anchored_usage
+from ebbtide.core.tokens.size import SizeRule, anchored_usage
 from ebbtide.policy.levels import LevelRule, SpaceRule
 
 Overflow = Literal["prune", "summarize", "auto-compact", "error"]
@@ -49,7 +49,7 @@ class Policy:
     levels: LevelRule
     usable: SpaceRule
     estimator: Estimator = DEFAULT
-    gauge: Gauge = anchored_usage
+    gauge: SizeRule = anchored_usage
     arrival: tuple[Pass, ...] = ()
     """Over items never sent yet."""
     always: tuple[Pass, ...] = ()
@@ -62,7 +62,7 @@ class Policy:
     """When the request must come down to the hard level and nothing else did it."""
     telling: bool = False
     """Whether its passes keep lines of the results that they clear. For readers: nothing is decided by it."""
-    marks: Strategy | None = ranked
+    marks: BreakpointStrategy | None = choose_by_value
     overflow: Overflow = "prune"
     blocks: bool = False
     """Whether the blocking level refuses."""

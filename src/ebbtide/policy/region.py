@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from functools import partial
 
-from ebbtide.core.planner import Levels
+from ebbtide.core.planner import Thresholds
 from ebbtide.core.stub import region_evicted, region_input
 from ebbtide.core.tokens import REGION
-from ebbtide.core.tokens.size import estimated
+from ebbtide.core.tokens.size import estimated_tokens
 from ebbtide.passes import fold_regions, limit_output, offload_input
 from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import beside_reply
 from ebbtide.policy.model import Policy, Templates
 
 
-def levels(window: int, _output: int, _overhead: int = 0) -> Levels:
+def levels(window: int, _output: int, _overhead: int = 0) -> Thresholds:
     """R054, strictly above. The worked example goes from 85 % to 35 %; the rule says below half."""
     soft, hard = int(window * 0.70), int(window * 0.90)
-    return Levels(warning=soft, soft=soft, auto=soft, hard=hard, blocking=window, low=window // 2)
+    return Thresholds(warning=soft, soft=soft, auto=soft, hard=hard, blocking=window, low=window // 2)
 
 
 region = Policy(
@@ -30,7 +30,7 @@ region = Policy(
     levels=levels,
     usable=beside_reply,
     estimator=REGION,
-    gauge=estimated,
+    gauge=estimated_tokens,
     arrival=(partial(offload_input, stub=region_input), limit_output),
     folds=(fold_regions,),
     overflow="auto-compact",

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache, partial
 
-from ebbtide.core.planner import Levels
+from ebbtide.core.planner import Thresholds
 from ebbtide.core.tokens import sage as counting_for
 from ebbtide.core.tokens.size import estimated_with_tools
 from ebbtide.passes import evict_messages, summarize
@@ -66,11 +66,11 @@ def config_for(provider: str, model: str) -> ContextConfig:
 def levels(ratio: float) -> LevelRule:
     """The share of the window at which sage acts. Always `>=` (R014, R058)."""
 
-    def rule(window: int, _output: int, _overhead: int = 0) -> Levels:
+    def rule(window: int, _output: int, _overhead: int = 0) -> Thresholds:
         auto = max(1, int(window * ratio))
         hard = max(auto, int(window * LIMIT))
         low = min(auto, int(window * TARGET))
-        return Levels(warning=auto, soft=auto, auto=auto, hard=hard, blocking=window, low=low, inclusive=True)
+        return Thresholds(warning=auto, soft=auto, auto=auto, hard=hard, blocking=window, low=low, inclusive=True)
 
     return rule
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ebbtide.core.blob_names import MEMORY, digest
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.tool_calls import file_of
+from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Item
 from ebbtide.store import LogReader, Position, ReadResult, Record
 from ebbtide.store.search.tables import IndexEntry
@@ -88,7 +88,7 @@ def _blocks(record: Record) -> list[tuple[str, Block]]:
 def _entry(mark: str, block: Block, number: int, call: IndexEntry | None) -> IndexEntry:
     path = call.path if call else ""
     if block.kind == "call":
-        path = file_of(Item(id=mark, message=number, role=block.role, kind="call", text=block.text, tokens=0))
+        path = file_path(Item(id=mark, message=number, role=block.role, kind="call", text=block.text, tokens=0))
     return IndexEntry(
         handle=mark,
         text=block.text,

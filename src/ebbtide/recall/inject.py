@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ebbtide.core.types import QUOTED, Edit, Item, Kind, Role
-from ebbtide.state.session_state import State, ebb, edits_to
+from ebbtide.state.session_state import SessionState, ebb_record, edits_to_record
 from ebbtide.store import Record
 from ebbtide.wire.reader import Reader, Request
 
@@ -43,7 +43,12 @@ def insertion(
     put += [_item("result", one.result, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
     tokens = sum(item.tokens for item in put)
     return Edit(
-        by=BY, after=after, put=tuple(put), reason="recalled behind the client's back", saved=-tokens, made_of="lasting"
+        by=BY,
+        insert_after=after,
+        replacement=tuple(put),
+        reason="recalled behind the client's back",
+        saved=-tokens,
+        made_of="lasting",
     )
 
 
@@ -62,7 +67,7 @@ def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = 
     role: Role = "tool" if kind == "result" else "assistant"
     tokens = count(kind, text)
     return Item(
-        id="", message=-1, role=role, kind=kind, text=text, tokens=tokens, name=name, call_id=call_id, tier=QUOTED
+        id="", message=-1, role=role, kind=kind, text=text, tokens=tokens, name=name, call_id=call_id, trust=QUOTED
     )
 
 
@@ -72,7 +77,7 @@ def anchor(reader: Reader, request: Request, shown: Sequence[Any]) -> str:
     return ids[-1] if ids else request.items[-1].id if request.items else ""
 
 
-def insert_record(edit: Edit, state: State, now: float) -> Record:
+def insert_record(edit: Edit, state: SessionState, now: float) -> Record:
     turn = state.turns
     before = sum(1 for batch in state.batches if batch.id.startswith(f"i{turn}."))
-    return ebb("insert", id=f"i{turn}.{before}", at=now, turn=turn, **edits_to([edit], state.items))
+    return ebb_record("insert", id=f"i{turn}.{before}", at=now, turn=turn, **edits_to_record([edit], state.items))

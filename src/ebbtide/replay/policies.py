@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from ebbtide.core.planner import Levels, Situation
+from ebbtide.core.planner import PlanInput, Thresholds
 from ebbtide.core.stub import Stub
-from ebbtide.core.types import Ask, Edit
+from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import PRESETS, Policy
@@ -29,17 +29,17 @@ def _cleared_stub(_: Stub) -> str:
     return "[cleared to save context]"
 
 
-def _no_levels(window: int, _output: int, _overhead: int = 0) -> Levels:
+def _no_levels(window: int, _output: int, _overhead: int = 0) -> Thresholds:
     """No thresholds, for rules that ignore the window."""
-    return Levels(warning=_NEVER, soft=_NEVER, auto=_NEVER, hard=_NEVER, blocking=_NEVER, low=window)
+    return Thresholds(warning=_NEVER, soft=_NEVER, auto=_NEVER, hard=_NEVER, blocking=_NEVER, low=window)
 
 
 def _act_above(tokens: int, low: int) -> LevelRule:
     """Act above `tokens`; in a small window, above half of it."""
 
-    def rule(window: int, _output: int, _overhead: int = 0) -> Levels:
+    def rule(window: int, _output: int, _overhead: int = 0) -> Thresholds:
         auto = min(tokens, window // 2)
-        return Levels(warning=auto, soft=auto, auto=auto, hard=_NEVER, blocking=_NEVER, low=min(low, auto))
+        return Thresholds(warning=auto, soft=auto, auto=auto, hard=_NEVER, blocking=_NEVER, low=min(low, auto))
 
     return rule
 
@@ -56,7 +56,7 @@ SWE-agent also keeps the first observation, which is the task. Here the task is 
 """
 
 
-def _every_43(view: View, situation: Situation) -> Iterable[Edit | Ask]:
+def _every_43(view: View, situation: PlanInput) -> Iterable[Edit | Question]:
     """Summarize all but the newest 10 turns once 43 more have gathered (N=43, M=10), at any size of the request.
 
     A turn is an answer and its tool results, so 20 messages stay. User messages stay, as the task does in the paper;
@@ -66,8 +66,8 @@ def _every_43(view: View, situation: Situation) -> Iterable[Edit | Ask]:
     if len(answered) < 43 + 10:
         return ()
     levels = replace(situation.budget.levels, soft=0, auto=0)
-    folding = replace(situation.folding, after=None)
-    due = replace(situation, budget=replace(situation.budget, levels=levels), folding=folding)
+    folding = replace(situation.compaction, after=None)
+    due = replace(situation, budget=replace(situation.budget, levels=levels), compaction=folding)
     return summarize(view, due, keep_messages=20, keep_turns=_NEVER, keep_tokens=0, ledger_tokens=0)
 
 
@@ -94,7 +94,7 @@ the reading in its favour: what was cleared stays cleared until the rest has gro
 """
 
 
-def _hermes(window: int, output: int, _overhead: int = 0) -> Levels:
+def _hermes(window: int, output: int, _overhead: int = 0) -> Thresholds:
     """Act at half of a large window, and at three quarters of one below 512,000."""
     auto = 0.75 if window < 512_000 else 0.5
     # The low level leaves room for the tail of 25,000 tokens: a compaction keeps at most half of it.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ebbtide.core.cache.breakpoints import LIMIT, LOOK_BACK, minimum
+from ebbtide.core.cache.breakpoints import LIMIT, LOOK_BACK, min_prefix_tokens
 from ebbtide.core.types import FIVE_MINUTES, Usage
 
 STEP = 128
@@ -40,7 +40,7 @@ class Provider:
 
     def send(self, prefix: Prefix, now: float) -> Usage:
         """Return the usage of the input, and update the cache."""
-        if not prefix.tokens or prefix.tokens[-1] < minimum(self.model):
+        if not prefix.tokens or prefix.tokens[-1] < min_prefix_tokens(self.model):
             return Usage(input=prefix.tokens[-1] if prefix.tokens else 0)
         if "claude" in self.model:
             return self._send_with_breakpoints(prefix, now)
@@ -48,7 +48,7 @@ class Provider:
 
     def _send_with_breakpoints(self, prefix: Prefix, now: float) -> Usage:
         last = len(prefix.hashes) - 1
-        least = minimum(self.model)
+        least = min_prefix_tokens(self.model)
         positions = sorted({0, *prefix.breakpoints[-(LIMIT - 2) :], last})
         breakpoints = [place for place in positions if prefix.tokens[place] >= least]
         hit = max((self._longest_hit(prefix, mark, now) for mark in breakpoints), default=-1)
@@ -72,7 +72,7 @@ class Provider:
             place for place, prefix_hash in enumerate(prefix.hashes) if self._expires_at.get(prefix_hash, -1.0) > now
         ]
         read = prefix.tokens[cached[-1]] // STEP * STEP if cached else 0
-        if read < minimum(self.model):
+        if read < min_prefix_tokens(self.model):
             read = 0
         for prefix_hash in prefix.hashes:
             self._expires_at[prefix_hash] = now + self.ttl

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ebbtide.core.tool_calls import arguments, failed
+from ebbtide.core.tool_calls import call_arguments, is_failed_result
 from ebbtide.core.types import Item
 from ebbtide.replay.message_index import argument_strings
 
@@ -29,20 +29,20 @@ class TouchedFiles(NamedTuple):
 
 def find_touched_files(items: Sequence[Item]) -> TouchedFiles:
     """Collect the paths that successful tool calls name."""
-    succeeded = {item.call_id for item in items if item.kind == "result" and not failed(item)}
+    succeeded = {item.call_id for item in items if item.kind == "result" and not is_failed_result(item)}
     changed, read = set[str](), set[str]()
     for call in items:
         if call.kind != "call" or call.call_id not in succeeded:
             continue
-        call_arguments = arguments(call)
-        path = next((str(call_arguments[key]) for key in _KEYS if call_arguments.get(key)), "")
+        arguments = call_arguments(call)
+        path = next((str(arguments[key]) for key in _KEYS if arguments.get(key)), "")
         if call.name in _CHANGES and path:
             changed.add(path)
         elif call.name in _READS and path:
             read.add(path)
         elif call.name == "apply_patch":
             changed.update(path for text in argument_strings(call.text) for path in _PATCH_FILE.findall(text))
-        elif shell_read := _SHELL_READ.match(str(call_arguments.get("cmd", ""))):
+        elif shell_read := _SHELL_READ.match(str(arguments.get("cmd", ""))):
             read.add(shell_read[1])
     return TouchedFiles(frozenset(changed), frozenset(read - changed))
 

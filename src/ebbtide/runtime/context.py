@@ -16,7 +16,7 @@ from ebbtide.compaction.manual import Compaction, Hooks
 from ebbtide.compaction.questions import Manual
 from ebbtide.compaction.rehydrate import Source, restore
 from ebbtide.compaction.rehydrate import live as now_told
-from ebbtide.core.cache.diagnosis import Health, health
+from ebbtide.core.cache.diagnosis import CacheHealth, diagnose_cache
 from ebbtide.core.errors import BadRequest, WontFit
 from ebbtide.core.recall_limits import HITS
 from ebbtide.core.tokens import DEFAULT, Calibration
@@ -34,7 +34,7 @@ from ebbtide.runtime.session import Session
 from ebbtide.runtime.size_limits import bounds_of
 from ebbtide.runtime.undo import redoing, undoing
 from ebbtide.runtime.validation import RecallBy, RecallScope, check, clock_of, tokens
-from ebbtide.state.session_state import ebb
+from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body as Read
@@ -231,7 +231,7 @@ class Context:
 
     def reset_window(self, model: str = "") -> None:
         """Forget the window that refusals of this model's provider taught, or those of all models."""
-        self._note(ebb("limit", reset=True, model=model, at=self._clock()))
+        self._note(ebb_record("limit", reset=True, model=model, at=self._clock()))
 
     def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
         """Where this was said, read or printed, best first: in this session, or in all of its project."""
@@ -263,7 +263,7 @@ class Context:
         view = self._session._view
         if view is None:
             raise BadRequest("recall comes after prepare(): there is no conversation yet")
-        blobs = frozenset(blob.name for edit in view.held for blob in edit.blobs)
+        blobs = frozenset(blob.name for edit in view.active_edits for blob in edit.blobs)
         return Scope(messages=self._session._transcript.path, blobs=blobs)
 
     def insert_recalled(self, recalled: Sequence[Recalled], shown: Sequence[Any] = (), said: str = "") -> Edit:
@@ -294,22 +294,22 @@ class Context:
 
     def _pin(self, handles: Sequence[str], *, on: bool) -> None:
         ids = [self._session.item_of(handle) for handle in handles]
-        self._note(ebb("pin", ids=ids, on=on, at=self._clock()))
+        self._note(ebb_record("pin", ids=ids, on=on, at=self._clock()))
 
     def child(self, name: str, **options: Any) -> Context:
         """A sub-agent's context: its own window and log, linked to this one. Its `finish` brings the result here."""
         session = f"{self._log.session}.{name}"
         made = Context(store=self._store, session=session, project=self._project, clock=self._clock, **options)
         made._parent = self
-        self._note(ebb("child", session=session, at=self._clock()))
-        made._note(ebb("parent", session=self._log.session, at=self._clock()))
+        self._note(ebb_record("child", session=session, at=self._clock()))
+        made._note(ebb_record("parent", session=self._log.session, at=self._clock()))
         return made
 
     def finish(self, result: str) -> None:
         """What a sub-agent brought, once: it stays in its parent's folds."""
         if self._parent is None:
             raise BadRequest("finish() is for a sub-agent: see child()")
-        self._parent._note(ebb("child", session=self._log.session, result=result, at=self._clock()))
+        self._parent._note(ebb_record("child", session=self._log.session, result=result, at=self._clock()))
 
     def record(self, response: object) -> None:
         """What came back for the last request: into the log, and its usage anchors the counter."""
@@ -335,9 +335,9 @@ class Context:
         """Bring back the batch that was undone last, exactly as it was. Returns its edits; empty if there was none."""
         return drive(redoing(self._session, now=self._clock()), self._log)
 
-    def health(self) -> Health:
+    def health(self) -> CacheHealth:
         """How the provider's cache has served the last requests, and why it broke."""
-        return health(self._session.state.sent)
+        return diagnose_cache(self._session.state.sent)
 
     def counters(self) -> Mapping[str, int]:
         """R020, R028, R248: compactions, skips, tokens saved, and usage so far."""

@@ -14,7 +14,7 @@ from ebbtide.compaction.answer_sources import Advisers, Consult, Heard
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Blob
 from ebbtide.runtime.report import Prepared
-from ebbtide.state.snapshot import FORM
+from ebbtide.state.snapshot import SNAPSHOT_FORMAT
 from ebbtide.store import Log, LogReplaced, LogSink, Position, ReadResult, Record
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class Performer:
                 if self._soon is not None:
                     self._soon(effect.prepared)
             case Remember():
-                self._log.write_checkpoint(effect.records, effect.position, FORM)
+                self._log.write_checkpoint(effect.records, effect.position, SNAPSHOT_FORMAT)
             case Release():
                 self.release()
         return None
@@ -120,7 +120,9 @@ class Performer:
         try:
             lock = self._log.lock(effect.patience)
             locked, self._lock = lock.__enter__(), lock
-            reading = self._log.resume(effect.take, FORM) if position is None else self._log.read_since(position)
+            reading = (
+                self._log.resume(effect.take, SNAPSHOT_FORMAT) if position is None else self._log.read_since(position)
+            )
         except LogReplaced:
             return Gone()
         except StoreError:

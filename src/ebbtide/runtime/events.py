@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ebbtide.core.planner import Failure, Plan
-from ebbtide.core.types import FOLDS, Edit, Item, Trigger
+from ebbtide.core.types import COMPACTION_PASSES, Edit, Item, Trigger
 from ebbtide.runtime.report import Event
 from ebbtide.wire.validity import Repair
 
@@ -55,9 +55,9 @@ def told_of(
 def _persisted(session: str, made: Plan, edits: Sequence[Edit]) -> Iterator[Event]:
     """R114, for each result whose content went to disk."""
     for edit in edits:
-        if not edit.blobs or not edit.put or edit.by in FOLDS:
+        if not edit.blobs or not edit.replacement or edit.by in COMPACTION_PASSES:
             continue
-        item, put = _covered(made, edit), edit.put[0]
+        item, put = _covered(made, edit), edit.replacement[0]
         fields = {
             "toolName": item.name,
             "originalSizeBytes": len(item.text),
@@ -72,15 +72,17 @@ def _microcompact(session: str, made: Plan, edits: Sequence[Edit], trigger: Trig
     """R244, once a batch; with what R147 wants in a boundary."""
     saved = sum(edit.saved for edit in edits)
     fields = {
-        "toolsCompacted": sum(1 for edit in edits if edit.put and edit.put[0].kind == "result"),
+        "toolsCompacted": sum(1 for edit in edits if edit.replacement and edit.replacement[0].kind == "result"),
         "totalUncompactedTokens": made.tokens_before,
         "tokensAfterCompaction": made.tokens_after,
         "tokensSaved": saved,
         "triggerType": "manual" if trigger == "manual" else "auto",
-        "compactedToolIds": [edit.put[0].call_id for edit in edits if edit.put and edit.put[0].call_id],
+        "compactedToolIds": [
+            edit.replacement[0].call_id for edit in edits if edit.replacement and edit.replacement[0].call_id
+        ],
     }
     return Event(kind="microcompact", session=session, fields=fields)
 
 
 def _covered(made: Plan, edit: Edit) -> Item:
-    return made.before.items[made.before.index[edit.first]]
+    return made.before.originals[made.before.index[edit.first]]

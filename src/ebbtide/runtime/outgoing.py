@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from ebbtide.core.cache.breakpoints import Place, Strategy
-from ebbtide.core.cache.prefix_hashes import Chain
+from ebbtide.core.cache.breakpoints import BreakpointSlot, BreakpointStrategy
+from ebbtide.core.cache.prefix_hashes import PrefixHashes
 from ebbtide.core.prefix import common_prefix_length
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
@@ -30,7 +30,7 @@ class Projection:
     """Place in `entries` where each message begins."""
     written: list[Any] = field(default_factory=list)
     """Messages before hardening."""
-    chain: Chain = field(default_factory=Chain)
+    chain: PrefixHashes = field(default_factory=PrefixHashes)
     """Chained hash after each message."""
     tokens: list[int] = field(default_factory=list)
     """Up to and with each message."""
@@ -130,17 +130,17 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     accepted = len(made.written) if made.around == around else 0
     groups, written = _written(request, view, made)
     tree: Mapping[str, Any] = request.body.tree
-    if view.edited:
+    if view.has_edits:
         whole = [*made.written, *(message for messages in written for message in messages)]
         tree = {**tree, request.wire.key: whole}
     known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
     wire: Any = request.wire.name
     made.tree, made.repairs = harden(wire, tree, since=accepted, taken=known, marked=marks)
-    if view.owner:
+    if view.edit_by_entry:
         first = len(made.starts)
         ends = [n for n, group in enumerate(groups, first) if any(_is_settled(view, entry) for entry in group)]
         made.settled = ends[-1] if ends else made.settled
-    made.add(request, groups, written, bool(view.owner))
+    made.add(request, groups, written, bool(view.edit_by_entry))
     made.was_settled = _still(made, last)
     made.edits, made.around, made.entries = view.edits, around, view.entries
     made.reusable = not made.repairs and set(map(len, written)) <= {1}
@@ -150,7 +150,7 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
 def _written(request: Request, view: View, made: Projection) -> tuple[list[list[Item]], list[list[Any]]]:
     """What is new of a view: the entries of each message, and the messages that they make."""
     groups = [group for _, group in grouped(view.entries[len(made.entries) :])]
-    if not view.edited:
+    if not view.has_edits:
         new = request.messages[len(made.written) :]
         if len(groups) == len(new):
             # Every message has a group at least: each is whole, and goes out as it came.
@@ -172,7 +172,7 @@ def _still(made: Projection, last: Projection | None) -> int:
 
 
 def _is_settled(view: View, entry: Item) -> bool:
-    owner = view.owner.get(entry.id)
+    owner = view.edit_by_entry.get(entry.id)
     return owner is not None and owner.by not in _ARRIVING
 
 
@@ -215,11 +215,13 @@ def _side(group: Sequence[Item]) -> str:
 
 def _same_entries(before: tuple[Item, ...], view: View) -> int:
     """How many leading entries are the same objects: an equal one may have other bytes."""
-    grown, count = view.grew
+    grown, count = view.grown_from
     return count if grown is before else common_prefix_length([*map(id, before)], [*map(id, view.entries)])
 
 
-def marked(request: Request, made: Projection, strategy: Strategy) -> tuple[Mapping[str, Any], tuple[Place, ...]]:
+def marked(
+    request: Request, made: Projection, strategy: BreakpointStrategy
+) -> tuple[Mapping[str, Any], tuple[BreakpointSlot, ...]]:
     """The body with breakpoints where the strategy wants them, beside the client's own."""
     messages = made.tree[request.wire.key]
     tokens: Sequence[int] = made.tokens

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
-from ebbtide.core.blob_names import Shelf
+from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import prices_for
-from ebbtide.core.cache.prefix_hashes import shared
-from ebbtide.core.cache.warmth import anchor, warm_messages
-from ebbtide.core.planner import Budget, Folding, Pass, Situation
+from ebbtide.core.cache.prefix_hashes import common_prefix_length
+from ebbtide.core.cache.warmth import count_cached_messages, find_usage_anchor
+from ebbtide.core.planner import Budget, CompactionInput, Pass, PlanInput
 from ebbtide.core.record_fields import int_in
-from ebbtide.core.tokens.size import Gauge, Readings, upper_bound
+from ebbtide.core.tokens.size import SizeInputs, SizeRule, upper_bound
 from ebbtide.core.types import FIVE_MINUTES, Item, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
 from ebbtide.runtime.outgoing import Projection
-from ebbtide.state.session_state import State
+from ebbtide.state.session_state import SessionState
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reader import Request
 
@@ -76,7 +76,7 @@ class Basis(NamedTuple):
 
     policy: Policy
     budget: Budget
-    state: State
+    state: SessionState
     request: Request
     view: View
     projection: Projection
@@ -88,60 +88,69 @@ def may_exceed(basis: Basis, tokens: int) -> bool:
     return max(upper_bound(readings_of(basis)), tokens) > basis.budget.window
 
 
-def largest_accepted(state: State, model: str) -> int:
+def largest_accepted(state: SessionState, model: str) -> int:
     """Tokens of the largest prompt among the last few requests that this model's provider billed."""
     return max((one.usage.prompt for one in state.sent if one.usage is not None and one.model == model), default=0)
 
 
 def situation_of(
-    basis: Basis, *, before: View | None, gauge: Gauge, trigger: Trigger, target: int | None, shelf: Shelf | None,
-    folding: Folding, now: float,
-) -> Situation:  # fmt: skip
+    basis: Basis,
+    *,
+    before: View | None,
+    gauge: SizeRule,
+    trigger: Trigger,
+    target: int | None,
+    shelf: BlobNames | None,
+    folding: CompactionInput,
+    now: float,
+) -> PlanInput:
     """What a plan goes by. `before` is the view of the last request."""
     policy, budget, state, request, view, projection = basis
     readings = readings_of(basis)
     tokens, sent, estimator = gauge(readings), state.sent, policy.estimator
     scale_new = _scale(gauge, readings, tokens)
     ttl = next((one.ttl for one in reversed(sent) if one.model == request.model), FIVE_MINUTES)
-    warm = warm_messages(
+    warm = count_cached_messages(
         sent, now=now, model=request.model, system=request.system, tools=request.tools, prefix=projection.chain
     )
-    return Situation(
+    return PlanInput(
         budget=budget,
         tokens=tokens,
         scale=scale_new or 1.0,
         scale_new=scale_new,
         utilisation=tokens / max(1, policy.usable(budget.window, budget.max_output, budget.overhead)),
-        warm=warm,
-        new=_first_new(state, view, before, projection),
+        cached_entries=warm,
+        first_unsent=_first_new(state, view, before, projection),
         idle=max(0.0, now - sent[-1].at) if sent else None,
         trigger=trigger,
         target=target,
         growth=max(0, (tokens - sent[0].tokens) // len(sent)) if sent else 0,
         prices=prices_for(request.model, ttl),
-        count=estimator.text,
-        frame=estimator.per_result,
-        per_message=estimator.per_message,
-        shelf=shelf,
-        bound=request.bound,
+        count_tokens=estimator.text,
+        result_overhead=estimator.per_result,
+        message_overhead=estimator.per_message,
+        blob_names=shelf,
+        thinking_bound_to_prefix=request.bound,
         cleared=state.cleared,
-        folding=folding,
+        compaction=folding,
         now=now,
     )
 
 
-def _first_new(state: State, view: View, before: View | None, out: Projection) -> int:
+def _first_new(state: SessionState, view: View, before: View | None, out: Projection) -> int:
     """Place of the first entry that no request has carried."""
-    if before is not None and view.grew[0] is before.entries:
+    if before is not None and view.grown_from[0] is before.entries:
         # It has the same content up to there, though perhaps in other bytes: clients move cache marks.
         return len(before.entries)
-    return out.entries_in(max((shared(one.prefix, out.chain) for one in state.sent), default=0))
+    return out.entries_in(max((common_prefix_length(one.prefix, out.chain) for one in state.sent), default=0))
 
 
-def readings_of(basis: Basis) -> Readings:
+def readings_of(basis: Basis) -> SizeInputs:
     """What gauges may go by."""
     policy, budget, state, request, view, out = basis
-    reach, usage = anchor(state.sent, model=request.model, system=request.system, tools=request.tools, prefix=out.chain)
+    reach, usage = find_usage_anchor(
+        state.sent, model=request.model, system=request.system, tools=request.tools, prefix=out.chain
+    )
     reply = since = 0
     if usage is not None:
         tail = view.entries[out.entries_in(reach) :]
@@ -149,13 +158,13 @@ def readings_of(basis: Basis) -> Readings:
         since = sum([entry.tokens for entry in tail]) - reply
     system, tools = request.overhead
     last, left = _last_bill(state, view.tokens)
-    return Readings(
+    return SizeInputs(
         policy.estimator, state.calibration, request.model, view.tokens, len(out.starts), system, tools,
         last, left, usage, reply, since, budget.window,
     )  # fmt: skip
 
 
-def _scale(gauge: Gauge, readings: Readings, tokens: int) -> float:
+def _scale(gauge: SizeRule, readings: SizeInputs, tokens: int) -> float:
     """How far the gauge falls for each estimated token that leaves; 0 where it only believes bills.
 
     What such a gauge has billed still falls by what an edit frees (R043), at one to one.
@@ -168,7 +177,7 @@ def _scale(gauge: Gauge, readings: Readings, tokens: int) -> float:
     return (tokens - gauge(less)) / step
 
 
-def _last_bill(state: State, view: int) -> tuple[Usage | None, int | None]:
+def _last_bill(state: SessionState, view: int) -> tuple[Usage | None, int | None]:
     """The newest usage; and where edits were made since, what they left of it, with what the view gained after them.
 
     A bill from before would have it all done again, and a retry refused that had gone out; an estimate would count what
@@ -181,11 +190,11 @@ def _last_bill(state: State, view: int) -> tuple[Usage | None, int | None]:
     return None, None
 
 
-def _made_since(state: State, turn: int) -> bool:
+def _made_since(state: SessionState, turn: int) -> bool:
     return bool(state.batches) and state.batches[-1].turn > turn
 
 
-def _left(state: State, turn: int, view: int, usage: Usage) -> tuple[Usage | None, int | None]:
+def _left(state: SessionState, turn: int, view: int, usage: Usage) -> tuple[Usage | None, int | None]:
     later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
     told = next((batch.record for batch in reversed(later) if "view" in batch.record), None)
     if told is not None:

@@ -39,8 +39,8 @@ def replay(
     view = View.of(request.items, edits)
     made = project(request, view, None)
     tree = made.tree
-    if policy.marks is not None and view.edited:
+    if policy.marks is not None and view.has_edits:
         tree, _ = marked(request, made, policy.marks)
     around = sum(request.overhead)
-    whole = sum(item.tokens for item in view.items)
-    return Replayed(request.body.emit(tree), view.tokens + around, whole + around, view.edited)
+    whole = sum(item.tokens for item in view.originals)
+    return Replayed(request.body.emit(tree), view.tokens + around, whole + around, view.has_edits)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from ebbtide.accounting.savings import Savings, savings
-from ebbtide.core.planner import Situation
+from ebbtide.accounting.savings import Savings, compute_savings
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import Composition, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.store import LogReader
@@ -28,7 +28,7 @@ class Event:
 class Behind(NamedTuple):
     """What the larger figures of a report follow from. They are worked out when somebody asks."""
 
-    situation: Situation
+    situation: PlanInput
     view: View
     """As it went out."""
     tokens: int
@@ -45,11 +45,11 @@ class Behind(NamedTuple):
         """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
         situation, tokens = self.situation, self.tokens
         prices, scale = situation.prices, situation.scale
-        messages = min(self.unbroken, situation.warm)
+        messages = min(self.unbroken, situation.cached_entries)
         warm = min(tokens, round(self.ends[messages - 1] * scale)) if messages else 0
-        new = sum(entry.tokens for entry in self.view.entries[situation.new :])
+        new = sum(entry.tokens for entry in self.view.entries[situation.first_unsent :])
         whole = self.whole()
-        known = max(0, whole - round(new * scale)) if situation.warm else 0
+        known = max(0, whole - round(new * scale)) if situation.cached_entries else 0
         return (
             warm,
             warm * prices.read + (tokens - warm) * prices.write,
@@ -61,7 +61,7 @@ class Behind(NamedTuple):
         view = self.view
         if not view.edits:
             return self.tokens
-        return self.tokens + round((sum(item.tokens for item in view.items) - view.tokens) * self.situation.scale)
+        return self.tokens + round((sum(item.tokens for item in view.originals) - view.tokens) * self.situation.scale)
 
     def composition(self) -> Composition:
         kinds: dict[str, int] = {}
@@ -70,7 +70,7 @@ class Behind(NamedTuple):
         return Composition(system=self.overhead[0], tools=self.overhead[1], messages=kinds)
 
     def savings(self) -> Savings:
-        return savings(self.log.read().records)
+        return compute_savings(self.log.read().records)
 
     def settled(self) -> Settled:
         return Settled(self.bill(), self.whole(), self.composition(), self.savings())
@@ -153,7 +153,7 @@ class Report:
     def savings(self) -> Savings:
         """Of each edit and of the whole session, closed against the bills that are there by now: all that the log says,
         also what was billed after the request went out."""
-        return self.behind.savings() if self.behind else savings(())
+        return self.behind.savings() if self.behind else compute_savings(())
 
     @property
     def made_of(self) -> Composition:

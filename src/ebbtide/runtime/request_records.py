@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from ebbtide.compaction.questions import journaled as folding_to
 from ebbtide.core.blob_names import digest
-from ebbtide.core.cache.prefix_hashes import Chain, shared
-from ebbtide.core.cache.rewrite_cost import moved
+from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
+from ebbtide.core.cache.rewrite_cost import rewrite_cost
 from ebbtide.core.errors import Blocked, Busy, WontFit
-from ebbtide.core.planner import Plan, Situation
-from ebbtide.core.tool_calls import forgotten_files
-from ebbtide.core.types import Edit, Sent, Usage
+from ebbtide.core.planner import Plan, PlanInput
+from ebbtide.core.tool_calls import unreadable_files
+from ebbtide.core.types import Edit, SentRequest, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
 from ebbtide.runtime.outgoing import Projection
 from ebbtide.runtime.plan_input_builder import Ceiling
 from ebbtide.runtime.report import Behind, Prepared, Report
-from ebbtide.state.session_state import State, Turn, ebb, edits_to, turn_of
+from ebbtide.state.session_state import RequestRecord, SessionState, ebb_record, edits_to_record, request_record
 from ebbtide.store import LogReader, Record
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reader import Request
@@ -27,23 +27,23 @@ LEFT_OUT = "the pass"
 """How a note begins that names a pass which broke."""
 
 
-def journaled(situation: Situation) -> Record:
+def journaled(situation: PlanInput) -> Record:
     """All that a plan went by besides the view, so that it can be made again."""
     return {
         "tokens": situation.tokens,
         "scale": situation.scale,
         "scale_new": situation.scale_new,
         "utilisation": situation.utilisation,
-        "warm": situation.warm,
-        "new": situation.new,
+        "warm": situation.cached_entries,
+        "new": situation.first_unsent,
         "idle": situation.idle,
         "trigger": situation.trigger,
         "target": situation.target,
         "growth": situation.growth,
         "prices": [situation.prices.read, situation.prices.write],
-        "directory": situation.shelf.directory if situation.shelf else None,
-        "bound": situation.bound,
-        "folding": folding_to(situation.folding),
+        "directory": situation.blob_names.directory if situation.blob_names else None,
+        "bound": situation.thinking_bound_to_prefix,
+        "folding": folding_to(situation.compaction),
         "now": situation.now,
         "overhead": situation.budget.overhead,
         "max_output": situation.budget.max_output,
@@ -51,15 +51,21 @@ def journaled(situation: Situation) -> Record:
 
 
 def plan_record(
-    made: Plan, edits: Sequence[Edit], situation: Situation, state: State, policy: Policy, messages: int, warm: int
+    made: Plan,
+    edits: Sequence[Edit],
+    situation: PlanInput,
+    state: SessionState,
+    policy: Policy,
+    messages: int,
+    warm: int,
 ) -> Record:
     """A plan as it is journaled: what it went by, and what came of it. `warm` leading entries were in the cache."""
     after = made.after if len(edits) == len(made.edits) else made.before.apply(edits)
-    written = edits_to(edits, state.items)
+    written = edits_to_record(edits, state.items)
     turn = state.turns + 1
     # A person may fold several times between two requests.
     before = sum(1 for batch in state.batches if batch.turn == turn)
-    return ebb(
+    return ebb_record(
         "plan",
         id=f"p{turn}.{before}" if before else f"p{turn}",
         at=situation.now,
@@ -72,56 +78,60 @@ def plan_record(
         tokens_after=made.tokens_after,
         view=after.tokens,
         **written,
-        blobs=[[blob.name, blob.mark or digest(blob.text)] for edit in edits for blob in edit.blobs],
+        blobs=[[blob.name, blob.digest or digest(blob.text)] for edit in edits for blob in edit.blobs],
         planned=[edit.id for edit in made.edits],
-        moved=moved(made.before, after, edits, warm, each=policy.estimator.safety),
+        moved=rewrite_cost(made.before, after, edits, warm, each=policy.estimator.safety),
         messages=messages,
     )
 
 
-def place_fields(state: State, path: Chain, request: Request) -> Record:
+def place_fields(state: SessionState, path: PrefixHashes, request: Request) -> Record:
     """Which conversation a plan is about that was made between two turns, as a turn says it."""
-    base = shared(state.messages, path)
+    base = common_prefix_length(state.messages, path)
     return {"base": base, "add": list(path[base:]), "wire": request.wire.name, "model": request.model}
 
 
 def usage_record(usage: Usage, ready: Prepared, now: float) -> Record:
     bill = {"cache_read": usage.cache_read, "cache_write": usage.cache_write, "output": usage.output}
     told = {"turn": ready.turn, "model": ready.model, "estimated": ready.estimated, "at": now}
-    return ebb("usage", **told, input=usage.input, **bill)
+    return ebb_record("usage", **told, input=usage.input, **bill)
 
 
 def limit_record(found: Overflow, ready: Prepared, ceiling: Ceiling, now: float) -> Record:
     """A refusal for size. A window that is not plausible is a claim: it is told, and nobody goes by it."""
     counted = {"used": found.used or 0, "estimated": ready.estimated}
     counted["window" if ceiling.is_plausible else "claimed"] = ceiling.window
-    return ebb("limit", model=ready.model, at=now, **counted)
+    return ebb_record("limit", model=ready.model, at=now, **counted)
 
 
 def turn_made(
-    state: State, request: Request, situation: Situation, out: Projection, messages: Chain,
+    state: SessionState, request: Request, situation: PlanInput, out: Projection, messages: PrefixHashes,
     stood: tuple[Sequence[int], float], ready: Prepared,
-) -> Turn:  # fmt: skip
+) -> RequestRecord:  # fmt: skip
     """A request as it goes out. `messages` are those of the log, `stood` says where breakpoints are and their TTL."""
     marks, ttl = tuple(stood[0]), stood[1]
     around = request.model, request.system, request.tools
-    return turn_of(
+    return request_record(
         state,
-        Sent(situation.now, *around, out.chain, situation.tokens, None, marks, ttl, situation.budget.window), messages,
-        wire=request.wire.name, estimated=ready.estimated, edited=bool(ready.report.edits), overhead=request.overhead,
+        SentRequest(situation.now, *around, out.chain, situation.tokens, None, marks, ttl, situation.budget.window),
+        messages,
+        wire=request.wire.name,
+        estimated=ready.estimated,
+        edited=bool(ready.report.edits),
+        overhead=request.overhead,
         max_output=request.max_output,
-    )  # fmt: skip
+    )
 
 
 def report_of(
-    request: Request, made: Plan | None, view: View, edits: Sequence[Edit], situation: Situation, out: Projection,
+    request: Request, made: Plan | None, view: View, edits: Sequence[Edit], situation: PlanInput, out: Projection,
     unbroken: int, log: LogReader,
 ) -> Report:  # fmt: skip
     """What is told of a request that goes out as `view`: `made` was planned for it, and these edits came of that."""
     if made is not None and len(edits) == len(made.edits):
         after = made.tokens_after
     else:
-        after = situation.less(made.before.tokens - view.tokens if made else 0).tokens
+        after = situation.after_freeing(made.before.tokens - view.tokens if made else 0).tokens
     budget = situation.budget
     return Report(
         tokens_before=situation.tokens,
@@ -130,20 +140,20 @@ def report_of(
         window=budget.window,
         auto_at=budget.levels.auto,
         edits=tuple(edits),
-        held=view.showing,
+        held=view.visible_edits,
         behind=Behind(situation, view, after, request.overhead, out.tokens, unbroken, log),
         repairs=tuple([f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs]) if out.repairs else (),
-        forgotten=forgotten_files(made.before, view) if made and edits else (),
+        forgotten=unreadable_files(made.before, view) if made and edits else (),
         notes=_notes(made) if made else (),
     )
 
 
 def _notes(made: Plan) -> tuple[str, ...]:
-    if not made.held_back and not made.refused and not made.failed:
+    if not made.deferred_reason and not made.rejected and not made.failures:
         return ()
-    refused = [f"{edit.by}: {why}" for edit, why in made.refused]
-    failed = [f"{LEFT_OUT} {one.name} was left out: {one.reason}" for one in made.failed]
-    return (*([made.held_back] if made.held_back else []), *refused, *failed)
+    refused = [f"{edit.by}: {why}" for edit, why in made.rejected]
+    failed = [f"{LEFT_OUT} {one.name} was left out: {one.reason}" for one in made.failures]
+    return (*([made.deferred_reason] if made.deferred_reason else []), *refused, *failed)
 
 
 def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
@@ -151,7 +161,7 @@ def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
 
 
 def refusal_of(
-    report: Report, situation: Situation, policy: Policy, *, is_planned: bool, has_lock: bool
+    report: Report, situation: PlanInput, policy: Policy, *, is_planned: bool, has_lock: bool
 ) -> WontFit | None:
     """Why a request may not go out as it would; None where it may."""
     budget, tokens = situation.budget, report.tokens_after
@@ -162,7 +172,7 @@ def refusal_of(
     limit = budget.levels.hard if strict else budget.window
     if strict or tokens > limit:
         return WontFit(too_large(report, limit), tokens=tokens, limit=limit, made_of=report.made_of)
-    if is_planned and policy.blocks and budget.levels.reached(tokens, "blocking"):
+    if is_planned and policy.blocks and budget.levels.is_reached(tokens, "blocking"):
         at = budget.levels.blocking
         told = f"context limit reached: {tokens:,} of {at:,} tokens. Compact, or start a new session."
         return Blocked(told, tokens=tokens, limit=at, made_of=report.made_of)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from ebbtide.runtime.transcript import Transcript
 from ebbtide.state.binding_records import OldLog
-from ebbtide.state.session_state import State, fold
-from ebbtide.state.snapshot import condensed, expanded
+from ebbtide.state.session_state import SessionState, apply_records
+from ebbtide.state.snapshot import restore_snapshot, take_snapshot
 from ebbtide.store import Position, ReadResult, Record
 
 _LEAST = 4_000_000
@@ -28,9 +28,9 @@ class Checkpoints:
     def due(self, end: Position) -> bool:
         return self.sound and end.offset - self.last > max(_LEAST, end.offset // _SHARE)
 
-    def made(self, state: State, transcript: Transcript, end: Position) -> list[Record]:
+    def made(self, state: SessionState, transcript: Transcript, end: Position) -> list[Record]:
         self.last = end.offset
-        return [condensed(state), {**transcript.as_record(), "covers": end.offset}]
+        return [take_snapshot(state), {**transcript.as_record(), "covers": end.offset}]
 
     def read(self, record: Record) -> None:
         covers = record.get("covers")
@@ -41,7 +41,7 @@ class Checkpoints:
 class Known:
     """What a session comes to know while its log is read. It counts once all was read."""
 
-    state: State
+    state: SessionState
     transcript: Transcript
     checkpoints: Checkpoints
     old_log: OldLog | None = None
@@ -50,11 +50,11 @@ class Known:
         if not records:
             return
         if records[0].get("kind") == "checkpoint":
-            self.state, records = expanded(records[0]), records[1:]
+            self.state, records = restore_snapshot(records[0]), records[1:]
             self.transcript.recollect(records[0])
             self.checkpoints.read(records[0])
         self.old_log = self.old_log or OldLog()
-        self.state = fold(self.state, self.old_log.upgrade(records))
+        self.state = apply_records(self.state, self.old_log.upgrade(records))
         self.transcript.absorb(records)
 
     def take_rest(self, reading: ReadResult) -> None:
@@ -67,4 +67,4 @@ class Known:
             self.state = replace(self.state, taken={**stored, **self.state.taken})
         self.take(reading.records)
         if self.old_log is not None:
-            self.state = fold(self.state, self.old_log.rest())
+            self.state = apply_records(self.state, self.old_log.rest())

@@ -13,11 +13,11 @@ from typing import Any
 from ebbtide.compaction.answer_sources import Consult, Heard
 from ebbtide.compaction.coordinator import Asking, Compacted, Decided, folds
 from ebbtide.compaction.questions import Manual, judged
-from ebbtide.core.blob_names import Shelf
-from ebbtide.core.cache.prefix_hashes import shared
+from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.planner import Budget, Plan, Situation, plan
-from ebbtide.core.tokens.size import Gauge
+from ebbtide.core.planner import Budget, Plan, PlanInput, make_plan
+from ebbtide.core.tokens.size import SizeRule
 from ebbtide.core.types import FIVE_MINUTES, Edit, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
@@ -60,7 +60,7 @@ from ebbtide.runtime.request_records import (
 )
 from ebbtide.runtime.resume import Checkpoints, Known
 from ebbtide.runtime.transcript import Transcript
-from ebbtide.state.session_state import State, Turn, ebb, fold
+from ebbtide.state.session_state import RequestRecord, SessionState, apply_records, ebb_record
 from ebbtide.store import LOCK_TIMEOUT, Log, Position, ReadResult, Record
 from ebbtide.wire import answered
 from ebbtide.wire.body import Body as Read
@@ -89,10 +89,10 @@ class Session:
     wire: Wire | None = None
     listen: Listener | None = None
     mark_always: bool = False
-    exact: Gauge | None = None
+    exact: SizeRule | None = None
     """A gauge to use instead of the policy's: `fit` promises by the upper bound."""
     asking: Asking = field(default_factory=Asking)
-    state: State = field(default_factory=State)
+    state: SessionState = field(default_factory=SessionState)
     _position: Position | None = None
     _reader: Reader = field(init=False)
     _view: View | None = None
@@ -106,7 +106,7 @@ class Session:
     _ceiling: int | None = None
     """What the request that is being folded anew has to fit, whatever the window is."""
     _last: tuple[Body, Decided] | None = None
-    _shelf: Shelf | None = None
+    _shelf: BlobNames | None = None
     _written_at: str = ""
     """Where the whole conversation can be read; empty where there is no file."""
 
@@ -116,7 +116,7 @@ class Session:
         self.asking.tell = self._event
         if self.kept:
             directory = self.log.blob_path("x")[:-2]
-            self._shelf = Shelf(directory=directory)
+            self._shelf = BlobNames(directory=directory)
             if directory.endswith("/tool-results"):
                 self._written_at = f"{directory.removesuffix('/tool-results')}.jsonl"
 
@@ -141,7 +141,7 @@ class Session:
             view = made.after if len(edits) == len(made.edits) else view.apply(edits)
             projection = project(request, view, projection)
             # An edit ends the warm part where it begins.
-            unbroken = shared(self._projection.chain, projection.chain)
+            unbroken = common_prefix_length(self._projection.chain, projection.chain)
         tree, marks = self._marked(request, view, projection)
         out = request.body.emit(tree)
         report = report_of(request, made, view, edits, situation, projection, unbroken, self.log)
@@ -160,7 +160,7 @@ class Session:
         # Turns say what they add to the one before: one that is in no log must not be known here alone.
         notes += yield from self._commit(records, now, may_edit, went if may_edit else None)
         # From here on the edits are those of the log: what is recorded is recognised by identity, and blobs let go.
-        self._view = View.of(view.items, self.state.edits) if edits else view
+        self._view = View.of(view.originals, self.state.edits) if edits else view
         projection.edits = self.state.edits
         self._projection = projection
         self._tell(made, edits, notes, projection, trigger)
@@ -202,24 +202,26 @@ class Session:
                 told = True
                 manual, allowed = self.asking.before(made, situation, manual)
                 if not allowed:
-                    made = self._plan(view, replace(situation, folding=replace(situation.folding, forbidden=True)))
-                elif manual is not None and manual.focus != situation.folding.focus:
+                    made = self._plan(
+                        view, replace(situation, compaction=replace(situation.compaction, forbidden=True))
+                    )
+                elif manual is not None and manual.focus != situation.compaction.focus:
                     yield Release()
                     continue
             decided = Decided(request, view, situation, made, holds_lock(loaded))
-            if made is None or not made.asks:
+            if made is None or not made.questions:
                 break
             yield Release()
             # What came of the questions goes into the log, whether or not the fold comes about.
             records = yield from self.asking.consult(decided, self._projection.tree)
             yield from self._settle(records, now)
-        self._failures.tell(made.failed if made is not None else (), self._event)
+        self._failures.tell(made.failures if made is not None else (), self._event)
         return decided
 
     def _begin_anew(self) -> Known:
         """The log is not the one that this session wrote. What rested on it is forgotten, stubs above all: the files
         that they name may be gone too. The client's history has the originals, and they are planned again."""
-        self.state, self._position, self._unsaved = State(), None, []
+        self.state, self._position, self._unsaved = SessionState(), None, []
         self._transcript = Transcript(session=self.log.session, project=self.project)
         self._checkpoints = Checkpoints()
         self._event("store", reason="the log was removed or exchanged: the session begins anew")
@@ -232,7 +234,7 @@ class Session:
             return request
         known.take_rest(loaded)
         before, self.state = self.state, known.state
-        alike = self.state.edits is before.edits and self.state.stays == before.stays
+        alike = self.state.edits is before.edits and self.state.protected_ids == before.protected_ids
         if self.state is before or (alike and not first):
             return request
         self._ours.learn(request.wire, self.state.edits)
@@ -245,8 +247,8 @@ class Session:
 
     def _folded(self, request: Request) -> View:
         view = self._view
-        if view is not None and view.edits is self.state.edits and request.same <= len(view.items):
-            return view.regrow(request.same, request.items)
+        if view is not None and view.edits is self.state.edits and request.same <= len(view.originals):
+            return view.extend_from(request.same, request.items)
         return View.of(request.items, self.state.edits)
 
     # --- deciding ------------------------------------------------------------------------------------------------
@@ -267,7 +269,7 @@ class Session:
             self._last_budget = last
         return last
 
-    def _on_shelf(self) -> Shelf | None:
+    def _on_shelf(self) -> BlobNames | None:
         """The same object while nothing was put there."""
         if self._shelf is not None and self._shelf.taken is not self.state.taken:
             self._shelf = replace(self._shelf, taken=self.state.taken)
@@ -277,10 +279,10 @@ class Session:
         tokens = out.tokens_in(len(out.tokens)) + sum(request.overhead)
         return self.policy.estimator.total(tokens, len(out.starts))
 
-    def _plan(self, view: View, situation: Situation) -> Plan | None:
+    def _plan(self, view: View, situation: PlanInput) -> Plan | None:
         try:
             stages = steps_of(self.policy, situation.trigger)
-            return plan(view, budget=situation.budget, situation=situation, **stages)
+            return make_plan(view, budget=situation.budget, plan_input=situation, **stages)
         except Exception as error:  # noqa: BLE001 - ours broke: recorded edits are replayed and nothing new is planned
             self._failures.log("planning", "recorded edits are replayed", error)
             self._event("fallback", reason="planning failed")
@@ -303,31 +305,31 @@ class Session:
     # --- going out -----------------------------------------------------------------------------------------------
 
     def _marked(self, request: Request, view: View, made: Projection) -> tuple[Mapping[str, Any], Sequence[Any]]:
-        if self.policy.marks is None or not (view.edited or self.mark_always):
+        if self.policy.marks is None or not (view.has_edits or self.mark_always):
             return made.tree, ()
         return marked(request, made, self.policy.marks)
 
     def _records(
-        self, request: Request, situation: Situation, out: Projection, made: Plan | None, edits: Sequence[Edit],
+        self, request: Request, situation: PlanInput, out: Projection, made: Plan | None, edits: Sequence[Edit],
         stood: tuple[Sequence[int], float], ready: Prepared,
-    ) -> tuple[list[Record], Turn]:  # fmt: skip
+    ) -> tuple[list[Record], RequestRecord]:  # fmt: skip
         records = self._transcript.advance(request, situation.now, ready.turn)
         if made and edits:
             records.append(self._plan_record(made, edits, situation, request))
         if not self.state.recall and self.kept:
-            records.append(ebb("recall", way=self.asking.recall, at=situation.now))
+            records.append(ebb_record("recall", way=self.asking.recall, at=situation.now))
         return records, turn_made(self.state, request, situation, out, self._transcript.path, stood, ready)
 
-    def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: Situation, request: Request) -> Record:
+    def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: PlanInput, request: Request) -> Record:
         assert self._projection is not None, "what is planned was projected"
-        warm = self._projection.entries_in(situation.warm)
+        warm = self._projection.entries_in(situation.cached_entries)
         return plan_record(made, edits, situation, self.state, self.policy, len(request.messages), warm)
 
     def _commit(
-        self, records: list[Record], now: float, may_edit: bool, turn: Turn | None = None
+        self, records: list[Record], now: float, may_edit: bool, turn: RequestRecord | None = None
     ) -> Generator[Effect, Outcome, list[str]]:
         """Append these, and then the turn. What could not be written is kept and goes with the next."""
-        self.state = fold(self.state, records, turn)
+        self.state = apply_records(self.state, records, turn)
         if not may_edit:
             self._checkpoints.sound = False
             self._unsaved += records
@@ -376,7 +378,7 @@ class Session:
             records.append(usage_record(usage, ready, now))
         yield from self._settle(records, now, held)
         budget = self._last_budget
-        if usage is not None and budget is not None and budget.levels.reached(usage.total, "auto"):
+        if usage is not None and budget is not None and budget.levels.is_reached(usage.total, "auto"):
             # R057, R235: known already, though it is the next request that acts.
             self._event("fold_due", tokens=usage.total, at=budget.levels.auto)
 
@@ -432,12 +434,12 @@ class Session:
             self._repin()
 
     def _repin(self) -> None:
-        self._reader.pinned = self.state.stays
+        self._reader.pinned = self.state.protected_ids
         self._reader.forget()
 
     def item_of(self, handle: str) -> str:
         """The id of the item of the last request that a person means: by its id, or the beginning of its hash."""
-        return item_named(self._last[1].view.items if self._last else (), handle)
+        return item_named(self._last[1].view.originals if self._last else (), handle)
 
     def questions_ahead(self) -> list[Consult]:
         """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
@@ -477,7 +479,9 @@ class Session:
             self._position = loaded.reading.position
             known.take_rest(loaded.reading)
             self.state = known.state
-        if self.state is not before and (self.state.edits is not before.edits or self.state.stays != before.stays):
+        if self.state is not before and (
+            self.state.edits is not before.edits or self.state.protected_ids != before.protected_ids
+        ):
             if self._reader.last_wire is not None:
                 self._ours.learn(self._reader.last_wire, self.state.edits)
             self._repin()

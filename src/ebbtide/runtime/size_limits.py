@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ebbtide.core.tokens import DEFAULT, Calibration
-from ebbtide.core.tokens.size import Readings, anchored_usage, upper_bound
+from ebbtide.core.tokens.size import SizeInputs, anchored_usage, upper_bound
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Reader
 
@@ -29,7 +29,7 @@ def bounds_of(
     if request.passthrough:
         return Bounds(0, 0)
     system, tools = request.overhead
-    readings = Readings(
+    readings = SizeInputs(
         estimator=DEFAULT,
         calibration=calibration,
         model=request.model,

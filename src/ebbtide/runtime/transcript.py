@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ebbtide.core.cache.prefix_hashes import Chain
+from ebbtide.core.cache.prefix_hashes import PrefixHashes
 from ebbtide.core.types import Item
 from ebbtide.store import Record, message_record
 from ebbtide.wire.protocol import Wire
@@ -26,7 +26,7 @@ class Transcript:
     project: str = ""
     known: dict[str, str] = field(default_factory=dict)
     """From parent and item ids to the record's uuid."""
-    path: Chain = field(default_factory=Chain)
+    path: PrefixHashes = field(default_factory=PrefixHashes)
     _of: int = 0
     """The number of the request that the path is of."""
     ends: dict[int, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ebbtide.core.types import Edit
 from ebbtide.runtime.effects import Release, Steps
 from ebbtide.runtime.session import Session
-from ebbtide.state.session_state import ebb
+from ebbtide.state.session_state import ebb_record
 
 
 def undoing(session: Session, *, now: float, batch: str = "") -> Steps[tuple[Edit, ...]]:
@@ -16,7 +16,7 @@ def undoing(session: Session, *, now: float, batch: str = "") -> Steps[tuple[Edi
     if not chosen:
         yield Release()
         return ()
-    yield from session._settle([ebb("undo", batch=chosen[0].id, at=now)], now, held)
+    yield from session._settle([ebb_record("undo", batch=chosen[0].id, at=now)], now, held)
     session._repin()
     return chosen[0].edits
 
@@ -28,6 +28,6 @@ def redoing(session: Session, *, now: float) -> Steps[tuple[Edit, ...]]:
         yield Release()
         return ()
     batch = next(one for one in session.state.batches if one.id == session.state.undone[-1])
-    yield from session._settle([ebb("redo", batch=batch.id, at=now)], now, held)
+    yield from session._settle([ebb_record("redo", batch=batch.id, at=now)], now, held)
     session._repin()
     return batch.edits

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from ebbtide.core.record_fields import int_in, list_in, str_in, strings_in
-from ebbtide.core.types import FOLDS, Binding, Edit
+from ebbtide.core.types import COMPACTION_PASSES, Binding, Edit
 
 Record = dict[str, object]
 
@@ -172,7 +172,7 @@ def _old_binding(record: Mapping[str, object], path: Sequence[str], index: Mappi
     first, last = index.get(str_in(record, "first")), index.get(str_in(record, "last"))
     if first is None or last is None or first > last:
         return None
-    sources = (*path[:first], *path[last + 1 :]) if record.get("by") in FOLDS else ()
+    sources = (*path[:first], *path[last + 1 :]) if record.get("by") in COMPACTION_PASSES else ()
     return Binding(hidden=tuple(path[first : last + 1]), sources=sources)
 
 

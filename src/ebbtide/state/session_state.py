@@ -11,23 +11,23 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ebbtide.core.blob_names import digest
-from ebbtide.core.cache.prefix_hashes import Chain, shared
+from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
 from ebbtide.core.record_fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.tokens import Calibration
 from ebbtide.core.types import (
+    COMPACTION_PASSES,
     FIVE_MINUTES,
-    FOLDS,
     Answer,
+    AnswerMode,
     Blob,
     Edit,
     HistoryMark,
     Item,
     Kind,
-    MadeOf,
     Role,
-    Sent,
+    SentRequest,
+    SourceScope,
     Usage,
-    Way,
 )
 from ebbtide.state.binding_records import ItemTable, binding_from, bindings_to, table_after
 
@@ -52,7 +52,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class SessionState:
     """All that a session remembers. A value: folding a record gives a new one, most of it as it was.
 
     There is one of it a session, and a new one every turn: without slots it is copied at an eighth of the price.
@@ -65,15 +65,15 @@ class State:
     """Of all batches that are not undone, oldest first."""
     items: ItemTable = field(default_factory=ItemTable)
     """The items that edits were made of."""
-    sent: tuple[Sent, ...] = ()
+    sent: tuple[SentRequest, ...] = ()
     """The last few requests."""
     turns: int = 0
-    messages: Chain = field(default_factory=Chain)
+    messages: PrefixHashes = field(default_factory=PrefixHashes)
     """Uuids of the message records that made up the last request; each follows from the one before."""
     calibration: Calibration = field(default_factory=Calibration)
     taken: Mapping[str, str] = field(default_factory=dict)
     """Names on the shelf, lower-cased, with the digest of what stands there."""
-    spared: frozenset[str] = frozenset()
+    restored_ids: frozenset[str] = frozenset()
     """Items that a person took back by undo: no pass may take them again."""
     pinned: frozenset[str] = frozenset()
     """Items that a person wants to stay."""
@@ -97,16 +97,18 @@ class State:
     """Compactions, tokens saved, skips, and the totals of usage (R020, R028, R248)."""
 
     @property
-    def stays(self) -> frozenset[str]:
+    def protected_ids(self) -> frozenset[str]:
         """Items that no pass may take."""
-        return self.spared | self.pinned
+        return self.restored_ids | self.pinned
 
     @property
     def compact_count(self) -> int:
         return self.counters.get("compact_count", 0)
 
 
-def fold(state: State, records: Iterable[Mapping[str, object]], turn: Turn | None = None) -> State:
+def apply_records(
+    state: SessionState, records: Iterable[Mapping[str, object]], turn: RequestRecord | None = None
+) -> SessionState:
     """The state after more records. Records of others, and of later versions, are passed over.
 
     A turn that was made here comes as such, after them: its chains are shared and not built again from its record.
@@ -132,10 +134,10 @@ class _Run:
 
     __slots__ = ("_calibration", "_counters", "_messages", "_open", "_sent", "_state", "_turns")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: SessionState) -> None:
         self._state, self._open = state, False
 
-    def state(self) -> State:
+    def state(self) -> SessionState:
         if not self._open:
             return self._state
         self._open = False
@@ -154,11 +156,11 @@ class _Run:
         if not self._open:
             self._begin()
         last = self._sent[-1] if self._sent else None
-        sent = sent_from(record, last.prefix if last else Chain(), window=last.window if last else 0)
+        sent = sent_from_record(record, last.prefix if last else PrefixHashes(), window=last.window if last else 0)
         messages = self._messages.grown(int_in(record, "base"), strings_in(record, "add"))
         self.went_out(sent, messages, edited=bool(record.get("edited")))
 
-    def went_out(self, sent: Sent, messages: Chain, *, edited: bool) -> None:
+    def went_out(self, sent: SentRequest, messages: PrefixHashes, *, edited: bool) -> None:
         if not self._open:
             self._begin()
         del self._sent[: 1 - KEEP]
@@ -171,7 +173,7 @@ class _Run:
     def usage(self, record: Mapping[str, object]) -> None:
         if not self._open:
             self._begin()
-        usage = usage_out(record)
+        usage = usage_from_record(record)
         nth = len(self._sent) - 1 - (self._turns - int_in(record, "turn"))
         estimated = 0
         if 0 <= nth < len(self._sent):
@@ -190,8 +192,8 @@ class _Run:
         self._counters[name] = self._counters.get(name, 0) + more
 
 
-def _plan(state: State, record: Mapping[str, object]) -> State:
-    batch, items = batch_from(record, state.items)
+def _plan(state: SessionState, record: Mapping[str, object]) -> SessionState:
+    batch, items = batch_from_record(record, state.items)
     edits = batch.edits
     taken = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
     saved = sum(edit.saved for edit in edits)
@@ -208,53 +210,53 @@ def _plan(state: State, record: Mapping[str, object]) -> State:
     )
 
 
-def _insert(state: State, record: Mapping[str, object]) -> State:
+def _insert(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """What was put in between two plans: no pass made it, and no plan can be asked to make it again."""
-    batch, items = batch_from(record, state.items)
+    batch, items = batch_from_record(record, state.items)
     return replace(state, batches=(*state.batches, batch), edits=(*state.edits, *batch.edits), items=items)
 
 
-def batch_from(record: Mapping[str, object], items: ItemTable) -> tuple[Batch, ItemTable]:
+def batch_from_record(record: Mapping[str, object], items: ItemTable) -> tuple[Batch, ItemTable]:
     """The batch of a record, and the table of items after it."""
     table = table_after(items, record)
-    edits = tuple(edit_from(one, table) for one in list_in(record, "edits"))
+    edits = tuple(edit_from_record(one, table) for one in list_in(record, "edits"))
     batch = Batch(
         id=str_in(record, "id"), edits=edits, at=float_in(record, "at"), turn=int_in(record, "turn"), record=record
     )
     return batch, table or items
 
 
-def _after_fold(state: State, record: Mapping[str, object], edits: Sequence[Edit]) -> tuple[int | None, int]:
-    if not any(edit.by in FOLDS for edit in edits):
+def _after_fold(state: SessionState, record: Mapping[str, object], edits: Sequence[Edit]) -> tuple[int | None, int]:
+    if not any(edit.by in COMPACTION_PASSES for edit in edits):
         return state.folded, state.stalled
     before, after = int_in(record, "tokens_before"), int_in(record, "tokens_after")
     return after, state.stalled + 1 if before - after < before // 20 else 0
 
 
-def answer_from(record: Mapping[str, object]) -> Answer:
-    way: Way = (
+def answer_from_record(record: Mapping[str, object]) -> Answer:
+    way: AnswerMode = (
         "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
     )
     names = ("key", "first", "last", "text", "analysis", "failed")
     about = record.get("history")
     history = HistoryMark(str(about[0]), tuple(map(str, about[1:]))) if isinstance(about, list) and about else None
-    return Answer(way=way, history=history, **{name: str_in(record, name) for name in names})
+    return Answer(answer_mode=way, history=history, **{name: str_in(record, name) for name in names})
 
 
-def answer_to(answer: Answer) -> Record:
+def answer_to_record(answer: Answer) -> Record:
     """The fields of an answer's record; `answer_from` reads them."""
     fields: Record = {name: getattr(answer, name) for name in ("key", "first", "last", "way", "text", "analysis")}
-    return {**fields, "failed": answer.failed, "history": history_to(answer.history)}
+    return {**fields, "failed": answer.failed, "history": history_to_record(answer.history)}
 
 
-def history_to(history: HistoryMark | None) -> list[str] | None:
+def history_to_record(history: HistoryMark | None) -> list[str] | None:
     return [history.lasting, *history.passing] if history is not None else None
 
 
-def _answer(state: State, record: Mapping[str, object]) -> State:
-    answer = answer_from(record)
+def _answer(state: SessionState, record: Mapping[str, object]) -> SessionState:
+    answer = answer_from_record(record)
     newest = dict(list(state.answers.items())[-(ANSWERS - 1) :])
-    asked = answer.way != "live" and record.get("asked", True) is True
+    asked = answer.answer_mode != "live" and record.get("asked", True) is True
     return replace(
         state,
         answers={**newest, answer.key: answer},
@@ -263,7 +265,7 @@ def _answer(state: State, record: Mapping[str, object]) -> State:
     )
 
 
-def _limit(state: State, record: Mapping[str, object]) -> State:
+def _limit(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """A provider said how large its window is, and perhaps how it counted what it refused; or a person took it back."""
     model, estimated, used = str_in(record, "model"), int_in(record, "estimated"), int_in(record, "used")
     if record.get("reset"):
@@ -274,17 +276,17 @@ def _limit(state: State, record: Mapping[str, object]) -> State:
     return replace(state, limits={**state.limits, model: window} if window else state.limits, calibration=known)
 
 
-def _pin(state: State, record: Mapping[str, object]) -> State:
+def _pin(state: SessionState, record: Mapping[str, object]) -> SessionState:
     ids = frozenset(strings_in(record, "ids"))
     return replace(state, pinned=state.pinned | ids if record.get("on") else state.pinned - ids)
 
 
-def _recall(state: State, record: Mapping[str, object]) -> State:
+def _recall(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """The first word stands: a tool that comes later would cost the whole cached prefix."""
     return state if state.recall else replace(state, recall=str_in(record, "way"))
 
 
-def _child(state: State, record: Mapping[str, object]) -> State:
+def _child(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """Its result enters once: what came first stays."""
     session = str_in(record, "session")
     result = record.get("result")
@@ -293,72 +295,79 @@ def _child(state: State, record: Mapping[str, object]) -> State:
     return replace(state, children={**state.children, session: brought})
 
 
-def _undo(state: State, record: Mapping[str, object]) -> State:
+def _undo(state: SessionState, record: Mapping[str, object]) -> SessionState:
     return _with_undone(state, (*state.undone, str_in(record, "batch")))
 
 
-def _redo(state: State, record: Mapping[str, object]) -> State:
+def _redo(state: SessionState, record: Mapping[str, object]) -> SessionState:
     batch = str_in(record, "batch")
     return _with_undone(state, tuple(id for id in state.undone if id != batch))
 
 
-def _with_undone(state: State, undone: tuple[str, ...]) -> State:
+def _with_undone(state: SessionState, undone: tuple[str, ...]) -> SessionState:
     gone = [edit for batch in state.batches if batch.id in undone for edit in batch.edits]
     return replace(
         state,
         undone=undone,
         edits=tuple(edit for batch in state.batches if batch.id not in undone for edit in batch.edits),
         # One item taken back stays; a whole run may have to go again when the window is full.
-        spared=frozenset(edit.first for edit in gone if edit.first and edit.first == edit.last),
+        restored_ids=frozenset(edit.first for edit in gone if edit.first and edit.first == edit.last),
         folded=_regrown_from([batch for batch in state.batches if batch.id not in undone], undone, state),
     )
 
 
-def _regrown_from(standing: Sequence[Batch], undone: Sequence[str], state: State) -> int | None:
+def _regrown_from(standing: Sequence[Batch], undone: Sequence[str], state: SessionState) -> int | None:
     """What the next fold by itself is measured from. Where a fold was undone, what came back counts as regrown."""
-    folds = [batch for batch in standing if any(edit.by in FOLDS for edit in batch.edits)]
+    folds = [batch for batch in standing if any(edit.by in COMPACTION_PASSES for edit in batch.edits)]
     taken_back = [batch for batch in state.batches if batch.id in undone and batch not in folds]
-    taken_back = [batch for batch in taken_back if any(edit.by in FOLDS for edit in batch.edits)]
+    taken_back = [batch for batch in taken_back if any(edit.by in COMPACTION_PASSES for edit in batch.edits)]
     if taken_back and (not folds or taken_back[-1].turn > folds[-1].turn):
         return int_in(taken_back[-1].record, "tokens_before")
     return int_in(folds[-1].record, "tokens_after") if folds else None
 
 
-class Turn(NamedTuple):
+class RequestRecord(NamedTuple):
     """A request that goes out: its record, and what whoever reads the record will make of it."""
 
     record: Record
-    sent: Sent
-    messages: Chain
+    sent: SentRequest
+    messages: PrefixHashes
 
 
-def turn_of(
-    state: State, sent: Sent, messages: Chain, *, wire: str, estimated: int, edited: bool, overhead: Sequence[int],
+def request_record(
+    state: SessionState,
+    sent: SentRequest,
+    messages: PrefixHashes,
+    *,
+    wire: str,
+    estimated: int,
+    edited: bool,
+    overhead: Sequence[int],
     max_output: int,
-) -> Turn:  # fmt: skip
+) -> RequestRecord:
     """What it has in common with the request before is only counted in the record."""
-    base = shared(state.messages, messages)
-    out = sent.prefix if isinstance(sent.prefix, Chain) else Chain(sent.prefix)
+    base = common_prefix_length(state.messages, messages)
+    out = sent.prefix if isinstance(sent.prefix, PrefixHashes) else PrefixHashes(sent.prefix)
     last = state.sent[-1] if state.sent else None
-    alike = shared(last.prefix if last else (), out)
+    alike = common_prefix_length(last.prefix if last else (), out)
     # The keys in the order that they were always written in; made at once, since there is one with every request.
     record: Record = {
         "type": "ebb", "kind": "turn", "at": sent.at, "base": base, "add": messages.after(base), "wire": wire,
         "model": sent.model, "system": sent.system, "tools": sent.tools, "out_base": alike,
-        "out_add": out.after(alike), "tokens": sent.tokens, "estimated": estimated, "marks": list(sent.marks),
+        "out_add": out.after(alike), "tokens": sent.tokens, "estimated": estimated, "marks": list(sent.breakpoints),
         "ttl": sent.ttl, "edited": edited, "overhead": list(overhead), "max_output": max_output,
     }  # fmt: skip
     if last is None or last.window != sent.window:
         record["window"] = sent.window
-    return Turn(record, sent, messages)
+    return RequestRecord(record, sent, messages)
 
 
-def sent_from(
+def sent_from_record(
     record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None, *, window: int = 0
-) -> Sent:
+) -> SentRequest:
     """What went out; `before` and `window` are of the request before, which the record goes on from."""
-    links = before if isinstance(before, Chain) else Chain(before)
-    return Sent(
+    links = before if isinstance(before, PrefixHashes) else PrefixHashes(before)
+    return SentRequest(
         at=float_in(record, "at"),
         model=str_in(record, "model"),
         system=str_in(record, "system"),
@@ -366,7 +375,7 @@ def sent_from(
         prefix=links.grown(int_in(record, "out_base"), strings_in(record, "out_add")),
         tokens=int_in(record, "tokens"),
         usage=usage,
-        marks=tuple(map(int, strings_in(record, "marks"))),
+        breakpoints=tuple(map(int, strings_in(record, "marks"))),
         ttl=float_in(record, "ttl", FIVE_MINUTES),
         window=int_in(record, "window") or window,
     )
@@ -375,7 +384,7 @@ def sent_from(
 _CLEARED = "microcompactMetadata"
 
 
-def _cleared(state: State, record: Mapping[str, object]) -> State:
+def _cleared(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """A message record, ours or Claude Code's own. What Claude Code cleared itself is remembered (R149)."""
     told = record.get(_CLEARED)
     if not isinstance(told, Mapping):
@@ -398,38 +407,41 @@ _STEPS = {
 }
 
 
-def ebb(kind: str, **fields: object) -> Record:
+def ebb_record(kind: str, **fields: object) -> Record:
     """A record of our own."""
     return {"type": "ebb", "kind": kind, **fields}
 
 
-def edit_to(edit: Edit) -> Record:
-    put = [{"keep": item.id} if item.id else _item_to(item) for item in edit.put]
-    blobs = [[blob.name, blob.mark or digest(blob.text)] for blob in edit.blobs]
-    told: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.head}
-    if edit.after:
-        told["after"] = edit.after
+def edit_to_record(edit: Edit) -> Record:
+    put = [{"keep": item.id} if item.id else _item_to(item) for item in edit.replacement]
+    blobs = [[blob.name, blob.digest or digest(blob.text)] for blob in edit.blobs]
+    told: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.branch_tip}
+    if edit.insert_after:
+        told["after"] = edit.insert_after
     if edit.made_of != "covered":
         told["made_of"] = edit.made_of
     return {**told, "put": put, "reason": edit.reason, "saved": edit.saved, "blobs": blobs}
 
 
-def edits_to(edits: Sequence[Edit], items: ItemTable) -> Record:
+def edits_to_record(edits: Sequence[Edit], items: ItemTable) -> Record:
     """The fields of a record that say what edits do and what they were made of."""
     about, bindings = bindings_to(items, edits)
-    return {"edits": [{**edit_to(edit), **binding} for edit, binding in zip(edits, bindings, strict=True)], **about}
+    return {
+        "edits": [{**edit_to_record(edit), **binding} for edit, binding in zip(edits, bindings, strict=True)],
+        **about,
+    }
 
 
-def edit_from(record: object, table: ItemTable | None = None) -> Edit:
+def edit_from_record(record: object, table: ItemTable | None = None) -> Edit:
     """The edit of a record. Without the table that it was written on it is not bound, and holds nowhere."""
     told = record if isinstance(record, Mapping) else {}
     return Edit(
         by=str_in(told, "by"),
         first=str_in(told, "first"),
         last=str_in(told, "last"),
-        head=str_in(told, "head"),
-        after=str_in(told, "after"),
-        put=tuple(_item_from(one) for one in list_in(told, "put")),
+        branch_tip=str_in(told, "head"),
+        insert_after=str_in(told, "after"),
+        replacement=tuple(_item_from(one) for one in list_in(told, "put")),
         reason=str_in(told, "reason"),
         saved=int_in(told, "saved"),
         blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(told, "blobs")),
@@ -438,12 +450,12 @@ def edit_from(record: object, table: ItemTable | None = None) -> Edit:
     )
 
 
-def _made_of(value: object) -> MadeOf:
+def _made_of(value: object) -> SourceScope:
     return "lasting" if value == "lasting" else "all" if value == "all" else "covered"
 
 
 def _item_to(item: Item) -> Record:
-    told: Record = {"role": item.role, "kind": item.kind, "text": item.text, "tokens": item.tokens, "tier": item.tier}
+    told: Record = {"role": item.role, "kind": item.kind, "text": item.text, "tokens": item.tokens, "tier": item.trust}
     if item.call_id:
         told |= {"call_id": item.call_id, "name": item.name}
     if item.kind == "call" and item.raw is not None:
@@ -464,12 +476,12 @@ def _item_from(record: object) -> Item:
         tokens=int_in(told, "tokens"),
         name=str_in(told, "name"),
         call_id=str_in(told, "call_id"),
-        tier=int_in(told, "tier"),
+        trust=int_in(told, "tier"),
         raw=told.get("raw"),
     )
 
 
-def usage_out(record: Mapping[str, object]) -> Usage:
+def usage_from_record(record: Mapping[str, object]) -> Usage:
     return Usage(
         input=max(0, int_in(record, "input")),
         cache_read=max(0, int_in(record, "cache_read")),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ebbtide.core.errors import StoreError
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 
 Record = dict[str, object]
 """One JSON object, one line."""
@@ -197,7 +197,7 @@ class _Scan:
         if not raw:
             return
         offset, lines, _ = self._settled
-        reason = f"the last write was cut short: {counted(len(raw), 'byte')} of no whole commit"
+        reason = f"the last write was cut short: {pluralize(len(raw), 'byte')} of no whole commit"
         self.damage.append(Damage(kind="torn", line=lines + 1, offset=offset, reason=reason, raw=raw))
 
     def _signed(self, raw: bytes, before: bytes, mark: bytes, own: bytes) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
 
-from ebbtide.core.ids import dashed, uuid5
+from ebbtide.core.ids import format_uuid, uuid5
 from ebbtide.store.log_lines import Record
 
 # Any fixed value will do; changing it would change every uuid we ever wrote.
@@ -78,7 +78,7 @@ def derive_uuid(record: Mapping[str, object]) -> str:
         "\0".join(map(str, ids)) if isinstance(ids, list) else _CANONICAL([record.get("message"), record.get("wire")])
     )
     told = f"{record.get('sessionId')}\0{record.get('parentUuid')}\0{content}"
-    return dashed(uuid5(_NAMESPACE, told))
+    return format_uuid(uuid5(_NAMESPACE, told))
 
 
 def messages_on_branch(records: Iterable[Record], leaf: str | None = None) -> list[Record]:

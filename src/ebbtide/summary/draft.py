@@ -14,11 +14,23 @@ from itertools import takewhile
 from math import inf
 
 from ebbtide.core.edit_binding import is_movable
-from ebbtide.core.offload import HISTORY, Leaving, original
-from ebbtide.core.planner import Situation
+from ebbtide.core.offload import HISTORY, Offloader, original_of
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import render as stub_of
 from ebbtide.core.text.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
-from ebbtide.core.types import FOLDS, HARNESS, OURS, QUOTED, USER, Answer, Ask, Blob, Edit, Item, MadeOf
+from ebbtide.core.types import (
+    COMPACTION_PASSES,
+    HARNESS,
+    OURS,
+    QUOTED,
+    USER,
+    Answer,
+    Blob,
+    Edit,
+    Item,
+    Question,
+    SourceScope,
+)
 from ebbtide.core.view import View
 from ebbtide.facts import SessionFacts, collect_facts, find_missing, render_facts, required_facts
 from ebbtide.facts.text import to_one_line
@@ -64,13 +76,13 @@ class EntryRange:
 
 def is_summary_entry(view: View, entry: Item) -> bool:
     """Whether a fold left this here, in this view or in one that the client feeds back."""
-    owner = view.owner.get(entry.id)
+    owner = view.edit_by_entry.get(entry.id)
     if owner is not None:
-        return owner.by in FOLDS
+        return owner.by in COMPACTION_PASSES
     return entry.source == OURS and entry.kind == "text"
 
 
-def estimated(situation: Situation, level: int) -> int:
+def estimated(situation: PlanInput, level: int) -> int:
     """A level of the gauge, in estimated tokens of the view."""
     return max(0, round(level / (situation.scale or 1.0)) - situation.budget.overhead)
 
@@ -79,7 +91,7 @@ def estimated(situation: Situation, level: int) -> int:
 class CompactionDraft:
     """One fold of one pass."""
 
-    leaving: Leaving
+    leaving: Offloader
     """Of the pass: what folds in one plan shares no name on the shelf."""
     shape: SummaryLayout
     run: EntryRange
@@ -100,7 +112,7 @@ class CompactionDraft:
     @property
     def answer(self) -> Answer | None:
         """What was said of the whole run, if somebody was asked."""
-        return self.situation.folding.answers.get(self._ask(self.shape.answer_mode).key)
+        return self.situation.compaction.answers.get(self._ask(self.shape.answer_mode).key)
 
     @property
     def by(self) -> str:
@@ -111,13 +123,13 @@ class CompactionDraft:
         return self.leaving.view
 
     @property
-    def situation(self) -> Situation:
-        return self.leaving.situation
+    def situation(self) -> PlanInput:
+        return self.leaving.plan_input
 
-    def open_questions(self) -> Iterator[Ask]:
+    def open_questions(self) -> Iterator[Question]:
         """What somebody must answer before the fold can be written."""
-        answers = self.situation.folding.answers
-        if self.situation.folding.live and self._live_ask.key not in answers:
+        answers = self.situation.compaction.answers
+        if self.situation.compaction.live and self._live_ask.key not in answers:
             yield self._live_ask
         yield from (ask for ask in self._ladder() if ask.key not in answers)
 
@@ -127,14 +139,14 @@ class CompactionDraft:
         written = self._written()
         # The fold may stand where other reminders are. The log has them.
         lasting = [item for item in self._unfolded if not is_movable(item)]
-        path, blobs = self.leaving.keep(HISTORY, write_transcript(lasting))
+        path, blobs = self.leaving.save_blob(HISTORY, write_transcript(lasting))
         front = self._front
         words, more = self._words()
         operator, listed = self._operator()
         live = tuple(self._live())
         first, last = self._turns()
         fold = SummaryContent(
-            summary=written.text if self.situation.count(written.text) <= self._share(4) else "",
+            summary=written.text if self.situation.count_tokens(written.text) <= self._share(4) else "",
             analysis=written.analysis,
             facts=self._digest,
             project_instructions=front,
@@ -146,34 +158,34 @@ class CompactionDraft:
             user_count=len({item.message for item in self._covered if item.role == "user"}),
             assistant_count=len({item.message for item in self._covered if item.role == "assistant"}),
             is_automatic=self.situation.trigger != "manual",
-            transcript_path=self.situation.folding.transcript,
-            history_path="" if self.situation.folding.way == "off" else path,
-            is_saved=bool(path) or self.situation.folding.way == "off",
-            recall_tool=self.situation.folding.tool,
+            transcript_path=self.situation.compaction.transcript,
+            history_path="" if self.situation.compaction.way == "off" else path,
+            is_saved=bool(path) or self.situation.compaction.way == "off",
+            recall_tool=self.situation.compaction.tool,
             next_is_user=self._next_is_user(),
-            count=self.situation.count,
+            count=self.situation.count_tokens,
         )
         put = self._fitted_in(self.shape.write_summary(fold), fold)
         if self.run.inside:
             put, blobs = self._joined(put, blobs)
         by = "the ledger's facts" if written.failed or not written.text else "a model's summary"
-        by = "a person's summary" if self.situation.folding.summary else by
+        by = "a person's summary" if self.situation.compaction.summary else by
         return Edit(
             by=self.by,
             first=self._span[0],
             last=self._span[1],
-            put=put,
+            replacement=put,
             reason=f"old turns folded into {by}",
             saved=self.tokens - sum(item.tokens for item in put),
             blobs=(*blobs, *more, *listed),
             made_of=self._made_of(written, live),
         )
 
-    def _made_of(self, summary: Answer, live: Sequence[Item]) -> MadeOf:
+    def _made_of(self, summary: Answer, live: Sequence[Item]) -> SourceScope:
         """A model may say what stands behind the run. Facts and the user's words are of the run alone."""
         if summary.text:
             return "all"
-        return "lasting" if live or self.situation.folding.children else "covered"
+        return "lasting" if live or self.situation.compaction.children else "covered"
 
     def _fitted_in(self, put: tuple[Item, ...], fold: SummaryContent) -> tuple[Item, ...]:
         """With what must stand between the fold and what follows it: the wire would have to mend it on every turn."""
@@ -192,22 +204,22 @@ class CompactionDraft:
     def _joined(self, put: Sequence[Item], blobs: tuple[Blob, ...]) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
         """The result before the steps, and in it the report of them. A long one shows its stub."""
         result, *stay = self._entries[: self.run.inside]
-        result = original(self.view, result)
+        result = original_of(self.view, result)
         told, more = result.text, tuple[Blob, ...]()
         if result.tokens > _BRIEF:
-            stub = self.leaving.result(result, stub_of, "")
-            told, more = stub.put[0].text, stub.blobs
+            stub = self.leaving.stub_result(result, stub_of, "")
+            told, more = stub.replacement[0].text, stub.blobs
         text = "\n\n".join((told, *(item.text for item in put)))
-        tokens = self.leaving.counted(result, text)
+        tokens = self.leaving.count_tokens(result, text)
         joined = replace(result, id="", message=-1, text=text, tokens=tokens, source=OURS, raw=None)
         kept = (entry if entry.id in self.view.index else replace(entry, id="") for entry in stay)
         return (joined, *kept), (*blobs, *more)
 
     # Asking.
 
-    def _ladder(self) -> Iterator[Ask]:
+    def _ladder(self) -> Iterator[Question]:
         """The whole run first; where that was too much, its parts."""
-        folding = self.situation.folding
+        folding = self.situation.compaction
         if folding.summary or not folding.asks:
             return
         whole = self._ask(self.shape.answer_mode)
@@ -216,8 +228,8 @@ class CompactionDraft:
         if answer is not None and answer.failed in SMALLER:
             yield from self._parts
 
-    def _ask(self, way: str, quoted: str = "") -> Ask:
-        folding = self.situation.folding
+    def _ask(self, way: str, quoted: str = "") -> Question:
+        folding = self.situation.compaction
         prompt = self.shape.write_prompt(
             PromptInput(
                 max_tokens=self._summary_cap,
@@ -229,27 +241,27 @@ class CompactionDraft:
             )
         )
         if way == "transcript" and not quoted:
-            quoted = quote_items(self._told, count=self.situation.count)
+            quoted = quote_items(self._told, count=self.situation.count_tokens)
         first, last = self._span
-        return Ask(
+        return Question(
             by=self.by,
             first=first,
             last=last,
             prompt=prompt,
             max_tokens=self._summary_cap,
-            way="transcript" if quoted else "prefix",
+            answer_mode="transcript" if quoted else "prefix",
             quoted=quoted,
         )
 
     @cached_property
-    def _parts(self) -> list[Ask]:
+    def _parts(self) -> list[Question]:
         tokens = min(CHUNK, self.situation.budget.window // 3)
-        quoted = quote_in_chunks(self._told, tokens=tokens, count=self.situation.count)
+        quoted = quote_in_chunks(self._told, tokens=tokens, count=self.situation.count_tokens)
         return [self._ask("transcript", one) for one in quoted]
 
     def _written(self) -> Answer:
         """The best there is: a person's words, a whole answer, the answers to its parts, what an earlier fold had."""
-        folding = self.situation.folding
+        folding = self.situation.compaction
         none = Answer(key="", first="", last="", text=self._prior, failed="nobody was asked")
         if folding.summary:
             return replace(none, text=folding.summary, failed="")
@@ -271,7 +283,7 @@ class CompactionDraft:
         """The earlier summary and what came after it, none of it said anew."""
         told = self._prior
         for text in texts:
-            told = merge_summaries(told, text, max_tokens=2 * self._summary_cap, count=self.situation.count)
+            told = merge_summaries(told, text, max_tokens=2 * self._summary_cap, count=self.situation.count_tokens)
         return told
 
     # What there is to show.
@@ -282,7 +294,7 @@ class CompactionDraft:
 
     @cached_property
     def _span(self) -> tuple[str, str]:
-        span = self.view.cover(self.run.start, self.run.stop)
+        span = self.view.covered_range(self.run.start, self.run.stop)
         assert span is not None, "a run with something new has originals under it"
         return span
 
@@ -290,13 +302,13 @@ class CompactionDraft:
     def _covered(self) -> Sequence[Item]:
         """The originals that leave."""
         index = self.view.index
-        return self.view.items[index[self._span[0]] : index[self._span[1]] + 1]
+        return self.view.originals[index[self._span[0]] : index[self._span[1]] + 1]
 
     @cached_property
     def _unfolded(self) -> Sequence[Item]:
         """Of these, what no recorded fold wrote down already. One of the same plan goes, and its blobs with it."""
         index, view = self.view.index, self.view
-        folds = {id(edit): edit for edit in view.owner.values() if edit.by in FOLDS}
+        folds = {id(edit): edit for edit in view.edit_by_entry.values() if edit.by in COMPACTION_PASSES}
         kept = [edit for edit in folds.values() if not any(blob.text for blob in edit.blobs)]
         spans = [span for edit in kept if (span := view.span(edit)) is not None]
         done = {n for first, last in spans for n in range(first, last + 1)}
@@ -345,16 +357,16 @@ class CompactionDraft:
         if self.most is not None:
             cap = min(cap, self.most // 4)
             return (
-                render_facts(self._ledger, max_tokens=cap, count=self.situation.count, nearby_text=near)
+                render_facts(self._ledger, max_tokens=cap, count=self.situation.count_tokens, nearby_text=near)
                 if cap >= least
                 else ""
             )
         brought = "\n".join(
-            f"sub-agent {name}: {to_one_line(result, 600)}" for name, result in self.situation.folding.children
+            f"sub-agent {name}: {to_one_line(result, 600)}" for name, result in self.situation.compaction.children
         )
-        is_kept = self.situation.shelf is not None
+        is_kept = self.situation.blob_names is not None
         facts = render_facts(
-            self._ledger, max_tokens=cap, count=self.situation.count, nearby_text=near, has_handles=is_kept
+            self._ledger, max_tokens=cap, count=self.situation.count_tokens, nearby_text=near, has_handles=is_kept
         )
         absent = find_missing(required_facts(self._ledger), f"{facts}\n{near}")[:_MUST]
         if absent:
@@ -374,7 +386,7 @@ class CompactionDraft:
         for item in self._covered:
             if item.role == "assistant":
                 break
-            if item.role == "user" and item.kind == "text" and item.tier == HARNESS and item.source != OURS:
+            if item.role == "user" and item.kind == "text" and item.trust == HARNESS and item.source != OURS:
                 found.append(item)
         whole = sum(item.tokens for item in found) <= min(self.situation.budget.window // 4, self._share(4))
         return tuple(found) if whole else ()
@@ -384,13 +396,13 @@ class CompactionDraft:
 
         Those on the user's side come first: they stand in the message that the fold begins.
         """
-        aged = [item for item in self._covered if item.id in self.view.aged]
+        aged = [item for item in self._covered if item.id in self.view.old_note_ids]
         limit = int(min(round(self.situation.budget.window * NOTES), self._share(8)))
         stay, listed, blobs = carry_operator_notes(
-            aged, limit=limit, count=self.situation.count, keep=self.leaving.keep
+            aged, limit=limit, count=self.situation.count_tokens, keep=self.leaving.save_blob
         )
         carried = {item.id for item in stay}
-        ids = (self.view.staying | carried) - {item.id for item in self._front}
+        ids = (self.view.protected_ids | carried) - {item.id for item in self._front}
         held = [item for item in self._covered if item.id in ids]
         first, then = (tuple(one for one in held if (one.role == "user") is side) for side in (True, False))
         return (*listed, *first, *then), blobs
@@ -401,13 +413,13 @@ class CompactionDraft:
         if not said:
             return (), ()
         shortened = {
-            edit.first: edit.put[0]
-            for edit in self.view.held
-            if edit.first == edit.last and len(edit.put) == 1 and edit.put[0].kind == "text"
+            edit.first: edit.replacement[0]
+            for edit in self.view.active_edits
+            if edit.first == edit.last and len(edit.replacement) == 1 and edit.replacement[0].kind == "text"
         }
         shown = [replace(shortened[one.id], id="") if one.id in shortened else one for one in said]
         return carry_user_messages(
-            said, shown, limit=self._words_limit, count=self.situation.count, keep=self.leaving.keep,
+            said, shown, limit=self._words_limit, count=self.situation.count_tokens, keep=self.leaving.save_blob,
             live=sum(item.id in live for item in said), shorten=self.most is None,
         )  # fmt: skip
 
@@ -416,11 +428,16 @@ class CompactionDraft:
         half = round(self.situation.budget.window * WORDS)
         front = sum(item.tokens for item in self._front)
         if self.most is not None:
-            rest = front + self.situation.count(self._digest) + sum(item.tokens for item in self._operator()[0]) + FRAME
+            rest = (
+                front
+                + self.situation.count_tokens(self._digest)
+                + sum(item.tokens for item in self._operator()[0])
+                + FRAME
+            )
             return max(0, min(half, round(self.most * _OF_WORDS), self.most - rest))
         hard = estimated(self.situation, self.situation.budget.levels.hard)
         tail = sum(entry.tokens for entry in self.view.entries[self.run.stop :])
-        rest = front + self.situation.count(self._digest) + self._summary_cap
+        rest = front + self.situation.count_tokens(self._digest) + self._summary_cap
         return max(100, min(half, hard - tail - rest))
 
     @cached_property
@@ -430,28 +447,30 @@ class CompactionDraft:
         return frozenset(item.id for item in self._covered if item.id in ids) if ids else ids
 
     @cached_property
-    def _live_ask(self) -> Ask:
+    def _live_ask(self) -> Question:
         first, last = self._span
         paths = [one.path for one in reversed(self._ledger.files_read)]
-        return Ask(by=self.by, first=first, last=last, prompt=json.dumps(paths, ensure_ascii=False), way="live")
+        return Question(
+            by=self.by, first=first, last=last, prompt=json.dumps(paths, ensure_ascii=False), answer_mode="live"
+        )
 
     def _live(self) -> Iterator[Item]:
         """Files and notes as they are now: a file's text is data, a note comes from the harness."""
-        answer = self.situation.folding.answers.get(self._live_ask.key) if self.situation.folding.live else None
+        answer = self.situation.compaction.answers.get(self._live_ask.key) if self.situation.compaction.live else None
         for told in json.loads(answer.text or "[]") if answer else ():
             source, text = str(told.get("source", "")), str(told.get("text", ""))
             named = text if source == "file" else f"{source}:\n{text}"
             framed = frame(TAG_BY_SOURCE.get(source, GENERIC_TAG), named)
             tier = QUOTED if source == "file" else HARNESS
-            tokens = self.situation.count(framed)
-            yield Item(id="", message=-1, role="user", kind="text", text=framed, tokens=tokens, tier=tier, source=OURS)
+            tokens = self.situation.count_tokens(framed)
+            yield Item(id="", message=-1, role="user", kind="text", text=framed, tokens=tokens, trust=tier, source=OURS)
 
     def _turns(self) -> tuple[int, int]:
         """Numbers of the turns in the run, the first of the conversation being 1."""
         turn, numbers = 0, list[int]()
         lo, hi = (self.view.index[id] for id in self._span)
         before = None
-        for n, item in enumerate(self.view.items[: hi + 1]):
+        for n, item in enumerate(self.view.originals[: hi + 1]):
             turn += _speaks(item) and not (before is not None and _speaks(before))
             before = item
             if n >= lo:
@@ -465,14 +484,14 @@ class CompactionDraft:
 
 def newest_user_message(view: View) -> frozenset[str]:
     """The words and pictures of the newest message that the user wrote."""
-    newest = next((item for item in reversed(view.items) if _speaks(item)), None)
+    newest = next((item for item in reversed(view.originals) if _speaks(item)), None)
     if newest is None:
         return frozenset()
-    near = takewhile(lambda item: item.message >= newest.message, reversed(view.items))
+    near = takewhile(lambda item: item.message >= newest.message, reversed(view.originals))
     return frozenset(
         item.id for item in near if item.message == newest.message and (_speaks(item) or item.kind in PICTURES)
     )
 
 
 def _speaks(item: Item) -> bool:
-    return item.role == "user" and item.kind == "text" and item.tier <= USER and item.source != OURS
+    return item.role == "user" and item.kind == "text" and item.trust <= USER and item.source != OURS

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from ebbtide.core.types import OURS, QUOTED, Item, Role, Way
+from ebbtide.core.types import OURS, QUOTED, AnswerMode, Item, Role
 
 MergeMode = Literal["fold", "accumulate", "pin"]
 """D10. `fold`: the earlier summary is handed on and merged. `accumulate`: only what came after it is folded, and
@@ -51,7 +51,7 @@ class SummaryContent:
     def make_item(self, text: str, *, role: Role = "user") -> Item:
         """An item of ours."""
         return Item(
-            id="", message=-1, role=role, kind="text", text=text, tokens=self.count(text), tier=QUOTED, source=OURS
+            id="", message=-1, role=role, kind="text", text=text, tokens=self.count(text), trust=QUOTED, source=OURS
         )
 
 
@@ -78,7 +78,7 @@ class SummaryLayout:
     write_prompt: Callable[[PromptInput], str]
     write_summary: Callable[[SummaryContent], tuple[Item, ...]]
     merge_mode: MergeMode = "fold"
-    answer_mode: Way = "prefix"
+    answer_mode: AnswerMode = "prefix"
     read_summary: Callable[[str], str] = str
     """From the item that an earlier fold left to the summary in it."""
     keeps_user_messages: bool = True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ebbtide.core.blob_names import MEMORY
-from ebbtide.core.types import Item, Way
+from ebbtide.core.types import AnswerMode, Item
 from ebbtide.summary.frame import read_summary_text, recall_hint, write_summary_text
 from ebbtide.summary.layout import MergeMode, PromptInput, SummaryContent, SummaryLayout
 from ebbtide.summary.prompt_styles import DEFAULT, REGION, REGION_SHARE, PromptStyle
@@ -117,7 +117,7 @@ def preset_layout(
     style: PromptStyle,
     wording: Wording,
     *,
-    way: Way = "prefix",
+    way: AnswerMode = "prefix",
     merge: MergeMode = "fold",
     ask: Callable[[PromptInput], str] | None = None,
 ) -> SummaryLayout:

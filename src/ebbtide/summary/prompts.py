@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ebbtide.core.text.preview import essence
 from ebbtide.core.text.redact import redact
 from ebbtide.core.texts import EMPTY_SECTION
-from ebbtide.core.tool_calls import media_of
+from ebbtide.core.tool_calls import media_blocks
 from ebbtide.core.types import HARNESS, OURS, USER, Item
 from ebbtide.summary.prompt_styles import DEFAULT, PromptStyle
 from ebbtide.summary.sanitize import PART_TAG, SEGMENT_TAG, escape, strip_invisible
@@ -167,10 +167,10 @@ def _part(item: Item, limit: int, count: Count) -> str:
 
 def _content(item: Item, limit: int, count: Count) -> str:
     if item.kind in ("image", "document"):
-        return f"({item.kind}: {_word(media_of(item)) or 'not shown'})"
+        return f"({item.kind}: {_word(media_blocks(item)) or 'not shown'})"
     if item.kind == "opaque" or (item.kind == "thinking" and not item.text.strip()):
         return ""
-    most = min(limit * 4, USER_TOKENS) if item.tier <= USER else limit
+    most = min(limit * 4, USER_TOKENS) if item.trust <= USER else limit
     # Secrets have no business in a second model's input, nor hidden letters in a first one's.
     raw = item.text if len(item.text) <= 8 * most else essence(2 * most)(item.text, count)
     text = escape(strip_invisible(redact(raw)[0]).strip())
@@ -188,7 +188,7 @@ def _speaker(item: Item) -> str:
         return f"tool, result of {_word(item.name) or 'a tool'}"
     if item.role == "user" and item.source == OURS:
         return "history"
-    if item.role == "user" and item.tier >= HARNESS:
+    if item.role == "user" and item.trust >= HARNESS:
         return "harness"
     return f"{item.role}, thinking" if item.kind == "thinking" else item.role
 

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
-from ebbtide.core.text.framing import OUR_TAGS, brackets, found_at, tag_names, translated
+from ebbtide.core.text.framing import OUR_TAGS, brackets, found_at, tag_names, translate_keeping_places
 
 RECORD_TAG = "session-record"
 SUMMARY_TAG = "conversation-summary"
@@ -61,7 +61,7 @@ _PLAIN_LETTERS = _PlainLetters(
 
 def to_plain_letters(text: str) -> str:
     """The text with full-width letters, look-alikes and accents replaced by plain letters, one for one."""
-    return text if text.isascii() else translated(text, _PLAIN_LETTERS)
+    return text if text.isascii() else translate_keeping_places(text, _PLAIN_LETTERS)
 
 
 def strip_invisible(text: str) -> str:

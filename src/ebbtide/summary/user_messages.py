@@ -135,7 +135,9 @@ def _listing(
     head = "\n".join([render(stub), *([kind.hint] if kind.hint and path else [])])
     lines = _shown(said, room - count(head), count, kind, named=bool(path))
     text = "\n".join([head, *lines])
-    item = Item(id="", message=-1, role="user", kind="text", text=text, tokens=count(text), tier=kind.tier, source=OURS)
+    item = Item(
+        id="", message=-1, role="user", kind="text", text=text, tokens=count(text), trust=kind.tier, source=OURS
+    )
     return (item,), blobs
 
 

@@ -63,7 +63,7 @@ def stand_in_marks(wire: Wire, messages: Sequence[Any]) -> set[str]:
 
 def _ends(edit: Edit) -> dict[str, int]:
     """The items at its ends that left. One that is carried along comes back itself."""
-    carried = {item.id for item in edit.put}
+    carried = {item.id for item in edit.replacement}
     left: dict[str, int] = {}
     for id in (edit.first, edit.last):
         mark, _, number = id.rpartition("-")
@@ -73,7 +73,7 @@ def _ends(edit: Edit) -> dict[str, int]:
 
 
 def _looks(wire: Wire, edit: Edit) -> set[str]:
-    authored = [item for item in edit.put if not item.id]
+    authored = [item for item in edit.replacement if not item.id]
     if wire.name == "anthropic":
         # Where a result failed its stand-in says so too.
         failed = {"type": "tool_result", "is_error": True}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ebbtide.core.cache.breakpoints import Place
+from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.types import FIVE_MINUTES
 
 
 def places(
     body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
-) -> list[Place]:
+) -> list[BreakpointSlot]:
     del body, tokens, overhead, settled
     return []
 
@@ -26,6 +26,6 @@ def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[i
     return (), FIVE_MINUTES
 
 
-def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
+def mark(body: Mapping[str, Any], places: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
     del places
     return body

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
-from ebbtide.core.cache.breakpoints import Place
+from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role, Usage
 from ebbtide.wire.json_text import dumps, make_encoder
 
@@ -104,7 +104,7 @@ class Wire(Protocol):
 
     def places(
         self, body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
-    ) -> list[Place]:
+    ) -> list[BreakpointSlot]:
         """Where cache breakpoints may stand. `tokens` up to and with each message, `overhead` of tools and system.
 
         They are looked for near the end, and at the messages where edits end, `settled`.
@@ -116,7 +116,7 @@ class Wire(Protocol):
     def breakpoints(self, message: Any) -> int:
         """How many this message carries."""
 
-    def mark(self, body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
+    def mark(self, body: Mapping[str, Any], places: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
         """A copy with breakpoints; what carries none is the same object."""
 
 

@@ -210,7 +210,7 @@ class Reader:
         id = f"{mark}-{occurrence}"
         return Item(
             id=id, message=message, role=block.role, kind=kind, text=block.text, tokens=tokens,
-            name=name if call_id else "", call_id=call_id, tier=tier, source=source, media=block.media, at=at,
+            name=name if call_id else "", call_id=call_id, trust=tier, source=source, media=block.media, at=at,
             pinned=id in self.pinned, locked=block.locked, raw=block.raw,
         )  # fmt: skip
 
@@ -256,7 +256,7 @@ def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any
 
 
 def _touched(view: View, group: Sequence[Item]) -> bool:
-    return bool(view.owner) and any(entry.id in view.owner for entry in group)
+    return bool(view.edit_by_entry) and any(entry.id in view.edit_by_entry for entry in group)
 
 
 __all__ = ["WIRES", "Reader", "Request", "write", "write_group"]

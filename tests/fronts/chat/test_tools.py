@@ -132,7 +132,7 @@ def test_an_edit_keeps_the_mode_and_shows_the_place(desk):
     target.chmod(0o755)
     run(desk, "read", path="run.sh")
 
-    told = run(desk, "edit", path="run.sh", old="d\n", new="D\nDD\n").text
+    told = run(desk, "edit", path="run.sh", old="d\n", first_unsent="D\nDD\n").text
 
     assert target.read_text() == "a\nb\nc\nD\nDD\ne\nf\n"
     assert stat.S_IMODE(target.stat().st_mode) == 0o755

@@ -106,7 +106,7 @@ async def test_a_request_is_shown_as_the_model_saw_it(root):
 
             assert [row["id"] for row in rows] == [entry.id for entry in view.entries]
             assert [row["chars"] for row in rows] == [len(entry.text) for entry in view.entries]
-            assert {row["id"] for row in rows if "stub" in row} == set(view.owner)
+            assert {row["id"] for row in rows if "stub" in row} == set(view.edit_by_entry)
 
 
 async def test_what_a_stub_stands_for_opens_through_its_handle(root):

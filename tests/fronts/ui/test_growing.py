@@ -101,5 +101,5 @@ def test_a_page_that_follows_a_session_sees_it_grow_and_what_it_looked_at_stays(
     fresh = library_of()
     fresh.list()
     assert opened.view(3) is early
-    assert len(opened.view(0).items) > len(now.items)
+    assert len(opened.view(0).originals) > len(now.originals)
     assert opened.view(0) == fresh.open(key).view(0)

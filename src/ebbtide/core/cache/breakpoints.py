@@ -54,7 +54,7 @@ MINIMUM: tuple[tuple[str, int], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BreakpointSlot:
     """A block that could end a cached prefix."""
 
     section: Section
@@ -66,7 +66,7 @@ class Place:
     """Of the whole request, up to and including this block."""
     eligible: bool = True
     """False where the provider refuses a mark: thinking, empty text, a nested part, a trailing system message."""
-    marked: bool = False
+    has_breakpoint: bool = False
     """The client's own mark."""
     ttl: float = FIVE_MINUTES
     """Of the client's mark in seconds; of an unmarked place, the one to ask for."""
@@ -76,27 +76,29 @@ class Place:
     """Probability that this block is the same in the next request. 1.0 in the system prompt means static."""
 
 
-class Strategy(Protocol):
+class BreakpointStrategy(Protocol):
     """Which places to add. Client's and ours together are at most `limit`."""
 
-    def __call__(self, places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]: ...
+    def __call__(
+        self, places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT
+    ) -> tuple[BreakpointSlot, ...]: ...
 
 
-def needs_marks(model: str) -> bool:
+def needs_breakpoints(model: str) -> bool:
     """Whether the provider keeps only what is marked."""
     return "claude" in model.lower()
 
 
 @lru_cache(maxsize=64)
-def minimum(model: str) -> int:
+def min_prefix_tokens(model: str) -> int:
     """Tokens below which the provider caches nothing, and does not say so."""
     name = model.lower().replace(".", "-")
     return next(tokens for pattern, tokens in MINIMUM if re.search(pattern, name))
 
 
-def ranked(
-    places: Sequence[Place], *, model: str, warm: int = 0, idle: float = 0.0, limit: int = LIMIT
-) -> tuple[Place, ...]:
+def choose_by_value(
+    places: Sequence[BreakpointSlot], *, model: str, warm: int = 0, idle: float = 0.0, limit: int = LIMIT
+) -> tuple[BreakpointSlot, ...]:
     """The default (R218-R220): where edits end, ends of tools and system, the last milestone, before the newest one.
 
     The first of these is what the next batch of edits leaves as it is: kept alive by every request, it is read then,
@@ -117,7 +119,7 @@ def ranked(
     return board.added()
 
 
-def first2_last2(places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]:
+def first2_last2(places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
     """OpenCode (R221): the first two system blocks and the last two messages, whatever they hold."""
     board = _Board(places, model, limit)
     system = range(board.system, min(board.system + 2, board.messages))
@@ -126,7 +128,7 @@ def first2_last2(places: Sequence[Place], *, model: str, limit: int = LIMIT) -> 
     return board.added()
 
 
-def static_plus_last(places: Sequence[Place], *, model: str, limit: int = LIMIT) -> tuple[Place, ...]:
+def static_plus_last(places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
     """mini-claude and Claude Code: the end of the newest message, of the static system prompt, and of the tools."""
     board = _Board(places, model, limit)
     dynamic = (at for at in range(board.system, board.messages) if places[at].stable < 1)
@@ -138,12 +140,12 @@ def static_plus_last(places: Sequence[Place], *, model: str, limit: int = LIMIT)
 class _Board:
     """The marks while they are being placed. What may carry one is decided here and nowhere else."""
 
-    def __init__(self, places: Sequence[Place], model: str, limit: int, idle: float = 0.0) -> None:
+    def __init__(self, places: Sequence[BreakpointSlot], model: str, limit: int, idle: float = 0.0) -> None:
         self.places = places
-        self.theirs = [at for at, place in enumerate(places) if place.marked]
+        self.theirs = [at for at, place in enumerate(places) if place.has_breakpoint]
         self.marks = list(self.theirs)
         self.slots = min(limit, LIMIT) - len(self.theirs)
-        self.floor = minimum(model)
+        self.floor = min_prefix_tokens(model)
         self.idle = idle
         self.system = bisect_left(places, 1, key=_rank)
         self.messages = bisect_left(places, 2, key=_rank)
@@ -151,7 +153,7 @@ class _Board:
     def back(self, at: int) -> int | None:
         """The nearest place at or before this one that has a mark or may have one."""
         while at >= 0 and self.places[at].tokens_before >= self.floor:
-            if self.places[at].marked or self._may(at):
+            if self.places[at].has_breakpoint or self._may(at):
                 return at
             at -= 1
         return None
@@ -193,10 +195,10 @@ class _Board:
                 insort(self.marks, place)
                 self.slots -= 1
 
-    def added(self) -> tuple[Place, ...]:
+    def added(self) -> tuple[BreakpointSlot, ...]:
         """Ours, with the intermediate ones, in wire order, each with the TTL that its neighbours allow (A48)."""
         self._step()
-        ours: list[Place] = []
+        ours: list[BreakpointSlot] = []
         for at in self.marks:
             if at in self.theirs:
                 continue
@@ -236,11 +238,11 @@ class _Board:
         return bisect_left(self.places, index, lo=self.messages, hi=end, key=lambda place: place.index)
 
 
-def _rank(place: Place) -> int:
+def _rank(place: BreakpointSlot) -> int:
     return ("tools", "system", "messages").index(place.section)
 
 
-def _survival(places: Sequence[Place]) -> list[float]:
+def _survival(places: Sequence[BreakpointSlot]) -> list[float]:
     """By place: that all up to it is asked for again. A break falls on any token alike, on top of what is known."""
     total = max(1, places[-1].tokens_before) if places else 1
     known = accumulate((place.stable for place in places), min)

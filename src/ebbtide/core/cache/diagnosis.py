@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
-from ebbtide.core.cache.breakpoints import LOOK_BACK, minimum, needs_marks
-from ebbtide.core.cache.prefix_hashes import shared
+from ebbtide.core.cache.breakpoints import LOOK_BACK, min_prefix_tokens, needs_breakpoints
+from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.cache.warmth import LOOK
-from ebbtide.core.types import Sent, Usage
+from ebbtide.core.types import SentRequest, Usage
 
 DROP, LOST = 0.05, 2000
 """A break is a loss of more than 5 % and of more than 2000 tokens (R223): less is reminders that moved."""
@@ -24,7 +24,7 @@ Cause = Literal["expired", "model", "tools", "system", "message", "minimum", "un
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
+class CacheBreak:
     """A call that paid again for what had been kept."""
 
     at: int
@@ -37,12 +37,12 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class CacheHealth:
     calls: int
     """Those whose usage is known."""
     usage: Usage
     """Their sum."""
-    breaks: tuple[Break, ...] = ()
+    breaks: tuple[CacheBreak, ...] = ()
     diagnosis: str | None = None
     """Set while the newest calls read nothing at all: what to look at."""
 
@@ -66,7 +66,7 @@ class Health:
         }
 
 
-def health(sent: Sequence[Sent], *, found: Sequence[Break] = (), looked: int = 0) -> Health:
+def diagnose_cache(sent: Sequence[SentRequest], *, found: Sequence[CacheBreak] = (), looked: int = 0) -> CacheHealth:
     """Hit rate, what broke and why, and a diagnosis while the cache does nothing.
 
     `found` is what broke in the first `looked` calls, where that is known: those are not looked at again.
@@ -80,10 +80,12 @@ def health(sent: Sequence[Sent], *, found: Sequence[Break] = (), looked: int = 0
         output=sum(usage.output for usage in used),
     )
     breaks = (*found, *_breaks(known, looked))
-    return Health(calls=len(known), usage=total, breaks=breaks, diagnosis=_diagnosis([call for _, call, _ in known]))
+    return CacheHealth(
+        calls=len(known), usage=total, breaks=breaks, diagnosis=_diagnosis([call for _, call, _ in known])
+    )
 
 
-def _breaks(known: Sequence[tuple[int, Sent, Usage]], looked: int) -> Iterator[Break]:
+def _breaks(known: Sequence[tuple[int, SentRequest, Usage]], looked: int) -> Iterator[CacheBreak]:
     calls = [call for _, call, _ in known]
     first = bisect_left(known, looked, key=itemgetter(0))
     for nth, (at, call, usage) in enumerate(known[first:], first):
@@ -95,10 +97,10 @@ def _breaks(known: Sequence[tuple[int, Sent, Usage]], looked: int) -> Iterator[B
         lost = kept - usage.cache_read
         if lost > LOST and lost > DROP * kept:
             cause, detail = _cause(before, call)
-            yield Break(at=at, lost=lost, cause=cause, detail=detail)
+            yield CacheBreak(at=at, lost=lost, cause=cause, detail=detail)
 
 
-def _continued(calls: Sequence[Sent], nth: int) -> Sent | None:
+def _continued(calls: Sequence[SentRequest], nth: int) -> SentRequest | None:
     """The call that this one goes on from: most messages in common, else the same system prompt and tools.
 
     Not simply the one before: titles, subagents and other side calls stand in between.
@@ -107,14 +109,14 @@ def _continued(calls: Sequence[Sent], nth: int) -> Sent | None:
     window = calls[max(0, nth - LOOK) : nth]
     for earlier in reversed(window):
         # The newest is nearly always the longest: of the others no more is asked.
-        if len(earlier.prefix) > most and (alike := shared(earlier.prefix, call.prefix)) > most:
+        if len(earlier.prefix) > most and (alike := common_prefix_length(earlier.prefix, call.prefix)) > most:
             best, most = earlier, alike
     if best is not None:
         return best
     return next((e for e in reversed(window) if (e.system, e.tools) == (call.system, call.tools)), None)
 
 
-def _cause(before: Sent, call: Sent) -> tuple[Cause, str]:
+def _cause(before: SentRequest, call: SentRequest) -> tuple[Cause, str]:
     """Expiry first: on a cold cache a change costs nothing, and we make ours then (R133)."""
     paused = call.at - before.at
     if paused >= before.ttl:
@@ -125,24 +127,27 @@ def _cause(before: Sent, call: Sent) -> tuple[Cause, str]:
         return "tools", "the tool list changed"
     if call.system != before.system:
         return "system", "the system prompt changed"
-    alike = shared(before.prefix, call.prefix)
+    alike = common_prefix_length(before.prefix, call.prefix)
     if alike < min(len(before.prefix), len(call.prefix)):
         return "message", f"message {alike} changed"
     prompt = call.usage.prompt if call.usage else call.tokens
-    if prompt < minimum(call.model):
-        return "minimum", f"{prompt} tokens are below the {minimum(call.model)} from which {call.model} caches"
-    if not needs_marks(call.model):
+    if prompt < min_prefix_tokens(call.model):
+        return (
+            "minimum",
+            f"{prompt} tokens are below the {min_prefix_tokens(call.model)} from which {call.model} caches",
+        )
+    if not needs_breakpoints(call.model):
         return "provider", "the request extends the last one: the provider dropped it"
     return _placed(before, call)
 
 
-def _placed(before: Sent, call: Sent) -> tuple[Cause, str]:
+def _placed(before: SentRequest, call: SentRequest) -> tuple[Cause, str]:
     """Nothing changed and nothing expired: the marks, or the provider."""
     usage = call.usage
-    if not call.marks and usage and not usage.cache_read + usage.cache_write:
+    if not call.breakpoints and usage and not usage.cache_read + usage.cache_write:
         return "unmarked", "no block carried a cache mark"
-    near = any(0 <= mark - old < LOOK_BACK for mark in call.marks for old in before.marks)
-    if call.marks and before.marks and not near:
+    near = any(0 <= mark - old < LOOK_BACK for mark in call.breakpoints for old in before.breakpoints)
+    if call.breakpoints and before.breakpoints and not near:
         # Marks are known by message, and a message has at least one block.
         return "look-back", f"no mark within {LOOK_BACK} blocks of the last request's"
     return "provider", f"the provider dropped it, or one message grew by more than {LOOK_BACK} blocks"
@@ -161,7 +166,7 @@ _ADVICE: dict[Cause, str] = {
 }
 
 
-def _diagnosis(calls: Sequence[Sent]) -> str | None:
+def _diagnosis(calls: Sequence[SentRequest]) -> str | None:
     """The commonest cause among the newest calls, if they all read nothing. A first call has none: it is only cold."""
     row = 0
     while row < len(calls) and _missed(calls[-1 - row]):
@@ -177,5 +182,5 @@ def _diagnosis(calls: Sequence[Sent]) -> str | None:
     return f"Cache thrashing detected: {row} calls in a row read nothing from the cache. {detail}: {_ADVICE[common]}."
 
 
-def _missed(call: Sent) -> bool:
+def _missed(call: SentRequest) -> bool:
     return call.usage is not None and call.usage.cache_read == 0

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ebbtide.core.cache.breakpoints import needs_marks
+from ebbtide.core.cache.breakpoints import needs_breakpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,14 @@ def prices_for(model: str, ttl: float) -> Prices:
     """Claude charges for writing, more for an hour than for five minutes; most others write at the price of input."""
     name = model.lower()
     read = next(read for pattern, read in _READ if re.search(pattern, name))
-    if needs_marks(model):
+    if needs_breakpoints(model):
         return Prices(read=read, write=1.25 if ttl <= 300 else 2.0)
     return Prices(read=read, write=1.25 if _CHARGED.search(name) else 1.0)
 
 
-def break_even(*, removed: int, put: int, after: int, prices: Prices, ask_cost: float = 0.0, unsent: int = 0) -> float:
+def calls_to_break_even(
+    *, removed: int, put: int, after: int, prices: Prices, ask_cost: float = 0.0, unsent: int = 0
+) -> float:
     """After how many calls, the first counted, an edit has paid for itself; infinite when it saves nothing.
 
     `after` are kept warm tokens behind the first changed one: they are written again. `unsent` of the removed tokens
@@ -55,7 +57,7 @@ def break_even(*, removed: int, put: int, after: int, prices: Prices, ask_cost: 
     return paid / saved if saved else float("inf")
 
 
-def horizon(*, tokens: int, high: int, growth: float, calls: float) -> float:
+def calls_ahead(*, tokens: int, high: int, growth: float, calls: float) -> float:
     """Calls that will profit: until high water forces a rewrite anyway, or the cache is expected to go cold.
 
     `growth` in tokens per call; `calls` is how many more are expected before a pause longer than the TTL.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 
-class Chain(Sequence[str]):
+class PrefixHashes(Sequence[str]):
     """A value, though two chains may share a list: neither looks beyond its own end."""
 
     __slots__ = ("_end", "_links")
@@ -17,24 +17,24 @@ class Chain(Sequence[str]):
         self._end = len(self._links)
 
     @classmethod
-    def _over(cls, links: list[str], end: int) -> Chain:
+    def _over(cls, links: list[str], end: int) -> PrefixHashes:
         made = cls.__new__(cls)
         made._links, made._end = links, end
         return made
 
-    def grown(self, kept: int, links: Sequence[str]) -> Chain:
+    def grown(self, kept: int, links: Sequence[str]) -> PrefixHashes:
         """The first `kept` links and then these."""
         if kept < self._end or self._end < len(self._links):
             # Another chain has grown over this one, or this one is cut: the list is no longer shared.
-            return Chain([*self._links[:kept], *links])
+            return PrefixHashes([*self._links[:kept], *links])
         self._links.extend(links)
-        return Chain._over(self._links, len(self._links))
+        return PrefixHashes._over(self._links, len(self._links))
 
     def after(self, kept: int) -> list[str]:
         """The links behind the first so many."""
         return self._links[kept : self._end]
 
-    def is_over(self, other: Chain) -> bool:
+    def is_over(self, other: PrefixHashes) -> bool:
         """Whether both are of one list: one then begins with the other."""
         return self._links is other._links
 
@@ -50,7 +50,7 @@ class Chain(Sequence[str]):
         if isinstance(place, slice):
             start, stop, step = place.indices(end)
             whole = start == 0 and step == 1
-            return Chain._over(self._links, stop) if whole else tuple(self._links[start:stop:step])
+            return PrefixHashes._over(self._links, stop) if whole else tuple(self._links[start:stop:step])
         if not -end <= place < end:
             raise IndexError(place)
         return self._links[place if place >= 0 else end + place]
@@ -59,17 +59,17 @@ class Chain(Sequence[str]):
         return iter(self._links[: self._end])
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Chain | tuple | list):
+        if not isinstance(other, PrefixHashes | tuple | list):
             return NotImplemented
-        return len(self) == len(other) and shared(self, other) == len(self)
+        return len(self) == len(other) and common_prefix_length(self, other) == len(self)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def shared(before: Sequence[str], now: Sequence[str]) -> int:
+def common_prefix_length(before: Sequence[str], now: Sequence[str]) -> int:
     """How many leading links two chains share. A link says all before it, so one comparison decides, or a bisection."""
     most = min(len(before), len(now))
-    if isinstance(before, Chain) and isinstance(now, Chain) and before.is_over(now):
+    if isinstance(before, PrefixHashes) and isinstance(now, PrefixHashes) and before.is_over(now):
         return most
     if most == 0 or before[most - 1] == now[most - 1]:
         return most

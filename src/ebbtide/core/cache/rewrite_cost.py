@@ -9,7 +9,9 @@ from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 
 
-def moved(before: View, after: View, edits: Sequence[Edit], warm: int, *, each: float = 1.0) -> dict[str, object]:
+def rewrite_cost(
+    before: View, after: View, edits: Sequence[Edit], warm: int, *, each: float = 1.0
+) -> dict[str, object]:
     """In estimated tokens. `warm` leading entries of the view before were in the provider's cache.
 
     `out`: what the view lost in all. `after`: kept, warm, behind the first change, so written again. `put`: stand-ins
@@ -17,7 +19,7 @@ def moved(before: View, after: View, edits: Sequence[Edit], warm: int, *, each: 
     the policy counts for a token of an item when it adds up a request.
     """
     edge = _edge(before, warm)
-    fresh = [n for n, edit in enumerate(edits) if before.index[edit.after or edit.first] >= edge]
+    fresh = [n for n, edit in enumerate(edits) if before.index[edit.insert_after or edit.first] >= edge]
     told = {"out": round((before.tokens - after.tokens) * each), "after": 0, "put": 0, "fresh": fresh}
     old = {edit.id for n, edit in enumerate(edits) if n not in set(fresh)}
     if not old:
@@ -26,12 +28,12 @@ def moved(before: View, after: View, edits: Sequence[Edit], warm: int, *, each: 
     known = {entry.id for entry in before.entries}
     first = common_prefix_length([entry.id for entry in before.entries], [entry.id for entry in after.entries])
     kept = sum(entry.tokens for entry in before.entries[first:warm] if entry.id in stays)
-    new = [entry for entry in after.entries if entry.id not in known and entry.id in after.owner]
-    put = sum(entry.tokens for entry in new if after.owner[entry.id].id in old)
+    new = [entry for entry in after.entries if entry.id not in known and entry.id in after.edit_by_entry]
+    put = sum(entry.tokens for entry in new if after.edit_by_entry[entry.id].id in old)
     return {**told, "after": round(kept * each), "put": round(put * each)}
 
 
 def _edge(view: View, warm: int) -> int:
     """Place in `items` of the first original that no warm entry stands for."""
-    covered = view.cover(0, warm)
+    covered = view.covered_range(0, warm)
     return view.index[covered[1]] + 1 if covered else 0

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ebbtide.core.cache.breakpoints import minimum, needs_marks
-from ebbtide.core.cache.prefix_hashes import shared
-from ebbtide.core.types import Sent, Usage
+from ebbtide.core.cache.breakpoints import min_prefix_tokens, needs_breakpoints
+from ebbtide.core.cache.prefix_hashes import common_prefix_length
+from ebbtide.core.types import SentRequest, Usage
 
 LOOK = 128
 """Newest records looked at, one comparison each. A branch left longer ago than that is cold in practice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warmth:
+class CachedPrefix:
     """How much of a request the provider still keeps."""
 
     messages: int
@@ -29,7 +29,9 @@ class Warmth:
     """Why no more."""
 
 
-def warmth(sent: Sequence[Sent], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]) -> Warmth:
+def find_cached_prefix(
+    sent: Sequence[SentRequest], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]
+) -> CachedPrefix:
     """The longest prefix that any request within its TTL left behind.
 
     A read refreshes: the request that read is itself a record, with its own time. On Claude only what lies before a
@@ -38,21 +40,21 @@ def warmth(sent: Sequence[Sent], *, now: float, model: str, system: str, tools: 
     key = (model, system, tools)
     reach, source = _reached(sent, now, key, prefix)
     if source is None:
-        return Warmth(messages=0, tokens=0, reason=_cold(sent, now, key, prefix))
+        return CachedPrefix(messages=0, tokens=0, reason=_cold(sent, now, key, prefix))
     tokens = _tokens(sent, source, prefix[:reach])
-    return Warmth(messages=reach, tokens=tokens, reason=_limit(source, prefix, reach))
+    return CachedPrefix(messages=reach, tokens=tokens, reason=_limit(source, prefix, reach))
 
 
-def warm_messages(
-    sent: Sequence[Sent], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]
+def count_cached_messages(
+    sent: Sequence[SentRequest], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]
 ) -> int:
     """How many leading messages are warm: all that a plan asks, every turn."""
     return _reached(sent, now, (model, system, tools), prefix)[0]
 
 
 def _reached(
-    sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: Sequence[str]
-) -> tuple[int, Sent | None]:
+    sent: Sequence[SentRequest], now: float, key: tuple[str, str, str], prefix: Sequence[str]
+) -> tuple[int, SentRequest | None]:
     reach, source = 0, None
     for call in reversed(sent[-LOOK:]):
         # The newest is nearly always the longest, and nothing more need be asked about the others.
@@ -61,7 +63,7 @@ def _reached(
     return reach, source
 
 
-def _keeps(call: Sent, now: float, key: tuple[str, str, str], prefix: Sequence[str], beyond: int) -> int:
+def _keeps(call: SentRequest, now: float, key: tuple[str, str, str], prefix: Sequence[str], beyond: int) -> int:
     """How many leading messages are kept for this call; 0 where they are surely no more than `beyond`."""
     if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
         return 0
@@ -69,8 +71,8 @@ def _keeps(call: Sent, now: float, key: tuple[str, str, str], prefix: Sequence[s
     return _kept(call, prefix) if longer and call.prefix[beyond] == prefix[beyond] else 0
 
 
-def anchor(
-    sent: Sequence[Sent], *, model: str, system: str, tools: str, prefix: Sequence[str]
+def find_usage_anchor(
+    sent: Sequence[SentRequest], *, model: str, system: str, tools: str, prefix: Sequence[str]
 ) -> tuple[int, Usage | None]:
     """The longest request that this one extends and whose usage is known: its messages, and what they really took.
 
@@ -87,18 +89,20 @@ def anchor(
     return reach, usage
 
 
-def _kept(call: Sent, prefix: Sequence[str]) -> int:
+def _kept(call: SentRequest, prefix: Sequence[str]) -> int:
     """How many of the messages shared with a call its provider wrote to the cache."""
-    if not needs_marks(call.model):
-        return shared(call.prefix, prefix)
-    if call.marks:
+    if not needs_breakpoints(call.model):
+        return common_prefix_length(call.prefix, prefix)
+    if call.breakpoints:
         end = min(len(call.prefix), len(prefix))
-        return max((mark + 1 for mark in call.marks if mark < end and call.prefix[mark] == prefix[mark]), default=0)
+        return max(
+            (mark + 1 for mark in call.breakpoints if mark < end and call.prefix[mark] == prefix[mark]), default=0
+        )
     # No message was marked: tools or system alone, or the automatic mark, which stands at the very end and leaves
     # next to nothing uncached.
     usage = call.usage
-    only_front = usage is not None and _tells_of_cache(usage) and usage.input >= minimum(call.model)
-    return 0 if only_front else shared(call.prefix, prefix)
+    only_front = usage is not None and _tells_of_cache(usage) and usage.input >= min_prefix_tokens(call.model)
+    return 0 if only_front else common_prefix_length(call.prefix, prefix)
 
 
 def _tells_of_cache(usage: Usage) -> bool:
@@ -107,17 +111,17 @@ def _tells_of_cache(usage: Usage) -> bool:
     return usage.cache_read + usage.cache_write > 0
 
 
-def _tokens(sent: Sequence[Sent], source: Sent, kept: Sequence[str]) -> int:
+def _tokens(sent: Sequence[SentRequest], source: SentRequest, kept: Sequence[str]) -> int:
     """What the kept messages take, measured where a request ended there, else between the nearest two that did."""
     whole = source.usage.prompt if source.usage else source.tokens
-    below, usage = anchor(sent, model=source.model, system=source.system, tools=source.tools, prefix=kept)
+    below, usage = find_usage_anchor(sent, model=source.model, system=source.system, tools=source.tools, prefix=kept)
     least = usage.prompt if usage else 0
     if below == len(kept) and usage:
         return least
     return least + (whole - least) * (len(kept) - below) // (len(source.prefix) - below)
 
 
-def _cold(sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: Sequence[str]) -> str:
+def _cold(sent: Sequence[SentRequest], now: float, key: tuple[str, str, str], prefix: Sequence[str]) -> str:
     if not sent:
         return "nothing was sent yet"
     last = sent[-1]
@@ -131,12 +135,12 @@ def _cold(sent: Sequence[Sent], now: float, key: tuple[str, str, str], prefix: S
         return f"expired: the last call was {now - last.at:.0f} s ago, and is kept for {last.ttl:.0f} s"
     if not _kept(last, last.prefix):
         return "the last call left no message in the cache"
-    alike = shared(last.prefix, prefix)
+    alike = common_prefix_length(last.prefix, prefix)
     return f"message {alike} changed" + (", and no mark stood before it" if alike else "")
 
 
-def _limit(source: Sent, prefix: Sequence[str], reach: int) -> str:
-    alike = shared(source.prefix, prefix)
+def _limit(source: SentRequest, prefix: Sequence[str], reach: int) -> str:
+    alike = common_prefix_length(source.prefix, prefix)
     if reach < alike:
         return f"no mark after message {reach - 1}"
     if reach == len(prefix):

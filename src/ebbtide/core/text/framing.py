@@ -97,7 +97,7 @@ def _tag_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 def brackets(text: str, names: tuple[str, ...]) -> list[tuple[int, int]]:
     """Where the bracket of every tag of these names stands, in order."""
-    folded = _CONTROLS.sub(_UNSEEN, text) if text.isascii() else translated(text, _FOLDING)
+    folded = _CONTROLS.sub(_UNSEEN, text) if text.isascii() else translate_keeping_places(text, _FOLDING)
     return [found.span("bracket") for found in found_at(_tag_pattern(names), _OPENS, folded)]
 
 
@@ -111,7 +111,7 @@ def found_at(pattern: re.Pattern[str], opens: re.Pattern[str], text: str) -> Ite
             yield found
 
 
-def translated(text: str, table: Mapping[int, str]) -> str:
+def translate_keeping_places(text: str, table: Mapping[int, str]) -> str:
     """`text.translate(table)`. Most texts have few kinds of characters, and fewer that change."""
     kinds = set(text)
     swaps = [(char, put) for char in kinds if (put := table[ord(char)]) != char]

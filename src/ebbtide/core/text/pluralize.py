@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def counted(number: float, noun: str) -> str:
+def pluralize(number: float, noun: str) -> str:
     """As in `1 edit`, `2 edits`, `1,200 edits`: of nouns that take an s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

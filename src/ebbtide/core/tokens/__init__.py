@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ebbtide.core.tokens.calibration import (
     Calibration,
-    Learned,
-    anchored,
-    anchored_upper,
+    LearnedRatio,
     keeps_thinking,
     prior,
     reentering,
+    scale_from_anchor,
+    scale_from_anchor_upper,
 )
 from ebbtide.core.tokens.estimator import CLAUDE_CODE, DEFAULT, LEARN_V5, MINI_CLAUDE, OPENCODE, REGION, Estimator, sage
 from ebbtide.core.tokens.exact import TokenCounter, Vocabulary, prime_tool_tokens, tiktoken_counter
@@ -25,18 +25,18 @@ __all__ = [
     "REGION",
     "Calibration",
     "Estimator",
-    "Learned",
+    "LearnedRatio",
     "StreamStats",
     "StreamingCounter",
     "TokenCounter",
     "Vocabulary",
-    "anchored",
-    "anchored_upper",
     "keeps_thinking",
     "prime_tool_tokens",
     "prior",
     "reentering",
     "sage",
+    "scale_from_anchor",
+    "scale_from_anchor_upper",
     "tiktoken_counter",
     "usage_from",
 ]

@@ -61,7 +61,7 @@ def keeps_thinking(model: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class LearnedRatio:
     log: float
     """Of the ratio."""
     mass: float
@@ -72,7 +72,7 @@ class Learned:
 class Calibration:
     """What usage has taught about each model's ratio. At most 64 models, the longest unseen leaves."""
 
-    models: Mapping[str, Learned] = field(default_factory=dict)
+    models: Mapping[str, LearnedRatio] = field(default_factory=dict)
 
     def ratio(self, model: str) -> float:
         learned = self.models.get(model[:_NAME])
@@ -82,7 +82,7 @@ class Calibration:
         """`estimated` as the estimator gave it, no ratio applied, for the same tokens that `actual` bills."""
         if not (_LEAST_SEEN <= estimated < _MOST_SEEN and 1 <= actual < _MOST_SEEN):  # NaN is neither
             return self
-        known = self.models.get(model[:_NAME]) or Learned(log=math.log(prior(model)), mass=_PRIOR_MASS)
+        known = self.models.get(model[:_NAME]) or LearnedRatio(log=math.log(prior(model)), mass=_PRIOR_MASS)
         off = math.log(actual / estimated) - known.log
         if abs(off) > _IMPLAUSIBLE:
             return self
@@ -94,7 +94,7 @@ class Calibration:
         log = max(first - _IMPLAUSIBLE, min(first + _IMPLAUSIBLE, log))
         models = dict(self.models)
         models.pop(model[:_NAME], None)
-        models[model[:_NAME]] = Learned(log=log, mass=mass)
+        models[model[:_NAME]] = LearnedRatio(log=log, mass=mass)
         if len(models) > _MODELS:
             del models[next(iter(models))]
         return Calibration(models=models)
@@ -111,13 +111,13 @@ class Calibration:
         return cls(models=dict(list(learned.items())[-_MODELS:]))
 
 
-def _learned(pair: object) -> Learned | None:
+def _learned(pair: object) -> LearnedRatio | None:
     if not isinstance(pair, (list, tuple)) or len(pair) != 2:
         return None
     numbers = [float(x) for x in pair if isinstance(x, (int, float)) and math.isfinite(x)]
     if len(numbers) != 2 or abs(numbers[0]) > 2 * _IMPLAUSIBLE or numbers[1] <= 0:
         return None
-    return Learned(log=numbers[0], mass=min(numbers[1], _MOST_MASS))
+    return LearnedRatio(log=numbers[0], mass=min(numbers[1], _MOST_MASS))
 
 
 _MARGIN, _DRIFT, _SLACK = 1.25, 0.01, 300
@@ -125,7 +125,7 @@ _MARGIN, _DRIFT, _SLACK = 1.25, 0.01, 300
 adds on its way, a reply's thinking. With them 0.7 % of recorded bills exceed the bound, without them 13.5 %."""
 
 
-def anchored(anchor: int, since: int, calibration: Calibration, model: str) -> int:
+def scale_from_anchor(anchor: int, since: int, calibration: Calibration, model: str) -> int:
     """The last usage, and an estimate of what came after it. `since` is negative where edits took more out (R043).
 
     With no anchor this is the cold estimate of the whole.
@@ -133,7 +133,7 @@ def anchored(anchor: int, since: int, calibration: Calibration, model: str) -> i
     return max(0, anchor + round(since * calibration.ratio(model)))
 
 
-def anchored_upper(anchor: int, since: int, calibration: Calibration, model: str) -> int:
+def scale_from_anchor_upper(anchor: int, since: int, calibration: Calibration, model: str) -> int:
     """A bound that usage rarely exceeds: what was added may be more than estimated, what was taken out less."""
     changed = since * calibration.ratio(model)
     return max(0, math.ceil(anchor * (1 + _DRIFT) + (changed * _MARGIN if changed > 0 else changed / _MARGIN)) + _SLACK)

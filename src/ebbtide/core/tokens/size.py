@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ebbtide.core.tokens import Calibration, Estimator, anchored, anchored_upper, prior, reentering
+from ebbtide.core.tokens import Calibration, Estimator, prior, reentering, scale_from_anchor, scale_from_anchor_upper
 from ebbtide.core.types import Usage
 
 
-class Readings(NamedTuple):
+class SizeInputs(NamedTuple):
     """What a gauge may go by, for one request. Token figures are the estimator's own, no ratio applied."""
 
     estimator: Estimator
@@ -38,7 +38,7 @@ class Readings(NamedTuple):
         return self.estimator.total(self.view + self.system + self.tools, self.messages)
 
 
-Gauge = Callable[[Readings], int]
+SizeRule = Callable[[SizeInputs], int]
 
 _FAR = 4
 """An estimate is never so far off: of 3,611 recorded calls none was billed less than 0.46 of it."""
@@ -48,29 +48,29 @@ _UNSEEN = 4_000
 """Tokens that somebody may add on the way, to a request of no length."""
 
 
-def anchored_usage(readings: Readings) -> int:
+def anchored_usage(readings: SizeInputs) -> int:
     """Ours: the usage of the longest sent prefix, and a calibrated estimate of what came after it (R029, D3)."""
     usage = readings.anchor
     if usage is not None:
         anchor = usage.prompt + reentering(usage.output, readings.reply)
-        warm = anchored(anchor, readings.since, readings.calibration, readings.model)
+        warm = scale_from_anchor(anchor, readings.since, readings.calibration, readings.model)
         if not _of_another(readings, warm):
             return warm
-    return anchored(0, readings.whole, readings.calibration, readings.model)
+    return scale_from_anchor(0, readings.whole, readings.calibration, readings.model)
 
 
-def upper_bound(readings: Readings) -> int:
+def upper_bound(readings: SizeInputs) -> int:
     """What usage will rarely exceed: for a promise to fit."""
     usage = readings.anchor
     if usage is not None:
         anchor = usage.prompt + reentering(usage.output, readings.reply)
-        warm = anchored_upper(anchor, readings.since, readings.calibration, readings.model)
+        warm = scale_from_anchor_upper(anchor, readings.since, readings.calibration, readings.model)
         if not _of_another(readings, warm):
             return warm
-    return readings.estimator.upper(anchored(0, readings.whole, readings.calibration, readings.model))
+    return readings.estimator.upper(scale_from_anchor(0, readings.whole, readings.calibration, readings.model))
 
 
-def _of_another(readings: Readings, tokens: int) -> bool:
+def _of_another(readings: SizeInputs, tokens: int) -> bool:
     """Whether a count that rests on a bill shows that the bill was not of this conversation: a gateway that says
     nothing but zeros, or sums up all calls. The one would have us never act, the other refuse for ever.
 
@@ -83,14 +83,14 @@ def _of_another(readings: Readings, tokens: int) -> bool:
     return tokens * _FAR < expected > _FEW or (refused and tokens > expected * _FAR + _UNSEEN)
 
 
-def billed_input(readings: Readings) -> int:
+def billed_input(readings: SizeInputs) -> int:
     """mini-claude: the last call's uncached input, nothing else (R028). Before the first call, an estimate."""
     if readings.left is not None:
         return readings.left
     return readings.last.input if readings.last else readings.whole
 
 
-def billed_context(readings: Readings) -> int:
+def billed_context(readings: SizeInputs) -> int:
     """OpenCode: input, cache reads and output of the last call (R030). Before the first call, an estimate."""
     if readings.left is not None:
         return readings.left
@@ -98,16 +98,16 @@ def billed_context(readings: Readings) -> int:
     return last.input + last.cache_read + last.output if last else readings.whole
 
 
-def estimated(readings: Readings) -> int:
+def estimated_tokens(readings: SizeInputs) -> int:
     """region: all of the request, by estimate (R036)."""
     return readings.whole
 
 
-def estimated_with_tools(readings: Readings) -> int:
+def estimated_with_tools(readings: SizeInputs) -> int:
     """sage: messages and tools (R033)."""
     return readings.estimator.total(readings.view + readings.tools, readings.messages)
 
 
-def estimated_messages(readings: Readings) -> int:
+def estimated_messages(readings: SizeInputs) -> int:
     """claude-code and learn-v5: the messages alone (R031, R039)."""
     return readings.estimator.total(readings.view, readings.messages)

@@ -13,7 +13,7 @@ from rich.text import Text
 from ebbtide.argparse_errors import close_matches
 from ebbtide.config import Settings
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit, Usage
 from ebbtide.display import make_visible, short_number, token_count
 from ebbtide.fronts.chat import render
@@ -115,7 +115,7 @@ def _compact(room: Room, focus: str) -> None:
         room.show(render.notice(made.notes[0] if made and made.notes else "There is nothing to fold yet."))
         return
     lines = make_visible(made.text).splitlines()
-    more = [f"… {counted(len(lines) - _PREVIEW, 'more line')}"] if len(lines) > _PREVIEW else []
+    more = [f"… {pluralize(len(lines) - _PREVIEW, 'more line')}"] if len(lines) > _PREVIEW else []
     room.show(Text("\n".join([*lines[:_PREVIEW], *more]), style="dim"))
     saving = f"{short_number(made.tokens_before)} → {short_number(made.tokens_after)} tokens"
     if not room.confirm(f"This note would stand for the old turns: {saving}. Fold?"):
@@ -132,13 +132,13 @@ def _said(chat: Chat, request: Mapping[str, object]) -> bool:
 def _undo(room: Room, _rest: str) -> None:
     edits = room.chat.agent.context.undo()
     tokens = sum(edit.saved for edit in edits)
-    told = f"Taken back: {counted(len(edits), 'edit')}, {token_count(tokens)} back."
+    told = f"Taken back: {pluralize(len(edits), 'edit')}, {token_count(tokens)} back."
     room.show(render.notice(told if edits else "There is nothing to undo."))
 
 
 def _redo(room: Room, _rest: str) -> None:
     edits = room.chat.agent.context.redo()
-    room.show(render.notice(f"Made again: {counted(len(edits), 'edit')}." if edits else "There is nothing to redo."))
+    room.show(render.notice(f"Made again: {pluralize(len(edits), 'edit')}." if edits else "There is nothing to redo."))
 
 
 def _edits(room: Room, _rest: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ebbtide.core.tokens.size import Readings
+from ebbtide.core.tokens.size import SizeInputs
 from ebbtide.core.types import USER, Edit, Usage
 from ebbtide.core.view import View
 from ebbtide.display import WindowUsage, tokens_by_part
@@ -23,7 +23,7 @@ def weigh(chat: Chat, last: Usage | None, edits: Sequence[Edit]) -> WindowUsage:
     system, tools = request.overhead
     whole = view.tokens + system + tools
     estimate = policy.gauge(
-        Readings(
+        SizeInputs(
             estimator=policy.estimator,
             model=model,
             view=view.tokens,

@@ -14,7 +14,7 @@ from functools import partial
 
 from ebbtide.assembly import Conversation, mid_run, mode_reminder
 from ebbtide.core.errors import EbbtideError
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.fronts.chat.attachments import attach, news, reminders
 from ebbtide.fronts.chat.events import Answered, Calling, Event, Failed, Heard, Returned, Said, Sending, Stopped
@@ -81,7 +81,7 @@ class Agent:
             if not reply.calls and not heard:
                 return
             attach(self.talk, news(self.desk))
-        raise RuntimeError(f"stopped after {counted(self.steps, 'request')} in one turn; say how to go on")
+        raise RuntimeError(f"stopped after {pluralize(self.steps, 'request')} in one turn; say how to go on")
 
     def _exchange(self) -> Generator[Event, None, Reply]:
         """One request and its reply."""

@@ -15,7 +15,7 @@ from typing import cast
 from ebbtide.assembly import Block, Conversation
 from ebbtide.fronts.chat.tools import Need, Outcome
 from ebbtide.fronts.chat.tools.desk import Kind
-from ebbtide.state.session_state import State, ebb, fold
+from ebbtide.state.session_state import SessionState, apply_records, ebb_record
 from ebbtide.store import Log, Record
 
 INTERRUPTED = "[Interrupted: the program ended while this call was under way. What it did until then is not known.]"
@@ -82,7 +82,7 @@ def _need(record: Record) -> Need:
 
 def _messages(records: Sequence[Record]) -> Iterator[Mapping[str, object]]:
     """The last request's messages and the reply to it, as the provider's wire has them."""
-    state = fold(State(), records)
+    state = apply_records(SessionState(), records)
     path = list(state.messages)
     by_uuid = {str(one["uuid"]): one for one in records if one.get("uuid")}
     for record in records:
@@ -115,7 +115,7 @@ class Scribe:
 
     def _write(self, what: str, **fields: object) -> None:
         now = self.clock()
-        self.log.commit([ebb(KIND, what=what, **fields, at=now)], at=now)
+        self.log.commit([ebb_record(KIND, what=what, **fields, at=now)], at=now)
 
 
 # --- telling again -----------------------------------------------------------------------------------------------

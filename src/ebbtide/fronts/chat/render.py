@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit, Usage
 from ebbtide.display import WindowUsage, draw_window, make_visible, one_line, round_number, short_number
 from ebbtide.fronts.chat.permission import Question
@@ -76,7 +76,7 @@ def echo(text: str) -> RenderableType:
     """What the person said; of a paste the beginning."""
     told = make_visible(text[:_WIDE]).splitlines()[:_SAID]
     hidden = len(text.splitlines()) - len(told)
-    more = f"\n… {counted(hidden, 'more line')}" if hidden > 0 else "\n… more" if len(text) > _WIDE else ""
+    more = f"\n… {pluralize(hidden, 'more line')}" if hidden > 0 else "\n… more" if len(text) > _WIDE else ""
     return Padding(Text.assemble(("> " + "\n".join(told), "bold"), (more, "dim")), (0, 0, 1, 0))
 
 
@@ -97,7 +97,7 @@ def outcome(one: Outcome, name: str) -> RenderableType:
     text = make_visible(one.text.rstrip())
     told = text.splitlines()
     most = 12 if name in ("edit", "todo") else _SHOWN
-    more = [f"… {counted(len(told) - most, 'more line')}"] if len(told) > most else []
+    more = [f"… {pluralize(len(told) - most, 'more line')}"] if len(told) > most else []
     # A person wants to read all of what went wrong; of what went right, one line is one line.
     how: OverflowMethod = "fold" if one.failed else "ellipsis"
     body = Text("\n".join([*told[:most], *more]), style="red" if one.failed else "dim", overflow=how)
@@ -210,7 +210,7 @@ def hits(found: Sequence[Hit]) -> RenderableType:
 
 
 def page(one: Page) -> RenderableType:
-    more = f"\n… {counted(one.total - one.end, 'more character')}" if one.end < one.total else ""
+    more = f"\n… {pluralize(one.total - one.end, 'more character')}" if one.end < one.total else ""
     return Text(make_visible(one.text) + more)
 
 

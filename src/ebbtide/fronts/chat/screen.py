@@ -29,7 +29,7 @@ from prompt_toolkit.styles import Style
 from rich.console import Console, RenderableType
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.chat import render
@@ -151,7 +151,9 @@ class Screen:
             self.show(render.notice(f"not read: {source}: {why}", "dim"))
 
     def _greet_again(self, chat: Chat) -> None:
-        self.show(render.notice(f"Resumed {chat.session}: {counted(len(chat.notebook.messages), 'message')}.", "cyan"))
+        self.show(
+            render.notice(f"Resumed {chat.session}: {pluralize(len(chat.notebook.messages), 'message')}.", "cyan")
+        )
         said, answered = last_words(chat)
         if said:
             self.show(render.echo(said))
@@ -448,7 +450,7 @@ class Screen:
             if len(text) <= _LARGE:
                 event.current_buffer.insert_text(text)
                 return
-            name = f"[paste {len(self._pastes) + 1}: {counted(text.count(chr(10)) + 1, 'line')}]"
+            name = f"[paste {len(self._pastes) + 1}: {pluralize(text.count(chr(10)) + 1, 'line')}]"
             self._pastes[name] = text
             event.current_buffer.insert_text(name)
 

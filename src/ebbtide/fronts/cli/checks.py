@@ -17,7 +17,7 @@ from typing import Literal
 import ebbtide
 from ebbtide.config import Access, ConfigSource, Settings
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import format_age, format_bytes
 from ebbtide.fronts.cli.extras import Extra
 from ebbtide.fronts.cli.store_checks import Holdings
@@ -116,7 +116,7 @@ def store(holdings: Holdings, now: float) -> Iterator[Check]:
             area=area, name="path", state="ok", told=f"{holdings.root}: not there yet, made with the first session"
         )
         return
-    told = f"{holdings.root}: {counted(holdings.sessions, 'session')}, {format_bytes(holdings.bytes)}"
+    told = f"{holdings.root}: {pluralize(holdings.sessions, 'session')}, {format_bytes(holdings.bytes)}"
     if holdings.newest:
         told += f", the newest {_ago(now - holdings.newest)}"
     yield Check(area=area, name="path", state="ok", told=told)
@@ -183,7 +183,7 @@ def recall(root: str) -> Iterator[Check]:
     except sqlite3.Error as damaged:
         yield _warn(area, "index", f"{path}: {damaged}", "delete it: the next search makes it anew")
         return
-    told = f"{counted(sessions, 'session')}, {format_bytes(path.stat().st_size)}"
+    told = f"{pluralize(sessions, 'session')}, {format_bytes(path.stat().st_size)}"
     if sound != "ok":
         yield _warn(area, "index", f"{path}: {sound}", "delete it: the next search makes it anew")
     elif made != INDEX_VERSION:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.pluralize import counted
-from ebbtide.core.tokens.size import Readings
+from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.tokens.size import SizeInputs
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
 from ebbtide.display import WindowUsage, draw_window, tokens_by_part
@@ -89,7 +89,7 @@ def _weighed(
         return _of_body(source.data, settings.wire, None, settings)
     number = len(source.calls) if at is None else at
     if not 1 <= number <= len(source.calls):
-        raise BadRequest(f"{source.name} has {counted(len(source.calls), 'request')}; there is no number {at}")
+        raise BadRequest(f"{source.name} has {pluralize(len(source.calls), 'request')}; there is no number {at}")
     call: RecordedCall = source.calls[number - 1]
     return _of_body(call.request, source.recording.wire, call.usage, settings)
 
@@ -130,7 +130,7 @@ def _window(
     policy, size = settings.policy, settings.window_for(model)
     system, tools = overhead
     whole = view.tokens + system + tools
-    readings = Readings(
+    readings = SizeInputs(
         estimator=policy.estimator, model=model, view=view.tokens, messages=messages, system=system, tools=tools
     )
     estimate = policy.gauge(readings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ebbtide.audit.history import Step
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.formats.claude_folder import NEWEST
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _headline(step: Step) -> str:
     undone = " (undone)" if step.undone else ""
-    return f"{step.batch.id}, for request {step.turn.number}{undone}: {counted(len(step.batch.edits), 'edit')}"
+    return f"{step.batch.id}, for request {step.turn.number}{undone}: {pluralize(len(step.batch.edits), 'edit')}"
 
 
 def _print(to: Console, step: Step, edit: Edit, lines_of: _Lines, *, full: bool) -> None:
@@ -95,7 +95,7 @@ def _print(to: Console, step: Step, edit: Edit, lines_of: _Lines, *, full: bool)
         _print_rows(to, _rows(runs, 0, length))
         return
     _print_rows(to, _rows(runs, 0, _HEAD))
-    to.print(f"… {counted(hidden, 'more line')}", style="dim")
+    to.print(f"… {pluralize(hidden, 'more line')}", style="dim")
     _print_rows(to, _rows(runs, _HEAD + hidden, length))
 
 
@@ -125,9 +125,9 @@ def _rows(runs: Sequence[_Run], start: int, stop: int) -> Iterator[str]:
 
 
 def _diff(step: Step, edit: Edit, lines_of: _Lines) -> list[_Run]:
-    kept = {item.id for item in edit.put if item.id}
+    kept = {item.id for item in edit.replacement if item.id}
     before = lines_of([item for item in step.covered(edit) if item.id not in kept])
-    return list(_unified(before, lines_of([item for item in edit.put if not item.id])))
+    return list(_unified(before, lines_of([item for item in edit.replacement if not item.id])))
 
 
 def _unified(before: Sequence[str], after: Sequence[str]) -> Iterator[_Run]:
@@ -199,5 +199,5 @@ def _as_dict(step: Step, edit: Edit) -> dict[str, object]:
         "tokens": edit.saved,
         "undone": step.undone,
         "before": [{"id": item.id, "kind": item.kind, "text": item.text} for item in step.covered(edit)],
-        "after": [{"id": item.id, "kind": item.kind, "text": item.text} for item in edit.put],
+        "after": [{"id": item.id, "kind": item.kind, "text": item.text} for item in edit.replacement],
     }

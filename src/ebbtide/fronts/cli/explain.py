@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TextIO
 
-from ebbtide.accounting.savings import Entry
+from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.display import one_line, short_number, token_count
 from ebbtide.formats.claude_folder import NEWEST
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         tell(history, history.steps, price=args.price)
     if not told:
         requests = sum(len(history.turns) for history in found)
-        print(f"Nothing was taken out, in {counted(requests, 'request')}.")
+        print(f"Nothing was taken out, in {pluralize(requests, 'request')}.")
     return 0
 
 
@@ -86,13 +86,13 @@ def tell(history: History, steps: Sequence[Step], *, price: Price = None, file: 
     screen.tell(*told_in_all(accounts), *history.refusals, file=file)
 
 
-Pairs = Sequence[tuple[Entry, Entry | None]]
+Pairs = Sequence[tuple[EditSavings, EditSavings | None]]
 """An edit in tokens, and in dollars where they are known."""
 
 
 def _alike(step: Step, accounts: SessionCost) -> list[tuple[list[str], Pairs]]:
     """Edits that read the same are one row: thirty blocks of old thinking left for one reason."""
-    sums: dict[tuple[str, str, str], list[tuple[Entry, Entry | None]]] = {}
+    sums: dict[tuple[str, str, str], list[tuple[EditSavings, EditSavings | None]]] = {}
     for edit, entry in zip(step.batch.edits, accounts.by_batch.get(step.batch.id, ()), strict=False):
         sums.setdefault((edit.by, _what(step, edit), edit.reason), []).append(entry)
     return [
@@ -115,10 +115,10 @@ def _row(told: list[str], pairs: Pairs) -> list[str]:
 def told_in_all(accounts: SessionCost) -> list[str]:
     """What the session's edits came to, and how that was found."""
     told, paid = accounts.tokens, accounts.dollars
-    calls = counted(len(told.lines), "request")
+    calls = pluralize(len(told.lines), "request")
     how = f"expected of {calls}; none with an edit was billed"
     if told.settled:
-        how = f"by {counted(told.bills, 'bill')} for {calls}"
+        how = f"by {pluralize(told.bills, 'bill')} for {calls}"
     dollars = f" ({format_usd(abs(paid.told))})" if paid else ""
     gone = "Saved" if told.told >= 0 else "Not paid back yet:"
     share = f"{abs(told.share):.1%} of what it would have cost untouched"
@@ -150,8 +150,8 @@ def _sum(step: Step, accounts: SessionCost) -> str:
     pairs = list(accounts.by_batch.get(step.batch.id, ()))
     edits, tokens = len(step.batch.edits), sum(one.change.tokens for one, _ in pairs)
     held = max((one.calls for one, _ in pairs), default=0)
-    told = f"{counted(edits, 'edit')}, {token_count(tokens)} out"
-    told += f"; held in {counted(held, 'request')}"
+    told = f"{pluralize(edits, 'edit')}, {token_count(tokens)} out"
+    told += f"; held in {pluralize(held, 'request')}"
     again = sum(one.change.after for one, _ in pairs)
     if again:
         told += f"; {token_count(again)} written again"

@@ -6,7 +6,7 @@ import argparse
 import time
 from dataclasses import asdict
 
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import format_bytes, make_visible
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
     for path in (*swept.sessions, *swept.blobs):
         print(make_visible(path))
     verb = "would free" if args.dry_run else "freed"
-    gone = f"{counted(len(swept.sessions), 'session')} and {counted(len(swept.blobs), 'result')}"
+    gone = f"{pluralize(len(swept.sessions), 'session')} and {pluralize(len(swept.blobs), 'result')}"
     if swept.in_use:
-        screen.say(f"{counted(len(swept.in_use), 'old session')} not removed: a program has it open")
+        screen.say(f"{pluralize(len(swept.in_use), 'old session')} not removed: a program has it open")
     screen.say(f"{gone} {verb} {format_bytes(swept.freed)}; {format_bytes(swept.left)} stay")
     return 0

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from ebbtide import __version__
 from ebbtide.accounting.savings import Savings
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.fronts.cli import plots
 from ebbtide.fronts.cli.page_style import STYLE
@@ -83,7 +83,7 @@ def _header(one: Statement, books: Savings, shown: Shown) -> str:
     when = f"{one.began[:16]} to {one.ended[:16]} UTC" if one.began else ""
     kind = "" if one.stored else f"replayed under the policy {one.policy or 'default'}"
     window = f"window {round_number(one.window)}" if one.window else ""
-    facts = [", ".join(one.models), counted(one.calls, "call"), window, when, kind]
+    facts = [", ".join(one.models), pluralize(one.calls, "call"), window, when, kind]
     return (
         f"<header><h1>{_text(one.session)}</h1>"
         f'<p class="soft">{_text(" · ".join(fact for fact in facts if fact))}</p>'
@@ -100,8 +100,8 @@ def _verdict(one: Statement, books: Savings, shown: Shown) -> str:
         )
     else:
         first = (
-            f'Taking {counted(one.edits, "thing")} out saved <strong class="good">{_text(shown(books.told))}</strong>, '
-            f"{books.share:.0%} of what the conversation would have cost."
+            f'Taking {pluralize(one.edits, "thing")} out saved <strong class="good">{_text(shown(books.told))}</strong>,'
+            f" {books.share:.0%} of what the conversation would have cost."
         )
     if books.settled:
         return f"{first} This is what the provider's bills show."
@@ -145,7 +145,7 @@ def _counted(one: Statement, books: Savings) -> str:
         return "expected; no call was billed"
     if books.bills == one.calls:
         return "as billed"
-    return f"{books.bills} of {counted(one.calls, 'call')} billed, the rest expected"
+    return f"{books.bills} of {pluralize(one.calls, 'call')} billed, the rest expected"
 
 
 def _drift(books: Savings) -> tuple[str, str, str, str]:
@@ -155,7 +155,7 @@ def _drift(books: Savings) -> tuple[str, str, str, str]:
     return (
         "Drift of the bills",
         f"{books.drift / expected:+.1%}",
-        f"against what was expected of {counted(books.bills, 'call')}",
+        f"against what was expected of {pluralize(books.bills, 'call')}",
         "",
     )
 
@@ -220,7 +220,7 @@ def _edits(one: Statement) -> str:
     head = ["call", "by", "what", "why", "tokens", "rewritten", "saved", "pays after"]
     words = "Each batch by author and reason. Rewritten: tokens kept behind the change, written to the cache again."
     more = len(one.rows) - _ROWS
-    told = f" In the output of --json: {counted(more, 'more row')}." if more > 0 else ""
+    told = f" In the output of --json: {pluralize(more, 'more row')}." if more > 0 else ""
     return _section("Edits", words + told, _table(head, [_edit(row) for row in one.rows[:_ROWS]]))
 
 

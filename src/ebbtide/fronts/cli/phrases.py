@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from ebbtide.audit.history import Step
 from ebbtide.core.stub import parse
-from ebbtide.core.text.pluralize import counted
-from ebbtide.core.tool_calls import file_of, media_of
+from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.tool_calls import file_path, media_blocks
 from ebbtide.core.types import HARNESS, Edit, Item
 from ebbtide.display import round_number, short_number
 from ebbtide.runtime import Report
@@ -20,18 +20,18 @@ def item_told(item: Item, step: Step | None = None) -> str:
     """As in `result of Read (src/app.py)`."""
     if item.kind in ("call", "result"):
         call = item if item.kind == "call" else step.call_of(item) if step else None
-        about = file_of(call) if call else ""
+        about = file_path(call) if call else ""
         return f"{item.kind} of {item.name or 'an unknown tool'}" + (f" ({_tail(about)})" if about else "")
     if item.kind in ("image", "document"):
-        return f"{item.kind} {media_of(item)[:_ABOUT]}".rstrip()
+        return f"{item.kind} {media_blocks(item)[:_ABOUT]}".rstrip()
     if item.kind == "text":
-        return "reminder" if item.role == "user" and item.tier == HARNESS else f"{item.role} text"
+        return "reminder" if item.role == "user" and item.trust == HARNESS else f"{item.role} text"
     return item.kind
 
 
 def covered_told(covered: Sequence[Item], edit: Edit, step: Step) -> str:
     """What an edit took out, in a few words."""
-    if edit.after:
+    if edit.insert_after:
         return "a note, added"
     if not covered:
         return "items that are not in the log"
@@ -48,7 +48,7 @@ def covered_told(covered: Sequence[Item], edit: Edit, step: Step) -> str:
 def way_back(edit: Edit) -> list[str]:
     """Names under which the content is kept: of the edit's own record, or what its stub says."""
     told = [blob.name for blob in edit.blobs]
-    stubs = [stub for item in edit.put if (stub := parse(item.text)) is not None]
+    stubs = [stub for item in edit.replacement if (stub := parse(item.text)) is not None]
     return list(dict.fromkeys([*told, *(stub.handle for stub in stubs if stub.handle)]))
 
 
@@ -62,7 +62,7 @@ def report_told(report: Report) -> str:
     before, after = short_number(report.tokens_before), short_number(report.tokens_after)
     size = f"{before} tokens" if before == after else f"{before} → {after} tokens"
     left = f"context left until auto-compact: {report.context_left:.0%}"
-    held = f", {counted(report.held, 'edit')} held" if report.held else ""
+    held = f", {pluralize(report.held, 'edit')} held" if report.held else ""
     return f"{size} of {round_number(report.window)} ({report.level}){held}; {left}"
 
 

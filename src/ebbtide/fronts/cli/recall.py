@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.text.redact import redact
 from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import NEWEST
@@ -90,7 +90,7 @@ def _page(recall: Recall, args: argparse.Namespace) -> Page:
     text, masked = redact(_whole(recall, args.read, page.total, page.session))
     if not masked:
         return page
-    screen.say(f"{counted(masked.total(), 'secret')} masked; --raw shows them")
+    screen.say(f"{pluralize(masked.total(), 'secret')} masked; --raw shows them")
     until = min(len(text), args.start + PAGE if args.end is None else args.end)
     more = until if until < len(text) else None
     return replace(page, text=text[args.start : until], end=until, total=len(text), next=more)

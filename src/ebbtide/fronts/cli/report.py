@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import one_line, short_number, token_count
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
@@ -85,7 +85,12 @@ def _write(path: Path, text: str) -> None:
 
 
 def show(one: Statement, *, calls: bool) -> None:
-    facts = [", ".join(one.models), counted(one.calls, "call"), one.began, f"policy {one.policy}" if one.policy else ""]
+    facts = [
+        ", ".join(one.models),
+        pluralize(one.calls, "call"),
+        one.began,
+        f"policy {one.policy}" if one.policy else "",
+    ]
     screen.draw(screen.styled((one_line(" · ".join([one.session, *(fact for fact in facts if fact)])), "bold")))
     screen.tell(*([one.learned] if one.learned else []))
     if one.rows:
@@ -93,7 +98,7 @@ def show(one: Statement, *, calls: bool) -> None:
     if calls:
         screen.draw(_calls(one))
     if one.edits:
-        screen.tell(f"{counted(one.edits, 'edit')}, {one.paid} paid back; {_moved(one)}.", *told_in_all(one.accounts))
+        screen.tell(f"{pluralize(one.edits, 'edit')}, {one.paid} paid back; {_moved(one)}.", *told_in_all(one.accounts))
     else:
         print("Nothing was taken out, so nothing was saved.")
     screen.tell(*one.refusals)

@@ -8,7 +8,7 @@ import sys
 
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.display import make_visible, one_line, token_count
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for history in histories(wanted(args), settings, args.max_bytes, project=args.project):
         _, view = history.now() if args.at is None else history.sent(args.at)
-        view = View.of(view.items) if args.raw else view
+        view = View.of(view.originals) if args.raw else view
         entries = _one(history, view, args.item) if args.item else view.entries
         if args.json:
             screen.show_json([_as_dict(view, entry) for entry in entries])
@@ -89,7 +89,7 @@ def _print_stored(store: str, session: str, handle: str, project: str | None) ->
 
 
 def _one(history: History, view: View, name: str) -> list[Item]:
-    candidates = [*view.items, *(entry for entry in view.entries if entry.id in view.owner)]
+    candidates = [*view.originals, *(entry for entry in view.entries if entry.id in view.edit_by_entry)]
     matching = {item.id: item for item in candidates if item.id.startswith(name)}
     if not matching:
         raise BadRequest(f"no item of {history.name} is called {name!r}; 'ebb show --json' lists ids")
@@ -102,7 +102,7 @@ def _print(view: View, entries: list[Item] | tuple[Item, ...], *, full: bool) ->
     to = screen.console()
     message = None
     for entry in entries:
-        edit = view.owner.get(entry.id)
+        edit = view.edit_by_entry.get(entry.id)
         if entry.message != message:
             message = entry.message
             to.print(f"── {entry.role} " + "─" * 40, style="bold", overflow="crop", no_wrap=True)
@@ -117,11 +117,11 @@ def _cut(text: str, full: bool) -> list[str]:
     rows = make_visible(text).split("\n")
     if full or len(rows) <= _LINES + 1:
         return rows
-    return [*rows[:_LINES], f"… {counted(len(rows) - _LINES, 'more line')}"]
+    return [*rows[:_LINES], f"… {pluralize(len(rows) - _LINES, 'more line')}"]
 
 
 def _as_dict(view: View, entry: Item) -> dict[str, object]:
-    edit = view.owner.get(entry.id)
+    edit = view.edit_by_entry.get(entry.id)
     told: dict[str, object] = {
         "id": entry.id,
         "message": entry.message,

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ebbtide.accounting.savings import Entry, Line
+from ebbtide.accounting.savings import CallSavings, EditSavings
 from ebbtide.audit.history import History, Step
 from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Usage
@@ -73,7 +73,7 @@ class Statement:
     refusals: tuple[str, ...]
 
     @property
-    def lines(self) -> Sequence[tuple[Line, Line | None]]:
+    def lines(self) -> Sequence[tuple[CallSavings, CallSavings | None]]:
         """Calls in tokens, and in dollars where they are known."""
         paid = self.accounts.dollars
         return list(zip(self.accounts.tokens.lines, paid.lines if paid else [None] * self.calls, strict=True))
@@ -127,7 +127,7 @@ def _learned(history: History) -> str:
     return describe_learned_window(found[0], moment(found[1]) or "an unknown day") if found else ""
 
 
-def bill_of(line: Line) -> Usage:
+def bill_of(line: CallSavings) -> Usage:
     """As billed; else as expected, with the reply that was recorded."""
     call = line.call
     if call.usage is not None:
@@ -144,7 +144,7 @@ def masked(text: str) -> str:
 
 
 def _rows(step: Step, accounts: SessionCost) -> Iterator[Row]:
-    sums: dict[tuple[str, str], list[tuple[str, Entry, Entry | None]]] = {}
+    sums: dict[tuple[str, str], list[tuple[str, EditSavings, EditSavings | None]]] = {}
     for edit, (entry, usd) in zip(step.batch.edits, accounts.by_batch.get(step.batch.id, ()), strict=False):
         what = covered_told(step.covered(edit), edit, step)
         sums.setdefault((edit.by, edit.reason), []).append((what, entry, usd))

@@ -6,7 +6,7 @@ import argparse
 
 from ebbtide.audit.history import History, history_of
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import short_number, token_count
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
@@ -15,7 +15,7 @@ from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve
 from ebbtide.fronts.cli.phrases import covered_told
 from ebbtide.fronts.cli.session_lookup import chosen
 from ebbtide.runtime import Context
-from ebbtide.state.session_state import State, fold
+from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.store import SessionInfo, Store, open_store
 
 
@@ -124,8 +124,8 @@ def _context(store: Store, info: SessionInfo) -> Context:
     return Context(store=store, session=info.session, project=info.project)
 
 
-def _state(store: Store, info: SessionInfo) -> State:
-    return fold(State(), store.peek(info.session, project=info.project).read().records)
+def _state(store: Store, info: SessionInfo) -> SessionState:
+    return apply_records(SessionState(), store.peek(info.session, project=info.project).read().records)
 
 
 def _nothing(args: argparse.Namespace, why: str) -> int:
@@ -146,5 +146,5 @@ def _told(args: argparse.Namespace, history: History, batch: str, what: str) -> 
     cells = [[edit.by, told, short_number(edit.saved)] for edit, told in rows]
     screen.draw(screen.styled((f"{batch} is {what}", "bold")))
     screen.draw(screen.table(columns, cells, folds="what"))
-    screen.say(f"{counted(len(rows), 'edit')}, {token_count(sum(edit.saved for edit, _ in rows))}")
+    screen.say(f"{pluralize(len(rows), 'edit')}, {token_count(sum(edit.saved for edit, _ in rows))}")
     return 0

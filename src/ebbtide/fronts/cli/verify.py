@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ebbtide.audit.replan import plans_in, recheck, replanned
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import CODES, Commands, command
@@ -105,7 +105,7 @@ def _print(checked: list[_Checked]) -> None:
             str(one.found.unchecked_lines),
             str(one.found.blobs),
             "" if one.plans is None else str(one.plans),
-            "ok" if one.ok else counted(len(one.problems()), "problem"),
+            "ok" if one.ok else pluralize(len(one.problems()), "problem"),
         ]
         for one in checked
     ]

@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 def _blamed(history: History, text: str, options: str) -> Iterator[_Blame]:
     edits = [(step, edit) for step in history.steps for edit in step.batch.edits]
     for step, edit in edits:
-        kept = {item.id for item in edit.put if item.id}
+        kept = {item.id for item in edit.replacement if item.id}
         for item in step.covered(edit):
             if text in item.text.casefold() and item.id not in kept:
                 yield _Blame(history=history, step=step, edit=edit, item=item, options=options)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ebbtide import example
-from ebbtide.accounting.calls import books
-from ebbtide.accounting.savings import Tariff, Tariffs, closed, relative
+from ebbtide.accounting.calls import build_ledger
+from ebbtide.accounting.savings import Tariff, Tariffs, relative_tariff, savings_from_ledger
 from ebbtide.audit.history import Step, history_of
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.display import short_number
 from ebbtide.formats import RecordedCall, load
@@ -107,7 +107,7 @@ class _Stage:
         self._calls, self._now, self._overflowed = calls, 0.0, False
         self._store = open_store(None)
         self._price = _price()
-        self._tariffs = _tariffs(self._price) if self._price else relative
+        self._tariffs = _tariffs(self._price) if self._price else relative_tariff
         self._context = Context(
             model=calls[0].model,
             window=window,
@@ -128,7 +128,7 @@ class _Stage:
 
     def _moment(self, number: int, ready: Ready, events: list[Event]) -> Moment:
         report = ready.report
-        books_now = closed(books(self._store.peek(_SESSION).read().records), self._tariffs)
+        books_now = savings_from_ledger(build_ledger(self._store.peek(_SESSION).read().records), self._tariffs)
         raw = books_now.bill + books_now.told + books_now.pending
         return Moment(
             call=number,
@@ -186,21 +186,21 @@ def _kind(edit: Edit) -> Kind:
 
 def _offloaded(step: Step, edits: Sequence[Edit]) -> str:
     items = [item for edit in edits for item in step.covered(edit)]
-    whole, stubs = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.put)
-    what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else counted(len(items), "result")
+    whole, stubs = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.replacement)
+    what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else pluralize(len(items), "result")
     leave = "leaves" if len(items) == 1 else "leave"
     return f"{what}, {short_number(whole)} tokens, {leave} for the store; {short_number(stubs)} stay"
 
 
 def _ebbed(_: Step, edits: Sequence[Edit]) -> str:
     (first, most), *others = Counter(_NAMES.get(edit.by, edit.by) for edit in edits).most_common()
-    more = "".join(f", {counted(number, name)}" for name, number in others)
-    return f"{counted(most, f'old {first}')}{more} ebb out"
+    more = "".join(f", {pluralize(number, name)}" for name, number in others)
+    return f"{pluralize(most, f'old {first}')}{more} ebb out"
 
 
 def _folded(step: Step, edits: Sequence[Edit]) -> str:
     messages = len({item.message for edit in edits for item in step.covered(edit)})
-    report = sum(item.tokens for edit in edits for item in edit.put if not item.id)
+    report = sum(item.tokens for edit in edits for item in edit.replacement if not item.id)
     return f"{messages} messages fold into a report of {short_number(report)}; the user's own words stay"
 
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ebbtide.core.errors import Busy, WontFit
-from ebbtide.core.types import FOLDS, Edit, Usage
+from ebbtide.core.types import COMPACTION_PASSES, Edit, Usage
 from ebbtide.fronts.proxy.deadline import Claim, Late, result_of, set_once
 from ebbtide.fronts.proxy.identity import Asked
 from ebbtide.fronts.proxy.meters import Meters, Turn
@@ -338,7 +338,7 @@ class Engine:
         return replace(outgoing, body=body, edited=outgoing.armed or body is not outgoing.plain, ready=ready)
 
     def _told(self, slot: Slot, report: Report) -> None:
-        folds = sum(edit.by in FOLDS for edit in report.edits)
+        folds = sum(edit.by in COMPACTION_PASSES for edit in report.edits)
         before, after, edited = report.tokens_untouched, report.tokens_after, bool(report.held)
         for tally in (slot.tally, self._meters.total):
             tally.sent(before, after, time.time(), edits=len(report.edits), folds=folds, edited=edited)

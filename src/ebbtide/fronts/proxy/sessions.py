@@ -23,7 +23,7 @@ from ebbtide.runtime import Context
 from ebbtide.runtime.context import Ready
 from ebbtide.runtime.report import Event
 from ebbtide.state.binding_records import upgrade_log
-from ebbtide.state.session_state import State, fold
+from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.store import Store, open_store
 from ebbtide.store.tenants import PROJECT_PREFIX
 from ebbtide.wire import WIRES
@@ -147,9 +147,9 @@ class Slot:
             self.way = self._read_state(self.store).recall
         return self.way in ("", "tool")
 
-    def _read_state(self, store: Store) -> State:
+    def _read_state(self, store: Store) -> SessionState:
         reading = store.peek(self.identity.session, project=self.identity.project).read()
-        return fold(State(), upgrade_log(reading.records))
+        return apply_records(SessionState(), upgrade_log(reading.records))
 
     def _summary(self, request: dict[str, object]) -> object:
         assert self.advice is not None, "nobody is asked where there is nobody"

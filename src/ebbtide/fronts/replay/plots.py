@@ -15,7 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadConfig, BadRequest
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import round_number
 from ebbtide.replay.measures import measure
 from ebbtide.replay.run import ReplayOptions, ReplayResult, totals
@@ -77,7 +77,7 @@ def draw_picture(path: str, played: Sequence[ReplayResult], terms: ReplayOptions
     files = sum(1 for one in played if not one.error)
     kept = "1 hour" if terms.ttl > 300 else "5 minutes"
     figure.suptitle(
-        f"{counted(files, 'recorded session')}, window {round_number(terms.window)}, prefixes kept {kept}",
+        f"{pluralize(files, 'recorded session')}, window {round_number(terms.window)}, prefixes kept {kept}",
         x=0.01, ha="left", fontsize=11, color="#666666",
     )  # fmt: skip
     # No date in the file: the same replay gives the same bytes.
@@ -214,7 +214,7 @@ def _windows(
 ) -> None:
     calls = max(map(len, points.values()), default=0)
     axes.set_title(
-        f"The longest session, {counted(calls, 'call')}: tokens of each request", loc="left", fontsize=12, color=_INK
+        f"The longest session, {pluralize(calls, 'call')}: tokens of each request", loc="left", fontsize=12, color=_INK
     )
     axes.set_xlabel("model call", fontsize=9.5)
     axes.set_ylabel("tokens sent", fontsize=9.5)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.prices import find_rates
 from ebbtide.replay.measures import CALIBRATION_FORMAT, GROUPS, Calibration, Measure, calibrate
@@ -62,7 +62,7 @@ def show_tables(played: Sequence[ReplayResult], terms: ReplayOptions) -> None:
 def _heading(played: Sequence[ReplayResult], terms: ReplayOptions) -> str:
     good = [one for one in played if not one.error]
     calls = max((score.calls for score in totals(good).values()), default=0)
-    files = f"{counted(len(good), 'session')}, {counted(calls, 'call')}"
+    files = f"{pluralize(len(good), 'session')}, {pluralize(calls, 'call')}"
     kept = "an hour" if terms.ttl > 300 else "5 minutes"
     recall = "" if terms.has_recall else ", no recall"
     return (
@@ -159,7 +159,7 @@ def _trust(played: Sequence[ReplayResult]) -> Iterator[str]:
 
 def _held(found: Calibration) -> str:
     verdict = "within 5 %" if found.holds else "NOT within 5 %: read the bills with care"
-    files = counted(found.files, "file")
+    files = pluralize(found.files, "file")
     return f"we ${found.simulated:,.2f}, the provider ${found.billed:,.2f} ({found.drift:+.1%}, {files}): {verdict}"
 
 
@@ -179,7 +179,7 @@ def _unread(played: Sequence[ReplayResult]) -> Iterator[str]:
     failed += [(one.path, "no model was called in it") for one in played if not one.error and not one.models]
     if not failed:
         return
-    yield f"Left out, {len(failed)} of {counted(len(played), 'file')}:"
+    yield f"Left out, {len(failed)} of {pluralize(len(played), 'file')}:"
     for path, reason in failed[:_TOLD]:
         yield make_visible(f"  {path}: {reason}")
     if len(failed) > _TOLD:

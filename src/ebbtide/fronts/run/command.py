@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ebbtide.argparse_errors import Parser
 from ebbtide.config import process_environment
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import make_visible
 from ebbtide.fronts.run.addresses import CLIENTS, Client, Environment, Plan, Route, planned
 from ebbtide.fronts.run.foreground import run
@@ -81,7 +81,7 @@ def _behind(proxy: Proxy, plan: Plan, command: Sequence[str], environ: Environme
 def told(summary: Mapping[str, object], program: str, *, fallen: int = 0) -> str:
     """What was kept in, taken out and saved; or why there is nothing to tell."""
     again = (
-        f"\n  the proxy fell {counted(fallen, 'time')} and was started again: numbers are from then on"
+        f"\n  the proxy fell {pluralize(fallen, 'time')} and was started again: numbers are from then on"
         if fallen
         else ""
     )
@@ -97,8 +97,8 @@ def told(summary: Mapping[str, object], program: str, *, fallen: int = 0) -> str
     before, after = number.get("tokens_untouched", 0), number.get("tokens_sent", 0)
     saved = max(0, before - after)
     share = f" ({saved / before:.0%})" if saved else ""
-    edits = ", ".join(counted(number.get(name, 0), name[:-1]) for name in ("edits", "folds") if number.get(name))
-    head = f"ebb run: {counted(requests, 'request')} in {counted(number.get('sessions', 0), 'conversation')}"
+    edits = ", ".join(pluralize(number.get(name, 0), name[:-1]) for name in ("edits", "folds") if number.get(name))
+    head = f"ebb run: {pluralize(requests, 'request')} in {pluralize(number.get('sessions', 0), 'conversation')}"
     lines = [
         f"{head}; nothing was changed, and this is what would have been" if summary.get("shadow") else head,
         f"  kept in    {after:>12,} tokens, as estimated",

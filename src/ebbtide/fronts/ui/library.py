@@ -103,7 +103,7 @@ class Opened:
             self.kept.clear()
             # What went out is as it was, unless a person pinned or spared something.
             self._views.pop(0, None)
-            if before.state.stays != self.history.state.stays:
+            if before.state.protected_ids != self.history.state.protected_ids:
                 self._views.clear()
         return True
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from ebbtide import __version__
-from ebbtide.core.cache.warmth import warmth
+from ebbtide.core.cache.warmth import find_cached_prefix
 from ebbtide.core.errors import BadRequest, EbbtideError
 from ebbtide.core.recall_limits import PAGE
 from ebbtide.core.text.redact import redact
@@ -270,16 +270,16 @@ def _request(_: Library, opened: Opened, query: Mapping[str, str]) -> Json:
     start = number(query, "start", 0, most=10**9)
     stop = start + number(query, "limit", 100, most=_ROWS)
     batches = {edit.id: batch.id for batch in opened.history.state.batches for edit in batch.edits}
-    said: Json = {"at": at, "total": len(view.entries), "tokens": view.tokens, "messages": len(view.items)}
+    said: Json = {"at": at, "total": len(view.entries), "tokens": view.tokens, "messages": len(view.originals)}
     if at:
         turn = opened.history.turn(at)
-        said |= {"warm": _warm(opened, at), "marks": list(turn.sent.marks), "overhead": list(turn.overhead)}
+        said |= {"warm": _warm(opened, at), "marks": list(turn.sent.breakpoints), "overhead": list(turn.overhead)}
     return {**said, "rows": rows_told(view, batches, start, stop)}
 
 
 def _warm(opened: Opened, at: int) -> Json:
     now, sent = opened.history.turn(at).sent, [turn.sent for turn in opened.history.turns[: at - 1]]
-    found = warmth(sent, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix)
+    found = find_cached_prefix(sent, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix)
     tokens = warm_tokens(found, opened.view(at), _overhead(opened, at))
     return {"messages": found.messages, "tokens": tokens, "reason": found.reason}
 
@@ -328,7 +328,7 @@ def _cache(_: Library, opened: Opened, query: Mapping[str, str]) -> Json:
         "overhead": _overhead(opened, at),
         "messages": groups,
         "warm": _warm(opened, at),
-        "marks": list(turn.sent.marks),
+        "marks": list(turn.sent.breakpoints),
         "ttl": turn.ttl,
         "usage": asdict(turn.usage) if turn.usage else None,
         "break": next((one for one in trace.breaks if one["call"] == at), None),
@@ -340,7 +340,7 @@ def _ledger(_: Library, opened: Opened, query: Mapping[str, str]) -> Json:
     at = _at(opened, query)
     name = f"ledger {at}"
     if name not in opened.kept:
-        opened.kept[name] = ledger_told(opened.history, opened.view(at).items)
+        opened.kept[name] = ledger_told(opened.history, opened.view(at).originals)
     found = opened.kept[name]
     assert isinstance(found, dict)
     return found

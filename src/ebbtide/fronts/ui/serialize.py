@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ebbtide.accounting.savings import Entry
+from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
 from ebbtide.core.stub import parse
 from ebbtide.core.text.redact import redact
-from ebbtide.core.tool_calls import file_of
+from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.fronts.ui.trace import part_of
@@ -40,9 +40,9 @@ def item_told(entry: Item, *, preview: int = PREVIEW, path: str = "") -> Json:
         "role": entry.role,
         "kind": entry.kind,
         "name": entry.name,
-        "path": path or (file_of(entry) if entry.kind == "call" else ""),
+        "path": path or (file_path(entry) if entry.kind == "call" else ""),
         "tokens": entry.tokens,
-        "tier": entry.tier,
+        "tier": entry.trust,
         "source": entry.source,
         "pinned": entry.pinned,
         "text": masked(entry.text, preview),
@@ -56,10 +56,10 @@ def rows_told(view: View, batches: Mapping[str, str], start: int, stop: int) -> 
     told: list[Json] = []
     for place in range(start, min(stop, len(view.entries))):
         entry = view.entries[place]
-        edit = view.owner.get(entry.id)
-        call = view.calls.get(entry.call_id) if entry.kind == "result" else None
+        edit = view.edit_by_entry.get(entry.id)
+        call = view.calls_by_id.get(entry.call_id) if entry.kind == "result" else None
         # A stand-in has no handle of its own: what is shown of it must be all of it.
-        row = item_told(entry, preview=SIDE if edit else PREVIEW, path=file_of(call) if call else "")
+        row = item_told(entry, preview=SIDE if edit else PREVIEW, path=file_path(call) if call else "")
         row |= {"place": place, "out": numbers[place], "part": part_of(view, entry)}
         if edit is not None and not _carried(entry, edit):
             row["stub"] = {**edit_told(edit), "batch": batches.get(edit.id, ""), "covers": len(covered(view, edit))}
@@ -69,13 +69,13 @@ def rows_told(view: View, batches: Mapping[str, str], start: int, stop: int) -> 
 
 def _carried(entry: Item, edit: Edit) -> bool:
     """An original that a fold kept: it stands for itself."""
-    return any(item.id and item.id == entry.id for item in edit.put)
+    return any(item.id and item.id == entry.id for item in edit.replacement)
 
 
 def covered(view: View, edit: Edit) -> Sequence[Item]:
     """The originals that an edit took out; empty for an insertion."""
     first, last = view.index.get(edit.first), view.index.get(edit.last)
-    return () if first is None or last is None else view.items[first : last + 1]
+    return () if first is None or last is None else view.originals[first : last + 1]
 
 
 def edit_told(edit: Edit) -> Json:
@@ -93,7 +93,7 @@ def edit_told(edit: Edit) -> Json:
 def handles_of(edit: Edit) -> list[str]:
     """Names under which the content is kept: of the edit's own record, or what its stub says."""
     told = [blob.name for blob in edit.blobs]
-    stubs = [stub for item in edit.put if (stub := parse(item.text)) is not None]
+    stubs = [stub for item in edit.replacement if (stub := parse(item.text)) is not None]
     return list(dict.fromkeys([*told, *(stub.handle for stub in stubs if stub.handle)]))
 
 
@@ -102,7 +102,7 @@ def batches_told(history: History, accounts: SessionCost) -> list[Json]:
     return [_batch_told(step, booked.get(step.batch.id, ())) for step in history.steps]
 
 
-def _batch_told(step: Step, entries: Sequence[tuple[Entry, Entry | None]]) -> Json:
+def _batch_told(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | None]]) -> Json:
     record = step.batch.record
     edits = [
         {**edit_told(edit), "what": _what(step, edit), **_booked(entry, paid)}
@@ -126,7 +126,7 @@ def _batch_told(step: Step, entries: Sequence[tuple[Entry, Entry | None]]) -> Js
     }
 
 
-def _booked(entry: Entry, paid: Entry | None) -> Json:
+def _booked(entry: EditSavings, paid: EditSavings | None) -> Json:
     """`worth` in input tokens at full price, `usd` in dollars: no more than the bills show."""
     even = entry.breaks_even
     return {
@@ -150,7 +150,7 @@ def _what(step: Step, edit: Edit) -> Json:
         "kind": one.kind if one and len(taken) == 1 else "call" if call and len(taken) == 2 else "",
         "role": one.role if one else "",
         "name": call.name if call else one.name if one else "",
-        "path": file_of(call) if call else "",
+        "path": file_path(call) if call else "",
         "first": taken[0].message if taken else -1,
         "last": taken[-1].message if taken else -1,
     }
@@ -162,7 +162,7 @@ def sides_told(history: History, edit_id: str) -> Json | None:
         for edit in step.batch.edits:
             if edit.id == edit_id:
                 # A fold names what it carries along by id alone.
-                put = [step.original(item) for item in edit.put]
+                put = [step.original(item) for item in edit.replacement]
                 return {
                     **edit_told(edit),
                     "what": _what(step, edit),

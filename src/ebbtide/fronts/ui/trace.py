@@ -12,9 +12,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from ebbtide.audit.history import History, Turn, Walk
-from ebbtide.core.cache.diagnosis import Break, health
-from ebbtide.core.cache.warmth import Warmth, warmth
-from ebbtide.core.types import FOLDS, OURS, Item, Usage
+from ebbtide.core.cache.diagnosis import CacheBreak, diagnose_cache
+from ebbtide.core.cache.warmth import CachedPrefix, find_cached_prefix
+from ebbtide.core.types import COMPACTION_PASSES, OURS, Item, Usage
 from ebbtide.core.view import View
 from ebbtide.wire.protocol import grouped, is_original
 
@@ -75,7 +75,7 @@ _COLUMNS = (
 
 def part_of(view: View, entry: Item) -> str:
     # What a fold carries along is in its hands, and still the client's own.
-    if entry.source == OURS or (entry.id in view.owner and not is_original(entry)):
+    if entry.source == OURS or (entry.id in view.edit_by_entry and not is_original(entry)):
         return "our stubs"
     if entry.kind == "text":
         return entry.role if entry.role in ("user", "assistant", "system") else "other"
@@ -91,7 +91,7 @@ class Tracer:
     def _begin(self) -> None:
         self._walk, self._weigher, self._made, self._unrecorded = Walk(), _Weigher(), Trace(), 0
         self._bills: list[Usage | None] = []
-        self._breaks, self._looked = list[Break](), 0
+        self._breaks, self._looked = list[CacheBreak](), 0
         self._last = _Weighed(view=View.of(()), sums={}, whole=0, unrecorded=0)
 
     def trace(self, history: History) -> Trace:
@@ -108,7 +108,7 @@ class Tracer:
             sums, whole = self._weigher.weigh(view)
             self._last = _Weighed(view=view, sums=dict(sums), whole=whole, unrecorded=self._unrecorded)
             self._add(history, turn, self._last)
-        found = health([turn.sent for turn in history.turns], found=self._breaks, looked=self._looked)
+        found = diagnose_cache([turn.sent for turn in history.turns], found=self._breaks, looked=self._looked)
         # The newest may still get its bill.
         self._looked = max(0, len(history.turns) - 1)
         self._breaks = [one for one in found.breaks if one.at < self._looked]
@@ -141,7 +141,9 @@ class Tracer:
         trace.items.append(len(view.entries))
         known = [one.sent for one in history.turns[max(0, turn.number - 129) : turn.number - 1]]
         now = turn.sent
-        warm = warmth(known, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix)
+        warm = find_cached_prefix(
+            known, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix
+        )
         # Where the last request is whole in this one, its tokens are known: nothing has to be added up.
         grew = bool(known) and warm.messages >= len(known[-1].prefix)
         tokens = trace.tokens[-2] if grew else warm_tokens(warm, view, sum(turn.overhead) or extra)
@@ -149,7 +151,7 @@ class Tracer:
         _bill(trace, turn)
 
 
-def warm_tokens(warm: Warmth, view: View, overhead: int) -> int:
+def warm_tokens(warm: CachedPrefix, view: View, overhead: int) -> int:
     """Of the messages that are warm. The request that left them there may go on otherwise, and count for more."""
     alike = islice(grouped(view.entries), warm.messages)
     return min(warm.tokens, overhead + sum(_sum(group) for _, group in alike)) if warm.messages else 0
@@ -164,16 +166,16 @@ class _Weigher:
         self._view = View.of(())
 
     def weigh(self, view: View) -> tuple[Mapping[str, int], int]:
-        before, kept = view.grew
+        before, kept = view.grown_from
         if before is self._view.entries and before:
             old, new = self._view.entries[kept:], view.entries[kept:]
             tail = len(self._view.entries) - kept
-            self._whole += _sum(view.items[len(self._view.items) - tail :]) - _sum(old)
+            self._whole += _sum(view.originals[len(self._view.originals) - tail :]) - _sum(old)
             self._add(self._view, old, -1)
         else:
-            self._sums, new, known = {}, view.entries, len(self._view.items)
-            grown = 0 < known <= len(view.items) and view.items[known - 1] is self._view.items[-1]
-            self._whole = self._whole + _sum(view.items[known:]) if grown else _sum(view.items)
+            self._sums, new, known = {}, view.entries, len(self._view.originals)
+            grown = 0 < known <= len(view.originals) and view.originals[known - 1] is self._view.originals[-1]
+            self._whole = self._whole + _sum(view.originals[known:]) if grown else _sum(view.originals)
         self._add(view, new, 1)
         self._view = view
         return self._sums, self._whole
@@ -195,7 +197,7 @@ def _bill(trace: Trace, turn: Turn) -> None:
     trace.output.append(usage.output if usage else None)
 
 
-def _break_told(one: Break, turns: Sequence[Turn]) -> dict[str, object]:
+def _break_told(one: CacheBreak, turns: Sequence[Turn]) -> dict[str, object]:
     turn = turns[one.at]
     return {
         "call": turn.number,
@@ -213,7 +215,7 @@ def batch_marks(history: History) -> list[dict[str, object]]:
         {
             "id": step.batch.id,
             "call": step.turn.number,
-            "fold": any(edit.by in FOLDS for edit in step.batch.edits),
+            "fold": any(edit.by in COMPACTION_PASSES for edit in step.batch.edits),
             "edits": len(step.batch.edits),
             "saved": sum(edit.saved for edit in step.batch.edits),
             "undone": step.undone,

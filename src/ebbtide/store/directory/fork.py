@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ebbtide.core.errors import StoreError
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.store.log_lines import STORE, Record
 from ebbtide.store.message_records import timestamp
 from ebbtide.store.protocol import Log, LogReader
@@ -16,7 +16,7 @@ def fork_log(source: LogReader, target: Log, *, upto: int | None, now: float) ->
         raise StoreError(f"session {source.session!r} has nothing to fork")
     if upto is not None and not 0 <= upto <= len(records):
         raise StoreError(
-            f"session {source.session!r} has {counted(len(records), 'record')}, so it cannot be forked at {upto}"
+            f"session {source.session!r} has {pluralize(len(records), 'record')}, so it cannot be forked at {upto}"
         )
     origin: Record = {"type": "ebb", STORE: "fork", "from": source.session, "timestamp": timestamp(now)}
     with target.lock() as held:

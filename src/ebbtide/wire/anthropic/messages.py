@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from ebbtide.core.cache.breakpoints import Place
+from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.media import base64_head, image_pixels
 from ebbtide.core.tokens import usage_from
@@ -186,8 +186,8 @@ def _render(entry: Item) -> Any:
 
 def places(
     body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
-) -> list[Place]:
-    found: list[Place] = []
+) -> list[BreakpointSlot]:
+    found: list[BreakpointSlot] = []
     tools, system = overhead
     named = body.get("tools")
     if named and isinstance(named, list):
@@ -214,12 +214,12 @@ def _far(settled: Sequence[int], start: int) -> list[int]:
     return sorted({at for at in settled if 0 <= at < start})
 
 
-def _automatic(found: list[Place], control: Any) -> None:
+def _automatic(found: list[BreakpointSlot], control: Any) -> None:
     """The mark that stands beside the messages: the provider sets it on the last block that can have one (A45)."""
     last = next((n for n in reversed(range(len(found))) if found[n].eligible), None)
     if last is not None and found[last].section == "messages":
         ttl = _lifetime(control)
-        found[last] = replace(found[last], marked=True, ttl=ttl)
+        found[last] = replace(found[last], has_breakpoint=True, ttl=ttl)
 
 
 def _lifetime(control: Any) -> float:
@@ -255,11 +255,11 @@ def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[i
     return tuple(dict.fromkeys(found)), ttl if found else FIVE_MINUTES
 
 
-def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place:
+def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> BreakpointSlot:
     kind, text, mark = (raw.get("type"), raw.get("text"), raw.get("cache_control")) if isinstance(raw, dict) else _BARE
     eligible = as_word(kind) not in _UNMARKABLE and (text is None or bool(str(text).strip()))
-    return Place(
-        section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, marked=bool(mark),
+    return BreakpointSlot(
+        section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, has_breakpoint=bool(mark),
         ttl=_lifetime(mark) if mark else FIVE_MINUTES,
     )  # fmt: skip
 
@@ -267,7 +267,7 @@ def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> Place
 _BARE = (None, None, None)
 
 
-def mark(body: Mapping[str, Any], places: Sequence[Place]) -> Mapping[str, Any]:
+def mark(body: Mapping[str, Any], places: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
     out = dict(body)
     for place in places:
         ttl: dict[str, str] = {"ttl": "1h"} if place.ttl >= HOUR else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, text, truth, words
 from ebbtide.fronts.chat.tools.write import put
 
@@ -56,7 +56,7 @@ def excerpt(before: str, after: str) -> str:
     first, last = max(0, same - 2), min(len(new), len(new) - end + 2)
     shown = [f"{n:>6}\t{line}" for n, line in enumerate(new[first:last], first + 1)]
     most = 40  # lines: what is larger the model has just written itself
-    return "\n".join(shown if len(shown) <= most else [*shown[:most], f"[{counted(len(shown) - most, 'more line')}]"])
+    return "\n".join(shown if len(shown) <= most else [*shown[:most], f"[{pluralize(len(shown) - most, 'more line')}]"])
 
 
 edit = Tool(

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.core.text.pluralize import counted
+from ebbtide.core.text.pluralize import pluralize
 from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, words
 
 
@@ -25,7 +25,7 @@ def _run(desk: Desk, given: Given) -> Outcome:
     put(path, content.encode("utf-8", "replace"))
     desk.note(path)
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-    return Outcome(text=f"{'Replaced' if existed else 'Created'} {desk.shown(path)}, {counted(lines, 'line')}.")
+    return Outcome(text=f"{'Replaced' if existed else 'Created'} {desk.shown(path)}, {pluralize(lines, 'line')}.")
 
 
 def put(path: Path, data: bytes) -> None:
