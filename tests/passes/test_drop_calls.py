@@ -137,7 +137,7 @@ def test_fed_back_between_siblings_that_stayed_it_is_not_noted_again():
 
 
 def test_without_a_shelf_the_note_says_so():
-    view = after("call:Write 2000", "result:ok", *NEWER, blob_names=None)
+    view = after("call:Write 2000", "result:ok", *NEWER, shelf=None)
 
     assert view.entries[1].text.endswith("; not kept]")
     assert view.edits[0].blobs == ()

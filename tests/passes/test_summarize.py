@@ -44,7 +44,11 @@ def covered(view, edit):
 
 
 def answered(ask, text="", failed=""):
-    return {ask.key: Answer(key=ask.key, first=ask.first, last=ask.last, answer_mode=ask.way, text=text, failed=failed)}
+    return {
+        ask.key: Answer(
+            key=ask.key, first=ask.first, last=ask.last, answer_mode=ask.answer_mode, text=text, failed=failed
+        )
+    }
 
 
 class TestWhen:

@@ -28,7 +28,7 @@ class _FullLog:
     def __init__(self, log):
         self._log = log
 
-    def put(self, name, text):
+    def save_blob(self, name, text):
         raise StoreError("no space left on device")
 
     def __getattr__(self, name):

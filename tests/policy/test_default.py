@@ -172,12 +172,14 @@ def test_a_name_that_a_result_and_a_large_call_say_does_not_leave_with_both():
 class TestBatchesThatFreeLittle:
     """`least`: below the hard level they wait."""
 
-    def planned(self, *, least: int, hard: int, warm: int = 100, propose=lambda view, now: _first_result(view, now)):
+    def planned(
+        self, *, least: int, hard: int, cached_entries: int = 100, propose=lambda view, now: _first_result(view, now)
+    ):
         items = _view(loop(6, 300))
         tokens = items.tokens
         marks = replace(levels(100_000, 0), warning=1, soft=1, auto=tokens - 1, hard=hard, low=tokens // 2, least=least)
         budget = Budget(window=100_000, levels=marks)
-        now = PlanInput(budget=budget, tokens=tokens, cached_entries=warm, idle=1.0)
+        now = PlanInput(budget=budget, tokens=tokens, cached_entries=cached_entries, idle=1.0)
         return make_plan(items, (propose,), budget, now)
 
     def test_wait_and_say_so(self):
@@ -222,10 +224,10 @@ class TestFolding:
     ROOM = 20_000
     """What is left of the window beside a prompt that takes four fifths of it."""
 
-    def folds(self, tokens: int, *, warm: int = 9, after: int | None = None, hard: int = 10**6) -> bool:
+    def folds(self, tokens: int, *, cached_entries: int = 9, after: int | None = None, hard: int = 10**6) -> bool:
         marks = Thresholds(warning=1_000, soft=9_000, auto=10_000, hard=hard, blocking=100_000, low=5_000, least=1_500)
         now = PlanInput(
-            budget=Budget(window=100_000, levels=marks, overhead=100_000 - self.ROOM), tokens=tokens, cached_entries=warm,
+            budget=Budget(window=100_000, levels=marks, overhead=100_000 - self.ROOM), tokens=tokens, cached_entries=cached_entries,
             idle=1.0, forced=True, compaction=CompactionInput(after=after),
         )  # fmt: skip
         return bool(list(summarize(self.VIEW, now, keep_tokens=500)))

@@ -100,8 +100,9 @@ def _verdict(one: Statement, books: Savings, shown: Shown) -> str:
         )
     else:
         first = (
-            f'Taking {pluralize(one.edits, "thing")} out saved <strong class="good">{_text(shown(books.told))}</strong>,'
-            f" {books.share:.0%} of what the conversation would have cost."
+            f"Taking {pluralize(one.edits, 'thing')} out saved "
+            f'<strong class="good">{_text(shown(books.told))}</strong>, '
+            f"{books.share:.0%} of what the conversation would have cost."
         )
     if books.settled:
         return f"{first} This is what the provider's bills show."
