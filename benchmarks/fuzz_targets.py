@@ -97,7 +97,7 @@ def _request(wire: str) -> Check:
         if fixed is body.tree:
             return
         out = body.emit(fixed)
-        assert read_body(out).tree == read_body(json.dumps(fixed).encode()).tree, (
+        assert read_body(out).root == read_body(json.dumps(fixed).encode()).root, (
             "what goes out is not what was decided"
         )
 

@@ -34,13 +34,13 @@ from benchmarks.faults.sessions import (
 )
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.store import DirectoryStore, Files, gc
+from ebbtide.store import DirectoryStore, FileSystem, gc
 from ebbtide.store.directory.verify import verify_log
 
 LONGEST = 120.0
 """Seconds that any child may take before it counts as hung."""
 _CLOCKLESS = ("ticks", "wait")
-CALLS = tuple(name for name in vars(Files) if not name.startswith("_") and name not in _CLOCKLESS)
+CALLS = tuple(name for name in vars(FileSystem) if not name.startswith("_") and name not in _CLOCKLESS)
 """Every call that the store makes to the operating system."""
 ROOM = ("write", "write_at", "mkdir", "link", "rename", "sync", "sync_folder", "open")
 """Calls that a full disk fails."""
@@ -194,7 +194,7 @@ def kill(place: Place, points: int, rng: random.Random) -> Tally:
     return tally
 
 
-def _live(place: Place, files: Files | None, *, resumed: bool = False) -> None:
+def _live(place: Place, files: FileSystem | None, *, resumed: bool = False) -> None:
     begin = max(Acknowledged.read(place.seen).step, place.story.start) if resumed else place.story.start
     with place.context(files) as ctx:
         for at in range(begin, place.story.start + STEPS):

@@ -180,7 +180,7 @@ def _start_collecting(place: Place, older: float | None) -> int:
         return pid
     code = 1
     try:
-        store = DirectoryStore(place.root, files=NoSync())
+        store = DirectoryStore(place.root, fs=NoSync())
         for _ in range(8):
             gc(store, older_than=older, now=time.time())
         code = 0

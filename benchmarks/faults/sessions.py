@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from ebbtide import Context, load
 from ebbtide.core.errors import EbbtideError, WontFit
 from ebbtide.runtime import Ready
-from ebbtide.store import DirectoryStore, Files
+from ebbtide.store import DirectoryStore, FileSystem
 from ebbtide.store.directory.log import DirectoryLog
 from ebbtide.store.directory.verify import verify_log
 from runtime.walking import reply
@@ -46,7 +46,7 @@ _MOST_EXAMPLES = 5
 Body = dict[str, Any]
 
 
-class NoSync(Files):
+class NoSync(FileSystem):
     """The real file system without the waiting for the disk: neither a kill nor an error needs it."""
 
     def sync(self, fd: int) -> None:
@@ -208,8 +208,8 @@ def digest(value: object) -> str:
 class Witness(DirectoryStore):
     """A store that writes down what was acknowledged, as soon as it was, where a kill does not reach it."""
 
-    def __init__(self, root: str | os.PathLike[str], seen: Path, files: Files | None = None) -> None:
-        super().__init__(root, files=files or NoSync())
+    def __init__(self, root: str | os.PathLike[str], seen: Path, files: FileSystem | None = None) -> None:
+        super().__init__(root, fs=files or NoSync())
         self._fd = os.open(seen, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def say(self, **what: object) -> None:
@@ -280,7 +280,7 @@ class Place:
         shutil.copytree(self._kept, self.root)
         self.seen.write_bytes(self._seen_then)
 
-    def context(self, files: Files | None = None, clock: Callable[[], float] | None = None) -> Opened:
+    def context(self, files: FileSystem | None = None, clock: Callable[[], float] | None = None) -> Opened:
         return Opened(self, files, clock)
 
     def step(self, ctx: Opened, at: int) -> Ready:
@@ -302,7 +302,7 @@ class Place:
 class Opened:
     """A context on a place, for a `with`: its witness is closed at the end."""
 
-    def __init__(self, place: Place, files: Files | None, clock: Callable[[], float] | None) -> None:
+    def __init__(self, place: Place, files: FileSystem | None, clock: Callable[[], float] | None) -> None:
         self.now = BEGAN
         self.store = Witness(place.root, place.seen, files)
         told: Body = {"window": place.story.window, "wire": place.story.wire, "session": SESSION}

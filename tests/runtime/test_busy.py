@@ -39,9 +39,9 @@ def held(tmp_path):
     """Somebody else has the log, and a context waits for it by a clock of its own."""
     files = Waiting()
     with ExitStack() as stack:
-        assert stack.enter_context(DirectoryStore(tmp_path, files=Quick()).open("default", now=1.0).lock())
+        assert stack.enter_context(DirectoryStore(tmp_path, fs=Quick()).open("default", now=1.0).lock())
         files.then = stack.close
-        yield files, context(store=DirectoryStore(tmp_path, files=files), policy="default", window=WINDOW)
+        yield files, context(store=DirectoryStore(tmp_path, fs=files), policy="default", window=WINDOW)
 
 
 def test_a_request_over_the_window_waits_for_the_lock_and_is_made_to_fit(held):
@@ -80,8 +80,8 @@ def test_a_request_that_fits_does_not_wait_longer_than_before(held):
 
 
 def test_a_wrapped_client_is_told_and_sends_nothing(tmp_path):
-    store = DirectoryStore(tmp_path, files=Waiting())
-    other = DirectoryStore(tmp_path, files=Quick()).open("nightly", now=1.0)
+    store = DirectoryStore(tmp_path, fs=Waiting())
+    other = DirectoryStore(tmp_path, fs=Quick()).open("nightly", now=1.0)
     with Upstream(["Well."]) as upstream, other.lock() as taken:
         wrapped = ebbtide.wrap(client("anthropic", upstream), window=WINDOW, store=store, session="nightly")
         assert taken

@@ -20,7 +20,7 @@ WIRE, SEED = "openai_chat", 4
 def lived(root, upto):
     """A generated session that folds, and who goes on with it."""
     requests = list(grow(WIRE, SEED, 6))
-    walk = Walk(wire=WIRE, window=WINDOW, billed=False, store=DirectoryStore(root, files=Quick()))
+    walk = Walk(wire=WIRE, window=WINDOW, billed=False, store=DirectoryStore(root, fs=Quick()))
     ctx = walk.context()
     stops = list(walk.go(requests[:upto], lambda: ctx))
     assert all(stop.ready for stop in stops)
@@ -45,7 +45,7 @@ def test_a_fold_whose_record_is_damaged_does_not_keep_the_session_from_folding_a
 
 def test_a_request_over_the_window_is_refused_where_another_holds_the_log(tmp_path):
     requests, walk = lived(tmp_path, 2)
-    holder = DirectoryStore(tmp_path, files=Quick()).open("default", now=1.0)
+    holder = DirectoryStore(tmp_path, fs=Quick()).open("default", now=1.0)
     taken, done = threading.Event(), threading.Event()
 
     def hold():

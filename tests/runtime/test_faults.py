@@ -348,7 +348,7 @@ class TestDisk:
             home = tmp_path / str(when)
             shutil.copytree(whole, home)
             files = Faulty(fault, 10**9, sticky=True)
-            ctx = context(store=DirectoryStore(home, files=files), summarizer=Asked())
+            ctx = context(store=DirectoryStore(home, fs=files), summarizer=Asked())
             files.when = files.calls + when
             ready = ctx.prepare(body(LONG[:at]))
             fired += files.fired

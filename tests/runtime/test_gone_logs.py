@@ -18,7 +18,7 @@ WINDOW = 30_000
 
 
 def opened(root, clock=None):
-    return context(store=DirectoryStore(root, files=Quick()), policy="default", window=WINDOW, clock=clock)
+    return context(store=DirectoryStore(root, fs=Quick()), policy="default", window=WINDOW, clock=clock)
 
 
 def walk(ctx, start, stop):
@@ -93,13 +93,13 @@ def test_recording_an_answer_after_the_log_is_gone_leaves_a_log_that_makes_sense
 
 
 def test_a_reader_is_told_that_its_place_is_of_another_log(tmp_path):
-    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
     for n in range(4):
         log.commit([{"n": n}], at=1.0)
     place = log.read().position
     path = log_of(tmp_path)
     path.unlink()
-    fresh = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    fresh = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
     for n in range(40):
         fresh.commit([{"another": n}], at=1.0)
 

@@ -73,10 +73,10 @@ class Waiting(Quick):
 @pytest.mark.parametrize("act", ["record", "undo"])
 def test_what_others_wrote_while_one_waited_for_the_lock_is_not_missed(tmp_path, act):
     files, messages = Waiting(), loop(14)
-    ours = context(store=DirectoryStore(tmp_path, files=files))
-    theirs = context(store=DirectoryStore(tmp_path, files=Quick()))
+    ours = context(store=DirectoryStore(tmp_path, fs=files))
+    theirs = context(store=DirectoryStore(tmp_path, fs=Quick()))
     run(ours, messages[:19])
-    busy = DirectoryStore(tmp_path, files=Quick()).peek("default")
+    busy = DirectoryStore(tmp_path, fs=Quick()).peek("default")
     holding = busy.lock()
     assert holding.__enter__()
 
@@ -99,7 +99,7 @@ def test_what_others_wrote_while_one_waited_for_the_lock_is_not_missed(tmp_path,
 
 def test_what_another_process_took_out_and_pinned_is_known_once_an_answer_was_recorded(tmp_path):
     """Recording reads what others did, and the next request finds nothing new in the log."""
-    store, messages = DirectoryStore(tmp_path, files=Quick()), loop(14)
+    store, messages = DirectoryStore(tmp_path, fs=Quick()), loop(14)
     ours, theirs = context(store=store), context(store=store)
     run(ours, messages[:3])
     sent = run(theirs, messages[:25], start=5)[-1]
@@ -142,7 +142,7 @@ def test_a_checkpoint_has_a_place_for_all_that_a_state_is_made_of():
 
 def large(tmp_path):
     """A session whose log is worth a checkpoint, and some turns after it."""
-    ctx = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    ctx = context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000)
     messages = [*loop(2), call(7), result(7, LONG), *loop(3, first=8)[1:]]
     return ctx, messages, run(ctx, messages)
 
@@ -154,13 +154,13 @@ def memo(tmp_path):
 def test_a_long_session_resumes_from_its_checkpoint_as_from_its_log(tmp_path):
     first, messages, _ = large(tmp_path)
     memo(tmp_path)
-    later = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    later = context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000)
     later.edits()
     assert later._session.state == first._session.state
     assert later._session._transcript.known == first._session._transcript.known
 
     memo(tmp_path).unlink()
-    whole = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    whole = context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000)
     whole.edits()
     assert whole._session.state == first._session.state
 
@@ -174,7 +174,7 @@ def test_checkpoints_are_rare(tmp_path):
     first, messages, _ = large(tmp_path)
     path = memo(tmp_path)
     was = path.read_bytes()
-    later = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    later = context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000)
     for ctx in (first, later):
         messages += [call(30), result(30)]
         ctx.prepare(body(messages))
@@ -201,7 +201,7 @@ class Unlucky(Quick):
 def test_what_was_never_written_is_not_remembered(tmp_path):
     """A process that sent a request without the lock knows of a turn that the log does not have."""
     files = Unlucky()
-    ctx = context(store=DirectoryStore(tmp_path, files=files), window=10_000_000)
+    ctx = context(store=DirectoryStore(tmp_path, fs=files), window=10_000_000)
     ctx.prepare(body(loop(1)))
     files.busy = 1000
     ctx.prepare(body(loop(2)))
@@ -213,9 +213,9 @@ def test_what_was_never_written_is_not_remembered(tmp_path):
 def test_what_others_wrote_unseen_is_not_left_out_of_a_checkpoint(tmp_path):
     """A reply that is recorded while another holds the lock, and just gave it back, lands after lines unread."""
     files = Unlucky()
-    ctx = context(store=DirectoryStore(tmp_path, files=files), window=10_000_000)
+    ctx = context(store=DirectoryStore(tmp_path, fs=files), window=10_000_000)
     ctx.prepare(body(loop(1)))
-    context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000).prepare(body(loop(2)))
+    context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000).prepare(body(loop(2)))
     files.busy = 5  # each try takes a second: more than a reading waits, and less than a commit
     ctx.record({"role": "assistant", "content": [{"type": "text", "text": "x" * 5_000_000}]})
     assert files.busy == 0
@@ -227,7 +227,7 @@ def test_a_checkpoint_of_another_form_is_not_read(tmp_path):
     path = memo(tmp_path)
     log = first._log
     log.write_checkpoint([{"type": "ebb", "kind": "checkpoint", "turns": 99}], log.read().position, "0-other")
-    later = context(store=DirectoryStore(tmp_path, files=Quick()), window=10_000_000)
+    later = context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000)
     later.edits()
     assert path.exists()
     assert later._session.state == first._session.state

@@ -6,14 +6,14 @@ import errno
 import os
 from pathlib import Path
 
-from ebbtide.store import Files
+from ebbtide.store import FileSystem
 
 
 class Killed(BaseException):
     """The process is gone; no `except Exception` and no clean-up may bring it back."""
 
 
-class Quick(Files):
+class Quick(FileSystem):
     """The real one without the waiting for the disk."""
 
     def sync(self, fd):
@@ -110,7 +110,7 @@ def _close(self, fd):
 Faulty.close = _close
 
 
-class Volatile(Files):
+class Volatile(FileSystem):
     """Remembers only what was synced: a file's bytes at its last sync, a directory's entries at its last sync."""
 
     def __init__(self) -> None:

@@ -4,8 +4,8 @@ from ebbtide.store import DirectoryStore
 from store.faults import Quick
 
 
-def opened(root, session="s", project="", files=None):
-    return DirectoryStore(root, files=files or Quick()).open(session, project=project, now=1.0)
+def opened(root, session="s", project="", fs=None):
+    return DirectoryStore(root, fs=fs or Quick()).open(session, project=project, now=1.0)
 
 
 def log_file(root, session="s"):

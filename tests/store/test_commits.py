@@ -17,10 +17,10 @@ from store.folders import log_file, opened
 def test_reading_on_costs_one_look_where_nothing_is_new(tmp_path):
     log = opened(tmp_path)
     position = log.commit([{"n": 1}], at=1.0)
-    files = Faulty("EIO", 2, sticky=True)
+    fs = Faulty("EIO", 2, sticky=True)
 
-    assert DirectoryLog(DirectoryStore(tmp_path, files=files).tree, "s", "", 1.0).read_since(position).records == []
-    assert files.calls == 1
+    assert DirectoryLog(DirectoryStore(tmp_path, fs=fs).root, "s", "", 1.0).read_since(position).records == []
+    assert fs.calls == 1
 
 
 class Writer(Quick):
@@ -38,36 +38,36 @@ class Writer(Quick):
 
 
 def test_a_commit_is_one_write_and_one_sync(tmp_path):
-    files = Writer()
-    log = opened(tmp_path, files=files)
+    fs = Writer()
+    log = opened(tmp_path, fs=fs)
     log.commit([{"n": 1}], at=1.0)
-    files.asked.clear()
+    fs.asked.clear()
     log.commit([{"n": n} for n in range(50)], at=1.0)
 
-    assert files.asked == ["write", "sync"]
+    assert fs.asked == ["write", "sync"]
 
 
 def test_without_durable_nothing_is_synced(tmp_path):
-    files = Faulty("EIO", 1, sticky=True, only=("sync", "sync_folder"))
-    log = DirectoryStore(tmp_path / "root", durable=False, files=files).open("s", now=1.0)
+    fs = Faulty("EIO", 1, sticky=True, only=("sync", "sync_folder"))
+    log = DirectoryStore(tmp_path / "root", durable=False, fs=fs).open("s", now=1.0)
     log.save_blob("a.txt", "x")
     log.commit([{"n": 1}], at=1.0)
 
-    assert files.calls == 0
+    assert fs.calls == 0
 
 
 def test_acknowledged_means_durable(tmp_path):
     """The power fails after each acknowledged step; another machine finds all of it, and every blob that is named."""
-    files, root = Volatile(), tmp_path / "disk" / "a" / "root"
+    fs, root = Volatile(), tmp_path / "disk" / "a" / "root"
     (tmp_path / "disk").mkdir()
-    log = DirectoryStore(root, files=files).open("s", project="/p", now=1.0)
+    log = DirectoryStore(root, fs=fs).open("s", project="/p", now=1.0)
     for step in range(4):
         if step % 2:
             log.save_blob(f"{step}.txt", f"blob {step}")
         log.commit([{"n": step}], at=1.0)
         survivor = tmp_path / f"cut-{step}"
-        files.power_cut(tmp_path / "disk", survivor)
-        found = DirectoryStore(survivor / "a" / "root", files=Quick()).open("s", project="/p", now=1.0)
+        fs.power_cut(tmp_path / "disk", survivor)
+        found = DirectoryStore(survivor / "a" / "root", fs=Quick()).open("s", project="/p", now=1.0)
         assert [record["n"] for record in found.read().records] == list(range(step + 1))
         assert [found.read_blob(f"{n}.txt") for n in range(1, step + 1, 2)] == [
             f"blob {n}" for n in range(1, step + 1, 2)
@@ -86,10 +86,10 @@ def test_a_failed_sync_is_not_acknowledged_and_the_file_is_checked_anew(tmp_path
                 os.truncate(log_file(tmp_path), self.good + 20)
                 raise OSError(errno.EIO, "gone")
 
-    files = Dropping("EIO", 2, only=("sync",))
-    files.good = log_file(tmp_path).stat().st_size
-    log = opened(tmp_path, files=files)
-    files.good = log.commit([{"n": 2}], at=1.0).offset
+    fs = Dropping("EIO", 2, only=("sync",))
+    fs.good = log_file(tmp_path).stat().st_size
+    log = opened(tmp_path, fs=fs)
+    fs.good = log.commit([{"n": 2}], at=1.0).offset
     with pytest.raises(StoreError, match="gone"):
         log.commit([{"n": 3}], at=1.0)
 
@@ -110,21 +110,21 @@ def test_a_full_disk_takes_back_its_half_line_and_the_session_goes_on(tmp_path):
             self.room -= done
             return done
 
-    files = Full()
-    log = opened(tmp_path, files=files)
+    fs = Full()
+    log = opened(tmp_path, fs=fs)
     log.commit([{"n": 1}], at=1.0)
     before = log_file(tmp_path).read_bytes()
     for _ in range(3):
-        files.room = 30
+        fs.room = 30
         with pytest.raises(StoreError, match="No space left"):
             log.commit([{"n": 2}], at=1.0)
         assert log_file(tmp_path).read_bytes() == before
-        files.room = 3
+        fs.room = 3
         with pytest.raises(StoreError, match="No space left"):
             log.save_blob("a.txt", "a long result")
         assert log.list_blobs() == []
         assert log.read().records == [{"n": 1}]
-    files.room = 10**6
+    fs.room = 10**6
     log.save_blob("a.txt", "a long result")
     log.commit([{"n": 3}], at=1.0)
 
@@ -152,7 +152,7 @@ def test_another_program_writing_in_between_is_told_and_nothing_of_it_is_cut(tmp
             os.write(os.open(log_file(tmp_path), os.O_WRONLY | os.O_APPEND), b'\n{"foreign":1}\n')
             return done
 
-    log = opened(tmp_path, files=Crowded())
+    log = opened(tmp_path, fs=Crowded())
     with pytest.raises(StoreError, match="No space left" if then_full else "another program wrote"):
         log.commit([{"n": 2}], at=1.0)
     log.commit([{"n": 3}], at=1.0)
@@ -170,14 +170,14 @@ def test_where_nothing_can_be_written_the_session_is_still_read(tmp_path, code):
                 raise OSError(getattr(errno, code), os.strerror(getattr(errno, code)))
             return super().open(name, flags, at=at)
 
-    log = opened(tmp_path, files=Refusing())
+    log = opened(tmp_path, fs=Refusing())
     with pytest.raises(StoreError, match=os.strerror(getattr(errno, code))):
         log.commit([{"n": 2}], at=1.0)
     with log.lock(timeout=0) as held:
         assert held is False
 
     assert log.read().records == [{"n": 1}]
-    assert DirectoryStore(tmp_path, files=Refusing()).list_sessions()[0].session == "s"
+    assert DirectoryStore(tmp_path, fs=Refusing()).list_sessions()[0].session == "s"
 
 
 def test_the_position_after_a_commit_is_where_a_reader_gets_to(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store import DirectoryStore, Files
+from ebbtide.store import DirectoryStore, FileSystem
 from ebbtide.store.directory.log import DirectoryLog
 from store.faults import Faulty, Quick
 from store.folders import log_file, opened
@@ -51,7 +51,7 @@ def test_a_linked_directory_is_not_followed(tmp_path, link):
     outside.mkdir()
     (root / link).parent.mkdir(parents=True)
     (root / link).symlink_to(outside)
-    log = DirectoryLog(DirectoryStore(root).tree, "s", "", 1.0)
+    log = DirectoryLog(DirectoryStore(root).root, "s", "", 1.0)
     with pytest.raises(StoreError):
         log.save_blob("a.txt", "x")
     with pytest.raises(StoreError):
@@ -79,7 +79,7 @@ def test_a_linked_file_is_not_followed(tmp_path, name, act):
     planted.parent.mkdir(parents=True)
     planted.symlink_to(victim)
     with pytest.raises(StoreError):
-        act(DirectoryLog(DirectoryStore(root).tree, "s", "", 1.0))
+        act(DirectoryLog(DirectoryStore(root).root, "s", "", 1.0))
     assert victim.read_text() == '{"secret":1}\n'
 
 
@@ -94,7 +94,7 @@ def test_a_link_put_there_between_the_look_and_the_write_is_not_followed(tmp_pat
                 log_file(root).symlink_to(victim)
             return super().open(name, flags, at=at)
 
-    log = opened(root, files=Swapping())
+    log = opened(root, fs=Swapping())
     with pytest.raises(StoreError):
         log.commit([{"n": 1}], at=1.0)
     assert victim.read_text() == "x"
@@ -155,7 +155,7 @@ def test_a_read_only_directory_is_read_and_says_why_it_cannot_be_written():
 
 
 def test_a_file_system_without_hard_links_stores_blobs_too(tmp_path):
-    log = opened(tmp_path, files=Faulty("EPERM", 1, sticky=True, only=("link",)))
+    log = opened(tmp_path, fs=Faulty("EPERM", 1, sticky=True, only=("link",)))
     log.save_blob("a.txt", "x")
     log.save_blob("a.txt", "x")
     with pytest.raises(StoreError, match="another text"):
@@ -180,7 +180,7 @@ def test_a_changed_blob_is_not_handed_out(tmp_path):
 def test_a_lock_file_that_was_removed_no_longer_counts(tmp_path):
     """`gc` takes it away with its session; two writers must not each hold one of two files."""
 
-    class Removing(Files):
+    class Removing(FileSystem):
         once = True
 
         def flock(self, fd):
@@ -189,7 +189,7 @@ def test_a_lock_file_that_was_removed_no_longer_counts(tmp_path):
                 log_file(tmp_path).with_suffix(".lock").unlink()
             return super().flock(fd)
 
-    with opened(tmp_path, files=Removing()).lock() as mine:
+    with opened(tmp_path, fs=Removing()).lock() as mine:
         assert mine
         with opened(tmp_path).lock(timeout=0) as other:
             assert other is False

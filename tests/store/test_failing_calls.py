@@ -21,7 +21,7 @@ class NoGoodbye(Quick):
 
 def test_a_descriptor_whose_closing_fails_is_closed_once_and_leaves_no_lock_behind(tmp_path):
     before = len(os.listdir("/proc/self/fd"))
-    log = opened(tmp_path, files=NoGoodbye())
+    log = opened(tmp_path, fs=NoGoodbye())
     log.commit([{"n": 1}], at=1.0)
     log.commit([{"n": 2}], at=1.0)
 
@@ -32,7 +32,7 @@ def test_a_descriptor_whose_closing_fails_is_closed_once_and_leaves_no_lock_behi
 
 
 def test_a_result_whose_file_could_not_be_closed_is_not_acknowledged(tmp_path):
-    log = opened(tmp_path, files=NoGoodbye())
+    log = opened(tmp_path, fs=NoGoodbye())
     with pytest.raises(StoreError, match=r"a\.txt"):
         log.save_blob("a.txt", "text")
 
@@ -42,9 +42,9 @@ def test_a_commit_that_failed_after_its_bytes_were_written_is_not_there_twice(tm
     opened(tmp_path).commit([{"n": 0}], at=1.0)
     reached = 0
     for when in range(1, 12):
-        files = Faulty("EIO", 0, only=(call,))
-        log = opened(tmp_path, files=files)
-        files.when = files.calls + when  # not while it is opened
+        fs = Faulty("EIO", 0, only=(call,))
+        log = opened(tmp_path, fs=fs)
+        fs.when = fs.calls + when  # not while it is opened
         try:
             log.commit([{"n": when}], at=1.0)
         except StoreError:

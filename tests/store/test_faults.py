@@ -12,7 +12,7 @@ from store.faults import Faulty, Killed, Quick
 BLOB = "result " * 50
 
 
-def work(root, files, attempts):
+def work(root, fs, attempts):
     """Two writers, a blob, a fork. Each attempt is kept with whether it was acknowledged."""
 
     def attempt(log, *records):
@@ -24,7 +24,7 @@ def work(root, files, attempts):
             return
         entry[2] = True
 
-    store = DirectoryStore(root, files=files)
+    store = DirectoryStore(root, fs=fs)
     try:
         first = store.open("s", now=1.0)
         attempt(first, {"n": 1}, {"n": 2})
@@ -44,7 +44,7 @@ def work(root, files, attempts):
 
 
 def recovered(root, session):
-    return DirectoryStore(root, files=Quick()).open(session, now=1.0)
+    return DirectoryStore(root, fs=Quick()).open(session, now=1.0)
 
 
 def check(root, attempts):
@@ -65,15 +65,15 @@ def check(root, attempts):
 def run(tmp_path, make, step=1):
     """N = 1, 2, 3, ... until the fault no longer fires."""
     for n in range(1, 2000, step):
-        root, files, attempts = tmp_path / str(n), make(n), []
+        root, fs, attempts = tmp_path / str(n), make(n), []
         with suppress(Killed):
-            work(root, files, attempts)
-        files.end()
+            work(root, fs, attempts)
+        fs.end()
         if root.exists():
             check(root, attempts)
         else:
             assert not any(acknowledged for _, _, acknowledged in attempts)
-        if not files.fired:
+        if not fs.fired:
             assert [acknowledged for _, _, acknowledged in attempts] == [True] * 4
             return n
     raise AssertionError("the work never got through")
@@ -102,9 +102,9 @@ def test_a_disk_full_at_any_call_that_needs_room_loses_nothing_acknowledged(tmp_
 @pytest.mark.parametrize("sticky", [False, True], ids=["once", "sticky"])
 def test_a_short_write_is_carried_on(tmp_path, sticky):
     for n in range(1, 12):
-        root, files, attempts = tmp_path / str(n), Faulty("short", n, sticky=sticky, only=("write",)), []
-        work(root, files, attempts)
-        files.end()
+        root, fs, attempts = tmp_path / str(n), Faulty("short", n, sticky=sticky, only=("write",)), []
+        work(root, fs, attempts)
+        fs.end()
         assert [acknowledged for _, _, acknowledged in attempts] == [True] * 4
         check(root, attempts)
 
@@ -118,14 +118,14 @@ def test_a_second_kill_during_the_repair_loses_nothing_either(tmp_path):
         path = root / "projects/_/s.jsonl"
         good = path.read_bytes()
         path.write_bytes(good + b'{"n":2')
-        files = Faulty("kill", n)
+        fs = Faulty("kill", n)
         with suppress(Killed):
-            DirectoryStore(root, files=files).open("s", now=1.0)
-        files.end()
+            DirectoryStore(root, fs=fs).open("s", now=1.0)
+        fs.end()
         again = recovered(root, "s")
         assert path.read_bytes() == good
         assert again.read().records == [{"n": 1}]
         assert any(aside.read_bytes() == b'{"n":2' for aside in path.parent.glob("s.torn-*"))
-        if not files.fired:
+        if not fs.fired:
             return
     raise AssertionError("the repair never got through")

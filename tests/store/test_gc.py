@@ -19,7 +19,7 @@ NOW = 1000 * DAY
 
 @pytest.fixture
 def store(tmp_path):
-    return DirectoryStore(tmp_path, files=Quick())
+    return DirectoryStore(tmp_path, fs=Quick())
 
 
 def session(store, name, *, days, blob="x" * 1000, names=()):
@@ -32,7 +32,7 @@ def session(store, name, *, days, blob="x" * 1000, names=()):
 
 
 def age(store, name, days):
-    folder = Path(store.tree.root) / "projects" / "-p"
+    folder = Path(store.root.path) / "projects" / "-p"
     for path in [folder / f"{name}.jsonl", *(folder / name).rglob("*")]:
         os.utime(path, (NOW - days * DAY, NOW - days * DAY))
 
@@ -42,7 +42,7 @@ def names(store):
 
 
 def files(store):
-    return {path.name for path in Path(store.tree.root).rglob("*") if path.is_file()}
+    return {path.name for path in Path(store.root.path).rglob("*") if path.is_file()}
 
 
 def test_sessions_older_than_the_limit_leave_with_all_that_is_theirs(store):
@@ -275,7 +275,7 @@ class TestOpenSessions:
 
     def test_where_it_cannot_be_marked_the_session_works_all_the_same(self, tmp_path):
         (tmp_path / "open-sessions").mkdir()
-        log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+        log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
 
         with log.lock() as taken:
             log.commit([{"n": 1}], at=1.0)

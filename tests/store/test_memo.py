@@ -104,7 +104,7 @@ class Reads(Quick):
 @pytest.fixture
 def log(tmp_path):
     """A log of a hundred records whose memo covers ninety."""
-    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
     log.save_blob("a.txt", "kept")
     for n in range(100):
         position = log.commit([{"n": n, "words": "x" * 10_000}], at=1.0)
@@ -113,9 +113,9 @@ def log(tmp_path):
     return log
 
 
-def resumed(tmp_path, form="f1", files=None):
+def resumed(tmp_path, form="f1", fs=None):
     taken = []
-    log = DirectoryStore(tmp_path, files=files or Quick()).open("s", now=2.0)
+    log = DirectoryStore(tmp_path, fs=fs or Quick()).open("s", now=2.0)
     reading = log.resume(taken.extend, form)
     return log, [record.get("n", record) for record in taken], reading
 
@@ -125,13 +125,13 @@ def memo(tmp_path):
 
 
 def test_what_a_memo_covers_is_not_read(tmp_path, log):
-    files = Reads()
+    fs = Reads()
 
-    again, told, reading = resumed(tmp_path, files=files)
+    again, told, reading = resumed(tmp_path, fs=fs)
 
     assert told == [{"sum": 90}, *range(90, 100)]
     assert reading.position == log.read().position
-    assert files.bytes < 250_000, "of a million"
+    assert fs.bytes < 250_000, "of a million"
     assert again.commit([{"n": 100}], at=2.0) == log.read().position
 
 
@@ -160,7 +160,7 @@ def test_a_memo_that_is_stale_or_damaged_is_not_believed(tmp_path, log, harm):
         # The same session begun again: as long, and another.
         told = jsonl.read_bytes()
         jsonl.unlink()
-        twin = DirectoryStore(tmp_path, files=Quick()).open("s", now=9.0)
+        twin = DirectoryStore(tmp_path, fs=Quick()).open("s", now=9.0)
         twin.save_blob("a.txt", "kept")
         for n in range(100):
             twin.commit([{"n": n, "words": "y" * 10_000}], at=1.0)
@@ -187,5 +187,5 @@ def test_a_memo_that_cannot_be_written_is_no_harm(tmp_path, log):
 
 def test_a_memo_leaves_with_its_session(tmp_path, log):
     day = 86_400.0
-    gc(DirectoryStore(tmp_path, files=Quick()), older_than=day, now=10 * day + memo(tmp_path).stat().st_mtime)
+    gc(DirectoryStore(tmp_path, fs=Quick()), older_than=day, now=10 * day + memo(tmp_path).stat().st_mtime)
     assert not list(Path(tmp_path).rglob("s.*"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.directory.file_names import blob_name, project_slug, session_stem
+from ebbtide.store.directory.file_names import check_blob_name, project_slug, session_stem
 
 HOSTILE = [
     "",
@@ -75,9 +75,9 @@ def test_a_slug_is_always_one_safe_name(project):
 @pytest.mark.parametrize("name", [*HOSTILE[:6], "-x", ".new-1", "x" * 201, "\ud800", "a b", "a\n", "a.txt/.."])
 def test_a_blob_name_is_refused_unless_plain(name):
     with pytest.raises(StoreError, match="cannot name"):
-        blob_name(name)
+        check_blob_name(name)
 
 
 @pytest.mark.parametrize("name", ["toolu_011FB334YmudsnxzixRg2Kza.txt", "_a.json", "call-1.txt"])
 def test_a_plain_blob_name_is_kept(name):
-    assert blob_name(name) == name
+    assert check_blob_name(name) == name

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ebbtide.store import derive_uuid, message_record, messages_on_branch, summary_record
-from ebbtide.store.message_records import timestamp
+from ebbtide.store.log_lines import format_time
 
 
 def said(text, parent=None, **more):
@@ -85,4 +85,4 @@ def test_a_circle_of_parents_ends():
 def test_a_time_is_written_as_python_writes_it(at):
     told = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    assert timestamp(at) == told
+    assert format_time(at) == told

@@ -34,7 +34,7 @@ class Against(RuleBasedStateMachine):
         self.logs = {}
 
     def anew(self):
-        return DirectoryStore(self.place, files=Quick()) if self.place else None
+        return DirectoryStore(self.place, fs=Quick()) if self.place else None
 
     def log(self, name, writer=0):
         if (name, writer) not in self.logs:

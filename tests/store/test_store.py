@@ -14,7 +14,7 @@ from store.faults import Quick
 
 @pytest.fixture(params=["memory", "directory"])
 def store(request, tmp_path):
-    return MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "root", files=Quick())
+    return MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "root", fs=Quick())
 
 
 def said(text, session="s", parent=None, role="user"):
@@ -222,7 +222,7 @@ def test_open_store_takes_nothing_a_path_or_says_what_comes_later(tmp_path):
 
 
 def test_the_index_has_the_fields_other_tools_read(tmp_path):
-    store = DirectoryStore(tmp_path, files=Quick())
+    store = DirectoryStore(tmp_path, fs=Quick())
     store.open("s", project="/home/me/x", now=1.0).commit([said("Hello")], at=2.0)
 
     index = json.loads((tmp_path / "projects/-home-me-x/sessions-index.json").read_text())
@@ -247,7 +247,7 @@ def test_the_index_has_the_fields_other_tools_read(tmp_path):
 
 
 def test_the_index_follows_its_logs_and_survives_being_damaged(tmp_path):
-    store = DirectoryStore(tmp_path, files=Quick())
+    store = DirectoryStore(tmp_path, fs=Quick())
     log = store.open("s", project="/p", now=1.0)
     log.commit([{"type": "ebb"}], at=1.0)
     assert store.list_sessions()[0].first_prompt == "No prompt"
@@ -262,7 +262,7 @@ def test_the_index_follows_its_logs_and_survives_being_damaged(tmp_path):
 
 
 def test_a_title_that_another_program_gave_stays(tmp_path):
-    store = DirectoryStore(tmp_path, files=Quick())
+    store = DirectoryStore(tmp_path, fs=Quick())
     log = store.open("s", project="/p", now=1.0)
     log.commit([said("Hello")], at=1.0)
     index = tmp_path / "projects/-p/sessions-index.json"
@@ -282,21 +282,21 @@ def test_an_index_entry_is_used_while_its_log_is_unchanged(tmp_path):
             self.opened.append(name)
             return super().open(name, flags, at=at)
 
-    files = Counting()
-    files.opened = []
-    store = DirectoryStore(tmp_path, files=files)
+    fs = Counting()
+    fs.opened = []
+    store = DirectoryStore(tmp_path, fs=fs)
     store.open("s", project="/p", now=1.0).commit([said("Hello")], at=1.0)
     os.utime(tmp_path / "projects/-p/s.jsonl", (1000, 1000))
     store.list_sessions()
-    files.opened.clear()
+    fs.opened.clear()
     assert store.list_sessions()[0].messages == 1
 
-    assert "s.jsonl" not in files.opened
+    assert "s.jsonl" not in fs.opened
 
 
 def test_a_large_index_is_not_written_again_for_each_new_session(tmp_path):
     """A proxy begins thousands of them. Whoever lists them sees all."""
-    store = DirectoryStore(tmp_path, files=Quick())
+    store = DirectoryStore(tmp_path, fs=Quick())
     store.open("first", project="/p", now=1.0).commit([said("Hello")], at=1.0)
     index = tmp_path / "projects/-p/sessions-index.json"
     large = json.dumps({**json.loads(index.read_text()), "padding": "x" * 50_000_000})
@@ -309,7 +309,7 @@ def test_a_large_index_is_not_written_again_for_each_new_session(tmp_path):
 
 
 def test_a_log_changed_in_the_same_tick_as_the_index_is_read_again(tmp_path):
-    store = DirectoryStore(tmp_path, files=Quick())
+    store = DirectoryStore(tmp_path, fs=Quick())
     log = store.open("s", project="/p", now=1.0)
     log.commit([said("Hello")], at=1.0)
     files = [tmp_path / "projects/-p" / name for name in ("s.jsonl", "sessions-index.json")]

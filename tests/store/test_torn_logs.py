@@ -94,7 +94,7 @@ def test_where_a_tail_cannot_be_cut_off_the_next_commit_goes_after_it(tmp_path):
     half = encode_commit([{"n": 2}, {"n": 3}], end)[0]
     for torn in (half[:-9], half[: half.index(b"\n") + 1]):
         log_file(tmp_path).open("ab").write(torn)
-        stuck = opened(tmp_path, files=Faulty("EPERM", 1, sticky=True, only=("truncate",)))
+        stuck = opened(tmp_path, fs=Faulty("EPERM", 1, sticky=True, only=("truncate",)))
         stuck.commit([{"n": 4}], at=1.0)
         stuck.commit([{"n": 5}], at=1.0)
 

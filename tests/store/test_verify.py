@@ -7,15 +7,14 @@ import pytest
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore, message_record
 from ebbtide.store.directory.verify import verify_log
-from ebbtide.store.log_lines import Position, encode_commit
-from ebbtide.store.protocol import header_record
+from ebbtide.store.log_lines import Position, encode_commit, header_record
 from store.faults import Quick
 
 
 @pytest.fixture
 def log(tmp_path):
     """Two messages, an edit, a blob."""
-    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
     one = message_record({"role": "user", "content": "hi"}, session="s", parent=None, at=1.0)
     two = message_record({"role": "assistant", "content": "é"}, session="s", parent=str(one["uuid"]), at=1.0)
     log.commit([one, two], at=1.0)
@@ -38,7 +37,7 @@ def test_a_sound_log_is_found_sound(path):
 
 @pytest.mark.parametrize("head", [True, False], ids=["with its lock file", "copied alone"])
 def test_any_flipped_byte_of_the_log_is_found(tmp_path, head):
-    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
     log.commit([{"n": 1}, {"é": "x"}], at=1.0)
     log.commit([{}], at=1.0)
     path = tmp_path / "projects/_/s.jsonl"
@@ -95,7 +94,7 @@ def test_a_head_that_cannot_be_read_is_no_evidence(path, noise):
 
 def test_an_id_that_its_content_does_not_give_is_found(tmp_path):
     """Whole by its checksum, and still not the message that it says it is."""
-    log = DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
     record = message_record({"role": "user", "content": "hi"}, session="s", parent=None, at=1.0)
     log.commit([{**record, "message": {"role": "user", "content": "ho"}}], at=1.0)
     log.commit([{**record, "uuid": "5ecb521f-6ebe-4a84-beee-e3f9d7f201c2"}], at=1.0)
@@ -128,7 +127,7 @@ def test_tails_set_aside_are_named(path, tmp_path):
     with path.open("ab") as file:
         file.write(b"torn")
     assert [damage.kind for damage in verify_log(path).damage] == ["torn"]
-    DirectoryStore(tmp_path, files=Quick()).open("s", now=1.0)
+    DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
 
     assert (verify_log(path).ok, verify_log(path).torn_files) == (True, ("s.torn-1",))
 
@@ -153,7 +152,7 @@ def test_an_end_that_was_cut_off_stays_told_however_long_the_log_goes_on(path, t
     path.write_bytes(b"".join(lines[:left]) + (lines[left][:40] if cut == "within a line" else b""))
     first = verify_log(path)
     for n in range(3):
-        log = DirectoryStore(tmp_path, files=Quick()).open("s", now=2.0)
+        log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=2.0)
         log.commit([{"n": n}], at=2.0)
         log.commit([{"n": n, "again": True}], at=2.0)
 

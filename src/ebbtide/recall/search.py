@@ -95,7 +95,7 @@ class Recall:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        at = os.path.join(self.store.tree.root, NAME) if isinstance(self.store, DirectoryStore) else ""
+        at = os.path.join(self.store.root.path, NAME) if isinstance(self.store, DirectoryStore) else ""
         self._index = SearchIndex(at, self.meaning)
 
     def search(

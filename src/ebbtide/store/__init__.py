@@ -9,8 +9,8 @@ import os
 import stat
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.store.directory.files import Files
 from ebbtide.store.directory.gc import GcResult, gc
+from ebbtide.store.directory.safe_fs import FileSystem
 from ebbtide.store.directory.store import DirectoryStore
 from ebbtide.store.directory.verify import VerifyResult, verify_log
 from ebbtide.store.log_lines import Damage, LogSink, Position, ReadResult, Record
@@ -23,7 +23,7 @@ __all__ = [
     "BlobInfo",
     "Damage",
     "DirectoryStore",
-    "Files",
+    "FileSystem",
     "GcResult",
     "Log",
     "LogReader",

@@ -1,19 +1,22 @@
-"""One record, one line, and a chain through all of them.
+"""The log format: one JSON record a line, with a checksum that chains each line to the one before.
 
-A line that we write ends in `"ebbsum":"<sum before><mark><own sum>"`. The own sum covers the sum before, the mark and
-all bytes of the line up to the key, so a line proves itself, and its link proves its place. The mark is `.` on the last
-line of a commit and `+` on the others: a commit counts whole or not at all. Lines without a sum (another program's)
-are read, counted as unchecked, and their bytes enter the chain.
+A line that we write ends in `"ebbsum":"<previous sum><mark><own sum>"`. The own sum covers the previous sum, the mark
+and all bytes of the line before the key, so a line proves its content and its place. The mark is `.` on the last line
+of a commit and `+` on the others: a commit counts completely or not at all. Lines without a sum were written by another
+program; they are read, pluralize as unchecked, and their bytes enter the chain.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import lru_cache
 from typing import Literal
 
 from ebbtide.core.errors import StoreError
@@ -22,22 +25,28 @@ from ebbtide.core.text.pluralize import pluralize
 Record = dict[str, object]
 """One JSON object, one line."""
 
+LogSink = Callable[[list[Record]], None]
+"""Receives the records of a log in order, a few hundred at a time, and keeps what it needs."""
+
 SUM = "ebbsum"
-"""The store's own key, last in a line. It is added on writing and taken off on reading."""
+"""The key of the checksum, last in a line. It is added on writing and removed on reading."""
 
 STORE = "store"
-"""The key that marks the store's own records (`type: "ebb"`): the header, blob sums, forks, ends that were cut off."""
+"""The key that marks the store's own records (`type: "ebb"`): header, blob sums, forks, ends that were cut off."""
 
 _KEY = f'"{SUM}":"'.encode()
-# 16 hexadecimal digits, 64 bits: against damage, not against a forger, who could recompute any unkeyed chain.
+# 16 hexadecimal digits, 64 bits: against damage, not against a forger, who could recompute any chain without a key.
 _TRAILER = re.compile(rb'"ebbsum":"([0-9a-f]{16})([.+])([0-9a-f]{16})"\}')
 _TRAILER_BYTES = len(_KEY) + 16 + 1 + 16 + 2
 TAIL = _TRAILER_BYTES + 1
-_MOST_DIGITS = 4300  # where Python's int() refuses a decimal literal
+"""Bytes at the end of a log that `ends_with_commit` and `last_commit_sum` need."""
+_SINK_BATCH = 256  # records that a `LogSink` gets at once: some hundred kilobytes
+_MAX_DIGITS = 4300  # Python's limit for the decimal digits of an int
+_EPOCH = date(1970, 1, 1)
 
-Kind = Literal["torn", "altered", "unreadable", "gap", "unfinished"]
-"""`torn`: the last write was cut short. `altered`: the checksum is wrong. `unreadable`: not a JSON object. `gap`:
-whole, but not after the line it was written after. `unfinished`: whole, but its commit is not."""
+DamageKind = Literal["torn", "altered", "unreadable", "gap", "unfinished"]
+"""`torn`: the last write was cut short. `altered`: the checksum is wrong. `unreadable`: not a JSON object. `gap`: the
+line is intact, but does not follow the line it was written after. `unfinished`: intact, but its commit is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,240 +57,287 @@ class Position:
     """Bytes before it."""
     lines: int = 0
     sum: str = "0" * 16
-    """The chain up to here; a text position alone would not notice that the file was exchanged."""
+    """The chain up to here. An offset alone would not reveal that the file was replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    kind: Kind
+    kind: DamageKind
     line: int
     """Counted from 1."""
     offset: int
     reason: str
     raw: bytes = field(repr=False)
-    """The bytes as found. Nothing is thrown away."""
+    """The bytes as they are in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
-    """What a log holds, or what was added to it. Damaged lines are left out of `records` and listed in `damage`."""
+    """What a log holds, or what was appended to it. Damaged lines are listed in `damage`, not in `records`."""
 
     records: list[Record] = field(default_factory=list)
     position: Position = field(default_factory=Position)
     damage: tuple[Damage, ...] = ()
     header: Record | None = None
-    """Our own first line: session, project, time. None in another program's file."""
+    """Our first line: session, project, time. None in another program's file."""
     blob_sums: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 by blob name, as recorded when it was put."""
+    """SHA-256 by blob name, as recorded when the blob was saved."""
     unchecked_lines: int = 0
-    """Lines without a sum."""
+    """Lines without a checksum."""
     lost_ends: tuple[Record, ...] = ()
-    """Records of ends that were once cut off, and what they went on from."""
+    """Records which say that the log was once longer."""
+
+
+# --- the store's own records -------------------------------------------------------------------------------------
+
+
+def header_record(session: str, project: str, now: float) -> Record:
+    """The first line of a log. It holds the session's id and project, which a file name may not be able to."""
+    return {"type": "ebb", STORE: "session", "sessionId": session, "cwd": project, "timestamp": format_time(now)}
+
+
+def blob_records(sums: Mapping[str, str], at: float) -> list[Record]:
+    """Written with the commit after a blob was saved, so that `verify_log` can detect a changed blob."""
+    return [
+        {"type": "ebb", STORE: "blob", "name": name, "sha256": digest, "timestamp": format_time(at)}
+        for name, digest in sums.items()
+    ]
+
+
+def lost_end_record(old_end: Position, new_end: Position, at: float) -> Record:
+    """Says that the end of the log was cut off. Without it the next commit would hide the loss."""
+    lengths = {
+        "lines": old_end.lines,
+        "bytes": old_end.offset,
+        "left_lines": new_end.lines,
+        "left_bytes": new_end.offset,
+    }
+    return {"type": "ebb", STORE: "lost", **lengths, "timestamp": format_time(at)}
+
+
+def encode_blob(text: str) -> bytes:
+    """UTF-8; lone surrogates are allowed, since tool output may hold anything."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def blob_sum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def format_time(at: float) -> str:
+    """ISO 8601 in UTC with milliseconds and `Z`. Milliseconds are cut off, not rounded."""
+    fraction, seconds = math.modf(at)
+    # Round to microseconds first, as `datetime` does: 0.57 is 0.56999 in a float of this size.
+    carry, micro = divmod(round(fraction * 1e6), 1_000_000)
+    return f"{_format_second(int(seconds) + carry)}.{micro // 1000:03}Z"
+
+
+@lru_cache(maxsize=4)
+def _format_second(since_epoch: int) -> str:
+    days, seconds = divmod(since_epoch, 86_400)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{(_EPOCH + timedelta(days=days)).isoformat()}T{hours:02}:{minutes:02}:{seconds % 60:02}"
+
+
+# --- writing and reading -----------------------------------------------------------------------------------------
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def encode_commit(records: Sequence[Record], start: Position) -> tuple[bytes, Position]:
-    """The bytes of one commit, and where the log then ends."""
-    chain, lines = start.sum.encode(), []
-    bodies = [_body(record) for record in records]
-    for left, body in zip(range(len(bodies) - 1, -1, -1), bodies, strict=True):
-        mark = b"+" if left else b"."
+    """Return the bytes of one commit, and the end of the log after it."""
+    previous, lines = start.sum.encode(), []
+    bodies = [_encode_record(record) for record in records]
+    for remaining, body in zip(range(len(bodies) - 1, -1, -1), bodies, strict=True):
+        mark = b"+" if remaining else b"."
         stem = body[:-1] + (b"," if len(body) > len("{}") else b"")
-        own = _sum(chain, mark, stem)
-        lines.append(stem + _KEY + chain + mark + own + b'"}\n')
-        chain = own
+        own = _line_sum(previous, mark, stem)
+        lines.append(stem + _KEY + previous + mark + own + b'"}\n')
+        previous = own
     data = b"".join(lines)
-    end = Position(offset=start.offset + len(data), lines=start.lines + len(lines), sum=chain.decode())
+    end = Position(offset=start.offset + len(data), lines=start.lines + len(lines), sum=previous.decode())
     return data, end
 
 
-LogSink = Callable[[list[Record]], None]
-"""Is given the records of a log some at a time, in order, and may keep what it needs of them."""
-_HANDFUL = 256
-"""Records that a `Take` is given at once: some hundred kilobytes."""
-
-
 def scan(chunks: Iterable[bytes], start: Position) -> ReadResult:
-    """Read on from a position. It stops before a commit that is not whole, which it reports as torn."""
-    state = _Scan(start, _parse)
-    for raw, whole in _lines(chunks):
-        if whole:
-            state.line(raw)
+    """Read and check from a position to the end. Stop before an unfinished commit, and report it as torn."""
+    scanner = _Scanner(start, _parse)
+    for raw, is_complete in _split_lines(chunks):
+        if is_complete:
+            scanner.take_line(raw)
         else:
-            state.finish(raw)
-    return state.reading()
+            scanner.finish(raw)
+    return scanner.result()
 
 
-def scan_for_resume(chunks: Iterable[bytes], start: Position, take: LogSink) -> ReadResult:
-    """As `scan`, with the same checks, for one who goes on with a session: bounded in memory, whatever was said.
+def scan_for_resume(chunks: Iterable[bytes], start: Position, sink: LogSink) -> ReadResult:
+    """Like `scan`, with the same checks, in bounded memory however long the log is.
 
-    Of a message of ours only its place in the tree is told (`parentUuid`, `uuid`, `ebbids`), not its words. `take` gets
-    the records, and the reading that is returned has none.
+    The records go to `sink`; the result has none. A message of ours has only its place in the tree (`parentUuid`,
+    `uuid`, `ebbids`), not its content.
     """
-    state = _Scan(start, _place)
-    for raw, whole in _lines(chunks):
-        if whole:
-            state.line(raw)
+    scanner = _Scanner(start, _parse_place)
+    for raw, is_complete in _split_lines(chunks):
+        if is_complete:
+            scanner.take_line(raw)
         else:
-            state.finish(raw)
-        if not whole or len(state.records) >= _HANDFUL:
-            take(state.records)
-            state.records = []
-    return state.reading()
+            scanner.finish(raw)
+        if not is_complete or len(scanner.records) >= _SINK_BATCH:
+            sink(scanner.records)
+            scanner.records = []
+    return scanner.result()
 
 
 def read_header(start: bytes) -> Record | None:
-    """Our header, if that is what the first line is."""
+    """Return our header if the first line is one."""
     line, _, _ = start.partition(b"\n")
     record = _parse(line)
     return record if record and record.get("type") == "ebb" and record.get(STORE) == "session" else None
 
 
-def ends_whole(tail: bytes) -> bool:
-    """Whether the last `TAIL` bytes of a log end a commit or another program's line. A glance, not a check."""
-    found = _TRAILER.fullmatch(tail[:-1][-_TRAILER_BYTES:])
-    return tail[-1:] == b"\n" and not (found and found[2] == b"+")
+def ends_with_commit(tail: bytes) -> bool:
+    """Whether the last `TAIL` bytes of a log end a commit or another program's line. Checksums are not verified."""
+    trailer = _TRAILER.fullmatch(tail[:-1][-_TRAILER_BYTES:])
+    return tail[-1:] == b"\n" and not (trailer and trailer[2] == b"+")
 
 
-def sum_at_end(tail: bytes) -> str:
-    """The own sum of the line that these bytes end with, if it is one of ours and ends a commit; else empty."""
-    found = _TRAILER.fullmatch(tail[:-1][-_TRAILER_BYTES:])
-    return found[3].decode() if found and found[2] == b"." and tail[-1:] == b"\n" else ""
-
-
-class _Scan:
-    def __init__(self, start: Position, parse: Callable[[bytes], Record | None]) -> None:
-        self.records: list[Record] = []
-        self.damage: list[Damage] = []
-        self.header: Record | None = None
-        self.blobs: dict[str, str] = {}
-        self.unchecked = 0
-        self.lost: list[Record] = []
-        self._parse = parse
-        self._settled = (start.offset, start.lines, start.sum.encode())
-        self._offset, self._count, self._chain = start.offset, start.lines, start.sum.encode()
-        self._sound = True
-        """False after a damaged line: that the next one does not link to it is then no news."""
-        self._group: list[tuple[_Line | None, Record | None]] = []
-        """Lines of the commit being read, each with its place should it never end; None for another program's."""
-        self._closed = False
-        """The last line was too damaged to say whether it ended the commit; if a line of ours follows, it did."""
-        self._doubted = False
-        """An empty or foreign line stands within the commit. If the next of ours links to it, its writer saw that the
-        commit had not ended; if not, it came in later."""
-
-    def line(self, raw: bytes) -> None:
-        found = _TRAILER.fullmatch(raw, max(0, len(raw) - _TRAILER_BYTES))
-        if found:
-            self._signed(raw, *found.groups())
-        else:
-            self._unsigned(raw)
-
-    def reading(self) -> ReadResult:
-        offset, lines, chain = self._settled
-        return ReadResult(
-            records=self.records,
-            position=Position(offset=offset, lines=lines, sum=chain.decode()),
-            damage=tuple(self.damage),
-            header=self.header,
-            blob_sums=self.blobs,
-            unchecked_lines=self.unchecked,
-            lost_ends=tuple(self.lost),
-        )
-
-    def finish(self, rest: bytes) -> None:
-        self._decide(self._doubted)
-        raw = b"".join(line[2] + b"\n" for line, _ in self._group if line) + rest
-        if not raw:
-            return
-        offset, lines, _ = self._settled
-        reason = f"the last write was cut short: {pluralize(len(raw), 'byte')} of no whole commit"
-        self.damage.append(Damage(kind="torn", line=lines + 1, offset=offset, reason=reason, raw=raw))
-
-    def _signed(self, raw: bytes, before: bytes, mark: bytes, own: bytes) -> None:
-        intact = _sum(before, mark, raw[:-_TRAILER_BYTES]) == own
-        if self._closed or self._doubted:
-            self._decide(self._doubted and intact and before == self._chain)
-        record = self._parse(raw) if intact else None
-        if record is None or before != self._chain:
-            self._suspect(raw, intact, record is not None)
-        self._group.append(((self._count + 1, self._offset, raw), record))
-        self._step(raw, own, sound=intact)
-        self._closed = not intact  # the mark may be what was altered
-        if mark == b".":
-            self._flush()
-            self._settled = (self._offset, self._count, self._chain)
-
-    def _suspect(self, raw: bytes, intact: bool, readable: bool) -> None:
-        """A line of ours that is altered, cannot be read, or does not link to the one before."""
-        if not intact:
-            self._report("altered", "the checksum does not match the line", raw)
-        elif not readable:
-            self._report("unreadable", "the line is not a JSON object that can be read", raw)
-        elif self._sound:
-            self._report("gap", "lines before this one are missing, changed or out of place", raw)
-
-    def _unsigned(self, raw: bytes) -> None:
-        record = None if _nearly_ours(raw) else _parse(raw)
-        foreign = not raw.strip() or (record is not None and SUM not in record)
-        if not foreign:
-            kind: Kind = "unreadable" if record is None else "altered"
-            self._report(kind, "the line is neither one that we wrote nor a JSON object", raw)
-            self._closed = bool(self._group)
-            if self._group:
-                self._group.append(((self._count + 1, self._offset, raw), None))
-        else:
-            self.unchecked += 1
-            self._doubted = bool(self._group)
-            self._group.append((None, record))
-            if not self._doubted:
-                self._flush()
-        self._step(raw, _sum(self._chain, b"?", raw), sound=foreign)
-        if not self._group:
-            self._settled = (self._offset, self._count, self._chain)
-
-    def _decide(self, unfinished: bool) -> None:
-        """Whether the lines of a commit that has no readable last line count."""
-        if not self._closed and not self._doubted:
-            return
-        if unfinished:
-            self.damage += [_unfinished(line) for line, record in self._group if line and record is not None]
-            self._group = [(line, record) for line, record in self._group if line is None]
-        self._flush()
-        self._settled = (self._offset, self._count, self._chain)
-
-    def _flush(self) -> None:
-        for ours, record in self._group:
-            if record is None:
-                continue
-            record.pop(SUM, None)
-            if ours and record.get("type") == "ebb" and STORE in record:
-                self._own(record)
-            else:
-                self.records.append(record)
-        self._group, self._closed, self._doubted = [], False, False
-
-    def _own(self, record: Record) -> None:
-        if record[STORE] == "session" and self.header is None:
-            self.header = record
-        if record[STORE] == "blob":
-            self.blobs[str(record.get("name"))] = str(record.get("sha256"))
-        if record[STORE] == "lost":
-            self.lost.append(record)
-
-    def _step(self, raw: bytes, chain: bytes, *, sound: bool) -> None:
-        self._offset, self._count = self._offset + len(raw) + 1, self._count + 1
-        self._chain, self._sound = chain, sound
-
-    def _report(self, kind: Kind, reason: str, raw: bytes) -> None:
-        found = Damage(kind=kind, line=self._count + 1, offset=self._offset, reason=reason, raw=raw)
-        self.damage.append(found)
+def last_commit_sum(tail: bytes) -> str:
+    """Return the sum of the last line if it is one of ours and ends a commit, else ""."""
+    trailer = _TRAILER.fullmatch(tail[:-1][-_TRAILER_BYTES:])
+    return trailer[3].decode() if trailer and trailer[2] == b"." and tail[-1:] == b"\n" else ""
 
 
 _Line = tuple[int, int, bytes]
-"""Its number, where it begins, and its bytes."""
+"""A line's number, its offset and its bytes."""
+
+
+class _Scanner:
+    """Checks lines one by one and collects the records of commits that are complete."""
+
+    def __init__(self, start: Position, parse: Callable[[bytes], Record | None]) -> None:
+        self.records: list[Record] = []
+        self._damage: list[Damage] = []
+        self._header: Record | None = None
+        self._blob_sums: dict[str, str] = {}
+        self._unchecked_lines = 0
+        self._lost_ends: list[Record] = []
+        self._parse = parse
+        self._offset, self._line_count, self._sum = start.offset, start.lines, start.sum.encode()
+        self._committed = (self._offset, self._line_count, self._sum)
+        """Where the last complete commit ended."""
+        self._previous_intact = True
+        """False after a damaged line: then a missing link is no second damage."""
+        self._group: list[tuple[_Line | None, Record | None]] = []
+        """Lines of the commit being read, each with its place in case the commit never ends; None for another
+        program's line."""
+        self._maybe_ended = False
+        """The last line is too damaged to say whether it ended the commit. If a line of ours follows, it did."""
+        self._is_interrupted = False
+        """An empty line or another program's line is inside the commit. If our next line links to it, its writer saw
+        that the commit had not ended; if not, the line was inserted later."""
+
+    def take_line(self, raw: bytes) -> None:
+        trailer = _TRAILER.fullmatch(raw, max(0, len(raw) - _TRAILER_BYTES))
+        if trailer:
+            self._take_ours(raw, *trailer.groups())
+        else:
+            self._take_other(raw)
+
+    def result(self) -> ReadResult:
+        offset, lines, chain = self._committed
+        return ReadResult(
+            records=self.records,
+            position=Position(offset=offset, lines=lines, sum=chain.decode()),
+            damage=tuple(self._damage),
+            header=self._header,
+            blob_sums=self._blob_sums,
+            unchecked_lines=self._unchecked_lines,
+            lost_ends=tuple(self._lost_ends),
+        )
+
+    def finish(self, rest: bytes) -> None:
+        """End of the file; `rest` is what follows the last newline."""
+        self._close_commit(is_unfinished=self._is_interrupted)
+        raw = b"".join(line[2] + b"\n" for line, _ in self._group if line) + rest
+        if not raw:
+            return
+        offset, lines, _ = self._committed
+        reason = f"the last write was cut short: {pluralize(len(raw), 'byte')} of no whole commit"
+        self._damage.append(Damage(kind="torn", line=lines + 1, offset=offset, reason=reason, raw=raw))
+
+    def _take_ours(self, raw: bytes, previous: bytes, mark: bytes, own: bytes) -> None:
+        is_intact = _line_sum(previous, mark, raw[:-_TRAILER_BYTES]) == own
+        if self._maybe_ended or self._is_interrupted:
+            self._close_commit(is_unfinished=self._is_interrupted and is_intact and previous == self._sum)
+        record = self._parse(raw) if is_intact else None
+        if not is_intact:
+            self._report("altered", "the checksum does not match the line", raw)
+        elif record is None:
+            self._report("unreadable", "the line is not a JSON object that can be read", raw)
+        elif previous != self._sum and self._previous_intact:
+            self._report("gap", "lines before this one are missing, changed or out of place", raw)
+        self._group.append(((self._line_count + 1, self._offset, raw), record))
+        self._advance(raw, own, is_intact=is_intact)
+        self._maybe_ended = not is_intact  # the mark may be what was altered
+        if mark == b".":
+            self._collect()
+            self._committed = (self._offset, self._line_count, self._sum)
+
+    def _take_other(self, raw: bytes) -> None:
+        record = None if _has_damaged_key(raw) else _parse(raw)
+        is_foreign = not raw.strip() or (record is not None and SUM not in record)
+        if not is_foreign:
+            kind: DamageKind = "unreadable" if record is None else "altered"
+            self._report(kind, "the line is neither one that we wrote nor a JSON object", raw)
+            self._maybe_ended = bool(self._group)
+            if self._group:
+                self._group.append(((self._line_count + 1, self._offset, raw), None))
+        else:
+            self._unchecked_lines += 1
+            self._is_interrupted = bool(self._group)
+            self._group.append((None, record))
+            if not self._is_interrupted:
+                self._collect()
+        self._advance(raw, _line_sum(self._sum, b"?", raw), is_intact=is_foreign)
+        if not self._group:
+            self._committed = (self._offset, self._line_count, self._sum)
+
+    def _close_commit(self, *, is_unfinished: bool) -> None:
+        """Decide whether the lines of a commit without a readable last line count."""
+        if not self._maybe_ended and not self._is_interrupted:
+            return
+        if is_unfinished:
+            self._damage += [_unfinished(line) for line, record in self._group if line and record is not None]
+            self._group = [(line, record) for line, record in self._group if line is None]
+        self._collect()
+        self._committed = (self._offset, self._line_count, self._sum)
+
+    def _collect(self) -> None:
+        for our_line, record in self._group:
+            if record is None:
+                continue
+            record.pop(SUM, None)
+            if our_line and record.get("type") == "ebb" and STORE in record:
+                self._collect_own(record)
+            else:
+                self.records.append(record)
+        self._group, self._maybe_ended, self._is_interrupted = [], False, False
+
+    def _collect_own(self, record: Record) -> None:
+        if record[STORE] == "session" and self._header is None:
+            self._header = record
+        if record[STORE] == "blob":
+            self._blob_sums[str(record.get("name"))] = str(record.get("sha256"))
+        if record[STORE] == "lost":
+            self._lost_ends.append(record)
+
+    def _advance(self, raw: bytes, line_sum: bytes, *, is_intact: bool) -> None:
+        self._offset, self._line_count = self._offset + len(raw) + 1, self._line_count + 1
+        self._sum, self._previous_intact = line_sum, is_intact
+
+    def _report(self, kind: DamageKind, reason: str, raw: bytes) -> None:
+        self._damage.append(Damage(kind=kind, line=self._line_count + 1, offset=self._offset, reason=reason, raw=raw))
 
 
 def _unfinished(line: _Line) -> Damage:
@@ -290,68 +346,67 @@ def _unfinished(line: _Line) -> Damage:
     return Damage(kind="unfinished", line=number, offset=offset, reason=reason, raw=raw)
 
 
-def _sum(before: bytes, mark: bytes, body: bytes) -> bytes:
-    return hashlib.blake2b(before + mark + body, digest_size=8).hexdigest().encode()
+def _line_sum(previous: bytes, mark: bytes, body: bytes) -> bytes:
+    return hashlib.blake2b(previous + mark + body, digest_size=8).hexdigest().encode()
 
 
-def _nearly_ours(raw: bytes) -> bool:
-    """True for a sum whose own bytes are damaged: it must not pass for another program's line."""
+def _has_damaged_key(raw: bytes) -> bool:
+    """Whether the line ends in our key with up to two bytes changed: it is not another program's line."""
     key = raw[-_TRAILER_BYTES : len(_KEY) - _TRAILER_BYTES]
-    # Two of ten bytes: no key of another program's comes that close in that place by chance.
+    # Two of ten bytes: another program's key would not come that close, in that place, by chance.
     return len(key) == len(_KEY) and sum(a != b for a, b in zip(key, _KEY, strict=True)) <= 2
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each line, then the rest after the last newline. Only the newline byte ends a line: U+2028 and others do not."""
-    held: list[bytes] = []
+def _split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield each complete line, then what follows the last newline. U+2028 and the like do not end a line."""
+    pieces: list[bytes] = []
     for chunk in chunks:
-        first, *more = chunk.split(b"\n")
-        held.append(first)
-        for part in more:
-            yield b"".join(held), True
-            held = [part]
-    yield b"".join(held), False
+        first, *rest = chunk.split(b"\n")
+        pieces.append(first)
+        for piece in rest:
+            yield b"".join(pieces), True
+            pieces = [piece]
+    yield b"".join(pieces), False
 
 
-def _body(record: Record) -> bytes:
-    bare = {key: value for key, value in record.items() if key != SUM} if SUM in record else record
+def _encode_record(record: Record) -> bytes:
+    """UTF-8. A lone surrogate, which UTF-8 cannot hold, is escaped."""
     try:
-        return _dump(bare)
+        text = _to_json({key: value for key, value in record.items() if key != SUM} if SUM in record else record)
     except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"a record cannot be written as JSON: {error}") from error
-
-
-def _dump(record: Record) -> bytes:
-    """UTF-8; a record with a lone surrogate, which UTF-8 cannot hold, is escaped to ASCII."""
-    try:
-        text = _ENCODE(record)
-    except ValueError:
-        text = _dump_huge(record)
     try:
         return text.encode()
     except UnicodeEncodeError:
         return re.sub(r"[\ud800-\udfff]", lambda lone: f"\\u{ord(lone[0]):04x}", text).encode()
 
 
-def _dump_huge(record: Record) -> str:
-    """Integers too long for `str` go in as tokens that no text can hold by chance, and are then replaced."""
-    import decimal  # noqa: PLC0415 - for numbers that hardly anybody has
+def _to_json(record: Record) -> str:
+    try:
+        return _ENCODE(record)
+    except ValueError:
+        return _huge_ints_to_json(record)
 
-    tokens: dict[str, str] = {}
 
-    def swap(value: object) -> object:
+def _huge_ints_to_json(record: Record) -> str:
+    """Encode integers that are too long for `str`: write random tokens first, then replace them by the digits."""
+    import decimal  # noqa: PLC0415 - only for numbers that hardly ever occur
+
+    digits_by_token: dict[str, str] = {}
+
+    def with_tokens(value: object) -> object:
         if isinstance(value, dict):
-            return {key: swap(inner) for key, inner in value.items()}
+            return {key: with_tokens(inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
-            return [swap(inner) for inner in value]
-        if isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
-            token = f'"{os.urandom(16).hex()}"'
-            tokens[token] = format(decimal.Decimal(value), "f")
-            return token[1:-1]
+            return [with_tokens(inner) for inner in value]
+        if isinstance(value, int) and abs(value) >= 10**_MAX_DIGITS:
+            token = os.urandom(16).hex()
+            digits_by_token[f'"{token}"'] = format(decimal.Decimal(value), "f")
+            return token
         return value
 
-    text = _ENCODE(swap(record))
-    for token, digits in tokens.items():
+    text = _ENCODE(with_tokens(record))
+    for token, digits in digits_by_token.items():
         text = text.replace(token, digits)
     return text
 
@@ -366,32 +421,32 @@ def _parse(raw: bytes) -> Record | None:
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         return None
     except ValueError:  # an integer over Python's limit for decimal literals
-        value = json.loads(text, parse_int=_long_int)
+        value = json.loads(text, parse_int=_parse_int)
     return value if isinstance(value, dict) else None
 
 
-_FIRST = re.compile(rb'\{"parentUuid":(?:null|"([0-9a-f-]{36})"),')
-_IDS = b',"ebbids":['
-_LAST = re.compile(
+_PLACE_START = re.compile(rb'\{"parentUuid":(?:null|"([0-9a-f-]{36})"),')
+_PLACE_IDS = b',"ebbids":['
+_PLACE_END = re.compile(
     rb',"ebbids":\[((?:"[\w.-]+",?)*)\](?:,"ebbwire":"\w+")?,"uuid":"([0-9a-f-]{36})","timestamp":"[^"\\]*",'
 )
 
 
-def _place(raw: bytes) -> Record | None:
-    """A message of ours without its words, which need not be read for that; any other record whole.
+def _parse_place(raw: bytes) -> Record | None:
+    """Parse only the place of a message of ours, without its content; any other record completely.
 
-    The keys that we put last are read from the end. That they are the record's own follows from the grammar: no brace
-    is between them and the record's last one, and no quote stands bare inside a string.
+    The keys that we write last are matched from the end. They are the record's own keys: no brace is between them and
+    the record's last brace, and no unescaped quote can be inside a string.
     """
-    first = _FIRST.match(raw)
-    last = _LAST.fullmatch(raw, raw.rfind(_IDS), len(raw) - _TRAILER_BYTES) if first else None
-    if first is None or last is None or b'"microcompactMetadata"' in raw:
+    start = _PLACE_START.match(raw)
+    end = _PLACE_END.fullmatch(raw, raw.rfind(_PLACE_IDS), len(raw) - _TRAILER_BYTES) if start else None
+    if start is None or end is None or b'"microcompactMetadata"' in raw:
         return _parse(raw)
-    ids = last[1].decode().replace('"', "").split(",") if last[1] else []
-    return {"parentUuid": first[1].decode() if first[1] else None, "uuid": last[2].decode(), "ebbids": ids}
+    ids = end[1].decode().replace('"', "").split(",") if end[1] else []
+    return {"parentUuid": start[1].decode() if start[1] else None, "uuid": end[2].decode(), "ebbids": ids}
 
 
-def _long_int(digits: str) -> int:
+def _parse_int(digits: str) -> int:
     import decimal  # noqa: PLC0415 - as above
 
-    return int(digits) if len(digits) <= _MOST_DIGITS else int(decimal.Decimal(digits))
+    return int(digits) if len(digits) <= _MAX_DIGITS else int(decimal.Decimal(digits))

@@ -1,26 +1,22 @@
-"""Messages as Claude Code's own session files hold them, so that its tools read ours and we read its.
+"""Message records in the form of Claude Code's session files, so that its tools read ours and we read its.
 
-Messages form a tree by `parentUuid`: to rewind is to answer an earlier message, and nothing is deleted. A uuid follows
-from the session, the parent and the message alone, so a second run gives the same record.
+Messages form a tree by `parentUuid`: to rewind is to answer an earlier message, and nothing is deleted. A uuid depends
+only on the session, the parent and the message, so a second run gives the same record.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, timedelta
-from functools import lru_cache
 
 from ebbtide.core.ids import format_uuid, uuid5
-from ebbtide.store.log_lines import Record
+from ebbtide.store.log_lines import Record, format_time
 
 # Any fixed value will do; changing it would change every uuid we ever wrote.
 _NAMESPACE = bytes.fromhex("6ebb71de000050008000000000000001")
-_EPOCH = date(1970, 1, 1)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _TYPES = {"assistant": "assistant", "system": "system", "developer": "system"}
-MESSAGES = ("user", "assistant", "system")
+MESSAGE_TYPES = ("user", "assistant", "system")
 """The record types that carry a message."""
 
 
@@ -34,9 +30,10 @@ def message_record(
     wire: object = None,
     extra: Mapping[str, object] | None = None,
 ) -> Record:
-    """`message` is `{role, content}` in Anthropic's shape; `wire` is the message of another wire as it came.
+    """Build the record of a message. `message` is `{role, content}` in Anthropic's format.
 
-    `extra` holds what only some clients know: `version`, `gitBranch`, `isSidechain`, `todos`, `permissionMode`.
+    `wire` is the original message if it has another format. `extra` holds what only some clients know: `version`,
+    `gitBranch`, `isSidechain`, `todos`, `permissionMode`.
     """
     record: Record = {
         "parentUuid": parent,
@@ -53,12 +50,12 @@ def message_record(
         record["wire"] = wire
     record |= extra or {}
     record["uuid"] = derive_uuid(record)
-    record["timestamp"] = timestamp(at)
+    record["timestamp"] = format_time(at)
     return record
 
 
 def summary_record(text: str, *, session: str, parent: str | None, at: float, slug: str = "") -> Record:
-    """A compaction's summary: shown in the transcript, a user message to the model."""
+    """Build the record of a compaction's summary: a user message to the model, shown only in the transcript."""
     return message_record(
         {"role": "user", "content": text},
         session=session,
@@ -69,51 +66,36 @@ def summary_record(text: str, *, session: str, parent: str | None, at: float, sl
 
 
 def derive_uuid(record: Mapping[str, object]) -> str:
-    """What `uuid` must be in a record of ours. `verify` compares.
+    """Return the `uuid` that a record of ours must have; `verify_log` compares it.
 
-    The ids of a message's items say all of its content; where there are none, the message itself is told.
+    The ids of a message's items are hashes of its content. A record without them is hashed here.
     """
     ids = record.get("ebbids")
-    content = (
-        "\0".join(map(str, ids)) if isinstance(ids, list) else _CANONICAL([record.get("message"), record.get("wire")])
-    )
-    told = f"{record.get('sessionId')}\0{record.get('parentUuid')}\0{content}"
-    return format_uuid(uuid5(_NAMESPACE, told))
+    if isinstance(ids, list):
+        content = "\0".join(map(str, ids))
+    else:
+        content = _CANONICAL([record.get("message"), record.get("wire")])
+    return format_uuid(uuid5(_NAMESPACE, f"{record.get('sessionId')}\0{record.get('parentUuid')}\0{content}"))
 
 
 def messages_on_branch(records: Iterable[Record], leaf: str | None = None) -> list[Record]:
-    """The messages from the root to `leaf`, the newest message where not given: what a resumed session has said."""
-    messages = [record for record in records if record.get("type") in MESSAGES and record.get("uuid")]
+    """Return the messages from the root to `leaf`, or to the newest message: the history of a resumed session."""
+    messages = [record for record in records if record.get("type") in MESSAGE_TYPES and record.get("uuid")]
     by_uuid = {str(record["uuid"]): record for record in messages}
-    at = leaf if leaf is not None else (str(messages[-1]["uuid"]) if messages else None)
-    path: list[Record] = []
-    # Taking each out of the table ends the walk even where a damaged file links in a circle.
-    while at is not None and (record := by_uuid.pop(at, None)) is not None:
-        path.append(record)
+    uuid = leaf if leaf is not None else (str(messages[-1]["uuid"]) if messages else None)
+    branch: list[Record] = []
+    # `pop` ends the walk even if a damaged file links in a circle.
+    while uuid is not None and (record := by_uuid.pop(uuid, None)) is not None:
+        branch.append(record)
         parent = record.get("parentUuid")
-        at = str(parent) if parent else None
-    return path[::-1]
+        uuid = str(parent) if parent else None
+    return branch[::-1]
 
 
-def first_words(content: object) -> str:
-    """The first text of a message's content, whichever of its two shapes it has."""
+def first_text(content: object) -> str:
+    """Return the first text of a message's content, which is a string or a list of blocks."""
     if isinstance(content, str):
         return content
     blocks: Sequence[object] = content if isinstance(content, list) else ()
     texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
     return next((text for text in texts if isinstance(text, str)), "")
-
-
-def timestamp(at: float) -> str:
-    """ISO 8601 in UTC with milliseconds, cut and not rounded, and `Z`. A second is looked up once."""
-    part, whole = math.modf(at)
-    # To the microsecond first, as `datetime` does: 0.57 is 0.56999 in a float of this size.
-    carried, micro = divmod(round(part * 1e6), 1_000_000)
-    return f"{_second(int(whole) + carried)}.{micro // 1000:03}Z"
-
-
-@lru_cache(maxsize=4)
-def _second(since: int) -> str:
-    days, seconds = divmod(since, 86_400)
-    hours, minutes = divmod(seconds // 60, 60)
-    return f"{(_EPOCH + timedelta(days=days)).isoformat()}T{hours:02}:{minutes:02}:{seconds % 60:02}"

@@ -1,23 +1,30 @@
-"""What any store promises. A commit that returned is kept; one that raised may be there or not, and `since` tells."""
+"""What every store promises. Each store runs the same tests (`tests/store/test_store.py`).
+
+A session is a log of JSON records and the blobs (long texts) that its records name. The log only grows, by commits:
+
+- A commit is all or nothing, and durable when `commit` returns. If `commit` raises, the records may be in the log or
+  not: call `read_since` to find out.
+- A blob is saved before the commit whose records name it, and never changes afterwards.
+- Several processes may use one session. Hold `lock` to read the tail, decide and commit as one step.
+- Damage is never hidden: a damaged line is reported, and the intact lines around it are still read.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.log_lines import STORE, LogSink, Position, ReadResult, Record
-from ebbtide.store.message_records import timestamp
+from ebbtide.store.log_lines import LogSink, Position, ReadResult, Record
 
 LOCK_TIMEOUT = 10.0
-"""Seconds to wait for the lock. A commit takes milliseconds; ten seconds means that a holder hangs."""
+"""Seconds to wait for the lock. A commit takes milliseconds; after ten seconds the holder hangs."""
 
 
 class LogReplaced(StoreError):
-    """The log is not the one that was read: somebody removed it, cut it short or put another in its place."""
+    """The log is not the one that was read before: it was removed, cut short or replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,105 +50,77 @@ class SessionInfo:
 
 
 class LogReader(Protocol):
-    """One session, to look at. Nothing here writes."""
+    """Read access to one session. No method writes anything."""
 
     @property
     def session(self) -> str: ...
 
     def read(self) -> ReadResult: ...
 
-    def resume(self, sink: LogSink, snapshot_format: str = "") -> ReadResult:
-        """What one needs who goes on with the session: given to `take` in order, some records at a time.
+    def read_since(self, position: Position) -> ReadResult:
+        """Read what any process appended after `position`. Cheap if nothing was.
 
-        What `remember` was given under the same form, if it still is of this log, and then what the log got since. Of
-        messages of ours only `parentUuid`, `uuid` and `ebbids`. The reading that is returned has no records.
+        Raise `LogReplaced` if the position belongs to another log: then read everything again.
         """
         ...
 
-    def read_since(self, position: Position) -> ReadResult:
-        """What was appended after `position`, by whomever. Costs one stat where nothing was.
+    def resume(self, sink: LogSink, snapshot_format: str = "") -> ReadResult:
+        """Send to `sink` what is needed to continue the session; the result has no records.
 
-        LogGone where the position is of another log: then all has to be read anew.
+        These are the records of the checkpoint, if there is one of this format that still fits the log, and then what
+        was appended since. Messages that we wrote have only `parentUuid`, `uuid` and `ebbids`.
         """
         ...
 
     def read_blob(self, name: str) -> str:
-        """A blob's text. StoreError where it is missing, or is not what was put."""
+        """Return the blob's text. Raise `StoreError` if it is missing or not what was saved."""
         ...
 
     def blob_path(self, name: str) -> str:
-        """What a stub may tell the model; empty where there is no file."""
+        """Return the path that a stub may show to the model; "" if blobs are not files."""
         ...
 
     def list_blobs(self) -> list[BlobInfo]: ...
 
 
 class Log(LogReader, Protocol):
-    """One session, to write to. Several processes may hold one each."""
+    """Read and write access to one session."""
 
     @property
     def torn_files(self) -> tuple[str, ...]:
-        """Files that took the torn tails which this log found and repaired."""
+        """Files to which this log moved unfinished writes that it found at its end."""
         ...
 
     def commit(self, records: Sequence[Record], *, at: float) -> Position:
-        """All of them or none, durable on return. Without `locked`, the position skips what others wrote meanwhile."""
+        """Append the records, all or none, and return the new end, which includes what other processes appended."""
         ...
 
     def lock(self, timeout: float = LOCK_TIMEOUT) -> AbstractContextManager[bool]:
-        """For reading the tail, planning and committing as one. False: not taken; replay, and make no edits."""
+        """Keep other writers out. The value is False if the lock could not be taken: then do not plan new edits."""
         ...
 
     def write_checkpoint(self, records: Sequence[Record], position: Position, snapshot_format: str) -> None:
-        """What the log comes to up to a position, instead of all before it. Derived: it may be lost or ignored."""
+        """Save records that replace everything before `position` when the session is resumed. May be lost."""
         ...
 
     def save_blob(self, name: str, text: str) -> None:
-        """Durable on return. The same text again is a no-op, another under a recorded name an error."""
+        """Save a text, durably. Saving the same again does nothing; another text under the same name is an error."""
         ...
 
 
 class Store(Protocol):
     def open(self, session: str, *, project: str = "", now: float) -> Log:
-        """A session to continue or to begin. Nothing is created before the first commit; a torn tail is set aside."""
+        """Open a new or existing session. Nothing is created before the first commit; a torn end is repaired."""
         ...
 
     def peek(self, session: str, *, project: str = "") -> LogReader:
-        """A session to look at; nothing is written, not even a repair."""
+        """Open a session for reading. Nothing is written, and nothing repaired."""
         ...
 
     def list_sessions(self) -> list[SessionInfo]:
-        """All of them, the most recently changed first."""
+        """List all sessions, the most recently changed first."""
         ...
 
     def fork(self, session: str, new: str, *, project: str = "", upto: int | None = None, now: float) -> Log:
-        """A new session that begins as the first `upto` records of another, blobs included."""
+        """Create a session that begins with the first `upto` records of another, and has its blobs."""
         ...
-
-
-def header_record(session: str, project: str, now: float) -> Record:
-    """The first line of a log: whose it is, as no file name can say it."""
-    return {"type": "ebb", STORE: "session", "sessionId": session, "cwd": project, "timestamp": timestamp(now)}
-
-
-def blob_records(sums: Mapping[str, str], at: float) -> list[Record]:
-    """Recorded with the commit that follows the put, so that `verify` can tell a changed blob."""
-    return [
-        {"type": "ebb", STORE: "blob", "name": name, "sha256": digest, "timestamp": timestamp(at)}
-        for name, digest in sums.items()
-    ]
-
-
-def lost_record(was: Position, left: Position, at: float) -> Record:
-    """That the log once went further than it does: written before the next commit, which would hide it for ever."""
-    told = {"lines": was.lines, "bytes": was.offset, "left_lines": left.lines, "left_bytes": left.offset}
-    return {"type": "ebb", STORE: "lost", **told, "timestamp": timestamp(at)}
-
-
-def blob_bytes(text: str) -> bytes:
-    """UTF-8; lone surrogates pass, since a tool's output is whatever it is."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def blob_sum(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

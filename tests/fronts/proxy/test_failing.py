@@ -65,7 +65,7 @@ def test_a_disk_that_hangs_costs_no_request_and_no_edit(tmp_path):
     The first goes out before its turn is written, and the others find the conversation held by that.
     """
     disk = Hanging()
-    store = DirectoryStore(tmp_path, files=disk, durable=False)
+    store = DirectoryStore(tmp_path, fs=disk, durable=False)
     with (
         Upstream(looping("openai_chat"), window=40_000) as upstream,
         proxied(upstream.url, kept=store, window=WINDOW) as running,
@@ -117,7 +117,7 @@ class Watching(Quick):
 def test_what_has_to_last_is_in_the_log_before_it_goes_out(kind, settings, turns, tmp_path):
     """New edits always; each turn where somebody asked for that."""
     disk = Watching(kind, lambda: len(upstream.requests))
-    store = DirectoryStore(tmp_path, files=disk, durable=False)
+    store = DirectoryStore(tmp_path, fs=disk, durable=False)
     with (
         Upstream(looping("openai_chat"), window=40_000) as upstream,
         proxied(upstream.url, kept=store, window=WINDOW, **settings) as running,
@@ -141,7 +141,7 @@ class Odd(Quick):
 
 def test_what_fails_after_a_request_went_out_is_told_and_the_next_one_is_planned(tmp_path):
     disk = Odd()
-    store = DirectoryStore(tmp_path, files=disk, durable=False)
+    store = DirectoryStore(tmp_path, fs=disk, durable=False)
     with (
         Upstream(looping("openai_chat"), window=40_000) as upstream,
         proxied(upstream.url, kept=store, window=WINDOW) as running,
@@ -162,7 +162,7 @@ def test_what_fails_after_a_request_went_out_is_told_and_the_next_one_is_planned
 @pytest.mark.parametrize("fault", ["ENOSPC", "EIO", "EROFS"])
 def test_a_disk_that_is_full_or_broken_stops_no_request(fault, tmp_path):
     files = Faulty(fault, 10**9, sticky=True, only=("write", "link", "rename", "mkdir"))
-    store = DirectoryStore(tmp_path, files=files, durable=False)
+    store = DirectoryStore(tmp_path, fs=files, durable=False)
     with (
         Upstream(looping("openai_chat"), window=40_000) as upstream,
         proxied(upstream.url, kept=store, window=WINDOW) as running,

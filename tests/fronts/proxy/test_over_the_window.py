@@ -70,7 +70,7 @@ class Hanging(Quick):
 @pytest.mark.parametrize("wire", ["anthropic", "openai_chat"])
 def test_what_is_over_the_window_is_refused_in_the_providers_manner_where_no_plan_comes(wire, tmp_path):
     disk = Hanging()
-    store = DirectoryStore(tmp_path, files=disk, durable=False)
+    store = DirectoryStore(tmp_path, fs=disk, durable=False)
     limits = {"idle_limit": 0.05, "acting_limit": 0.05, "waiting_limit": 0.5}
     with (
         Upstream(lambda _: "Go on.", window=WINDOW) as upstream,

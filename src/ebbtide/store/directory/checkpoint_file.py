@@ -1,7 +1,7 @@
-"""What a long log comes to, beside it: derived, checked before it is believed, and read instead of all that it covers.
+"""A checkpoint of a long log, in a file next to it. It is verified before use, and safe to delete.
 
-A file of lines like those of the log, so any damage is found. Its first says which form it has and where in the log it
-ends; the log must still have, just before that place, the sum that it had then.
+The file has lines like those of the log, so any damage is detected. Its first line says which format the records have
+and where in the log they end; the log must still have the same checksum just before that place.
 """
 
 from __future__ import annotations
@@ -9,43 +9,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ebbtide.store.directory.safe_fs import Tree, read_chunks, replace
-from ebbtide.store.log_lines import TAIL, Position, Record, encode_commit, scan, sum_at_end
+from ebbtide.store.directory.safe_fs import Folder
+from ebbtide.store.log_lines import TAIL, Position, Record, encode_commit, last_commit_sum, scan
 
 SUFFIX = ".resume"
 
 
-class Recollection(NamedTuple):
-    form: str
-    """Of the records: the reader's own business."""
+class Checkpoint(NamedTuple):
+    snapshot_format: str
+    """Of the records; only their writer knows what it means."""
     position: Position
-    """Up to where in the log."""
-    sums: Mapping[str, str]
+    """The end of the part of the log that the records replace."""
+    blob_sums: Mapping[str, str]
     """SHA-256 by blob name."""
     records: list[Record]
 
 
-def keep(tree: Tree, stem: str, folder: int, known: Recollection) -> None:
-    end = known.position
-    head: Record = {"type": "ebb", "kind": "resume", "form": known.form, "sums": dict(known.sums)}
-    head |= {"offset": end.offset, "lines": end.lines, "sum": end.sum}
-    data, _ = encode_commit([head, *known.records], Position())
-    replace(tree, stem + SUFFIX, data, folder)
+def write_checkpoint(folder: Folder, stem: str, checkpoint: Checkpoint) -> None:
+    end = checkpoint.position
+    header: Record = {"type": "ebb", "kind": "resume", "form": checkpoint.snapshot_format}
+    header |= {"sums": dict(checkpoint.blob_sums), "offset": end.offset, "lines": end.lines, "sum": end.sum}
+    data, _ = encode_commit([header, *checkpoint.records], Position())
+    folder.replace(stem + SUFFIX, data)
 
 
-def recollect(tree: Tree, stem: str, folder: int, form: str) -> Recollection | None:
-    """None where there is none that can be believed."""
+def read_checkpoint(folder: Folder, stem: str, snapshot_format: str) -> Checkpoint | None:
+    """Read the checkpoint. Return None if it is missing, damaged, of another format or not of this log."""
     try:
-        reading = scan(read_chunks(tree.files, stem + SUFFIX, folder), Position())
+        file = scan(folder.read_chunks(stem + SUFFIX), Position())
     except OSError:
         return None
-    head, *records = reading.records or [{}]
-    if reading.damage or reading.unchecked_lines or head.get("kind") != "resume" or head.get("form") != form:
+    header, *records = file.records or [{}]
+    if file.damage or file.unchecked_lines or header.get("kind") != "resume" or header.get("form") != snapshot_format:
         return None
-    offset, lines, chain, sums = (head.get(name) for name in ("offset", "lines", "sum", "sums"))
-    if not (isinstance(offset, int) and isinstance(lines, int) and isinstance(chain, str) and isinstance(sums, dict)):
+    offset, lines, end_sum, sums = (header.get(name) for name in ("offset", "lines", "sum", "sums"))
+    if not (isinstance(offset, int) and isinstance(lines, int) and isinstance(end_sum, str) and isinstance(sums, dict)):
         return None
-    before = b"".join(read_chunks(tree.files, f"{stem}.jsonl", folder, offset=max(0, offset - TAIL), upto=offset))
-    if sum_at_end(before) != chain:
+    if last_commit_sum(folder.read(f"{stem}.jsonl", offset=max(0, offset - TAIL), end=offset)) != end_sum:
         return None
-    return Recollection(form, Position(offset=offset, lines=lines, sum=chain), sums, records)
+    return Checkpoint(snapshot_format, Position(offset=offset, lines=lines, sum=end_sum), sums, records)

@@ -1,7 +1,8 @@
-"""No id becomes a path unchecked. Two ids never share a file, on a file system that ignores case either.
+"""File names for sessions, projects and blobs. No id becomes a path unchecked.
 
-An id is a file name as it stands only if it is short, lower case and plain. Any other becomes a readable beginning, a
-tilde, which no plain id contains, and a hash. The id itself is kept inside the file.
+An id that is short, lower case and plain is its own file name. Any other becomes a readable beginning, a tilde, which
+no plain id contains, and a hash. So two ids never share a file, even if the file system ignores case. The id itself is
+in the file's header.
 """
 
 from __future__ import annotations
@@ -12,32 +13,31 @@ import re
 from ebbtide.core.errors import StoreError
 
 INDEX_NAME = "index.sqlite"
-"""At the root of a store; derived, and may be deleted at any time."""
+"""The search index, at the root of a store. It is derived, and may be deleted at any time."""
+NO_PROJECT = "_"
+"""The folder of sessions without a project."""
 
-# Device names of another system: a store may be copied there.
+# Not the device names of Windows: a store may be copied there.
 _PLAIN = re.compile(r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])\Z)[a-z0-9][a-z0-9_-]{0,63}\Z")
 _SLUG = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
 _BLOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}\Z")
 
-NO_PROJECT = "_"
-"""The folder of sessions that belong to no project."""
-
 
 def session_stem(session: str) -> str:
-    """The session's file name without its ending."""
-    return session if _PLAIN.match(session) else _hashed(session.lower(), session)
+    """Return the session's file name without its ending."""
+    return session if _PLAIN.match(session) else _hashed_name(session.lower(), session)
 
 
 def project_slug(project: str) -> str:
-    """The project path with `-` for `/`. Two paths may share a slug; the log's header tells them apart."""
+    """Return the project's path with `-` for `/`. Two paths may share a slug; the log's header tells them apart."""
     if not project:
         return NO_PROJECT
     slug = project.replace("/", "-")
-    return slug if _SLUG.match(slug) else _hashed(slug, project)
+    return slug if _SLUG.match(slug) else _hashed_name(slug, project)
 
 
-def blob_name(name: str) -> str:
-    """The name, checked."""
+def check_blob_name(name: str) -> str:
+    """Return the name; raise `StoreError` if it cannot be a file name."""
     if not _BLOB.match(name):
         raise StoreError(
             f"{name[:80]!r} cannot name a stored result: letters, digits, '.', '_' and '-' only, at most 200"
@@ -45,8 +45,8 @@ def blob_name(name: str) -> str:
     return name
 
 
-def _hashed(readable: str, exact: str) -> str:
-    # 40 characters are enough to recognise it, 32 hexadecimal digits to keep it apart.
+def _hashed_name(readable: str, exact: str) -> str:
+    # 40 characters are enough to recognise the id, 32 hexadecimal digits to keep it unique.
     start = re.sub(r"[^A-Za-z0-9_-]+", "-", readable)[:40] or "id"
     digest = hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{start}~{digest}"

@@ -1,8 +1,8 @@
-"""Old sessions leave as a whole; a result that any remaining log names stays, whichever session it belongs to.
+"""Removes old sessions as a whole, and results that no remaining log names.
 
-A fork's stubs name the files of the session it came from, so names are looked for in every log that mentions the
-session. Only sessions that we began are collected. Nothing younger than a day is touched, nor a session that a process
-has open, idle or not, and a clock that ran backwards makes nothing old.
+The stubs of a fork name files of the session it came from, so names are looked for in every log that mentions the
+session. `gc` removes only sessions that Ebbtide started, and nothing that is younger than a day or that a process has
+open, idle or not. A clock that was set back makes nothing older.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ebbtide.store.directory.catalog import refresh
+from ebbtide.store.directory.blobs import RESULTS, blobs_in
 from ebbtide.store.directory.checkpoint_file import SUFFIX
 from ebbtide.store.directory.file_names import INDEX_NAME
 from ebbtide.store.directory.lease import Leases
-from ebbtide.store.directory.lock import SessionLock
-from ebbtide.store.directory.log import PROJECTS, RESULTS, blobs_in
-from ebbtide.store.directory.safe_fs import TEMPORARY, Tree, read_chunks, read_whole, telling
+from ebbtide.store.directory.log import PROJECTS, SessionLock
+from ebbtide.store.directory.safe_fs import TEMPORARY, Folder, StoreRoot, as_store_error
+from ebbtide.store.directory.session_index import refresh_index
 from ebbtide.store.directory.store import DirectoryStore
 from ebbtide.store.log_lines import read_header
-from ebbtide.store.protocol import Store
+from ebbtide.store.protocol import BlobInfo, Store
 
-GRACE = 86_400.0  # seconds, a day: no turn lasts that long between putting a blob and recording who names it
+GRACE = 86_400.0  # seconds, a day: no request takes that long between saving a blob and recording its name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,36 +38,33 @@ class GcResult:
     freed: int = 0
     """Bytes."""
     left: int = 0
-    """Bytes that the store then holds."""
+    """Bytes that the store holds afterwards."""
     in_use: tuple[str, ...] = ()
-    """Paths of logs that are old enough and stay: a process has them open."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    name: str
-    bytes: int
-    modified: float
+    """Paths of logs that are old enough, but that a process has open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
-    """The files of one session; `log` is None where only results are left of it."""
+    """The files of one session; `log` is None if only results remain of it."""
 
-    place: tuple[str, ...]
+    folder: tuple[str, ...]
     stem: str
-    ours: bool
-    """Begun by us: our header, or, where the log is gone, our lock file."""
-    log: _File | None
-    beside: tuple[_File, ...]
-    """Torn tails, and what resuming goes by."""
-    blobs: tuple[_File, ...]
-    leftovers: tuple[_File, ...]
+    is_ours: bool
+    """Ebbtide started it: it has our header, or, if the log is gone, our lock file."""
+    log: BlobInfo | None
+    side_files: tuple[BlobInfo, ...]
+    """Torn ends and the checkpoint."""
+    blobs: tuple[BlobInfo, ...]
+    temporary: tuple[BlobInfo, ...]
     """Half-written results."""
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        return (*self.folder, self.stem)
+
+    @property
     def bytes(self) -> int:
-        files = [*self.beside, *self.blobs, *self.leftovers, *([self.log] if self.log else [])]
+        files = [*self.side_files, *self.blobs, *self.temporary, *([self.log] if self.log else [])]
         return sum(file.bytes for file in files)
 
     @property
@@ -83,165 +80,158 @@ def gc(
     now: float,
     dry_run: bool = False,
 ) -> GcResult:
-    """`older_than`: seconds since the last commit. `max_bytes`: the oldest go first. Memory has nothing to collect."""
+    """Remove sessions whose last commit is `older_than` seconds ago, and the oldest ones above `max_bytes`."""
     if not isinstance(store, DirectoryStore):
         return GcResult()
-    with telling(f"collect in {store.tree.root}"):
-        found = [session for slug in store.projects() for session in _survey(store.tree, (PROJECTS, slug))]
-        doomed, in_use = _unused(store.tree, _doomed(found, older_than, max_bytes, now))
-        spare = _spare(store.tree, found, doomed, now)
-        sweep = GcResult(left=sum(session.bytes for session in found), in_use=in_use)
-        for session in found:
-            part = _sweep(store.tree, session, session in doomed, spare, now, dry_run)
-            sweep = GcResult(
-                sessions=sweep.sessions + part.sessions,
-                blobs=sweep.blobs + part.blobs,
-                freed=sweep.freed + part.freed,
-                left=sweep.left - part.freed,
-                in_use=in_use,
-            )
-        for place in {session.place for session in found} if not dry_run else ():
-            refresh(store.tree, place)
-        if sweep.sessions and not dry_run:
-            # The index quotes what it found there. It is derived, and made anew when somebody searches.
-            with suppress(FileNotFoundError), store.tree.folder() as root:
-                store.tree.files.unlink(INDEX_NAME, at=root)
-    return sweep
+    root = store.root
+    with as_store_error(f"collect in {root.path}"):
+        sessions = [session for slug in store.project_slugs() for session in _survey(root, (PROJECTS, slug))]
+        candidates = _choose(sessions, older_than, max_bytes, now)
+        leases = Leases(root)
+        in_use = [session for session in candidates if leases.is_open(session.parts)]
+        doomed = [session for session in candidates if session not in in_use]
+        named = _named_blobs(root, sessions, doomed, now)
+        parts = [_sweep(root, session, session in doomed, named, now, dry_run) for session in sessions]
+        freed = sum(part.freed for part in parts)
+        result = GcResult(
+            sessions=tuple(path for part in parts for path in part.sessions),
+            blobs=tuple(path for part in parts for path in part.blobs),
+            freed=freed,
+            left=sum(session.bytes for session in sessions) - freed,
+            in_use=tuple(os.path.join(root.path, *session.folder, f"{session.stem}.jsonl") for session in in_use),
+        )
+        for folder in {session.folder for session in sessions} if not dry_run else ():
+            refresh_index(root, folder)
+        if result.sessions and not dry_run:
+            # The search index quotes removed sessions. It is derived, and is built again by the next search.
+            with suppress(FileNotFoundError), root.folder() as top:
+                top.unlink(INDEX_NAME)
+    return result
 
 
-def _survey(tree: Tree, place: tuple[str, ...]) -> list[_Session]:
-    with tree.folder(*place) as folder:
-        names = tree.files.list(folder)
-        kinds = {name: tree.files.stat(name, at=folder) for name in names}
-        files = {n: _File(name=n, bytes=s.st_size, modified=s.st_mtime) for n, s in kinds.items() if _regular(s)}
-        stems = {n.removesuffix(".jsonl") for n in files if n.endswith(".jsonl")}
-        stems |= {n for n, found in kinds.items() if stat.S_ISDIR(found.st_mode)}
-        return [_session(tree, folder, place, stem, files) for stem in sorted(stems)]
+def _survey(root: StoreRoot, parts: tuple[str, ...]) -> list[_Session]:
+    with root.folder(*parts) as folder:
+        stats = {name: folder.stat(name) for name in folder.names()}
+        files = {name: _file(name, info) for name, info in stats.items() if stat.S_ISREG(info.st_mode)}
+        stems = {name.removesuffix(".jsonl") for name in files if name.endswith(".jsonl")}
+        stems |= {name for name, info in stats.items() if stat.S_ISDIR(info.st_mode)}
+        return [_session(root, folder, parts, stem, files) for stem in sorted(stems)]
 
 
-def _session(tree: Tree, folder: int, place: tuple[str, ...], stem: str, files: dict[str, _File]) -> _Session:
+def _session(
+    root: StoreRoot, folder: Folder, parts: tuple[str, ...], stem: str, files: dict[str, BlobInfo]
+) -> _Session:
     log = files.get(f"{stem}.jsonl")
-    first = next(read_chunks(tree.files, log.name, folder), b"") if log else b""
-    blobs: list[_File] = []
-    leftovers: list[_File] = []
-    with suppress(FileNotFoundError, NotADirectoryError), tree.folder(*place, stem, RESULTS) as results:
-        blobs = [_File(name=b.name, bytes=b.bytes, modified=b.modified) for b in blobs_in(tree, results)]
-        for name in tree.files.list(results):
-            found = tree.files.stat(name, at=results)
-            if name.startswith(TEMPORARY):
-                leftovers.append(_File(name=name, bytes=found.st_size, modified=found.st_mtime))
+    start = next(folder.read_chunks(log.name), b"") if log else b""
+    blobs: list[BlobInfo] = []
+    temporary: list[BlobInfo] = []
+    with suppress(FileNotFoundError, NotADirectoryError), root.folder(*parts, stem, RESULTS) as results:
+        blobs += blobs_in(results)
+        temporary += [_file(name, results.stat(name)) for name in results.names() if name.startswith(TEMPORARY)]
     return _Session(
-        place=place,
+        folder=parts,
         stem=stem,
-        ours=read_header(first) is not None if log else f"{stem}.lock" in files,
+        is_ours=read_header(start) is not None if log else f"{stem}.lock" in files,
         log=log,
-        beside=tuple(file for name, file in files.items() if name.startswith(f"{stem}.torn-") or name == stem + SUFFIX),
+        side_files=tuple(f for name, f in files.items() if name.startswith(f"{stem}.torn-") or name == stem + SUFFIX),
         blobs=tuple(blobs),
-        leftovers=tuple(leftovers),
+        temporary=tuple(temporary),
     )
 
 
-def _doomed(found: Sequence[_Session], older_than: float | None, max_bytes: int | None, now: float) -> list[_Session]:
-    can_go = [s for s in found if s.log and s.ours and now - s.modified > GRACE]
-    doomed = [s for s in can_go if older_than is not None and now - s.modified > older_than]
-    left = sum(s.bytes for s in found) - sum(s.bytes for s in doomed)
-    for session in sorted(can_go, key=lambda s: s.modified):
-        if max_bytes is None or left <= max_bytes:
+def _file(name: str, info: os.stat_result) -> BlobInfo:
+    return BlobInfo(name=name, bytes=info.st_size, modified=info.st_mtime)
+
+
+def _choose(
+    sessions: Sequence[_Session], older_than: float | None, max_bytes: int | None, now: float
+) -> list[_Session]:
+    removable = [s for s in sessions if s.log and s.is_ours and now - s.modified > GRACE]
+    chosen = [s for s in removable if older_than is not None and now - s.modified > older_than]
+    remaining = sum(s.bytes for s in sessions) - sum(s.bytes for s in chosen)
+    for session in sorted(removable, key=lambda s: s.modified):
+        if max_bytes is None or remaining <= max_bytes:
             break
-        if session not in doomed:
-            doomed.append(session)
-            left -= session.bytes
-    return doomed
+        if session not in chosen:
+            chosen.append(session)
+            remaining -= session.bytes
+    return chosen
 
 
-def _unused(tree: Tree, doomed: Sequence[_Session]) -> tuple[list[_Session], tuple[str, ...]]:
-    """Those that no process has open, and the logs of the others."""
-    leases = Leases(tree)
-    used = [session for session in doomed if leases.is_open((*session.place, session.stem))]
-    logs = tuple(os.path.join(tree.root, *one.place, f"{one.stem}.jsonl") for one in used)
-    return [session for session in doomed if session not in used], logs
-
-
-def _spare(tree: Tree, found: Sequence[_Session], doomed: Sequence[_Session], now: float) -> set[tuple[str, ...]]:
-    """Old results that a remaining log names, as place, stem and name."""
-    asked = {s: [b.name for b in s.blobs if s in doomed or now - b.modified > GRACE] for s in found if s.blobs}
+def _named_blobs(
+    root: StoreRoot, sessions: Sequence[_Session], doomed: Sequence[_Session], now: float
+) -> set[tuple[str, ...]]:
+    """Find the old results that a remaining log names, each as the parts of its session and its name."""
+    candidates = {s: [b.name for b in s.blobs if s in doomed or now - b.modified > GRACE] for s in sessions if s.blobs}
     named: set[tuple[str, ...]] = set()
-    for reader in found:
+    for reader in sessions:
         if reader in doomed or not reader.log:
             continue
-        with tree.folder(*reader.place) as folder:
-            data = read_whole(tree.files, reader.log.name, folder)
-        for owner, names in asked.items():
+        with root.folder(*reader.folder) as folder:
+            data = folder.read(reader.log.name)
+        for owner, names in candidates.items():
             if owner is reader or owner.stem.encode() in data:
-                named |= {(*owner.place, owner.stem, name) for name in names if name.encode() in data}
+                named |= {(*owner.parts, name) for name in names if name.encode() in data}
     return named
 
 
 def _sweep(
-    tree: Tree, session: _Session, whole: bool, spare: set[tuple[str, ...]], now: float, dry_run: bool
+    root: StoreRoot, session: _Session, is_doomed: bool, named: set[tuple[str, ...]], now: float, dry_run: bool
 ) -> GcResult:
-    if not session.ours:
+    if not session.is_ours:
         return GcResult()
-    where = os.path.join(tree.root, *session.place)
-    blobs = [b for b in session.blobs if whole or now - b.modified > GRACE]
-    blobs = [b for b in blobs if (*session.place, session.stem, b.name) not in spare]
-    blobs += [file for file in session.leftovers if now - file.modified > GRACE]
-    logs = [session.log, *session.beside] if whole and session.log else []
+    blobs = [b for b in session.blobs if is_doomed or now - b.modified > GRACE]
+    blobs = [b for b in blobs if (*session.parts, b.name) not in named]
+    blobs += [file for file in session.temporary if now - file.modified > GRACE]
+    logs = [session.log, *session.side_files] if is_doomed and session.log else []
     if not blobs and not logs:
         return GcResult()
-    if not dry_run and not _remove(tree, session, logs, blobs):
+    if not dry_run and not _remove(root, session, logs, blobs):
         return GcResult()
+    folder = os.path.join(root.path, *session.folder)
     return GcResult(
-        sessions=(os.path.join(where, logs[0].name),) if logs else (),
-        blobs=tuple(os.path.join(where, session.stem, RESULTS, b.name) for b in blobs),
+        sessions=(os.path.join(folder, logs[0].name),) if logs else (),
+        blobs=tuple(os.path.join(folder, session.stem, RESULTS, b.name) for b in blobs),
         freed=sum(file.bytes for file in [*logs, *blobs]),
     )
 
 
-def _remove(tree: Tree, session: _Session, logs: Sequence[_File], blobs: Sequence[_File]) -> bool:
-    """The log first: results without a log are found again, a log without its results is damage."""
-    lock = SessionLock(tree, session.place, f"{session.stem}.lock")
-    if not lock.take(0):
+def _remove(root: StoreRoot, session: _Session, logs: Sequence[BlobInfo], blobs: Sequence[BlobInfo]) -> bool:
+    """Remove the log first: results without a log are found by the next `gc`; a log without its results is damage."""
+    lock = SessionLock(root, session.folder, session.stem)
+    if not lock.acquire(0):
         return False
     try:
-        with tree.folder(*session.place) as folder:
-            if logs and tree.files.stat(logs[0].name, at=folder).st_mtime != session.modified:
-                return False  # it came to life while we looked
-            if logs and Leases(tree).is_open((*session.place, session.stem)):
+        with root.folder(*session.folder) as folder:
+            if logs and folder.stat(logs[0].name).st_mtime != session.modified:
+                return False  # it was used meanwhile
+            if logs and Leases(root).is_open(session.parts):
                 return False
             for file in logs:
-                tree.files.unlink(file.name, at=folder)
-            tree.files.sync_folder(folder)
-            _remove_blobs(tree, session, blobs)
+                folder.unlink(file.name)
+            root.fs.sync_folder(folder.fd)
+            _remove_blobs(root, session, blobs)
             if logs or not session.log:
-                _remove_lock(tree, session.stem, folder)
+                _remove_lock(folder, session.stem)
     finally:
         lock.release()
     return True
 
 
-def _remove_blobs(tree: Tree, session: _Session, blobs: Sequence[_File]) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError), tree.folder(*session.place, session.stem) as own:
-        with tree.folder(*session.place, session.stem, RESULTS) as results:
+def _remove_blobs(root: StoreRoot, session: _Session, blobs: Sequence[BlobInfo]) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError), root.folder(*session.parts) as own:
+        with root.folder(*session.parts, RESULTS) as results:
             for file in blobs:
-                _remove_unchanged(tree, file, results)
+                with suppress(FileNotFoundError):
+                    if results.stat(file.name).st_mtime == file.modified:
+                        results.unlink(file.name)
         with suppress(OSError):
-            tree.files.rmdir(RESULTS, at=own)
+            own.rmdir(RESULTS)
 
 
-def _remove_unchanged(tree: Tree, file: _File, folder: int) -> None:
-    with suppress(FileNotFoundError):
-        if tree.files.stat(file.name, at=folder).st_mtime == file.modified:
-            tree.files.unlink(file.name, at=folder)
-
-
-def _remove_lock(tree: Tree, stem: str, folder: int) -> None:
-    """It goes last, and stays with results that others name: it says that they are ours."""
+def _remove_lock(folder: Folder, stem: str) -> None:
+    """Remove the lock file last. It stays with results that other logs name: it marks them as ours."""
     with suppress(OSError):
         with suppress(FileNotFoundError):
-            tree.files.rmdir(stem, at=folder)
-        tree.files.unlink(f"{stem}.lock", at=folder)
-
-
-def _regular(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode)
+            folder.rmdir(stem)
+        folder.unlink(f"{stem}.lock")

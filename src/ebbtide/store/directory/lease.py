@@ -1,8 +1,8 @@
-"""Which sessions are open somewhere, so that `gc` leaves them alone: each is one byte of a file, locked by who has it.
+"""Marks sessions as open, so that `gc` does not remove them.
 
-The byte follows from the session's place. The system drops the lock when its process dies, and the file stays empty.
-A session that nobody can mark, on a system without such locks or a disk without leave to write, begins anew where `gc`
-removed it: see `LogGone`.
+Each open session is one locked byte of a shared file; the byte follows from the session's folder and name. The system
+drops the lock when the process dies, and the file stays empty. Where sessions cannot be marked (a system without such
+locks, a read-only disk), `gc` may remove an open session, which then begins again: see `LogReplaced`.
 """
 
 from __future__ import annotations
@@ -15,54 +15,55 @@ import weakref
 from contextlib import suppress
 from hashlib import blake2b
 
-from ebbtide.store.directory.files import LOCK, Files
-from ebbtide.store.directory.safe_fs import Tree, open_regular
+from ebbtide.store.directory.safe_fs import LOCK, FileSystem, StoreRoot
 
 NAME = "open-sessions"
 _HAS_LOCKS = sys.platform == "linux" and struct.calcsize("P") == 8
-"""Locks that belong to an open file and not to a process, in the form that a 64-bit Linux takes them."""
+"""Locks that belong to an open file and not to a process, in the form of a 64-bit Linux."""
 
 
 class Leases:
-    """Those of one store in one process; see `leases_of`."""
+    """The marks of one store in one process; see `leases_of`."""
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree, self._guard, self._fd, self._process = tree, threading.RLock(), -1, os.getpid()
-        # Re-entrant: a holder may be found gone, and dropped, while another is taken.
+    def __init__(self, root: StoreRoot) -> None:
+        self._root, self._fd, self._process = root, -1, os.getpid()
+        # Re-entrant: while one lease is taken, the garbage collector may drop another.
+        self._guard = threading.RLock()
         self._counts: dict[int, int] = {}
 
-    def take(self, place: tuple[str, ...], holder: object) -> None:
-        """Until `holder` is gone. That it cannot be taken is no fault of the session's."""
+    def take(self, session: tuple[str, ...], holder: object) -> None:
+        """Mark the session for as long as `holder` exists. A failure is ignored: the session still works."""
         if not _HAS_LOCKS:
             return
-        byte = _byte(place)
+        byte = _byte_of(session)
         with suppress(OSError), self._guard:
             if self._fd < 0:
                 self._open()
-            self._tree.files.share_byte(self._fd, byte)
+            self._root.fs.share_byte(self._fd, byte)
             self._counts[byte] = self._counts.get(byte, 0) + 1
             weakref.finalize(holder, self._drop, byte)
 
     @property
     def is_inherited(self) -> bool:
+        """Whether this process got the marks from its parent by `fork`."""
         return os.getpid() != self._process
 
-    def is_open(self, place: tuple[str, ...]) -> bool:
-        """Whether a process has it, this one included."""
+    def is_open(self, session: tuple[str, ...]) -> bool:
+        """Whether any process has the session open, this one included."""
         if not _HAS_LOCKS:
             return False
-        with suppress(FileNotFoundError), self._tree.folder() as root:
-            fd = open_regular(self._tree.files, NAME, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, root)
+        with suppress(FileNotFoundError), self._root.folder() as folder:
+            fd = folder.open(NAME, LOCK & ~os.O_CREAT)
             try:
-                return self._tree.files.is_shared(fd, _byte(place))
+                return self._root.fs.is_shared(fd, _byte_of(session))
             finally:
-                self._tree.files.close(fd)
+                self._root.fs.close(fd)
         return False
 
     def _open(self) -> None:
-        with self._tree.made(sync=False) as root:
-            self._fd = open_regular(self._tree.files, NAME, LOCK, root)
-        weakref.finalize(self, _close, self._tree.files, self._fd)
+        with self._root.create_folder(sync=False) as folder:
+            self._fd = folder.open(NAME, LOCK)
+        weakref.finalize(self, self._root.fs.close_unwritten, self._fd)
 
     def _drop(self, byte: int) -> None:
         if self.is_inherited:
@@ -71,29 +72,24 @@ class Leases:
             self._counts[byte] -= 1
             if not self._counts[byte]:
                 del self._counts[byte]
-                self._tree.files.unshare_byte(self._fd, byte)
+                self._root.fs.unshare_byte(self._fd, byte)
 
 
-_KNOWN: weakref.WeakValueDictionary[str, Leases] = weakref.WeakValueDictionary()
+_LEASES: weakref.WeakValueDictionary[str, Leases] = weakref.WeakValueDictionary()
 _GUARD = threading.RLock()
 
 
-def leases_of(tree: Tree) -> Leases:
-    """The same for all who open this store in this process: it takes one descriptor, however many sessions."""
-    if type(tree.files) is not Files:
-        return Leases(tree)
+def leases_of(root: StoreRoot) -> Leases:
+    """Return the leases that all users of this store in this process share: one descriptor for any number of logs."""
+    if type(root.fs) is not FileSystem:
+        return Leases(root)
     with _GUARD:
-        found = _KNOWN.get(tree.root)
-        if found is None or found.is_inherited:
-            found = _KNOWN[tree.root] = Leases(tree)
-        return found
+        leases = _LEASES.get(root.path)
+        if leases is None or leases.is_inherited:
+            leases = _LEASES[root.path] = Leases(root)
+        return leases
 
 
-def _byte(place: tuple[str, ...]) -> int:
-    """Below 2**56. Two sessions that share one are both left alone while either is open."""
-    return int.from_bytes(blake2b("/".join(place).encode("utf-8", "surrogatepass"), digest_size=7).digest(), "big")
-
-
-def _close(files: Files, fd: int) -> None:
-    with suppress(OSError):
-        files.close(fd)
+def _byte_of(session: tuple[str, ...]) -> int:
+    """Below 2**56. If two sessions share a byte, `gc` leaves both alone while either is open."""
+    return int.from_bytes(blake2b("/".join(session).encode("utf-8", "surrogatepass"), digest_size=7).digest(), "big")

@@ -1,375 +1,431 @@
-"""One session in a directory. What was acknowledged is whole on disk; what was cut short is set aside, never lost.
+"""One session's log in a directory, its file and its lock.
 
-A commit is one append of whole lines under the lock. Before it, the tail is brought to the end of a commit; after it,
-the bytes are synced. If the write or the sync fails, what we wrote is cut off again; a sync is never tried again. What
-the file then holds is read anew and checked before the next commit.
+A commit appends whole lines under the lock, in three steps: repair the end of the file if the last write was cut short,
+append, sync. If the append or the sync fails, what we wrote is cut off again. A failed sync is never repeated, because
+the system may have dropped the data: the file is read and checked before the next commit instead.
 """
 
 from __future__ import annotations
 
 import os
-import stat
+import re
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.directory.catalog import enlist
-from ebbtide.store.directory.checkpoint_file import Recollection, keep, recollect
-from ebbtide.store.directory.file_names import blob_name, project_slug, session_stem
-from ebbtide.store.directory.files import APPEND
+from ebbtide.store.directory.blobs import BlobFolder, NameTaken
+from ebbtide.store.directory.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
+from ebbtide.store.directory.file_names import check_blob_name, project_slug, session_stem
 from ebbtide.store.directory.lease import Leases
-from ebbtide.store.directory.lock import SessionLock
-from ebbtide.store.directory.safe_fs import (
-    Tree,
-    let_go,
-    open_regular,
-    read_chunks,
-    read_whole,
-    replace,
-    telling,
-    write_all,
-    write_new,
-)
+from ebbtide.store.directory.safe_fs import APPEND, LOCK, FileSystem, Folder, StoreRoot, as_store_error
+from ebbtide.store.directory.session_index import add_session
 from ebbtide.store.log_lines import (
     TAIL,
     LogSink,
     Position,
     ReadResult,
     Record,
+    blob_records,
+    blob_sum,
+    encode_blob,
     encode_commit,
-    ends_whole,
+    ends_with_commit,
+    header_record,
+    last_commit_sum,
+    lost_end_record,
     read_header,
     scan,
     scan_for_resume,
-    sum_at_end,
 )
-from ebbtide.store.protocol import (
-    LOCK_TIMEOUT,
-    BlobInfo,
-    LogReplaced,
-    blob_bytes,
-    blob_records,
-    blob_sum,
-    header_record,
-    lost_record,
-)
+from ebbtide.store.protocol import LOCK_TIMEOUT, BlobInfo, LogReplaced
 
-RESULTS = "tool-results"
 PROJECTS = "projects"
 _HEADER_LIMIT = 1 << 16  # bytes: a header holds an id and a path
-
-
-class _OtherText(StoreError):
-    """A name is taken by another text."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05  # seconds: a commit takes a few milliseconds
+_COMMITTED_END = re.compile(rb"([0-9]{20}) ([0-9]{12}) ([0-9a-f]{16})\n")
 
 
 class DirectoryLog:
-    def __init__(self, tree: Tree, session: str, project: str, now: float, leases: Leases | None = None) -> None:
+    def __init__(self, root: StoreRoot, session: str, project: str, now: float, leases: Leases | None = None) -> None:
         self.session = session
-        self.torn_files: tuple[str, ...] = ()
-        self._tree, self._files, self._project, self._now = tree, tree.files, project, now
-        self._stem, self._place = session_stem(session), (PROJECTS, project_slug(project))
-        self._name = f"{self._stem}.jsonl"
-        self._path = os.path.join(tree.root, *self._place, self._name)
-        self._lock = SessionLock(tree, self._place, f"{self._stem}.lock")
+        self._root, self._project, self._now = root, project, now
+        self._stem, self._parts = session_stem(session), (PROJECTS, project_slug(project))
+        self._file = _LogFile(root, self._parts, self._stem)
+        self._blobs = BlobFolder(root, *self._parts, self._stem)
+        self._lock = SessionLock(root, self._parts, self._stem)
         self._leases = leases
-        """None where it was never to be written, or has been taken."""
+        """None if the log is only read, or once the lease is taken."""
         self._end: Position | None = None
-        """Where the last commit that we acknowledged or checked ended."""
-        self._noted: Position | None = None
-        """Where the last one ended that we made."""
-        self._firm = self._shelved = False
-        """Whether the directory entries of the log, and of its results, are known to be durable."""
+        """The end of the last commit that we made or checked."""
+        self._own_end: Position | None = None
+        """The end of the last commit that we made."""
         self._sums: dict[str, str] = {}
-        self._unsaid: dict[str, str] = {}
-        """Sums of blobs that no commit has recorded yet."""
+        self._unrecorded_sums: dict[str, str] = {}
+        """Checksums of blobs that no commit has recorded yet."""
+
+    @property
+    def torn_files(self) -> tuple[str, ...]:
+        return self._file.torn_files
 
     def read(self) -> ReadResult:
         return self.read_since(Position())
 
     def read_since(self, position: Position) -> ReadResult:
-        with telling(f"read {self._path}"):
-            length = self._length()
+        with as_store_error(f"read {self._file.path}"):
+            length = self._file.length()
             if length == position.offset:
                 return ReadResult(position=position)
             if length < position.offset:
-                raise self._gone(f"is shorter than it was: {length} bytes, {position.offset} were read")
-            with self._tree.folder(*self._place) as folder:
-                reading = self._scan(folder, position)
-                if reading.damage and reading.damage[0].offset == position.offset and self._exchanged(folder, position):
-                    raise self._gone("was exchanged for another")
-                return reading
+                raise self._replaced(f"is shorter than it was: {length} bytes, {position.offset} were read")
+            with self._file.folder() as folder:
+                result = self._scan(folder, position)
+                damaged_at = result.damage[0].offset if result.damage else None
+                if damaged_at == position.offset and not self._file.has_commit_at(position, folder):
+                    raise self._replaced("was exchanged for another")
+                return result
 
     def resume(self, sink: LogSink, snapshot_format: str = "") -> ReadResult:
-        with telling(f"read {self._path}"):
-            if not self._length():
+        with as_store_error(f"read {self._file.path}"):
+            if not self._file.length():
                 return ReadResult()
-            with self._tree.folder(*self._place) as folder:
-                known = recollect(self._tree, self._stem, folder, snapshot_format) if snapshot_format else None
-                if known is not None:
-                    sink(known.records)
-                    self._sums |= known.sums
-                start = known.position if known else Position()
-                chunks = read_chunks(self._files, self._name, folder, offset=start.offset)
-                return self._known(scan_for_resume(chunks, start, sink))
+            with self._file.folder() as folder:
+                checkpoint = read_checkpoint(folder, self._stem, snapshot_format) if snapshot_format else None
+                start = Position()
+                if checkpoint is not None:
+                    sink(checkpoint.records)
+                    self._sums |= checkpoint.blob_sums
+                    start = checkpoint.position
+                chunks = folder.read_chunks(self._file.name, offset=start.offset)
+                return self._note_checked(scan_for_resume(chunks, start, sink))
 
     def write_checkpoint(self, records: Sequence[Record], position: Position, snapshot_format: str) -> None:
-        # Derived: the log is whole without it.
-        with suppress(OSError, StoreError), self._tree.folder(*self._place) as folder:
-            keep(self._tree, self._stem, folder, Recollection(snapshot_format, position, self._sums, list(records)))
+        # The log is complete without it, so a failure is no error.
+        with suppress(OSError, StoreError), self._file.folder() as folder:
+            checkpoint = Checkpoint(snapshot_format, position, self._sums, list(records))
+            write_checkpoint(folder, self._stem, checkpoint)
 
     def commit(self, records: Sequence[Record], *, at: float) -> Position:
-        with telling(f"write to {self._path}"), self._held():
-            with self._tree.made(*self._place, sync=not self._firm) as folder:
-                start, guard = self._settle(folder)
-                if not records and not self._unsaid:
+        with as_store_error(f"write to {self._file.path}"), self._lock.hold(f"write to {self._file.path}"):
+            with self._root.create_folder(*self._parts, sync=not self._file.is_durable) as folder:
+                start, separator = self._prepare_end(folder)
+                if not records and not self._unrecorded_sums:
                     return start
-                own = [] if start.offset else [header_record(self.session, self._project, self._now)]
-                lost = self._lost(self._end if start.offset and self._end else start, at)
-                data, end = encode_commit([*own, *lost, *blob_records(self._unsaid, at), *records], start)
-                self._append(folder, guard + data, start.offset - len(guard))
-            self._lock.note(end)
-            self._end = self._noted = end
-            self._sums |= self._unsaid
-            self._unsaid = {}
-        if own:
-            # The index is derived: a new session stays committed if it cannot be listed yet.
+                header = [] if start.offset else [header_record(self.session, self._project, self._now)]
+                lost = self._lost_end(self._end if start.offset and self._end else start, at)
+                sums = blob_records(self._unrecorded_sums, at)
+                data, end = encode_commit([*header, *lost, *sums, *records], start)
+                self._file.append(folder, separator + data, start.offset - len(separator))
+            self._lock.write_end(end)
+            self._end = self._own_end = end
+            self._sums |= self._unrecorded_sums
+            self._unrecorded_sums = {}
+        if header:
+            # The index is derived from the logs: the session is committed even if it cannot be listed yet.
             with suppress(OSError):
-                enlist(self._tree, self._place)
+                add_session(self._root, self._parts)
         return end
 
     @contextmanager
     def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[bool]:
         try:
-            taken = self._lock.take(timeout)
+            has_lock = self._lock.acquire(timeout)
         except OSError:
-            taken = False  # where nothing can be written, others cannot be kept from writing
+            has_lock = False  # if we cannot write, we cannot keep others from writing
         try:
-            if taken and self._leases is not None:
-                # Whoever works on a session in turns comes back to it: `gc` must not remove it in between.
-                self._leases.take((*self._place, self._stem), self)
+            if has_lock and self._leases is not None:
+                # The caller will come back to this session: `gc` must not remove it in between.
+                self._leases.take((*self._parts, self._stem), self)
                 self._leases = None
-            yield taken
+            yield has_lock
         finally:
-            if taken:
+            if has_lock:
                 self._lock.release()
 
     def save_blob(self, name: str, text: str) -> None:
-        data = blob_bytes(text)
-        with telling(f"store {blob_name(name)}"):
-            with self._tree.made(*self._place, self._stem, RESULTS, sync=not self._shelved) as folder:
-                self._shelve(name, data, folder)
-            self._shelved = True
-        self._unsaid[name] = blob_sum(data)
-
-    def _shelve(self, name: str, data: bytes, folder: int) -> None:
-        try:
-            self._agree(name, data, folder)
-        except FileNotFoundError:
-            if not write_new(self._tree, name, data, folder):
-                self._agree(name, data, folder)
-        except _OtherText:
-            with self.lock(timeout=0) as held:
-                if not held or not self._is_orphan(name):
-                    raise
-                replace(self._tree, name, data, folder)
-                if self._tree.durable:
-                    self._files.sync_folder(folder)
-
-    def _is_orphan(self, name: str) -> bool:
-        """Whether a stored result is in no commit: whoever put it died before it was named. Only under the lock."""
-        is_known = self._end is not None and self._end.offset == self._length()
-        return is_known and name not in self._sums and name not in self._unsaid
+        data = encode_blob(text)
+        with as_store_error(f"store {check_blob_name(name)}"):
+            try:
+                self._blobs.save(name, data)
+            except NameTaken:
+                with self.lock(timeout=0) as has_lock:
+                    if not has_lock or not self._is_orphan(name):
+                        raise
+                    self._blobs.replace(name, data)
+        self._unrecorded_sums[name] = blob_sum(data)
 
     def read_blob(self, name: str) -> str:
+        path = self._blobs.path(name)
         try:
-            with (
-                telling(f"read {self.blob_path(name)}"),
-                self._tree.folder(*self._place, self._stem, RESULTS) as folder,
-            ):
-                data = read_whole(self._files, name, folder)
+            with as_store_error(f"read {path}"):
+                data = self._blobs.read(name)
         except StoreError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise StoreError(f"{name} is not stored in session {self.session!r}") from error
             raise
         if self._sums.get(name, blob_sum(data)) != blob_sum(data):
-            raise StoreError(f"{self.blob_path(name)} is not what was stored: its checksum differs")
+            raise StoreError(f"{path} is not what was stored: its checksum differs")
         return data.decode("utf-8", "surrogatepass")
 
     def blob_path(self, name: str) -> str:
-        return os.path.join(self._tree.root, *self._place, self._stem, RESULTS, blob_name(name))
+        return self._blobs.path(name)
 
     def list_blobs(self) -> list[BlobInfo]:
-        with telling(f"list the results of {self.session!r}"):
-            try:
-                with self._tree.folder(*self._place, self._stem, RESULTS) as folder:
-                    return list(blobs_in(self._tree, folder))
-            except FileNotFoundError:
-                return []
+        with as_store_error(f"list the results of {self.session!r}"):
+            return self._blobs.list()
 
-    def check(self) -> None:
-        """StoreError where the file is that of another project whose path gives the same folder."""
-        with telling(f"read {self._path}"):
-            length = self._length()
-            if not length:
+    def check_project(self) -> None:
+        """Raise `StoreError` if the file belongs to another project whose path gives the same folder name."""
+        with as_store_error(f"read {self._file.path}"):
+            if not self._file.length():
                 return
-            with self._tree.folder(*self._place) as folder:
-                first = next(read_chunks(self._files, self._name, folder, upto=_HEADER_LIMIT), b"")
-        head = read_header(first)
-        if head and head.get("cwd") != self._project:
-            raise StoreError(f"{self._path} holds a session of project {head.get('cwd')!r}, not {self._project!r}")
+            with self._file.folder() as folder:
+                start = next(folder.read_chunks(self._file.name, end=_HEADER_LIMIT), b"")
+        header = read_header(start)
+        if header and header.get("cwd") != self._project:
+            raise StoreError(
+                f"{self._file.path} holds a session of project {header.get('cwd')!r}, not {self._project!r}"
+            )
 
     def repair(self) -> None:
-        """Set a torn tail aside, if there is one and no writer at work."""
+        """Move an unfinished write at the end to a file of its own, unless a writer is at work."""
         with suppress(OSError):
-            self._repair()
-
-    def _repair(self) -> None:
-        length = self._length()
-        if not length:
-            return
-        with self._tree.folder(*self._place) as folder:
-            tail = b"".join(read_chunks(self._files, self._name, folder, offset=max(0, length - TAIL)))
-            if ends_whole(tail):
+            length = self._file.length()
+            if not length:
                 return
-            with self.lock(timeout=0) as held:
-                if held:
-                    self._settle(folder)
+            with self._file.folder() as folder:
+                if ends_with_commit(folder.read(self._file.name, offset=max(0, length - TAIL))):
+                    return
+                with self.lock(timeout=0) as has_lock:
+                    if has_lock:
+                        self._prepare_end(folder)
 
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        if not self._lock.take(LOCK_TIMEOUT):
-            raise StoreError(
-                f"cannot write to {self._path}: another process has held its lock for {LOCK_TIMEOUT:.0f} seconds"
-            )
-        try:
-            yield
-        finally:
-            self._lock.release()
+    def _replaced(self, reason: str) -> LogReplaced:
+        """Forget what is known of the old file."""
+        self._end, self._own_end, self._file.is_durable = None, None, False
+        self._blobs.forget()
+        self._sums, self._unrecorded_sums = {}, {}
+        return LogReplaced(f"{self._file.path} {reason}")
 
-    def _length(self) -> int:
+    def _scan(self, folder: Folder, start: Position) -> ReadResult:
+        return self._note_checked(scan(folder.read_chunks(self._file.name, offset=start.offset), start))
+
+    def _note_checked(self, result: ReadResult) -> ReadResult:
+        """Remember how far the log was checked, so that a commit need not read it again."""
+        self._sums |= result.blob_sums
+        self._end = result.position
+        return result
+
+    def _prepare_end(self, folder: Folder) -> tuple[Position, bytes]:
+        """Return the end of the last whole commit, and bytes that must be written before the next one.
+
+        The file is cut to that end if possible; if not, the bytes separate the next commit from the unfinished one.
+        """
+        checked, length = self._end or Position(), self._file.length()
+        if length == checked.offset:
+            return checked, b""
+        if not length:
+            return Position(), b""
+        result = self._scan(folder, checked if length > checked.offset else Position())
+        tail = folder.read(self._file.name, offset=result.position.offset)
+        return self._file.repair_tail(folder, result.position, tail) if tail else (result.position, b"")
+
+    def _lost_end(self, end: Position, at: float) -> list[Record]:
+        """The record to write if the log is shorter than its last commit: its end was cut off.
+
+        If the file is gone altogether, the session was removed, and there is nothing to record.
+        """
+        committed = self._lock.read_end() if end != self._own_end else None
+        if committed is None or committed.offset <= end.offset or not self._file.exists():
+            return []
+        return [lost_end_record(committed, end, at)]
+
+    def _is_orphan(self, name: str) -> bool:
+        """Whether no commit names the blob: its writer died in between. Call it only under the lock."""
+        is_checked = self._end is not None and self._end.offset == self._file.length()
+        return is_checked and name not in self._sums and name not in self._unrecorded_sums
+
+
+class _LogFile:
+    """The file of one log: append to it, and repair its end."""
+
+    def __init__(self, root: StoreRoot, parts: tuple[str, ...], stem: str) -> None:
+        self._root, self._fs, self._parts, self._stem = root, root.fs, parts, stem
+        self.name = f"{stem}.jsonl"
+        self.path = os.path.join(root.path, *parts, self.name)
+        self.torn_files: tuple[str, ...] = ()
+        self.is_durable = False
+        """Whether the file's directory entry is known to be durable."""
+
+    def folder(self) -> AbstractContextManager[Folder]:
+        return self._root.folder(*self._parts)
+
+    def length(self) -> int:
         try:
-            return self._files.stat(self._path).st_size
+            return self._fs.stat(self.path).st_size
         except FileNotFoundError:
             return 0
 
-    def _exchanged(self, folder: int, position: Position) -> bool:
-        """Whether the bytes before a position are no longer those that it was taken after."""
-        start = max(0, position.offset - TAIL)
-        before = read_chunks(self._files, self._name, folder, offset=start, upto=position.offset)
-        return position.offset > 0 and sum_at_end(b"".join(before)) != position.sum
-
-    def _gone(self, why: str) -> LogReplaced:
-        """Nothing that is known of the old file may be believed of the new one."""
-        self._end, self._noted, self._firm, self._shelved = None, None, False, False
-        self._sums, self._unsaid = {}, {}
-        return LogReplaced(f"{self._path} {why}")
-
-    def _scan(self, folder: int, start: Position) -> ReadResult:
-        return self._known(scan(read_chunks(self._files, self._name, folder, offset=start.offset), start))
-
-    def _known(self, reading: ReadResult) -> ReadResult:
-        """What was read and checked up to here need not be read again before the next commit."""
-        self._sums |= reading.blob_sums
-        self._end = reading.position
-        return reading
-
-    def _settle(self, folder: int) -> tuple[Position, bytes]:
-        """The end of the last whole commit, made the end of the file; else bytes that must go before the next one."""
-        known, length = self._end or Position(), self._length()
-        if length == known.offset:
-            return known, b""
-        if not length:
-            return Position(), b""
-        reading = self._scan(folder, known if length > known.offset else Position())
-        tail = b"".join(read_chunks(self._files, self._name, folder, offset=reading.position.offset))
-        return self._mend(folder, reading.position, tail) if tail else (reading.position, b"")
-
-    def _lost(self, whole: Position, at: float) -> list[Record]:
-        """What to write down where the log ends before a commit that was acknowledged: its end was cut off.
-
-        A file that is gone altogether is no such log: somebody removed the session.
-        """
-        head = self._lock.head() if whole != self._noted else None
-        cut = head is not None and head.offset > whole.offset and self._is_there()
-        return [lost_record(head, whole, at)] if head and cut else []
-
-    def _is_there(self) -> bool:
+    def exists(self) -> bool:
         with suppress(FileNotFoundError):
-            return bool(self._files.stat(self._path))
+            return bool(self._fs.stat(self.path))
         return False
 
-    def _mend(self, folder: int, end: Position, tail: bytes) -> tuple[Position, bytes]:
-        completed = scan([tail, b"\n"], end)
-        if completed.unchecked_lines and not completed.damage:
-            # Another program's line that lacks only its newline. One of ours was never acknowledged, and is set aside.
-            self._append(folder, b"\n", end.offset + len(tail))
-            return completed.position, b""
-        self._keep(folder, tail)
-        fd = open_regular(self._files, self._name, APPEND, folder)
+    def has_commit_at(self, position: Position, folder: Folder) -> bool:
+        """Whether the bytes before a position are still those of the log it was taken from."""
+        tail = folder.read(self.name, offset=max(0, position.offset - TAIL), end=position.offset)
+        return position.offset == 0 or last_commit_sum(tail) == position.sum
+
+    def append(self, folder: Folder, data: bytes, start: int) -> None:
+        fs = self._fs
+        fd = folder.open(self.name, APPEND | os.O_CREAT)
         try:
             try:
-                self._files.truncate(fd, end.offset)
+                folder.write_all(fd, data)
+                if fs.fstat(fd).st_size != start + len(data):
+                    raise StoreError(f"another program wrote to {self.path} during a commit; read it again")
+                if self._root.durable:
+                    fs.sync(fd)
+                    if not self.is_durable:
+                        fs.sync_folder(folder.fd)
             except OSError:
-                # Append-only by attribute, or a sick disk. The empty line says that the commit before it never ended.
-                return scan([tail, b"\n\n"], end).position, b"\n\n"
-            if self._tree.durable:
-                self._files.sync(fd)
-        finally:
-            self._files.close(fd)
-        return end, b""
-
-    def _keep(self, folder: int, tail: bytes) -> None:
-        number = 1
-        while not write_new(self._tree, f"{self._stem}.torn-{number}", tail, folder):
-            if read_whole(self._files, f"{self._stem}.torn-{number}", folder) == tail:
-                break  # set aside before, by one who could not cut it off
-            number += 1
-        self.torn_files += (os.path.join(os.path.dirname(self._path), f"{self._stem}.torn-{number}"),)
-
-    def _append(self, folder: int, data: bytes, start: int) -> None:
-        files = self._files
-        fd = open_regular(files, self._name, APPEND | os.O_CREAT, folder)
-        try:
-            try:
-                write_all(files, fd, data)
-                if files.fstat(fd).st_size != start + len(data):
-                    raise StoreError(f"another program wrote to {self._path} during a commit; read it again")
-                if self._tree.durable:
-                    files.sync(fd)
-                    if not self._firm:
-                        files.sync_folder(folder)
-            except OSError:
-                self._take_back(fd, start, len(data))
+                self._undo_append(fd, start, len(data))
                 raise
         except BaseException:
-            let_go(files, fd)
+            fs.close_unwritten(fd)
             raise
-        if self._tree.durable:
-            let_go(files, fd)  # it is on the disk
+        if self._root.durable:
+            fs.close_unwritten(fd)  # the data is on the disk already
         else:
-            files.close(fd)
-        self._firm = True
+            fs.close(fd)
+        self.is_durable = True
 
-    def _take_back(self, fd: int, start: int, most: int) -> None:
-        """Cut off what a failed commit wrote: whoever tries again would write it twice. Not what another wrote."""
+    def repair_tail(self, folder: Folder, end: Position, tail: bytes) -> tuple[Position, bytes]:
+        """Remove an unfinished write; see `DirectoryLog._prepare_end` for the result."""
+        completed = scan([tail, b"\n"], end)
+        if completed.unchecked_lines and not completed.damage:
+            # Another program's line that lacks only its newline. A line of ours was never acknowledged.
+            self.append(folder, b"\n", end.offset + len(tail))
+            return completed.position, b""
+        self._save_torn(folder, tail)
+        fd = folder.open(self.name, APPEND)
+        try:
+            try:
+                self._fs.truncate(fd, end.offset)
+            except OSError:
+                # An append-only file, or a failing disk. An empty line marks the commit before it as unfinished.
+                return scan([tail, b"\n\n"], end).position, b"\n\n"
+            if self._root.durable:
+                self._fs.sync(fd)
+        finally:
+            self._fs.close(fd)
+        return end, b""
+
+    def _save_torn(self, folder: Folder, tail: bytes) -> None:
+        number = 1
+        while not folder.write_new(f"{self._stem}.torn-{number}", tail):
+            if folder.read(f"{self._stem}.torn-{number}") == tail:
+                break  # saved before, by a process that could not truncate the log
+            number += 1
+        self.torn_files += (os.path.join(os.path.dirname(self.path), f"{self._stem}.torn-{number}"),)
+
+    def _undo_append(self, fd: int, start: int, length: int) -> None:
+        """Cut off what a failed commit wrote, or a retry would write it twice. Leave what another process wrote."""
         with suppress(OSError):
-            end = self._files.tell(fd)
-            if start < end <= start + most and end == self._files.fstat(fd).st_size:
-                self._files.truncate(fd, start)
+            end = self._fs.tell(fd)
+            if start < end <= start + length and end == self._fs.fstat(fd).st_size:
+                self._fs.truncate(fd, start)
 
-    def _agree(self, name: str, data: bytes, folder: int) -> None:
-        if read_whole(self._files, name, folder) != data:
-            raise _OtherText(f"{self.blob_path(name)} is already stored with another text")
+
+class SessionLock:
+    """Lets one writer in at a time, across threads and processes. Re-entrant within a thread.
+
+    The lock file also holds the end of the last commit: the chain in the log cannot tell that its end was cut off.
+    """
+
+    def __init__(self, root: StoreRoot, parts: tuple[str, ...], stem: str) -> None:
+        self._root, self._parts, self._name = root, parts, f"{stem}.lock"
+        self._mutex, self._depth, self._fd = threading.RLock(), 0, -1
+
+    def acquire(self, timeout: float) -> bool:
+        """Raise OSError if the lock file cannot be created."""
+        deadline = self._root.fs.ticks() + timeout
+        if not self._mutex.acquire(timeout=max(0.0, timeout)):
+            return False
+        try:
+            if not self._depth:
+                self._fd = self._wait_for_file(deadline)
+        except BaseException:
+            self._mutex.release()
+            raise
+        if self._fd < 0:
+            self._mutex.release()
+            return False
+        self._depth += 1
+        return True
+
+    @contextmanager
+    def hold(self, action: str) -> Iterator[None]:
+        """Hold the lock, or raise `StoreError` if it cannot be had in time."""
+        if not self.acquire(LOCK_TIMEOUT):
+            raise StoreError(f"cannot {action}: another process has held its lock for {LOCK_TIMEOUT:.0f} seconds")
+        try:
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        self._depth -= 1
+        try:
+            if not self._depth:
+                fd, self._fd = self._fd, -1
+                self._root.fs.close_unwritten(fd)
+        finally:
+            self._mutex.release()
+
+    def write_end(self, end: Position) -> None:
+        """Note how far the log goes. It is written after the log, so it may be behind it, but never ahead."""
         with suppress(OSError):
-            self._files.touch(name, at=folder)  # `gc` takes what is old and unnamed; this is about to be named
-        if self._tree.durable:
-            self._files.sync_folder(folder)
+            self._root.fs.write_at(self._fd, b"%020d %012d %s\n" % (end.offset, end.lines, end.sum.encode()), 0)
+
+    def read_end(self) -> Position | None:
+        """Return where the last commit of any process ended. Call it only while the lock is held."""
+        with suppress(OSError):
+            return read_committed_end(self._root.fs, self._fd)
+        return None
+
+    def _wait_for_file(self, deadline: float) -> int:
+        fs, pause = self._root.fs, _FIRST_PAUSE
+        while True:
+            fd = self._lock_file()
+            remaining = deadline - fs.ticks()
+            if fd >= 0 or remaining <= 0:
+                return fd
+            fs.wait(min(pause, remaining))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _lock_file(self) -> int:
+        fs = self._root.fs
+        with self._root.create_folder(*self._parts, sync=False) as folder:
+            fd = folder.open(self._name, LOCK)
+            try:
+                if fs.flock(fd) and self._is_current(fd, folder):
+                    return fd
+            except OSError:
+                fs.close_unwritten(fd)
+                raise
+        fs.close_unwritten(fd)
+        return -1
+
+    def _is_current(self, fd: int, folder: Folder) -> bool:
+        """False if `gc` has removed the file: other processes then lock a new one."""
+        try:
+            return folder.stat(self._name).st_ino == self._root.fs.fstat(fd).st_ino
+        except FileNotFoundError:
+            return False
 
 
-def blobs_in(tree: Tree, folder: int) -> Iterator[BlobInfo]:
-    for name in tree.files.list(folder):
-        with suppress(StoreError, FileNotFoundError):
-            found = tree.files.stat(blob_name(name), at=folder)
-            if stat.S_ISREG(found.st_mode):
-                yield BlobInfo(name=name, bytes=found.st_size, modified=found.st_mtime)
+def read_committed_end(fs: FileSystem, fd: int) -> Position | None:
+    """Read from a lock file where the last commit ended."""
+    match = _COMMITTED_END.fullmatch(fs.read(fd, 64, 0))
+    return Position(offset=int(match[1]), lines=int(match[2]), sum=match[3].decode()) if match else None

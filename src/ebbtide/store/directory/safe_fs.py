@@ -1,204 +1,327 @@
-"""How bytes reach the disk whole, below the root and nowhere else."""
+"""File access below the store's root that never follows a link and never leaves half a file under its final name.
+
+Every call to the operating system goes through `FileSystem`, so that a test can make any one of them fail.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.directory.files import FOLDER, NEW, READ, Files
 
-CHUNK = 1 << 20  # 1 MiB: large enough to be fast, small enough to be nothing beside the records themselves
+FOLDER = os.O_RDONLY | os.O_DIRECTORY
+# O_NONBLOCK: opening a pipe that somebody planted must not hang. Regular files ignore it.
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
 TEMPORARY = ".new-"
-"""How a half-written file begins; no checked name does."""
+"""Prefix of files that are being written. No session, project or blob has such a name."""
+_CHUNK = 1 << 20  # 1 MiB: large enough to be fast, small beside the records themselves
+_OFD_GETLK, _OFD_SETLK, _FLOCK = 36, 37, "hhqqi4x"
+"""Linux: `fcntl` commands, and `struct flock` on 64 bits."""
+
+
+class LockCalls:
+    """System calls for locks, and the clock to wait for one."""
+
+    def flock(self, fd: int) -> bool:
+        """Lock the file without waiting. The kernel releases the lock when the process dies."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def share_byte(self, fd: int, offset: int) -> None:
+        """Mark one byte. Other processes see the mark for as long as this descriptor is open."""
+        self._lock_byte(_OFD_SETLK, fd, fcntl.F_RDLCK, offset)
+
+    def unshare_byte(self, fd: int, offset: int) -> None:
+        self._lock_byte(_OFD_SETLK, fd, fcntl.F_UNLCK, offset)
+
+    def is_shared(self, fd: int, offset: int) -> bool:
+        """Whether another descriptor has marked the byte."""
+        return self._lock_byte(_OFD_GETLK, fd, fcntl.F_WRLCK, offset) != fcntl.F_UNLCK
+
+    def _lock_byte(self, command: int, fd: int, kind: int, offset: int) -> int:
+        answer = fcntl.fcntl(fd, command, struct.pack(_FLOCK, kind, os.SEEK_SET, offset, 1, 0))
+        state: int = struct.unpack(_FLOCK, answer)[0]
+        return state
+
+    def ticks(self) -> float:
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class FileSystem(LockCalls):
+    """System calls for files. `at` is an open directory in which the name is looked up."""
+
+    def open(self, name: str, flags: int, *, at: int | None = None) -> int:
+        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=at)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def close_unwritten(self, fd: int) -> None:
+        """Close a descriptor that was only read, listed or locked: an error loses nothing, so it is ignored.
+
+        Close a descriptor that was written to with `close`: there an error means lost data.
+        """
+        with suppress(OSError):
+            self.close(fd)
+
+    def read(self, fd: int, limit: int, offset: int) -> bytes:
+        return os.pread(fd, limit, offset)
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        return os.write(fd, data)
+
+    def write_at(self, fd: int, data: bytes, offset: int) -> int:
+        return os.pwrite(fd, data, offset)
+
+    def tell(self, fd: int) -> int:
+        """Return where the last append through this descriptor ended."""
+        return os.lseek(fd, 0, os.SEEK_CUR)
+
+    def truncate(self, fd: int, length: int) -> None:
+        os.ftruncate(fd, length)
+
+    def sync(self, fd: int) -> None:
+        """Make contents and length durable; macOS has no `fdatasync`."""
+        getattr(os, "fdatasync", os.fsync)(fd)
+
+    def sync_folder(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def fstat(self, fd: int) -> os.stat_result:
+        return os.fstat(fd)
+
+    def stat(self, name: str, *, at: int | None = None) -> os.stat_result:
+        return os.stat(name, dir_fd=at, follow_symlinks=False)
+
+    def mkdir(self, name: str, *, at: int | None = None) -> None:
+        os.mkdir(name, 0o700, dir_fd=at)
+
+    def list(self, fd: int) -> list[str]:
+        return sorted(os.listdir(fd))
+
+    def link(self, old: str, new: str, *, at: int) -> None:
+        """Give the file a second name. Unlike `rename`, this fails if `new` exists."""
+        os.link(old, new, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
+
+    def rename(self, old: str, new: str, *, at: int) -> None:
+        os.rename(old, new, src_dir_fd=at, dst_dir_fd=at)
+
+    def unlink(self, name: str, *, at: int) -> None:
+        os.unlink(name, dir_fd=at)
+
+    def rmdir(self, name: str, *, at: int) -> None:
+        os.rmdir(name, dir_fd=at)
+
+    def touch(self, name: str, *, at: int) -> None:
+        os.utime(name, dir_fd=at, follow_symlinks=False)
 
 
 @contextmanager
-def telling(doing: str) -> Iterator[None]:
-    """The disk's refusal in our words."""
+def as_store_error(action: str) -> Iterator[None]:
+    """Raise an error of the operating system as a `StoreError` that says what we could not do."""
     try:
         yield
     except OSError as error:
-        raise StoreError(f"cannot {doing}: {error.strerror or error}") from error
+        raise StoreError(f"cannot {action}: {error.strerror or error}") from error
 
 
-def let_go(files: Files, fd: int) -> None:
-    """Close what was only read, listed or locked. The descriptor is gone whatever the system says, and nothing with it.
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """An open directory of the store, and the files in it."""
 
-    A descriptor that was written to is closed by its writer, who has to hear of an error.
-    """
-    with suppress(OSError):
-        files.close(fd)
+    fs: FileSystem
+    fd: int
+    durable: bool
+
+    def stat(self, name: str) -> os.stat_result:
+        return self.fs.stat(name, at=self.fd)
+
+    def names(self) -> list[str]:
+        return self.fs.list(self.fd)
+
+    def unlink(self, name: str) -> None:
+        self.fs.unlink(name, at=self.fd)
+
+    def rmdir(self, name: str) -> None:
+        self.fs.rmdir(name, at=self.fd)
+
+    def sync(self) -> None:
+        """Make the directory's entries durable, if the store is."""
+        if self.durable:
+            self.fs.sync_folder(self.fd)
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a regular file; raise OSError for a pipe, device or directory of that name."""
+        fd = self.fs.open(name, flags, at=self.fd)
+        try:
+            is_regular = stat.S_ISREG(self.fs.fstat(fd).st_mode)
+        except OSError:
+            self.fs.close_unwritten(fd)
+            raise
+        if not is_regular:
+            self.fs.close_unwritten(fd)
+            raise OSError(errno.EINVAL, f"{name} is not a regular file")
+        return fd
+
+    def read_chunks(self, name: str, *, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Read the file from `offset` up to `end`."""
+        fd = self.open(name, READ)
+        try:
+            while end is None or offset < end:
+                chunk = self.fs.read(fd, _CHUNK if end is None else min(_CHUNK, end - offset), offset)
+                if not chunk:
+                    return
+                offset += len(chunk)
+                yield chunk
+        finally:
+            self.fs.close_unwritten(fd)
+
+    def read(self, name: str, *, offset: int = 0, end: int | None = None) -> bytes:
+        return b"".join(self.read_chunks(name, offset=offset, end=end))
+
+    def write_all(self, fd: int, data: bytes) -> None:
+        """Write all of the data: the system may write less at once than it is given."""
+        rest = memoryview(data)
+        while rest:
+            written = self.fs.write(fd, rest)
+            if written <= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            rest = rest[written:]
+
+    def write_new(self, name: str, data: bytes) -> bool:
+        """Write a new file completely or not at all. Return False if the name is taken; the other file stays."""
+        temporary = self._write_temporary(data)
+        try:
+            self._rename_to_new(temporary, name)
+        except FileExistsError:
+            return False
+        finally:
+            with suppress(OSError):
+                self.unlink(temporary)
+        self.sync()
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write the file, or replace it: readers see the old content or the new, never a part."""
+        temporary = self._write_temporary(data)
+        try:
+            self.fs.rename(temporary, name, at=self.fd)
+        except OSError:
+            with suppress(OSError):
+                self.unlink(temporary)
+            raise
+
+    def _write_temporary(self, data: bytes) -> str:
+        name = TEMPORARY + os.urandom(8).hex()
+        fd = self.fs.open(name, NEW, at=self.fd)
+        try:
+            try:
+                self.write_all(fd, data)
+                if self.durable:
+                    self.fs.sync(fd)
+            finally:
+                self.fs.close(fd)
+        except OSError:
+            with suppress(OSError):
+                self.unlink(name)
+            raise
+        return name
+
+    def _rename_to_new(self, temporary: str, name: str) -> None:
+        try:
+            self.fs.link(temporary, name, at=self.fd)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                raise
+        else:
+            return
+        # A file system without hard links. Names come from contents, so two writers of one name write the same.
+        with suppress(FileNotFoundError):
+            self.stat(name)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+        self.fs.rename(temporary, name, at=self.fd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
-    """The directories of one store."""
+class StoreRoot:
+    """The store's top directory. It may itself be a link, its owner's choice; nothing below it may."""
 
-    files: Files
-    root: str
-    """Absolute. The root itself may be a link, its owner's choice; nothing below it may."""
+    fs: FileSystem
+    path: str
+    """Absolute."""
     durable: bool
 
     @contextmanager
-    def folder(self, *parts: str) -> Iterator[int]:
-        """An open directory that must exist."""
-        fd = self.files.open(self.root, FOLDER)
+    def folder(self, *parts: str) -> Iterator[Folder]:
+        """Open an existing directory below the root."""
+        fd = self.fs.open(self.path, FOLDER)
         try:
             for part in parts:
                 fd = self._enter(fd, part)
-            yield fd
+            yield Folder(self.fs, fd, self.durable)
         finally:
-            let_go(self.files, fd)
+            self.fs.close_unwritten(fd)
 
     @contextmanager
-    def made(self, *parts: str, sync: bool) -> Iterator[int]:
-        """The same, made where missing, mode 0700. `sync` makes the entries on the way durable."""
-        self._make_root()
-        fd = self.files.open(self.root, FOLDER)
+    def create_folder(self, *parts: str, sync: bool) -> Iterator[Folder]:
+        """Open a directory and create what is missing, mode 0700. `sync` makes the new entries durable."""
+        self._create_root()
+        fd = self.fs.open(self.path, FOLDER)
         try:
             for part in parts:
                 with suppress(FileExistsError):
-                    self.files.mkdir(part, at=fd)
+                    self.fs.mkdir(part, at=fd)
                 if sync and self.durable:
-                    self.files.sync_folder(fd)
+                    self.fs.sync_folder(fd)
                 fd = self._enter(fd, part)
-            yield fd
+            yield Folder(self.fs, fd, self.durable)
         finally:
-            let_go(self.files, fd)
+            self.fs.close_unwritten(fd)
 
     def _enter(self, fd: int, part: str) -> int:
-        inner = self.files.open(part, FOLDER | os.O_NOFOLLOW, at=fd)
-        let_go(self.files, fd)
+        inner = self.fs.open(part, FOLDER | os.O_NOFOLLOW, at=fd)
+        self.fs.close_unwritten(fd)
         return inner
 
-    def _make_root(self) -> None:
-        missing, path = [], self.root
+    def _create_root(self) -> None:
+        missing, path = [], self.path
         while not self._exists(path):
             missing.append(path)
             path = os.path.dirname(path)
         for path in reversed(missing):
             with suppress(FileExistsError):
-                self.files.mkdir(path)
+                self.fs.mkdir(path)
             if self.durable:
                 self._sync_path(os.path.dirname(path))
 
     def _sync_path(self, path: str) -> None:
-        fd = self.files.open(path, FOLDER)
+        fd = self.fs.open(path, FOLDER)
         try:
-            self.files.sync_folder(fd)
+            self.fs.sync_folder(fd)
         finally:
-            let_go(self.files, fd)
+            self.fs.close_unwritten(fd)
 
     def _exists(self, path: str) -> bool:
         try:
-            self.files.stat(path)
+            self.fs.stat(path)
         except FileNotFoundError:
             return False
         return True
-
-
-def open_regular(files: Files, name: str, flags: int, folder: int) -> int:
-    """A planted pipe, device or directory is refused, not read."""
-    fd = files.open(name, flags, at=folder)
-    try:
-        regular = stat.S_ISREG(files.fstat(fd).st_mode)
-    except OSError:
-        let_go(files, fd)
-        raise
-    if not regular:
-        let_go(files, fd)
-        raise OSError(errno.EINVAL, f"{name} is not a regular file")
-    return fd
-
-
-def read_chunks(files: Files, name: str, folder: int, *, offset: int = 0, upto: int | None = None) -> Iterator[bytes]:
-    """The file's bytes from `offset`."""
-    fd = open_regular(files, name, READ, folder)
-    try:
-        while upto is None or offset < upto:
-            chunk = files.read(fd, CHUNK if upto is None else min(CHUNK, upto - offset), offset)
-            if not chunk:
-                return
-            offset += len(chunk)
-            yield chunk
-    finally:
-        let_go(files, fd)
-
-
-def read_whole(files: Files, name: str, folder: int) -> bytes:
-    return b"".join(read_chunks(files, name, folder))
-
-
-def write_all(files: Files, fd: int, data: bytes) -> None:
-    """What the system wrote is what it says it wrote: a short write is carried on."""
-    rest = memoryview(data)
-    while rest:
-        done = files.write(fd, rest)
-        if done <= 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        rest = rest[done:]
-
-
-def write_temporary(tree: Tree, data: bytes, folder: int) -> str:
-    """A whole file under a name that nobody reads yet."""
-    files, name = tree.files, TEMPORARY + os.urandom(8).hex()
-    fd = files.open(name, NEW, at=folder)
-    try:
-        try:
-            write_all(files, fd, data)
-            if tree.durable:
-                files.sync(fd)
-        finally:
-            files.close(fd)
-    except OSError:
-        with suppress(OSError):
-            files.unlink(name, at=folder)
-        raise
-    return name
-
-
-def write_new(tree: Tree, name: str, data: bytes, folder: int) -> bool:
-    """All of it or nothing, never in place of another. False where the name is taken."""
-    files = tree.files
-    temporary = write_temporary(tree, data, folder)
-    try:
-        _name_it(files, temporary, name, folder)
-    except FileExistsError:
-        return False
-    finally:
-        with suppress(OSError):
-            files.unlink(temporary, at=folder)
-    if tree.durable:
-        files.sync_folder(folder)
-    return True
-
-
-def replace(tree: Tree, name: str, data: bytes, folder: int) -> None:
-    """For what is derived: readers see the old file or the new one."""
-    temporary = write_temporary(tree, data, folder)
-    try:
-        tree.files.rename(temporary, name, at=folder)
-    except OSError:
-        with suppress(OSError):
-            tree.files.unlink(temporary, at=folder)
-        raise
-
-
-def _name_it(files: Files, temporary: str, name: str, folder: int) -> None:
-    try:
-        files.link(temporary, name, at=folder)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-            raise
-    else:
-        return
-    # A file system without hard links. Names come from contents, so two writers of one name write the same.
-    with suppress(FileNotFoundError):
-        files.stat(name, at=folder)
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-    files.rename(temporary, name, at=folder)

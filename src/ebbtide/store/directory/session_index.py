@@ -1,43 +1,79 @@
-"""`sessions-index.json` is derived: it can be deleted, and is rebuilt from the logs where it is behind them."""
+"""Lists the sessions of a folder, with the help of `sessions-index.json`.
+
+The index is derived from the logs: it may be deleted, and is rewritten when it is out of date. A log is read again only
+if it changed after the index was written.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 
-from ebbtide.store.log_lines import ReadResult, Record
-from ebbtide.store.message_records import first_words, timestamp
+from ebbtide.store.directory.safe_fs import Folder, StoreRoot
+from ebbtide.store.log_lines import Position, ReadResult, Record, scan
 from ebbtide.store.protocol import SessionInfo
+from ebbtide.store.sessions import NO_PROMPT, describe_session
 
 NAME = "sessions-index.json"
-NO_PROMPT = "No prompt"
-_TITLE = 80  # characters: one line of a terminal
-_PROMPT = 500  # characters: enough to recognise a session, and a pasted file does not fill the index
-# Two writes within one tick of the file system's clock give one time; an entry that young is read again.
-RACY_MS = 50
+_SMALL_INDEX = 1 << 15
+"""Bytes: about forty sessions. An index up to this size is rewritten for each new session."""
+_BYTES_PER_SECOND = 100_000
+"""A larger index is rewritten at most once in this many bytes' worth of seconds: a fiftieth of the time."""
+# Two writes within one tick of the file system's clock have the same time, so an entry that young is read again.
+_CLOCK_TICK_MS = 50
 
 
-def describe(reading: ReadResult, *, session: str, path: str, changed: float) -> SessionInfo:
-    """`session` is what to call it where the file itself does not say."""
-    head = reading.header or {}
-    messages = [record for record in reading.records if record.get("type") in ("user", "assistant")]
-    times = [time for record in messages if (time := str(record.get("timestamp") or ""))]
-    prompt = next((words for record in messages if (words := _prompt(record))), "")
-    return SessionInfo(
-        session=str(head.get("sessionId", session)),
-        project=str(head.get("cwd") or next((r["cwd"] for r in messages if r.get("cwd")), "")),
-        path=path,
-        title=_title(reading, prompt),
-        first_prompt=prompt[:_PROMPT] or NO_PROMPT,
-        messages=len(messages),
-        created=str(head.get("timestamp") or (times[0] if times else timestamp(changed))),
-        modified=times[-1] if times else timestamp(changed),
-        bytes=reading.position.offset,
-    )
+def add_session(root: StoreRoot, parts: tuple[str, ...]) -> None:
+    """Update the index after a session was created, unless it is large and was written just now."""
+    with suppress(OSError), root.folder(*parts) as folder:
+        info = folder.stat(NAME)
+        if info.st_size > _SMALL_INDEX and time.time() - info.st_mtime < info.st_size / _BYTES_PER_SECOND:
+            return
+    refresh_index(root, parts)
 
 
-def entry(reading: ReadResult, info: SessionInfo, mtime_ms: int) -> Record:
-    first = next((record for record in reading.records if "gitBranch" in record), {})
+def refresh_index(root: StoreRoot, parts: tuple[str, ...]) -> list[SessionInfo]:
+    """List the sessions of a folder. Rewrite its index if it is out of date and can be written."""
+    with root.folder(*parts) as folder:
+        old, written_ms = _load(folder)
+        entries: list[Record] = []
+        sessions: list[SessionInfo] = []
+        for name in folder.names():
+            if not name.endswith(".jsonl"):
+                continue
+            path = os.path.join(root.path, *parts, name)
+            with suppress(FileNotFoundError):  # `gc` removed it meanwhile
+                file = folder.stat(name)
+                if not stat.S_ISREG(file.st_mode):
+                    continue
+                entry = old.get(path)
+                changed_ms = file.st_mtime_ns // 1_000_000
+                if not entry or entry.get("fileMtime") != changed_ms or changed_ms + _CLOCK_TICK_MS >= written_ms:
+                    entry = _read_entry(folder, path, file, entry)
+                entries.append(entry)
+                sessions.append(_session_info(entry, path=path, length=file.st_size))
+        if entries != list(old.values()):
+            with suppress(OSError):
+                folder.replace(NAME, _dump(entries))
+    return sessions
+
+
+def _read_entry(folder: Folder, path: str, file: os.stat_result, old: Record | None) -> Record:
+    name = os.path.basename(path)
+    log = scan(folder.read_chunks(name), Position())
+    info = describe_session(log, session=name.removesuffix(".jsonl"), path=path, changed=file.st_mtime)
+    entry = _build_entry(log, info, file.st_mtime_ns // 1_000_000)
+    # Another program's title cost a model call; ours is only the first line of the prompt.
+    entry["summary"] = (old or {}).get("summary") or info.title
+    return entry
+
+
+def _build_entry(log: ReadResult, info: SessionInfo, mtime_ms: int) -> Record:
+    first = next((record for record in log.records if "gitBranch" in record), {})
     return {
         "sessionId": info.session,
         "fullPath": info.path,
@@ -53,7 +89,7 @@ def entry(reading: ReadResult, info: SessionInfo, mtime_ms: int) -> Record:
     }
 
 
-def info_of(entry: Mapping[str, object], *, path: str, length: int) -> SessionInfo:
+def _session_info(entry: Mapping[str, object], *, path: str, length: int) -> SessionInfo:
     count = entry.get("messageCount")
     return SessionInfo(
         session=str(entry.get("sessionId", "")),
@@ -68,31 +104,16 @@ def info_of(entry: Mapping[str, object], *, path: str, length: int) -> SessionIn
     )
 
 
-def dump(entries: list[Record]) -> bytes:
+def _dump(entries: list[Record]) -> bytes:
     project = next((entry["projectPath"] for entry in entries if entry.get("projectPath")), "")
-    text = json.dumps({"version": 1, "entries": entries, "originalPath": project}, indent=2)
-    return text.encode()
+    return json.dumps({"version": 1, "entries": entries, "originalPath": project}, indent=2).encode()
 
 
-def load(data: bytes) -> dict[str, Record]:
-    """Entries by path. Whatever cannot be read is derived again."""
+def _load(folder: Folder) -> tuple[dict[str, Record], int]:
+    """Return the entries by path, and when they were written, in milliseconds. Empty if they cannot be read."""
     try:
-        entries = json.loads(data)["entries"]
-        return {str(entry["fullPath"]): entry for entry in entries}
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return {}
-
-
-def _title(reading: ReadResult, prompt: str) -> str:
-    """The other program's own title where the file has one, else the first line of the first prompt."""
-    titles = (str(r["summary"]) for r in reading.records if r.get("type") == "summary" and r.get("summary"))
-    title = next(titles, "") or next(iter(prompt.strip().splitlines()), "")
-    return title[:_TITLE]
-
-
-def _prompt(record: Record) -> str:
-    message = record.get("message")
-    if record.get("type") != "user" or record.get("isMeta") or not isinstance(message, dict):
-        return ""
-    # For people and terminals, which cannot show half a character.
-    return first_words(message.get("content")).strip().encode("utf-8", "replace").decode()
+        written_ms = folder.stat(NAME).st_mtime_ns // 1_000_000
+        entries = json.loads(folder.read(NAME))["entries"]
+        return {str(entry["fullPath"]): entry for entry in entries}, written_ms
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return {}, 0

@@ -1,45 +1,44 @@
-"""Sessions as files under one root, private to their owner."""
+"""A store in a directory: one folder a project, one log file a session, private to their owner."""
 
 from __future__ import annotations
 
 import os
 import stat
 
-from ebbtide.store.directory.catalog import refresh
-from ebbtide.store.directory.files import Files
-from ebbtide.store.directory.fork import fork_log
 from ebbtide.store.directory.lease import leases_of
 from ebbtide.store.directory.log import PROJECTS, DirectoryLog
-from ebbtide.store.directory.safe_fs import Tree, telling
+from ebbtide.store.directory.safe_fs import FileSystem, StoreRoot, as_store_error
+from ebbtide.store.directory.session_index import refresh_index
 from ebbtide.store.protocol import SessionInfo
+from ebbtide.store.sessions import fork_log
 
 
 class DirectoryStore:
-    def __init__(self, root: str | os.PathLike[str], *, durable: bool = True, files: Files | None = None) -> None:
-        self.tree = Tree(files=files or Files(), root=os.path.abspath(root), durable=durable)
-        self._leases = leases_of(self.tree)
+    def __init__(self, path: str | os.PathLike[str], *, durable: bool = True, fs: FileSystem | None = None) -> None:
+        self.root = StoreRoot(fs=fs or FileSystem(), path=os.path.abspath(path), durable=durable)
+        self._leases = leases_of(self.root)
 
     def open(self, session: str, *, project: str = "", now: float) -> DirectoryLog:
-        log = DirectoryLog(self.tree, session, project, now, self._leases)
-        log.check()
+        log = DirectoryLog(self.root, session, project, now, self._leases)
+        log.check_project()
         log.repair()
         return log
 
     def peek(self, session: str, *, project: str = "") -> DirectoryLog:
-        log = DirectoryLog(self.tree, session, project, 0.0)
-        log.check()
+        log = DirectoryLog(self.root, session, project, 0.0)
+        log.check_project()
         return log
 
     def list_sessions(self) -> list[SessionInfo]:
-        with telling(f"list the sessions in {self.tree.root}"):
-            found = [info for slug in self.projects() for info in refresh(self.tree, (PROJECTS, slug))]
-        return sorted(found, key=lambda info: info.modified, reverse=True)
+        with as_store_error(f"list the sessions in {self.root.path}"):
+            sessions = [info for slug in self.project_slugs() for info in refresh_index(self.root, (PROJECTS, slug))]
+        return sorted(sessions, key=lambda info: info.modified, reverse=True)
 
-    def projects(self) -> list[str]:
-        """The folders, by slug. A link among them is not followed, so it is not one."""
+    def project_slugs(self) -> list[str]:
+        """Return the names of the project folders. A link among them is ignored."""
         try:
-            with self.tree.folder(PROJECTS) as folder:
-                return [name for name in self.tree.files.list(folder) if self._is_folder(name, folder)]
+            with self.root.folder(PROJECTS) as folder:
+                return [name for name in folder.names() if stat.S_ISDIR(folder.stat(name).st_mode)]
         except FileNotFoundError:
             return []
 
@@ -47,6 +46,3 @@ class DirectoryStore:
         source, target = self.peek(session, project=project), self.open(new, project=project, now=now)
         fork_log(source, target, upto=upto, now=now)
         return target
-
-    def _is_folder(self, name: str, folder: int) -> bool:
-        return stat.S_ISDIR(self.tree.files.stat(name, at=folder).st_mode)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from ebbtide.store.directory.file_names import INDEX_NAME
-from ebbtide.store.directory.files import NEW, Files
+from ebbtide.store.directory.safe_fs import NEW, FileSystem
 from ebbtide.store.log_lines import Position
 from ebbtide.store.search.meaning import Embeddings
 from ebbtide.store.search.query import search
@@ -51,7 +51,7 @@ class SearchIndex:
     path: str = ""
     embeddings: Embeddings | None = None
     """Finds what words do not."""
-    files: Files = field(default_factory=Files)
+    fs: FileSystem = field(default_factory=FileSystem)
     _db: sqlite3.Connection | None = None
     _inode: tuple[int, int] = (0, 0)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -151,17 +151,17 @@ class SearchIndex:
     def _create(self) -> None:
         """An empty file that only its owner can read. SQLite itself drops a journal that it finds beside one."""
         with suppress(FileNotFoundError):
-            if not stat.S_ISREG(self.files.stat(self.path).st_mode):
+            if not stat.S_ISREG(self.fs.stat(self.path).st_mode):
                 raise OSError(f"{self.path} is not a regular file")
             return
         with suppress(FileExistsError):
-            self.files.close(self.files.open(self.path, NEW))
+            self.fs.close(self.fs.open(self.path, NEW))
 
     def _on_disk(self) -> tuple[int, int]:
         if not self.path:
             return (0, 0)
         try:
-            found = self.files.stat(self.path)
+            found = self.fs.stat(self.path)
         except FileNotFoundError:
             return (-1, -1)
         return found.st_dev, found.st_ino
@@ -175,11 +175,11 @@ class SearchIndex:
                     self._unlink(self.path + end)
 
     def _unlink(self, path: str) -> None:
-        folder = self.files.open(path.rpartition("/")[0] or "/", 0)
+        folder = self.fs.open(path.rpartition("/")[0] or "/", 0)
         try:
-            self.files.unlink(path.rpartition("/")[2], at=folder)
+            self.fs.unlink(path.rpartition("/")[2], at=folder)
         finally:
-            self.files.close(folder)
+            self.fs.close(folder)
 
 
 def _set_up(db: sqlite3.Connection) -> None:
