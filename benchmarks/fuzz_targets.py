@@ -42,10 +42,9 @@ from ebbtide.wire.body import read_body  # noqa: E402
 from ebbtide.wire.openai_chat import messages  # noqa: E402
 from ebbtide.wire.overflow import overflow  # noqa: E402
 from ebbtide.wire.reader import Reader  # noqa: E402
-from ebbtide.wire.response_merger import weaving  # noqa: E402
+from ebbtide.wire.replies import parse_event  # noqa: E402
 from ebbtide.wire.sse import EventReader  # noqa: E402
-from ebbtide.wire.stream_assembler import assembly, parsed  # noqa: E402
-from ebbtide.wire.validity import harden, violations  # noqa: E402
+from ebbtide.wire.validity import repair, violations  # noqa: E402
 from poison.anthropic_cases import CASES  # noqa: E402
 from poison.openai_cases import CHAT, RESPONSES  # noqa: E402
 from upstream import events  # noqa: E402
@@ -92,8 +91,8 @@ def _request(wire: str) -> Check:
         request = Reader(estimator=Estimator(), wire=WIRES[wire]).read(data)
         assert len(request.firsts) == len(request.messages)
         collect_facts(request.items)
-        fixed, _ = harden(wire, body.tree)  # type: ignore[arg-type]
-        assert not violations(wire, fixed), "what was made to pass does not"  # type: ignore[arg-type]
+        fixed, _ = repair(WIRES[wire], body.tree)  # type: ignore[arg-type]
+        assert not violations(WIRES[wire], fixed), "what was made to pass does not"  # type: ignore[arg-type]
         if fixed is body.tree:
             return
         out = body.emit(fixed)
@@ -112,8 +111,8 @@ def _turn(wire: str) -> Check:
         for _ in range(2):
             out = context.prepare(data).body
             tree = json.loads(out)
-            if not WIRES[wire].kept_by_server(tree):
-                assert not violations(wire, tree), "what goes out would be refused"  # type: ignore[arg-type]
+            if not WIRES[wire].messages.partial_history_reason(tree):
+                assert not violations(WIRES[wire], tree), "what goes out would be refused"  # type: ignore[arg-type]
 
     return check
 
@@ -164,18 +163,18 @@ def _stream(wire: str) -> Check:
         pieces += reader.close()
         whole = EventReader()
         assert [*whole.feed(data), *whole.close()] == pieces, "events depend on how the stream was cut"
-        made, woven = assembly(wire), weaving(wire)
+        made, woven = WIRES[wire].replies.stream_assembler(), WIRES[wire].replies.response_merger()
         for number in range(2):
-            for event in map(parsed, pieces):
-                made.take(event)
-                woven.ends(event)
-                woven.event(event)
+            for event in map(parse_event, pieces):
+                made.add(event)
+                woven.is_end(event)
+                woven.convert(event)
             if not number:
-                woven.begin()
+                woven.start_next()
         response = made.response()
         woven.read(response)
-        woven.shown([response])
-        json.dumps(woven.merged([response, response]))
+        woven.visible([response])
+        json.dumps(woven.merge([response, response]))
 
     return check
 
@@ -206,7 +205,7 @@ def recording(data: bytes) -> None:
         for call in islice(calls, 0, 60, 3):
             json.dumps(call.request)
             with suppress(BadRequest):
-                harden(found.wire, call.request)  # type: ignore[arg-type]
+                repair(WIRES[found.wire], call.request)  # type: ignore[arg-type]
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------

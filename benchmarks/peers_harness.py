@@ -53,7 +53,7 @@ class Tiered:
     def __init__(self, tape: ReplaySession, window: int, made: Callable[[int], Any]) -> None:
         self._tape = tape
         self._wire = tape.wire.name
-        self._thread = Thread(tape.wire.key)
+        self._thread = Thread(tape.wire.list_key)
         self._writer = Writer(self._wire)
         self._pieces: dict[int, tuple[Any, Piece]] = {}
         """By the identity of the part, which is kept so that no other takes it."""

@@ -47,7 +47,7 @@ class _Conversation:
 
     def __init__(self, tape: ReplaySession) -> None:
         self.wire = tape.wire.name
-        self.thread = Thread(tape.wire.key)
+        self.thread = Thread(tape.wire.list_key)
         self.model = tape.calls[0].model
         self._writer = Writer(self.wire)
         self._made: dict[str, tuple[AnyMessage, tuple[Piece, ...]]] = {}

@@ -264,7 +264,7 @@ def answers(wire: str, new: Sequence[Message]) -> list[tuple[str, list[Piece]]]:
 
 def summary(tape: ReplaySession, prompt: str, spoken: Sequence[str]) -> tuple[str, SideCall]:
     """The stand-in that every arm gets, from the agent's words that the summariser was shown, and what asking cost."""
-    name, key = tape.wire.name, tape.wire.key
+    name, key = tape.wire.name, tape.wire.list_key
     shown: Body = {key: [said(name, "assistant", text) for text in spoken]}
     told = canned_summary(shown, tape)
     body: Body = {"model": tape.calls[0].model, key: [said(name, "user", prompt)]}

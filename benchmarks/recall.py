@@ -132,7 +132,7 @@ def output(wire: str, response: Any) -> str:
 def blocks_of(wire: str, response: Any) -> Iterator[Any]:
     shape = WIRES[wire]
     for message in shape.reply(response) if response else ():
-        yield from shape.blocks(message, shape.key)
+        yield from shape.blocks(message, shape.list_key)
 
 
 def items_of(wire: str, request: Any) -> tuple[Item, ...]:

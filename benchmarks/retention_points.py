@@ -104,7 +104,7 @@ def _spoken(recording: Recording, call: RecordedCall) -> Iterator[str]:
         return
     wire = WIRES[recording.wire]
     answered = call.response.get("output") if recording.wire == "openai_responses" else [_message(call.response)]
-    body = {"model": call.model, "max_tokens": 1, wire.key: answered}
+    body = {"model": call.model, "max_tokens": 1, wire.list_key: answered}
     for item in Reader(estimator=DEFAULT, wire=wire).read(body).items:
         if item.kind in ("text", "call"):
             yield words(item)

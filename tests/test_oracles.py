@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire import WIRES
-from ebbtide.wire.validity import harden, violations
+from ebbtide.wire.validity import repair, violations
 from laws.trial import Told, nightly
 from poison.histories import spoiled
 from upstream.check import refusals, refusals_bytes
@@ -61,9 +61,9 @@ ONLY_THEIRS: dict[str, dict[str, str]] = {
 @given(data=st.data())
 def test_both_accept_what_a_client_could_send(wire: str, data: st.DataObject) -> None:
     body = data.draw(bodies(wire).map(Told))
-    assert [str(one) for one in violations(wire, body)] == []
+    assert [str(one) for one in violations(WIRES[wire], body)] == []
     assert [str(one) for one in refusals(wire, body)] == []
-    assert harden(wire, body)[0] is body
+    assert repair(WIRES[wire], body)[0] is body
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -71,7 +71,7 @@ def test_both_accept_what_a_client_could_send(wire: str, data: st.DataObject) ->
 @given(data=st.data())
 def test_both_say_the_same_of_a_history_with_accidents(wire: str, data: st.DataObject) -> None:
     body = data.draw(accidents(wire))
-    ours = {one.rule for one in violations(wire, body)}
+    ours = {one.rule for one in violations(WIRES[wire], body)}
     theirs = {one.rule for one in refusals(wire, body)}
     if not theirs:
         assert sorted(ours - ONLY_OURS[wire].keys()) == []
@@ -85,10 +85,10 @@ def test_both_say_the_same_of_a_history_with_accidents(wire: str, data: st.DataO
 def test_what_the_hardener_returns_is_accepted_by_both(wire: str, data: st.DataObject) -> None:
     body = data.draw(st.one_of(accidents(wire), spoiled(wire)))
     try:
-        fixed, _ = harden(wire, body)
+        fixed, _ = repair(WIRES[wire], body)
     except BadRequest:
         return
-    assert [str(one) for one in violations(wire, fixed)] == []
+    assert [str(one) for one in violations(WIRES[wire], fixed)] == []
     known = ONLY_THEIRS[wire].keys()
     theirs = [one for one in refusals(wire, dict(fixed)) if one.rule not in known]
     assert [str(one) for one in theirs] == []
@@ -100,7 +100,7 @@ def test_a_mark_of_the_whole_request_is_hardened_too() -> None:
     asked = [{"role": "user", "content": "look"}]
     body = {"model": "claude-opus-4-8", "max_tokens": 9, "messages": asked, "cache_control": {"type": "forever"}}
 
-    fixed, _ = harden("anthropic", body)
+    fixed, _ = repair(WIRES["anthropic"], body)
 
     assert [str(one) for one in refusals("anthropic", dict(fixed))] == []
 
@@ -113,7 +113,7 @@ def accidents(draw: st.DrawFn, wire: str) -> Body:
     """A client's history after so many things went wrong with it: lost, doubled, swapped, emptied, cut short, renamed."""
     body = Told(copy.deepcopy(draw(bodies(wire))))
     for _ in range(draw(st.integers(1, 3))):
-        spot = draw(st.sampled_from(spots(body[WIRES[wire].key])))
+        spot = draw(st.sampled_from(spots(body[WIRES[wire].list_key])))
         draw(st.sampled_from(ACCIDENTS))(draw, *spot)
     return body
 

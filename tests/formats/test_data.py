@@ -9,6 +9,7 @@ import pytest
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats import load
+from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 
 pytestmark = pytest.mark.data
@@ -86,7 +87,7 @@ def test_the_requests_are_such_as_a_provider_would_take(recordings):
     for name, recording in recordings.items():
         calls = list(recording.requests())
         for call in (calls[len(calls) // 2], calls[-1], list(recording.uncompacted())[-1]):
-            assert violations(recording.wire, call.request) == [], (name, call.row)
+            assert violations(WIRES[recording.wire], call.request) == [], (name, call.row)
 
 
 def test_consecutive_calls_share_their_messages(recordings):

@@ -222,7 +222,7 @@ def body_of(wire: str, lines: Sequence[Line], system: str = SYSTEM) -> Body:
     else:
         around |= {"instructions": system, "store": False, "max_output_tokens": 500}
         around["tools"] = [{"type": "function", "name": name, "parameters": schema, "strict": False} for name in TOOLS]
-    return {**around, WIRES[wire].key: said}
+    return {**around, WIRES[wire].list_key: said}
 
 
 def reply_of(wire: str, lines: Sequence[Line]) -> Body:

@@ -101,7 +101,7 @@ class Mixture:
                 {"type": "function", "name": f"read_{n}", "parameters": {"type": "object"}} for n in range(self.tools)
             ]
         first = [{"role": "system", "content": self.system}] if self.system and self.wire == "openai_chat" else []
-        return {**about, **({"tools": tools} if tools else {}), WIRES[self.wire].key: [*first, *self.messages]}
+        return {**about, **({"tools": tools} if tools else {}), WIRES[self.wire].list_key: [*first, *self.messages]}
 
     # --- what is said ---------------------------------------------------------------------------------------------
 

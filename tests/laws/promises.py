@@ -18,6 +18,7 @@ from ebbtide.core.view import View
 from ebbtide.runtime.outgoing import project
 from ebbtide.state.binding_records import ItemTable
 from ebbtide.state.session_state import batch_from_record, edits_to_record
+from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from laws.trial import ARRIVING, SHELF, Trial, attempt, digest, planned
 from upstream import signing
@@ -52,7 +53,7 @@ def pairs_stay_together(trial: Trial) -> None:
 def valid_in_valid_out(trial: Trial) -> None:
     """By our own rules, by the independent ones, and by the signatures; and the hardener had little to do."""
     tree = dict(trial.tree)
-    assert [str(one) for one in violations(trial.wire, tree)] == []  # type: ignore[arg-type]
+    assert [str(one) for one in violations(WIRES[trial.wire], tree)] == []  # type: ignore[arg-type]
     # A note behind results that are pinned: whether a turn begins there is read in two ways.
     ours_to_read = {"A37"} if trial.pinned and {edit.by for edit in trial.plan.edits} & EVICTING else set()
     assert [str(one) for one in refusals(trial.wire, tree) if one.rule not in ours_to_read] == []

@@ -16,7 +16,7 @@ from ebbtide.policy import default
 from ebbtide.runtime.outgoing import project
 from ebbtide.runtime.reapply import replay
 from ebbtide.wire import WIRES
-from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader
 from laws.trial import attempt, digest, nightly, planned, read
 
@@ -46,11 +46,11 @@ def says(words: str = "ok") -> Body:
 
 def body_of(wire: str, *messages: Body) -> Body:
     about: Body = {"model": "claude-sonnet-4-5", "max_tokens": 100, "system": "x"} if wire == "anthropic" else {}
-    return {"model": "gpt-4.1", **about, WIRES[wire].key: list(messages)}
+    return {"model": "gpt-4.1", **about, WIRES[wire].list_key: list(messages)}
 
 
 def pictures(wire: str, body: Body) -> list[int]:
-    told = [str(message) for message in body[WIRES[wire].key]]
+    told = [str(message) for message in body[WIRES[wire].list_key]]
     return [sum(PIXELS[which] in one for one in told) for which in (0, 1)]
 
 
@@ -114,7 +114,7 @@ def test_what_is_counted_for_a_stand_in_is_forgotten_with_it() -> None:
     wire = "openai_chat"
     own = body_of(wire, {"role": "user", "content": "hi"}, says("hi"), shows(wire, 0), says(), shows(wire, 0))
     trial = attempt(("clear_media",), wire, own)
-    reader = Reader(DEFAULT, wire=WIRES[wire], ours=StandIns().learn(WIRES[wire], trial.plan.edits).marks)
+    reader = Reader(DEFAULT, wire=WIRES[wire], ours=EchoedEdits().learn(WIRES[wire], trial.plan.edits).by_fingerprint)
     first = copy.deepcopy(dict(trial.tree))
     back = reader.read(first)
     own = {**own, "messages": [*first["messages"][:2], *own["messages"][2:]]}
@@ -133,7 +133,7 @@ def test_what_is_counted_stays_while_its_stand_in_stays() -> None:
     early = read(wire, body_of(wire, *said[:4], {"role": "user", "content": "go on"}))
     edits = planned(("clear_media",), early, View.of(early.items)).edits
     out = fed_back(wire, body_of(wire, *said), edits)
-    reader = Reader(DEFAULT, wire=WIRES[wire], ours=StandIns().learn(WIRES[wire], edits).marks)
+    reader = Reader(DEFAULT, wire=WIRES[wire], ours=EchoedEdits().learn(WIRES[wire], edits).by_fingerprint)
     back = reader.read(out)
     anew = {**out, "messages": [*out["messages"][:2], *copy.deepcopy(out["messages"][2:])]}
     other = {**out, "messages": [*out["messages"][:2], shows(wire, 0), says()]}
@@ -184,7 +184,7 @@ def test_a_history_of_equals_fed_back_again_and_again_is_a_no_op(wire: str, data
         out = dict(project(request, View.of(request.items, edits), None).root)
         assert len({item.id for item in request.items}) == len(request.items)
         assert digest(fed_back(wire, out, edits)) == digest(out)
-        history = [*out[WIRES[wire].key], says("done")]
+        history = [*out[WIRES[wire].list_key], says("done")]
 
 
 @pytest.mark.xfail(

@@ -43,7 +43,7 @@ def tokens_of(wire: str, body: Body) -> int:
 def newest_alone(mixed: Mixture) -> int:
     """Tokens of the newest request: prompt, tools, notes, the newest message of the user, and what is unanswered."""
     body = mixed.body()
-    key = WIRES[mixed.wire].key
+    key = WIRES[mixed.wire].list_key
     messages = body[key]
     spoken = [n for n, one in enumerate(messages) if is_assistant(one)]
     # From the assistant's last calls on, where results wait for an answer; and all that follows the newest words.
@@ -99,7 +99,7 @@ def walk(mixed: Mixture, *, calls: int, every: int, bills: bool) -> int:
         except WontFit as refused:
             raise AssertionError(f"request {n} of {mixed} was refused: {refused}") from refused
         out = dict(ready.body)
-        assert [str(one) for one in (*violations(mixed.wire, out), *refusals(mixed.wire, out))] == []  # type: ignore[arg-type]
+        assert [str(one) for one in (*violations(WIRES[mixed.wire], out), *refusals(mixed.wire, out))] == []  # type: ignore[arg-type]
         assert ready.report.tokens_after <= mixed.window
         assert tokens_of(mixed.wire, out) <= mixed.window
         assert lost(mixed.said, out, store) == []

@@ -47,7 +47,7 @@ def step(wire: str, n: int, lines: int) -> list[Body]:
 
 def body_of(wire: str, messages: list[Body]) -> Body:
     about: Body = {"model": "claude-opus-4-8", "max_tokens": 500} if wire == "anthropic" else {"model": "gpt-4.1"}
-    return {**about, WIRES[wire].key: messages}
+    return {**about, WIRES[wire].list_key: messages}
 
 
 def lost(notes: list[str], text: str, files: list[str]) -> list[str]:
@@ -93,12 +93,12 @@ def test_such_a_session_goes_on_for_as_long_as_it_lasts(wire: str) -> None:
         messages.append(note(wire, notes[-1]))
         ready = context.prepare(body_of(wire, list(messages)))
         clock.tick(10.0)
-        assert [str(one) for one in violations(wire, dict(ready.body))] == []
+        assert [str(one) for one in violations(WIRES[wire], dict(ready.body))] == []
         assert [str(one) for one in refusals(wire, dict(ready.body))] == []
         assert ready.report.repairs == ()
         assert ready.report.tokens_after <= 8_192
 
-    out = ready.body[WIRES[wire].key]
+    out = ready.body[WIRES[wire].list_key]
     log = store.peek("default")
     assert out[-1]["role"] == "system"
     assert notes[-1] in str(out[-1])

@@ -52,7 +52,7 @@ class Agent:
     def turn(self, n: int) -> None:
         if n % 7 == 0:
             self.history = [*self.history, {"role": "user", "content": f"Now do part {n // 7}, please."}]
-        ready = self.context.prepare({**self._settings(), WIRES[self.wire].key: list(self.history)})
+        ready = self.context.prepare({**self._settings(), WIRES[self.wire].list_key: list(self.history)})
         status, answer = self._post(ready.body)
         assert status == 200, answer
         assert {told.partition(" ")[0] for told in ready.report.repairs} <= JOINED, "the hardener hides what we broke"

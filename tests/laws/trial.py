@@ -48,12 +48,12 @@ from ebbtide.passes import (
 )
 from ebbtide.runtime.outgoing import Projection, project
 from ebbtide.wire import WIRES
-from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader, Request
 from upstream.talks import bodies
 
 Body = dict[str, Any]
-KEYS = {name: wire.key for name, wire in WIRES.items()}
+KEYS = {name: wire.list_key for name, wire in WIRES.items()}
 SHELF = "kept"
 """The folder that stubs name."""
 Pins = tuple[int, int]
@@ -130,7 +130,7 @@ def conversations(wire: str) -> st.SearchStrategy[Told]:
 
 def read(wire: str, body: Body, edits: tuple[Edit, ...] = (), pinned: frozenset[str] = frozenset()) -> Request:
     found = WIRES[wire]
-    return Reader(DEFAULT, wire=found, ours=StandIns().learn(found, edits).marks, pinned=pinned).read(body)
+    return Reader(DEFAULT, wire=found, ours=EchoedEdits().learn(found, edits).by_fingerprint, pinned=pinned).read(body)
 
 
 def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> PlanInput:
@@ -150,7 +150,7 @@ def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] =
         target=1,
         count_tokens=DEFAULT.text,
         result_overhead=DEFAULT.per_result,
-        blob_names=BlobNames(directory=SHELF, taken=taken),
+        blob_names=BlobNames(directory=SHELF, call_ids=taken),
         thinking_bound_to_prefix=request.bound,
     )
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.wire.validity import harden, violations
-from ebbtide.wire.validity.findings import UNVERIFIED
+from ebbtide.wire import WIRES
+from ebbtide.wire.findings import UNVERIFIED
+from ebbtide.wire.validity import repair, violations
 from poison.anthropic_cases import CASES
 from poison.openai_cases import CHAT, RESPONSES
 
@@ -26,7 +27,7 @@ each_mended = pytest.mark.parametrize("case", MENDED, ids=[f"{case.source} {case
 
 @each
 def test_its_rule_is_named(case):
-    found = {violation.rule for violation in violations(case.wire, case.body)}
+    found = {violation.rule for violation in violations(WIRES[case.wire], case.body)}
     assert set(case.rules) - UNVERIFIED <= found
     assert bool(found) == bool(set(case.rules) - UNVERIFIED)
 
@@ -36,9 +37,9 @@ def test_it_passes_once_hardened_and_the_original_stays(case):
     stored = json.dumps(case.body)
     body = json.loads(stored)
 
-    fixed, repairs = harden(case.wire, body)
+    fixed, repairs = repair(WIRES[case.wire], body)
 
-    assert violations(case.wire, fixed) == []
+    assert violations(WIRES[case.wire], fixed) == []
     assert json.dumps(body) == stored
     assert set(case.rules) <= {repair.rule for repair in repairs} | {"A16", "R2", "R1", "C2"}
     assert all(repair.what and repair.path for repair in repairs)
@@ -47,22 +48,22 @@ def test_it_passes_once_hardened_and_the_original_stays(case):
 
 @each_mended
 def test_hardening_twice_is_hardening_once(case):
-    fixed, _ = harden(case.wire, case.body)
-    assert harden(case.wire, fixed) == (fixed, ())
-    assert harden(case.wire, copy.deepcopy(case.body))[0] == fixed
+    fixed, _ = repair(WIRES[case.wire], case.body)
+    assert repair(WIRES[case.wire], fixed) == (fixed, ())
+    assert repair(WIRES[case.wire], copy.deepcopy(case.body))[0] == fixed
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if case.refused], ids=lambda case: case.name)
 def test_what_cannot_be_repaired_is_refused_with_path_and_rule(case):
     with pytest.raises(BadRequest) as refusal:
-        harden(case.wire, case.body)
+        repair(WIRES[case.wire], case.body)
     assert refusal.value.path
     assert any(f"[{rule}]" in str(refusal.value) for rule in case.rules)
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if not case.rules], ids=lambda case: case.name)
 def test_what_only_a_beta_header_decides_passes_untouched(case):
-    assert harden(case.wire, case.body)[0] is case.body
+    assert repair(WIRES[case.wire], case.body)[0] is case.body
 
 
 def test_the_corpus_is_large_and_has_no_doubles():
@@ -85,5 +86,5 @@ def test_every_process_repairs_alike():
 
 
 def digest() -> str:
-    fixed = [harden(case.wire, case.body) for case in MENDED]
+    fixed = [repair(WIRES[case.wire], case.body) for case in MENDED]
     return hashlib.sha256(repr(fixed).encode("utf-8", "backslashreplace")).hexdigest()

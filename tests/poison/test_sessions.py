@@ -7,6 +7,7 @@ import pytest
 
 from ebbtide import BadRequest, Context
 from ebbtide.store import MemoryStore
+from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from poison.anthropic_cases import CASES as ANTHROPIC
 from poison.openai_cases import CHAT, RESPONSES
@@ -31,7 +32,7 @@ def test_it_goes_through_a_session_and_the_next_turn_does_too(case):
     first = ctx.prepare(case.body)
     again = ctx.prepare(case.body)
 
-    assert violations(case.wire, first.body) == []
+    assert violations(WIRES[case.wire], first.body) == []
     assert as_text(again.body) == as_text(first.body)
     assert as_text(case.body) == as_text(given)
 

@@ -9,6 +9,7 @@ from ebbtide.audit.replan import replan
 from ebbtide.core.errors import BadConfig, WontFit
 from ebbtide.policy.levels import single_threshold
 from ebbtide.store import MemoryStore
+from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from policy.dialogue import Clock, Refusing, billed, body, chat_body, chat_step, context, said, step, user
 
@@ -69,7 +70,7 @@ def test_a_session_in_a_small_window_stays_valid_and_does_not_loop(name, window)
         usage = {"input_tokens": len(json.dumps(ready.body)) // 4, "output_tokens": 1}
         ctx.record({"role": "assistant", "content": [{"type": "text", "text": "ok"}], "usage": usage})
 
-        assert violations("anthropic", ready.body) == []
+        assert violations(WIRES["anthropic"], ready.body) == []
         assert again.report.edits == ()
         same = again.body["messages"] == ready.body["messages"]
         assert same
@@ -83,7 +84,7 @@ def test_openai_chat_stays_valid_in_a_small_window(name):
     for sent in requests(messages):
         ready = billed(ctx, sent, wrap=chat_body)
 
-        assert violations("openai_chat", ready.body) == []
+        assert violations(WIRES["openai_chat"], ready.body) == []
 
 
 @pytest.mark.parametrize("window", [*SMALL, 200_000])
@@ -91,7 +92,7 @@ def test_openai_chat_stays_valid_in_a_small_window(name):
 def test_fit_gives_a_valid_request_under_every_policy(name, window):
     ready = fit(body(session(18, window // 300)), window=window, policy=name)
 
-    assert violations("anthropic", ready.body) == []
+    assert violations(WIRES["anthropic"], ready.body) == []
     assert ready.report.tokens_after <= window
     # Fitted again by our own count, which allows for error, it is found to fit.
     assert fit(ready.body, window=window, policy=_COUNTING).report.edits == ()

@@ -37,7 +37,7 @@ def repeats(wire: str, body: dict[str, object]) -> bool:
 
 def check_valid(wire: str, stop: Stop) -> None:
     body = dict(stop.ready.body)
-    assert [str(one) for one in violations(wire, body)] == []
+    assert [str(one) for one in violations(WIRES[wire], body)] == []
     assert [str(one) for one in refusals(wire, body)] == []
     # The generator signs over the client's history. What binds to ours is in `test_upstream_loop`.
     assert [str(one) for one in signing.refusals(wire, body) if one.rule != "A63"] == []
@@ -74,7 +74,7 @@ def check_log(wire: str, walk: Walk, requests: list[dict[str, object]], last: St
     log = walk.store.peek("default")
     records = log.read().records
     known = {digest(unmarked(record.get("wire") or record["message"])) for record in records if record.get("uuid")}
-    missing = [n for n, one in enumerate(last.asked[WIRES[wire].key]) if digest(unmarked(one)) not in known]
+    missing = [n for n, one in enumerate(last.asked[WIRES[wire].list_key]) if digest(unmarked(one)) not in known]
     assert missing == [], "messages that are not in the log"
     kept = [pair for record in records if record.get("kind") == "plan" for pair in record["blobs"]]
     assert [name for name, mark in kept if blob_digest(log.read_blob(name)) != mark] == []

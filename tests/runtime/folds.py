@@ -11,6 +11,7 @@ from ebbtide.audit.replan import Difference, recheck, replan
 from ebbtide.policy import PRESETS
 from ebbtide.runtime import Context, Ready
 from ebbtide.store import LogReader
+from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from runtime.sessions import EARLY, Clock, digest, unmarked
 from upstream.check import refusals
@@ -88,7 +89,7 @@ def walk(ctx: Context, messages: list[Body], start: int = 1) -> Iterator[Ready]:
     """Every request that a client of this conversation would have sent."""
     for n in range(start, len(messages) + 1, 2):
         ready = ctx.prepare(body(messages[:n]))
-        assert [str(one) for one in violations("anthropic", ready.body)] == []
+        assert [str(one) for one in violations(WIRES["anthropic"], ready.body)] == []
         assert [str(one) for one in refusals("anthropic", ready.body)] == []
         yield ready
 

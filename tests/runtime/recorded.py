@@ -40,7 +40,7 @@ TALK = {
 
 def record(log, messages, wire="anthropic"):
     """The messages into the log as a request would bring them; the items they became."""
-    request = Reader(DEFAULT, wire=WIRES[wire]).read({WIRES[wire].key: messages})
+    request = Reader(DEFAULT, wire=WIRES[wire]).read({WIRES[wire].list_key: messages})
     transcript = Transcript(session=log.session)
     transcript.absorb(log.read().records)
     log.commit(transcript.advance(request, 1.0), at=1.0)

@@ -13,6 +13,7 @@ from ebbtide.audit.history import history_of
 from ebbtide.audit.replan import recheck, replan
 from ebbtide.core.errors import BadRequest, StoreError, WontFit
 from ebbtide.store import MemoryStore, open_store
+from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from runtime.sessions import EARLY, Clock, body, call, context, digest, loop, result, run, unmarked
 
@@ -38,7 +39,7 @@ def test_a_body_of_bytes_that_fits_goes_out_byte_for_byte():
 def test_a_long_session_stays_inside_its_window_and_valid():
     for ready in run(context(), LONG):
         assert ready.report.tokens_after <= 30_000
-        assert violations("anthropic", ready.body) == []
+        assert violations(WIRES["anthropic"], ready.body) == []
 
 
 def test_between_edits_each_request_extends_the_last():
@@ -134,7 +135,7 @@ class TestBranches:
         out = ctx.prepare(body([LONG[0], LONG[1], cleared, *LONG[3:]]))
 
         assert out.report.held in (held, held - 1)
-        assert violations("anthropic", out.body) == []
+        assert violations(WIRES["anthropic"], out.body) == []
 
     def test_a_client_that_adds_a_reminder_to_an_old_message_loses_no_edit(self):
         ctx = context()
@@ -317,7 +318,7 @@ class TestFit:
         ready = ebbtide.fit(body(loop(60)), window=40_000)
 
         assert ready.report.tokens_after <= 40_000
-        assert violations("anthropic", ready.body) == []
+        assert violations(WIRES["anthropic"], ready.body) == []
 
     @pytest.mark.parametrize("more", ['"temperature":1e999', '"seed":' + "7" * 5000, '"top_p":1.10'])
     def test_a_body_that_fits_leaves_byte_for_byte_whatever_its_numbers(self, more):
@@ -353,7 +354,7 @@ class TestFit:
         ready = ebbtide.fit(body(loop(60)), window=window)
 
         assert ready.report.tokens_after <= window
-        assert violations("anthropic", ready.body) == []
+        assert violations(WIRES["anthropic"], ready.body) == []
 
 
 def test_what_the_server_keeps_goes_through_untouched_and_says_so():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from ebbtide.wire import WIRES
 from ebbtide.wire.anthropic import messages as anthropic
 from ebbtide.wire.validity import violations
 from runtime.sessions import Clock, body, context, loop
@@ -33,7 +34,7 @@ def bill(tokens: int) -> dict[str, int]:
 
 def test_the_automatic_mark_counts_among_the_four():
     for _, ready in walked(context(window=30_000), loop(40), **AUTOMATIC):
-        assert not violations("anthropic", ready.body)
+        assert not violations(WIRES["anthropic"], ready.body)
         assert not refusals("anthropic", ready.body)
 
 

@@ -135,7 +135,7 @@ def test_what_left_a_conversation_is_open_to_it(tmp_path):
 def test_a_request_carries_a_history_by_its_first_answer(wire, kept):
     log, _ = kept
     record(log, TALK[wire], wire)
-    records, key = log.read().records, WIRES[wire].key
+    records, key = log.read().records, WIRES[wire].list_key
     again = [{"role": "user", "content": "words that a client put before"}, *TALK[wire]]
     longer = [*again, {"role": "user", "content": "and now?"}]
 

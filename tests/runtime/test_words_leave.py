@@ -18,7 +18,11 @@ MODELS = {"anthropic": "claude-opus-4-8", "openai_chat": "some-local-model", "op
 
 
 def request(wire, messages):
-    return {"model": MODELS[wire], WIRES[wire].key: messages, **({"max_tokens": 500} if wire == "anthropic" else {})}
+    return {
+        "model": MODELS[wire],
+        WIRES[wire].list_key: messages,
+        **({"max_tokens": 500} if wire == "anthropic" else {}),
+    }
 
 
 def words(n, number):
@@ -65,7 +69,7 @@ def test_a_conversation_of_the_users_own_words_goes_on_for_as_long_as_it_lasts(w
         ready = context.prepare(request(wire, list(messages)))
         clock.tick()
         assert ready.report.tokens_after <= window
-        assert [str(one) for one in violations(wire, dict(ready.body))] == []
+        assert [str(one) for one in violations(WIRES[wire], dict(ready.body))] == []
         edited += bool(ready.report.edits)
         if answers:
             messages.append({"role": "assistant", "content": answers})
@@ -93,7 +97,7 @@ def test_thousands_of_tiny_messages_go_out(wire, roles):
 
     assert ready.report.edits
     assert ready.report.tokens_after <= 30_000
-    assert [str(one) for one in violations(wire, dict(ready.body))] == []
+    assert [str(one) for one in violations(WIRES[wire], dict(ready.body))] == []
     shown = set(lines_of(ready.body))
     behind = set(readable(context, ready.body).split("\n"))
     assert [one for n, one in enumerate(said) if messages[n]["role"] == "user" and one not in shown | behind] == []

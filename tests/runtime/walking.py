@@ -29,7 +29,7 @@ class Stop:
 
     def sent(self, wire: str) -> list[str]:
         """Messages that went out, without cache marks, one digest each."""
-        return [digest(unmarked(one)) for one in self.ready.body[WIRES[wire].key]] if self.ready else []
+        return [digest(unmarked(one)) for one in self.ready.body[WIRES[wire].list_key]] if self.ready else []
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def unmarked(value: Any) -> Any:
 
 def reply(wire: str, asked: Body, later: Body, sent: Body) -> Body:
     """What the provider said, as the next request has it, billed for what it was sent."""
-    key = WIRES[wire].key
+    key = WIRES[wire].list_key
     said = []
     for message in later[key][len(asked[key]) :]:
         if message.get("role", "assistant") != "assistant" or str(message.get("type", "")).endswith("_output"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.wire import WIRES
-from ebbtide.wire.summary_request import Reply, answer_of
+from ebbtide.wire.summary_request import TextAnswer, read_answer
 
 Body = dict[str, Any]
 
@@ -76,7 +76,7 @@ ANSWERS: list[tuple[str, Body, str, str]] = [
 
 @pytest.mark.parametrize(("name", "answer", "text", "stopped"), ANSWERS)
 def test_an_answer_is_read_for_its_words_and_how_it_ended(name: str, answer: Body, text: str, stopped: str) -> None:
-    found = answer_of(WIRES[name], answer)
+    found = read_answer(WIRES[name], answer)
 
     assert (found.text, found.stopped) == (text, stopped)
     assert found.usage is not None
@@ -88,4 +88,4 @@ def test_an_answer_is_read_for_its_words_and_how_it_ended(name: str, answer: Bod
     "answer", [{}, {"error": "x"}, {"choices": None, "content": 3, "output": [None, {"content": 1}]}]
 )
 def test_what_is_no_answer_ends_in_nothing(name: str, answer: Body) -> None:
-    assert answer_of(WIRES[name], answer) == Reply(text="", stopped="other", usage=None)
+    assert read_answer(WIRES[name], answer) == TextAnswer(text="", stopped="other", usage=None)

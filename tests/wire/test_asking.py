@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.wire import WIRES
-from ebbtide.wire.summary_request import ROOM_TO_THINK, same_prefix, transcript
+from ebbtide.wire.summary_request import THINKING_ROOM, summary_of_transcript, summary_on_prefix
 from ebbtide.wire.validity import violations
 from upstream import signing
 from upstream.caching import Cache
@@ -28,7 +28,7 @@ TOOLS = [{"name": "Read", "input_schema": {"type": "object"}}]
 
 
 def asked(name: str, body: Body, prompt: str = PROMPT, cap: int = CAP) -> Body:
-    made = same_prefix(WIRES[name], body, prompt, cap)
+    made = summary_on_prefix(WIRES[name], body, prompt, cap)
     assert made is not None
     return made
 
@@ -43,7 +43,7 @@ def gpt(*messages: Body, **more: Any) -> Body:
 
 def words_at_the_end(name: str, body: Body) -> tuple[str, str]:
     """Who speaks last, and what."""
-    last = body[WIRES[name].key][-1]
+    last = body[WIRES[name].list_key][-1]
     content = last["content"]
     return last["role"], content if isinstance(content, str) else content[-1]["text"]
 
@@ -59,7 +59,7 @@ def test_a_question_put_to_any_valid_request_is_valid(name: str, data: st.DataOb
 
     made = asked(name, body)
 
-    assert violations(name, made) == []  # type: ignore[arg-type]
+    assert violations(WIRES[name], made) == []  # type: ignore[arg-type]
     assert refusals(name, made, betas=()) == []
     assert warnings(name, made) == []
     assert signing.refusals(name, made) == []
@@ -80,7 +80,7 @@ def test_it_ends_in_the_users_text(name: str, data: st.DataObject) -> None:
 def test_all_before_it_stays_as_it_was(name: str, data: st.DataObject) -> None:
     body = data.draw(bodies(name))
     before = json.dumps(body)
-    key = WIRES[name].key
+    key = WIRES[name].list_key
 
     made = asked(name, body)
 
@@ -111,16 +111,16 @@ def test_the_call_reads_what_the_last_request_left_in_the_cache(session: list[Bo
 def test_an_open_call_at_the_end_is_left_out(name: str, data: st.DataObject) -> None:
     """A session asked for its summary between a call and its result: nothing is invented in the result's place."""
     body = data.draw(bodies(name))
-    key, wire = WIRES[name].key, WIRES[name]
-    answers = [at for at, one in enumerate(body[key]) if any(b.kind == "result" for b in wire.blocks(one, key))]
+    key, wire = WIRES[name].list_key, WIRES[name]
+    answers = [at for at, one in enumerate(body[key]) if any(b.kind == "result" for b in wire.messages.split(one, key))]
     if not answers:
         return
     cut = data.draw(st.sampled_from(answers))
 
-    made = same_prefix(wire, {**body, key: body[key][:cut]}, PROMPT, CAP)
+    made = summary_on_prefix(wire, {**body, key: body[key][:cut]}, PROMPT, CAP)
 
     assert made is not None
-    assert violations(name, made) == []  # type: ignore[arg-type]
+    assert violations(WIRES[name], made) == []  # type: ignore[arg-type]
     assert refusals(name, made, betas=()) == []
     assert "No result" not in json.dumps(made[key][-3:])
 
@@ -164,7 +164,7 @@ def test_anthropic_is_cut_back_to_where_the_user_may_speak(tail: list[Body]) -> 
     made = asked("anthropic", claude(USER, *tail, model="claude-opus-4-8"))
 
     assert [message["role"] for message in made["messages"]] == ["user"]
-    assert violations("anthropic", made) == []
+    assert violations(WIRES["anthropic"], made) == []
 
 
 def test_a_finished_answer_stays_and_the_question_follows() -> None:
@@ -222,7 +222,7 @@ def test_a_bare_string_is_one_user_message() -> None:
     ],
 )
 def test_where_no_question_can_be_put_there_is_none(name: str, body: Body) -> None:
-    assert same_prefix(WIRES[name], body, PROMPT, CAP) is None
+    assert summary_on_prefix(WIRES[name], body, PROMPT, CAP) is None
 
 
 # --- marks ------------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_the_question_carries_a_mark_of_its_own_unless_four_are_set(count: int) 
 
     assert ("cache_control" in made["messages"][-1]["content"][-1]) == (count < 4)
     assert json.dumps(made).count("cache_control") == min(4, count + 1)
-    assert violations("anthropic", made) == []
+    assert violations(WIRES["anthropic"], made) == []
 
 
 def test_an_automatic_mark_is_not_doubled() -> None:
@@ -261,7 +261,7 @@ def test_an_automatic_mark_is_not_doubled() -> None:
         ("openai_chat", gpt(USER), "max_tokens", CAP),
         ("openai_chat", gpt(USER, max_completion_tokens=9), "max_completion_tokens", CAP),
         ("openai_chat", gpt(USER, max_tokens=90_000), "max_tokens", CAP),
-        ("openai_chat", gpt(USER, model="o3"), "max_completion_tokens", CAP + ROOM_TO_THINK),
+        ("openai_chat", gpt(USER, model="o3"), "max_completion_tokens", CAP + THINKING_ROOM),
         ("openai_chat", gpt(USER, model="gpt-5", reasoning_effort="none"), "max_completion_tokens", CAP),
         ("openai_responses", {"model": "gpt-4.1", "input": "Go."}, "max_output_tokens", CAP),
         (
@@ -277,7 +277,7 @@ def test_an_automatic_mark_is_not_doubled() -> None:
             "anthropic",
             claude(USER, thinking={"type": "adaptive"}, max_tokens=64_000),
             "max_tokens",
-            CAP + ROOM_TO_THINK,
+            CAP + THINKING_ROOM,
         ),
         ("anthropic", claude(USER, thinking={"type": "disabled"}), "max_tokens", CAP),
     ],
@@ -346,16 +346,18 @@ def test_plain_text_as_a_format_stays() -> None:
 @pytest.mark.parametrize("name", WIRES)
 def test_a_transcript_is_one_user_message_with_the_question_after_what_is_quoted(name: str) -> None:
     """R171: no tools, no system prompt."""
-    made = transcript(WIRES[name], model="small", prompt=PROMPT, quoted="<history>x</history>", max_tokens=CAP)
+    made = summary_of_transcript(
+        WIRES[name], model="small", prompt=PROMPT, quoted="<history>x</history>", max_tokens=CAP
+    )
 
-    assert made[WIRES[name].key] == [{"role": "user", "content": f"<history>x</history>\n\n{PROMPT}"}]
+    assert made[WIRES[name].list_key] == [{"role": "user", "content": f"<history>x</history>\n\n{PROMPT}"}]
     assert sum(value == CAP for value in made.values()) == 1
     assert len(made) == 3
-    assert violations(name, made) == []  # type: ignore[arg-type]
+    assert violations(WIRES[name], made) == []  # type: ignore[arg-type]
     assert refusals(name, made, betas=()) == []
 
 
 def test_a_model_that_thinks_unasked_gets_room_for_it() -> None:
-    made = transcript(WIRES["openai_chat"], model="gpt-5-mini", prompt=PROMPT, quoted="x", max_tokens=CAP)
+    made = summary_of_transcript(WIRES["openai_chat"], model="gpt-5-mini", prompt=PROMPT, quoted="x", max_tokens=CAP)
 
-    assert made["max_completion_tokens"] == CAP + ROOM_TO_THINK
+    assert made["max_completion_tokens"] == CAP + THINKING_ROOM

@@ -10,7 +10,7 @@ from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
-from ebbtide.wire.echoes import stand_in_marks
+from ebbtide.wire.echoes import block_fingerprints
 from ebbtide.wire.reader import Reader, write
 
 ANTHROPIC = {
@@ -99,7 +99,7 @@ def test_a_rewritten_result_keeps_its_place_and_pairing(wire):
 
     assert "[cleared]" in json.dumps(written)
     assert "beta" not in json.dumps(written)
-    again = read({**BODIES[wire], request.wire.key: written})
+    again = read({**BODIES[wire], request.wire.list_key: written})
     assert [(i.role, i.kind, i.call_id) for i in again.items] == [(i.role, i.kind, i.call_id) for i in request.items]
 
 
@@ -133,7 +133,7 @@ def test_a_dropped_run_leaves_all_other_messages_as_they_were(wire):
 @each_wire
 def test_ids_do_not_depend_on_what_came_before(wire):
     request = read(BODIES[wire])
-    shorter = read({**BODIES[wire], request.wire.key: request.messages[1:]}, wire=request.wire)
+    shorter = read({**BODIES[wire], request.wire.list_key: request.messages[1:]}, wire=request.wire)
 
     assert {item.id for item in shorter.items} <= {item.id for item in request.items}
 
@@ -172,7 +172,7 @@ def test_trust_falls_where_a_harness_could_have_written_and_never_rises():
 def test_our_own_stand_in_fed_back_is_known_and_only_by_its_recorded_content():
     item = Item(id="", message=-1, role="tool", kind="result", text="[cleared]", tokens=3, call_id="t1")
     wire = detect(ANTHROPIC)
-    known = dict.fromkeys(stand_in_marks(wire, wire.compose(None, [item])), ())
+    known = dict.fromkeys(block_fingerprints(wire, wire.messages.join(None, [item])), ())
     fed = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "[cleared]"}]}
     forged = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t2", "content": "[cleared]"}]}
     use = ANTHROPIC["messages"][2]

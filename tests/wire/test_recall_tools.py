@@ -24,7 +24,7 @@ def function(tool):
 
 @pytest.mark.parametrize("wire", list(WIRES))
 def test_each_wire_gets_both_tools_in_its_own_shape(wire):
-    tools = recall_tools(wire)
+    tools = recall_tools(WIRES[wire])
 
     assert tuple(function(tool)["name"] for tool in tools) == RECALL_TOOLS
     schemas = [function(tool).get("input_schema") or function(tool)["parameters"] for tool in tools]
@@ -39,13 +39,13 @@ def test_each_wire_gets_both_tools_in_its_own_shape(wire):
 
 
 def test_they_are_the_same_bytes_in_another_process():
-    code = "import json; from ebbtide.wire.recall_tools import recall_tools; print(json.dumps([recall_tools(w) for w in ('anthropic', 'openai_chat', 'openai_responses')]))"
+    code = "import json; from ebbtide.wire import WIRES; from ebbtide.wire.recall_tools import recall_tools; print(json.dumps([recall_tools(WIRES[w]) for w in WIRES]))"
     told = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True)  # fmt: skip
 
-    assert told.stdout.strip() == json.dumps([recall_tools(wire) for wire in WIRES])
+    assert told.stdout.strip() == json.dumps([recall_tools(WIRES[wire]) for wire in WIRES])
 
 
 def test_a_definition_that_somebody_changed_is_whole_the_next_time():
-    recall_tools("anthropic")[0]["input_schema"]["required"].clear()
+    recall_tools(WIRES["anthropic"])[0]["input_schema"]["required"].clear()
 
-    assert recall_tools("anthropic")[0]["input_schema"]["required"] == ["query"]
+    assert recall_tools(WIRES["anthropic"])[0]["input_schema"]["required"] == ["query"]

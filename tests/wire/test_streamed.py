@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ebbtide.wire import WIRES
+from ebbtide.wire.replies import MAX_REPLY, parse_event
 from ebbtide.wire.sse import EventReader
-from ebbtide.wire.stream_assembler import MOST, assembly, parsed
 from upstream import events, render
 from upstream.caching import Billed
 from upstream.script import Say, Think, Use
@@ -27,9 +27,9 @@ def answered(wire):
 
 
 def assembled(wire, spelled):
-    made, reader = assembly(wire), EventReader()
+    made, reader = WIRES[wire].replies.stream_assembler(), EventReader()
     for event in [*reader.feed(spelled), *reader.close()]:
-        made.take(parsed(event))
+        made.add(parse_event(event))
     return made
 
 
@@ -39,11 +39,11 @@ def test_a_whole_stream_is_the_answer(wire):
     response = answered(wire)
     made = assembled(wire, b"".join(events.stream(wire, body, response)))
 
-    assert made.whole
-    replies = [WIRES[wire].reply(one) for one in (made.response(), response)]
+    assert made.is_complete
+    replies = [WIRES[wire].replies.as_messages(one) for one in (made.response(), response)]
     told, wanted = ([{k: v for k, v in one.items() if v is not None} for one in reply] for reply in replies)
     assert told == wanted
-    assert WIRES[wire].usage(made.response()) == WIRES[wire].usage(response)
+    assert WIRES[wire].replies.usage(made.response()) == WIRES[wire].replies.usage(response)
 
 
 @pytest.mark.parametrize("wire", REQUESTS)
@@ -51,14 +51,14 @@ def test_a_stream_that_ends_early_is_not_whole(wire):
     spelled = events.stream(wire, {"stream": True}, answered(wire))
     made = assembled(wire, b"".join(spelled[: len(spelled) // 2]))
 
-    assert not made.whole
+    assert not made.is_complete
 
 
 def test_of_a_stream_that_ends_early_the_input_is_still_known():
     spelled = events.stream("anthropic", {}, answered("anthropic"))
     made = assembled("anthropic", b"".join(spelled[:4]))
 
-    usage = WIRES["anthropic"].usage(made.response())
+    usage = WIRES["anthropic"].replies.usage(made.response())
     assert usage is not None
     assert usage.cache_read == 500
 
@@ -68,7 +68,7 @@ def test_an_error_inside_a_stream_makes_it_no_answer(wire):
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
     made = assembled(wire, b"".join(events.failed(wire, answered(wire), error)))
 
-    assert not made.whole
+    assert not made.is_complete
 
 
 def test_what_nobody_here_knows_makes_a_stream_no_answer():
@@ -76,12 +76,12 @@ def test_what_nobody_here_knows_makes_a_stream_no_answer():
     start = {"type": "message_start", "message": {"role": "assistant", "usage": {"input_tokens": 3}}}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     odd = {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": {}}}
-    made = assembly("anthropic")
+    made = WIRES["anthropic"].replies.stream_assembler()
     for event in (start, block, odd, {"type": "message_stop"}):
-        made.take(event)
+        made.add(event)
 
-    assert not made.whole
-    assert WIRES["anthropic"].usage(made.response()).input == 3
+    assert not made.is_complete
+    assert WIRES["anthropic"].replies.usage(made.response()).input == 3
 
 
 @pytest.mark.parametrize("wire", REQUESTS)
@@ -99,19 +99,19 @@ def test_what_nobody_here_knows_makes_a_stream_no_answer():
     ids=str,
 )
 def test_nothing_that_an_event_says_breaks_it(wire, event):
-    made = assembly(wire)
-    made.take(event)
+    made = WIRES[wire].replies.stream_assembler()
+    made.add(event)
 
     assert isinstance(made.response(), dict)
 
 
 def test_a_reply_without_end_is_let_go():
-    made = assembly("openai_chat")
+    made = WIRES["openai_chat"].replies.stream_assembler()
     piece = {"choices": [{"index": 0, "delta": {"content": "x" * (1 << 20)}}]}
-    for _ in range((MOST >> 20) + 2):
-        made.take(piece)
-    made.take({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 4}})
+    for _ in range((MAX_REPLY >> 20) + 2):
+        made.add(piece)
+    made.add({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 4}})
 
-    assert not made.whole
-    assert len(json.dumps(made.response())) < MOST
-    assert WIRES["openai_chat"].usage(made.response()).input == 4
+    assert not made.is_complete
+    assert len(json.dumps(made.response())) < MAX_REPLY
+    assert WIRES["openai_chat"].replies.usage(made.response()).input == 4

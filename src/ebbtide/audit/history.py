@@ -23,7 +23,7 @@ from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import Batch, SessionState, apply_records, usage_from_record
 from ebbtide.store import Record, messages_on_branch
 from ebbtide.wire import WIRES
-from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader, Request
 
 
@@ -335,7 +335,7 @@ class _Rereader:
 
     def __init__(self, messages: Mapping[str, object], state: SessionState) -> None:
         self._messages, self._state, self._estimator = messages, state, _counting(state)
-        self._readers: dict[str, tuple[Reader, StandIns]] = {}
+        self._readers: dict[str, tuple[Reader, EchoedEdits]] = {}
         self._last: tuple[Sequence[str], list[object]] = (), []
         # Steps are looked at when somebody asks, and the inspector asks from several threads.
         self._lock = Lock()
@@ -360,10 +360,10 @@ class _Rereader:
         with self._lock:
             said = self._said(path)
             if wire not in self._readers:
-                ours = StandIns().learn(shape, self._state.edits)
-                reader = Reader(self._estimator, wire=shape, ours=ours.marks, pinned=self._state.restored_ids)
+                ours = EchoedEdits().learn(shape, self._state.edits)
+                reader = Reader(self._estimator, wire=shape, ours=ours.by_fingerprint, pinned=self._state.restored_ids)
                 self._readers[wire] = reader, ours
-            return self._readers[wire][0].read({"model": model, shape.key: said})
+            return self._readers[wire][0].read({"model": model, shape.list_key: said})
 
     def _said(self, path: Sequence[str]) -> list[object]:
         """The messages of a request. What it shares with the last one is not looked up again."""

@@ -24,8 +24,8 @@ from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records, batch_from_record, edit_to_record
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
-from ebbtide.wire.echoes import StandIns
-from ebbtide.wire.protocol import fingerprint
+from ebbtide.wire.blocks import fingerprint
+from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader, Request
 
 
@@ -85,16 +85,16 @@ class _Known:
 
     terms: tuple[object, ...] = ()
     reader: Reader | None = None
-    ours: StandIns = field(default_factory=StandIns)
+    ours: EchoedEdits = field(default_factory=EchoedEdits)
 
     def read(self, turn: Record, path: list[Any], state: SessionState, policy: Policy) -> Request:
         wire = WIRES[str(turn.get("wire"))]
         terms = (wire.name, policy.name, state.undone, state.protected_ids)
         if self.reader is None or terms != self.terms:
-            self.terms, self.ours = terms, StandIns()
-            self.reader = Reader(policy.estimator, wire=wire, ours=self.ours.marks, pinned=state.protected_ids)
+            self.terms, self.ours = terms, EchoedEdits()
+            self.reader = Reader(policy.estimator, wire=wire, ours=self.ours.by_fingerprint, pinned=state.protected_ids)
         self.ours.learn(wire, state.edits)
-        return self.reader.read({"model": str(turn.get("model", "")), wire.key: path})
+        return self.reader.read({"model": str(turn.get("model", "")), wire.list_key: path})
 
 
 def recheck(records: Sequence[Record]) -> list[Difference]:
@@ -106,7 +106,10 @@ def recheck(records: Sequence[Record]) -> list[Difference]:
         if not isinstance(ids, list) or wire is None:
             continue
         message = record.get("wire") or record.get("message")
-        marks = [fingerprint(block.role, block.kind, block.canonical) for block in wire.blocks(message, wire.key)]
+        marks = [
+            fingerprint(block.role, block.kind, block.canonical)
+            for block in wire.messages.split(message, wire.list_key)
+        ]
         if marks != [str(id).rpartition("-")[0] for id in ids]:
             found.append(Difference(plan=str(record.get("uuid")), reason="its content is not what its ids say"))
     return found

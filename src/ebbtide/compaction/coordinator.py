@@ -114,7 +114,7 @@ class Asking:
         first = request.items[:_FIRST]
         told_by = (request.system, first)
         if self._told_by != told_by:
-            system, _ = request.wire.surroundings(request.body.tree)
+            system, _ = request.wire.messages.system_and_tools(request.body.tree)
             texts = [system if isinstance(system, str) else _words(system)]
             texts += [item.text for item in first if item.trust <= HARNESS and item.trust != USER]
             self._told_by, self._told = told_by, tuple(filter(None, map(compact_instructions, texts)))

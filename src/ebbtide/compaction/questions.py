@@ -19,8 +19,8 @@ from ebbtide.store import Record
 from ebbtide.summary.check import SummarySource, check_summary
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Request
-from ebbtide.wire.summary_request import Reply, answer_of, same_prefix, transcript
-from ebbtide.wire.validity import harden
+from ebbtide.wire.summary_request import TextAnswer, read_answer, summary_of_transcript, summary_on_prefix
+from ebbtide.wire.validity import repair
 
 BREAKER = 3
 """Useless answers in a row after which nobody is asked by itself any more (R251)."""
@@ -77,17 +77,16 @@ def question_for(ask: Question, request: Request, tree: Mapping[str, Any], model
     history = mark_history(request.items)
     if ask.answer_mode == "live":
         return Consult(ask, {}, history)
-    wire: Any = request.wire.name
     if ask.answer_mode == "transcript":
-        body = transcript(
+        body = summary_of_transcript(
             request.wire, model=model or request.model, prompt=ask.prompt, quoted=ask.quoted, max_tokens=ask.max_tokens
         )
     else:
-        found = same_prefix(request.wire, tree, ask.prompt, ask.max_tokens)
+        found = summary_on_prefix(request.wire, tree, ask.prompt, ask.max_tokens)
         if found is None:
             return None
         body = {**found, "model": model} if model else found
-    return Consult(ask, dict(harden(wire, body)[0]), history)
+    return Consult(ask, dict(repair(request.wire, body)[0]), history)
 
 
 def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Callable[[str], int], now: float) -> Record:
@@ -99,7 +98,7 @@ def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Calla
     answer = told(heard.response)
     if ask.answer_mode == "live":
         return ebb_record("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
-    reply = Reply(text=answer, stopped="end", usage=None) if isinstance(answer, str) else answer_of(wire, answer)
+    reply = TextAnswer(text=answer, stopped="end", usage=None) if isinstance(answer, str) else read_answer(wire, answer)
     stopped = _STOPS.get(reply.stopped, reply.stopped)
     checked = check_summary(
         reply.text, summarised(ask, view), stop_reason=stopped, max_tokens=ask.max_tokens, count=count

@@ -22,7 +22,8 @@ from ebbtide.core.types import Item
 from ebbtide.store import LogReader, Position, ReadResult, Record
 from ebbtide.store.search.tables import IndexEntry
 from ebbtide.wire import WIRES
-from ebbtide.wire.protocol import SCHEME, Block, Wire, fingerprint
+from ebbtide.wire.blocks import SCHEME, Block, fingerprint
+from ebbtide.wire.protocol import Wire
 
 SHORT = 8
 """Hexadecimal digits of a short handle: in a session of 10,000 items two share them once in 80 sessions."""
@@ -75,7 +76,7 @@ def _blocks(record: Record) -> list[tuple[str, Block]]:
     if wire is None:
         return []
     try:
-        blocks = wire.blocks(record.get("wire") or record.get("message"), wire.key)
+        blocks = wire.messages.split(record.get("wire") or record.get("message"), wire.list_key)
     except BadRequest:
         return []
     ids = record.get("ebbids")
@@ -212,9 +213,11 @@ def carries(records: Sequence[Record], body: Mapping[str, Any], wire: Wire) -> b
     What clients move or drop in what they send is not compared: reminders, thinking, cache marks.
     """
     first = _first_answers(records)
-    messages = body.get(wire.key)
+    messages = body.get(wire.list_key)
     try:
-        sent = [wire.blocks(message, wire.key) for message in messages] if isinstance(messages, list) else []
+        sent = (
+            [wire.messages.split(message, wire.list_key) for message in messages] if isinstance(messages, list) else []
+        )
     except BadRequest:
         return False
     told = _answer(block for blocks in sent for block in blocks)

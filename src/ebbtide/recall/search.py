@@ -23,7 +23,7 @@ from ebbtide.store.search.index import NAME, IndexUnavailable, SearchIndex
 from ebbtide.store.search.meaning import Embeddings
 from ebbtide.store.search.tables import IndexBatch, IndexedSession, IndexEntry, IndexHit
 from ebbtide.store.search.words import Query, parse_query
-from ebbtide.wire.protocol import SCHEME
+from ebbtide.wire.blocks import SCHEME
 
 T = TypeVar("T")
 

@@ -134,11 +134,11 @@ class EngineContender:
 def canned_summary(body: Mapping[str, object], session: ReplaySession) -> str:
     """Join the agent's newest texts in a request, up to the length of a summary."""
     wire, count = session.wire, session.messages.estimator.text
-    messages = body.get(wire.key)
+    messages = body.get(wire.list_key)
     texts: list[str] = []
     tokens_left = SUMMARY_TOKENS
     for message in reversed(messages if isinstance(messages, list) else []):
-        for block in reversed(wire.blocks(message, wire.key)):
+        for block in reversed(wire.messages.split(message, wire.list_key)):
             if block.role != "assistant" or block.kind != "text" or not block.text.strip():
                 continue
             tokens_left -= count(block.text)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import USER
-from ebbtide.wire.protocol import Block, Wire
+from ebbtide.wire.blocks import Block
+from ebbtide.wire.protocol import Wire
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """An identifier. Long words of prose match too: the measure errs on the side of asking for more."""
@@ -59,7 +60,7 @@ class MessageIndex:
         return round(self.billed_tokens.get(facts.key, facts.estimate * self.ratio))
 
     def _read(self, message: object) -> MessageFacts:
-        blocks = self.wire.blocks(message, self.wire.key)
+        blocks = self.wire.messages.split(message, self.wire.list_key)
         lines: dict[str, frozenset[str]] = {}
         for line in (line for block in blocks for text in block_texts(block) for line in text.split("\n")):
             if names := IDENTIFIER.findall(line):

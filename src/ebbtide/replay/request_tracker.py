@@ -54,9 +54,7 @@ class RequestTracker:
 
     def breakpoints(self, wire: Wire) -> list[int]:
         """Positions of messages with a cache breakpoint."""
-        if wire.name != "anthropic":
-            return []
-        return [n + 1 for n, message in enumerate(self.messages) if wire.breakpoints(message)]
+        return [n + 1 for n, message in enumerate(self.messages) if wire.cache.count(message)]
 
 
 @dataclass(slots=True)
@@ -105,7 +103,7 @@ class VisibleNames:
 
 
 def request_messages(wire: Wire, body: Mapping[str, object]) -> list[object]:
-    messages = body[wire.key]
+    messages = body[wire.list_key]
     assert isinstance(messages, list), "a replayed request has a list of messages"
     return messages
 
@@ -124,7 +122,7 @@ def newest_texts(wire: Wire, messages: Sequence[object]) -> str:
     """The newest text of the user and of the agent: what a client could search for before the model answers."""
     newest = {"user": "", "assistant": ""}
     for message in reversed(messages):
-        for block in reversed(wire.blocks(message, wire.key)):
+        for block in reversed(wire.messages.split(message, wire.list_key)):
             is_text = is_user_text(block) or (block.role == "assistant" and block.kind == "text")
             if is_text and not newest[block.role]:
                 newest[block.role] = block.text
@@ -135,7 +133,7 @@ def newest_texts(wire: Wire, messages: Sequence[object]) -> str:
 
 def all_text(wire: Wire, messages: Sequence[object]) -> str:
     """Everything a model reads of messages: texts, results, and the arguments of tool calls."""
-    blocks = (block for message in messages for block in wire.blocks(message, wire.key))
+    blocks = (block for message in messages for block in wire.messages.split(message, wire.list_key))
     return "\n".join(text for block in blocks for text in block_texts(block))
 
 

@@ -151,7 +151,7 @@ class Scorer:
             self._score_names(call, visible, tracker, n)
             # After the names are scored: the agent could not have found them in its own answer.
             self.contender.record_usage(call, usage)
-            if violations(wire.name, request.body, since=len(tracker.messages) - len(added)):  # type: ignore[arg-type]
+            if violations(wire, request.body, since=len(tracker.messages) - len(added)):
                 self.score.invalid += 1
         self._score_last_request(visible, tracker, raw_tracker)
         return self.score

@@ -30,9 +30,6 @@ _STEP_SECONDS = 15.0
 _MAX_RATIO = 4.0
 """A bill further than this factor from the estimate covers more than the added messages, and is not used."""
 
-_DEFAULT_MODELS = {"anthropic": "claude-sonnet-4-5", "openai_chat": "gpt-4o", "openai_responses": "gpt-5"}
-"""For prices and cache rules if no model was recorded."""
-
 _FILLER = "The rules of this place are kept as they were. "
 
 
@@ -86,7 +83,7 @@ def _build_session(
     messages = _measure_messages(wire, recorded)
     filler = _make_filler(messages.overhead)
     calls: list[ReplayCall] = []
-    call_model = _DEFAULT_MODELS[wire.name]
+    call_model = wire.typical_model
     for (raw_call, client_call), at in zip(pairs, _times(recorded), strict=True):
         # Claude Code names its own messages `<synthetic>`: no such model was called.
         call_model = model or (raw_call.model if not raw_call.model.startswith("<") else "") or call_model
@@ -141,7 +138,7 @@ def _measure_messages(wire: Wire, calls: Sequence[RecordedCall]) -> MessageIndex
 
 def _added_messages(wire: Wire, previous: RecordedCall, call: RecordedCall) -> Sequence[object]:
     """Messages that a request adds to the one before; none if it does not begin with it."""
-    before, now = previous.request[wire.key], call.request[wire.key]
+    before, now = previous.request[wire.list_key], call.request[wire.list_key]
     if len(now) <= len(before) or any(old is not new for old, new in zip(before, now, strict=False)):
         return ()
     added: Sequence[object] = now[len(before) :]
@@ -154,7 +151,7 @@ def _overhead(messages: MessageIndex, calls: Sequence[RecordedCall]) -> int:
     Use the smallest: a session that continues another file begins with messages which this file does not have.
     """
     overheads = [
-        call.usage.prompt - sum(messages.tokens(message) for message in call.request[messages.wire.key])
+        call.usage.prompt - sum(messages.tokens(message) for message in call.request[messages.wire.list_key])
         for n, call in enumerate(calls)
         if (call.compacted or not n) and call.usage and call.usage.prompt
     ]

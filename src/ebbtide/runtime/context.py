@@ -36,7 +36,7 @@ from ebbtide.runtime.undo import redoing, undoing
 from ebbtide.runtime.validation import RecallBy, RecallScope, check, clock_of, tokens
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
-from ebbtide.wire import WIRES
+from ebbtide.wire import wire_named
 from ebbtide.wire.body import Body as Read
 from ebbtide.wire.overflow import overflow_in
 from ebbtide.wire.plain_json import plain_value
@@ -113,7 +113,7 @@ class Context:
             log=self._log,
             model=model,
             project=project,
-            wire=_wire(wire),
+            wire=None if wire is None else wire_named(wire),
             listen=on_event,
             mark_always=marks,
             asking=Asking(
@@ -248,8 +248,7 @@ class Context:
         """
         if (self._session.state.recall or self._session.asking.recall) != "tool":
             return []
-        known = self._session.wire_of({})
-        return recall_tools(wire or known.name)
+        return recall_tools(wire_named(wire) if wire else self._session.wire_of({}))
 
     def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
         """What to return to the model that called one of them: bounded, with its source, quoted as data."""
@@ -390,8 +389,8 @@ class Context:
     def _record(self, response: object, prepared: Prepared, *, reply: bool = True) -> None:
         told = _plain(response)
         wire = self._session.wire_of(told)
-        said = wire.reply(told) if reply else []
-        steps = self._session.recording(said, wire.usage(told), prepared, now=self._clock())
+        said = wire.replies.as_messages(told) if reply else []
+        steps = self._session.recording(said, wire.replies.usage(told), prepared, now=self._clock())
         drive(steps, self._log)
 
 
@@ -429,7 +428,11 @@ def fit(
 ) -> Ready:
     """Stateless: a valid request whose upper bound fits the window, or `WontFit`. Writes nothing anywhere."""
     check(model=model)
-    window, chosen, named = tokens("window", window), preset(policy, model=model), _wire(wire)
+    window, chosen, named = (
+        tokens("window", window),
+        preset(policy, model=model),
+        None if wire is None else wire_named(wire),
+    )
     ready = _fitted(request, window, chosen, model, named)
     # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
     if chosen.estimator.margin > 1 or bounds_of(ready.body, named).upper <= window:
@@ -453,14 +456,6 @@ def _log(store: Store | None, session: str, *, project: str, now: float) -> Log:
     if store is None:
         return PrivateLog(session, project=project, now=now)
     return store.open(session, project=project, now=now)
-
-
-def _wire(name: str | None) -> Wire | None:
-    if name is None:
-        return None
-    if name not in WIRES:
-        raise BadRequest(f"no wire is called {name!r}; there are {', '.join(WIRES)}")
-    return WIRES[name]
 
 
 def _plain(response: object) -> Mapping[str, Any]:

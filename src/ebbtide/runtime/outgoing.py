@@ -13,9 +13,10 @@ from ebbtide.core.cache.prefix_hashes import PrefixHashes
 from ebbtide.core.prefix import common_prefix_length
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.wire.protocol import fingerprint, grouped, is_original
+from ebbtide.wire.blocks import fingerprint, grouped, is_original
+from ebbtide.wire.findings import Repair
 from ebbtide.wire.reader import Request, write_group
-from ebbtide.wire.validity import Repair, harden
+from ebbtide.wire.validity import repair
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class Projection:
         at, links = len(self.entries), list[str]()
         link = self.chain[-1] if at else ""
         tokens, marks = self.tokens_in(len(self.tokens)), self.marks_in(len(self.marked))
-        breakpoints = request.wire.breakpoints
+        breakpoints = request.wire.cache.count
         for group, messages in zip(groups, written, strict=True):
             self.starts.append(at)
             at += len(group)
@@ -114,7 +115,7 @@ def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[An
     if all(is_original(entry) for entry in group):
         return [entry.id.rpartition("-")[0] for entry in group]
     wire = request.wire
-    blocks = [block for message in messages for block in wire.blocks(message, wire.key)]
+    blocks = [block for message in messages for block in wire.messages.split(message, wire.list_key)]
     return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
 
 
@@ -132,10 +133,9 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     tree: Mapping[str, Any] = request.body.tree
     if view.has_edits:
         whole = [*made.written, *(message for messages in written for message in messages)]
-        tree = {**tree, request.wire.key: whole}
+        tree = {**tree, request.wire.list_key: whole}
     known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
-    wire: Any = request.wire.name
-    made.tree, made.repairs = harden(wire, tree, since=accepted, taken=known, marked=marks)
+    made.tree, made.repairs = repair(request.wire, tree, since=accepted, call_ids=known, breakpoints=marks)
     if view.edit_by_entry:
         first = len(made.starts)
         ends = [n for n, group in enumerate(groups, first) if any(_is_settled(view, entry) for entry in group)]
@@ -155,8 +155,8 @@ def _written(request: Request, view: View, made: Projection) -> tuple[list[list[
         if len(groups) == len(new):
             # Every message has a group at least: each is whole, and goes out as it came.
             return groups, [[message] for message in new]
-    elif request.wire.name in _MEETING:
-        groups = _joined(groups, _MEETING[request.wire.name])
+    else:
+        groups = _joined(groups, request.wire.messages.must_join)
     return groups, [write_group(request, view, group) for group in groups]
 
 
@@ -176,33 +176,17 @@ def _is_settled(view: View, entry: Item) -> bool:
     return owner is not None and owner.by not in _ARRIVING
 
 
-def _emptied_between(last: Sequence[Item], group: Sequence[Item]) -> bool:
-    return group[0].message > last[-1].message + 1
-
-
-def _called_on(last: Sequence[Item], group: Sequence[Item]) -> bool:
-    """A call that was put in belongs to what the model said before it."""
-    return group[0].kind == "call" and group[0].message < 0 <= last[-1].message
-
-
-_MEETING: Mapping[str, Sequence[Callable[[Sequence[Item], Sequence[Item]], bool]]] = {
-    # Two messages of one side may not stand side by side (A5).
-    "anthropic": (_emptied_between, _called_on),
-    "openai_chat": (_called_on,),
-}
-
-
 def _joined(
-    groups: Sequence[list[Item]], meeting: Sequence[Callable[[Sequence[Item], Sequence[Item]], bool]]
+    groups: Sequence[list[Item]], must_join: Callable[[Sequence[Item], Sequence[Item]], bool]
 ) -> list[list[Item]]:
-    """Where an edit emptied the message between two of one side, they are one: the hardener would join them each turn.
+    """Join neighbours that an edit brought together, so that `repair` need not do it with every request.
 
-    Neighbours that came as such are its business, and it says so.
+    Neighbours that came as such are left to `repair`, which reports them.
     """
     joined: list[list[Item]] = []
     for group in groups:
         last = joined[-1] if joined else None
-        if last and _side(last) == _side(group) and any(meet(last, group) for meet in meeting):
+        if last and _side(last) == _side(group) and must_join(last, group):
             last += group
         else:
             joined.append(group)
@@ -223,7 +207,7 @@ def marked(
     request: Request, made: Projection, strategy: BreakpointStrategy
 ) -> tuple[Mapping[str, Any], tuple[BreakpointSlot, ...]]:
     """The body with breakpoints where the strategy wants them, beside the client's own."""
-    messages = made.tree[request.wire.key]
+    messages = made.tree[request.wire.list_key]
     tokens: Sequence[int] = made.tokens
     if len(messages) != len(tokens):
         # Hardening merged or added messages: spread evenly, since only sums and order matter here.
@@ -231,13 +215,13 @@ def marked(
         tokens = [share * n for n in range(1, len(messages) + 1)]
     system, tools = request.overhead
     ends = made.ends if len(messages) == len(made.tokens) else ()
-    places = request.wire.places(made.tree, tokens, (tools, system), ends)
+    places = request.wire.cache.slots(made.tree, tokens, (tools, system), ends)
     chosen = strategy(places, model=request.model)
     if not chosen:
         return made.tree, ()
-    tree = request.wire.mark(made.tree, chosen)
+    tree = request.wire.cache.add(made.tree, chosen)
     marked_at = {place.index for place in chosen if place.section == "messages"}
-    return {**tree, request.wire.key: _as_before(made, messages, tree[request.wire.key], marked_at)}, chosen
+    return {**tree, request.wire.list_key: _as_before(made, messages, tree[request.wire.list_key], marked_at)}, chosen
 
 
 def _as_before(made: Projection, bare: Sequence[Any], stamped: Sequence[Any], places: Iterable[int]) -> list[Any]:

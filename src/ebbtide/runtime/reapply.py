@@ -14,7 +14,7 @@ from ebbtide.policy import Policy
 from ebbtide.runtime.outgoing import marked, project
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.body import read_body
-from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader
 
 
@@ -33,7 +33,7 @@ def replay(
     """What `prepare` would send if it had nothing to add to these edits."""
     read = read_body(body, None)
     found = WIRES[wire] if wire else detect(read.tree)
-    request = Reader(policy.estimator, wire=found, ours=StandIns().learn(found, edits).marks).read(read)
+    request = Reader(policy.estimator, wire=found, ours=EchoedEdits().learn(found, edits).by_fingerprint).read(read)
     if request.passthrough:
         return Replayed(body, 0, 0, False)
     view = View.of(request.items, edits)

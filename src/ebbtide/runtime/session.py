@@ -62,9 +62,9 @@ from ebbtide.runtime.resume import Checkpoints, Known
 from ebbtide.runtime.transcript import Transcript
 from ebbtide.state.session_state import RequestRecord, SessionState, apply_records, ebb_record
 from ebbtide.store import LOCK_TIMEOUT, Log, Position, ReadResult, Record
-from ebbtide.wire import answered
+from ebbtide.wire import detect_response
 from ebbtide.wire.body import Body as Read
-from ebbtide.wire.echoes import StandIns
+from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Reader, Request
@@ -100,7 +100,7 @@ class Session:
     _transcript: Transcript = field(init=False)
     _unsaved: list[Record] = field(default_factory=list)
     _checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    _ours: StandIns = field(default_factory=StandIns)
+    _ours: EchoedEdits = field(default_factory=EchoedEdits)
     _failures: Failures = field(default_factory=Failures)
     _last_budget: Budget | None = None
     _ceiling: int | None = None
@@ -111,7 +111,7 @@ class Session:
     """Where the whole conversation can be read; empty where there is no file."""
 
     def __post_init__(self) -> None:
-        self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours.marks)
+        self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours.by_fingerprint)
         self._transcript = Transcript(session=self.log.session, project=self.project)
         self.asking.tell = self._event
         if self.kept:
@@ -150,7 +150,9 @@ class Session:
         if refusal is not None:
             raise refusal
         stood = (
-            request.wire.marks(tree, projection.ends) if marks or projection.marked[-1:] > [0] else ((), FIVE_MINUTES)
+            request.wire.cache.present(tree, projection.ends)
+            if marks or projection.marked[-1:] > [0]
+            else ((), FIVE_MINUTES)
         )
         estimated = self._estimate(request, projection)
         turn = self.state.turns + 1 if may_edit else 0
@@ -464,7 +466,7 @@ class Session:
 
     def wire_of(self, response: Mapping[str, Any]) -> Wire:
         """The wire of the requests so far; before any, told by what a response has."""
-        return self._reader.last_wire or answered(response)
+        return self._reader.last_wire or detect_response(response)
 
     def _catch_up(self) -> Generator[Effect, Outcome, bool]:
         """Take in what others did. Whether the lock is ours since then."""

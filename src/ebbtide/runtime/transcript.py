@@ -87,15 +87,16 @@ class Transcript:
         key = _key(parent, ids)
         if key in self.known:
             return self.known[key]
-        own = message if wire.name == "anthropic" else {"role": _role(message), "content": _words(wire, message)}
+        logged = wire.messages.for_log(message)
+        is_native = logged is message
         record = message_record(
-            own,
+            logged,
             session=self.session,
             parent=parent,
             at=now,
             project=self.project,
-            wire=None if wire.name == "anthropic" else message,
-            extra={"ebbids": ids, **({} if wire.name == "anthropic" else {"ebbwire": wire.name})},
+            wire=None if is_native else message,
+            extra={"ebbids": ids, **({} if is_native else {"ebbwire": wire.name})},
         )
         records.append(record)
         self.known[key] = str(record["uuid"])
@@ -105,14 +106,3 @@ class Transcript:
 def _key(parent: object, ids: Sequence[object]) -> str:
     told = "\0".join([str(parent), *map(str, ids)])
     return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
-
-
-def _role(message: Any) -> str:
-    role = str(message.get("role") or "")
-    return role if role in ("user", "system") else "user" if role == "developer" else "assistant"
-
-
-def _words(wire: Wire, message: Any) -> str:
-    """The user's words, for titles and lists; all else is under `wire`."""
-    blocks = wire.blocks(message, wire.key)
-    return "\n".join(block.text for block in blocks if block.role == "user" and block.kind == "text")

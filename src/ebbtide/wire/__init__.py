@@ -1,62 +1,68 @@
-"""Provider bodies and items, both ways. A wire is a module with one shape (`wire.shape.Wire`); here they are found."""
+"""Providers' request formats: bodies to items and back. `wire.protocol` says what a wire provides.
+
+`WIRES` lists the wires by name; `detect` recognizes a body's wire, `detect_response` a response's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.wire.anthropic import messages as anthropic
-from ebbtide.wire.openai_chat import messages as openai_chat
-from ebbtide.wire.openai_responses import messages as openai_responses
-from ebbtide.wire.protocol import Wire, as_word
+from ebbtide.core.errors import BadRequest
+from ebbtide.wire import anthropic, openai_chat, openai_responses
+from ebbtide.wire.blocks import as_str
+from ebbtide.wire.protocol import Wire
 
-WIRES: Mapping[str, Wire] = {
-    "anthropic": anthropic,
-    "openai_chat": openai_chat,
-    "openai_responses": openai_responses,
-}
+_ANTHROPIC, _CHAT, _RESPONSES = anthropic.WIRE, openai_chat.WIRE, openai_responses.WIRE
+
+WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (_ANTHROPIC, _CHAT, _RESPONSES)}
+
+
+def wire_named(name: str) -> Wire:
+    if name not in WIRES:
+        raise BadRequest(f"no wire is called {name!r}; there are {', '.join(WIRES)}")
+    return WIRES[name]
 
 
 def detect(body: Mapping[str, Any]) -> Wire:
-    """Which provider's shape a body has, told by what only that one has."""
+    """Recognize the wire by what only its bodies have. A body that fits several is taken for Anthropic's."""
     if "input" in body and "messages" not in body:
-        return openai_responses
+        return _RESPONSES
     if "system" in body or "thinking" in body or "context_management" in body:
-        return anthropic
+        return _ANTHROPIC
     messages = body["messages"] if isinstance(body.get("messages"), list) else []
     if messages and isinstance(messages[0], dict) and messages[0].get("role") == "system":
-        return openai_chat  # Anthropic takes system messages only in the middle.
+        return _CHAT  # Anthropic accepts system messages only in the middle.
     for message in messages:
-        told = _telling(message)
-        if told is not None:
-            return told
+        wire = _detect_message(message)
+        if wire is not None:
+            return wire
     tools = body.get("tools")
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict):
-            return openai_chat if tool.get("type") == "function" or "function" in tool else anthropic
-    model = as_word(body.get("model"))
-    openai = "max_completion_tokens" in body or "stream_options" in body or model.startswith(("gpt", "o1", "o3", "o4"))
-    return openai_chat if openai else anthropic
+            return _CHAT if tool.get("type") == "function" or "function" in tool else _ANTHROPIC
+    has_openai_field = "max_completion_tokens" in body or "stream_options" in body
+    has_openai_model = as_str(body.get("model")).startswith(("gpt", "o1", "o3", "o4"))
+    return _CHAT if has_openai_field or has_openai_model else _ANTHROPIC
 
 
-def answered(response: Mapping[str, Any]) -> Wire:
-    """The same of a response."""
-    return openai_responses if "output" in response else openai_chat if "choices" in response else anthropic
+def detect_response(response: Mapping[str, Any]) -> Wire:
+    return _RESPONSES if "output" in response else _CHAT if "choices" in response else _ANTHROPIC
 
 
-def _telling(message: Any) -> Wire | None:
-    """The wire a single message betrays, or None."""
+def _detect_message(message: Any) -> Wire | None:
+    """Recognize the wire by one message, or return None."""
     if not isinstance(message, dict):
         return None
     if message.get("role") in ("tool", "developer", "function") or "tool_calls" in message:
-        return openai_chat
+        return _CHAT
     content = message.get("content")
     if not isinstance(content, list):
         return None
-    kinds = {as_word(block.get("type")) for block in content if isinstance(block, dict)}
-    if kinds & {"tool_use", "tool_result", "thinking", "image", "document", "server_tool_use"}:
-        return anthropic
-    if kinds & {"image_url", "input_audio", "file"}:
-        return openai_chat
-    marked = any("cache_control" in block for block in content if isinstance(block, dict))
-    return anthropic if marked else None
+    types = {as_str(block.get("type")) for block in content if isinstance(block, dict)}
+    if types & {"tool_use", "tool_result", "thinking", "image", "document", "server_tool_use"}:
+        return _ANTHROPIC
+    if types & {"image_url", "input_audio", "file"}:
+        return _CHAT
+    has_breakpoint = any("cache_control" in block for block in content if isinstance(block, dict))
+    return _ANTHROPIC if has_breakpoint else None

@@ -1,24 +1,25 @@
-"""Stand-ins that went out, known again when a client takes our body for its history and feeds it back.
+"""Replacements that a client sends back as its own history, because it kept our body instead of its own.
 
-An id tells equals apart by counting them. Where the first of two left, its stand-in tells that it was there: so the
-second stays the second, and an edit of the first does not take it.
+An id tells equal items apart by counting them. If the first of two was replaced, its replacement shows that it was
+there: so the second stays the second, and the edit of the first does not apply to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ebbtide.core.types import Edit
-from ebbtide.wire.protocol import Wire, fingerprint
+from ebbtide.wire.blocks import fingerprint
+from ebbtide.wire.protocol import Wire
 
 
-class Left(NamedTuple):
-    """A part of all that ever left: what a fold stands for is all before it, too."""
+class ReplacedItems(NamedTuple):
+    """A slice of all items that edits replaced. A compaction covers everything before it, too."""
 
     all: list[tuple[str, int]]
-    """Content, and how often it had occurred when it left."""
+    """Fingerprint, and how often it had occurred when it was replaced."""
     first: int
     end: int
 
@@ -27,56 +28,49 @@ class Left(NamedTuple):
 
 
 @dataclass(slots=True)
-class StandIns:
-    """Of one session, in the order in which its edits were made."""
+class EchoedEdits:
+    """The replacements of one session, in the order of their edits."""
 
-    marks: dict[str, list[Left]] = field(default_factory=dict)
-    """From how a stand-in looks to what left for it. Several may look alike: the first of them is of the first edit."""
-    _left: list[tuple[str, int]] = field(default_factory=list)
-    """All that ever left, in order."""
+    by_fingerprint: dict[str, list[ReplacedItems]] = field(default_factory=dict)
+    """What a block with this fingerprint replaces. Equal replacements are listed in the order of their edits."""
+    _replaced: list[tuple[str, int]] = field(default_factory=list)
     _known: set[tuple[str, str]] = field(default_factory=set)
 
-    def learn(self, wire: Wire, edits: Sequence[Edit]) -> StandIns:
-        """These too. What is known already is passed over."""
+    def learn(self, wire: Wire, edits: Sequence[Edit]) -> EchoedEdits:
+        """Add edits; those that are known already are skipped."""
         for edit in edits:
-            known = (wire.name, edit.id)
-            if known in self._known:
+            key = (wire.name, edit.id)
+            if key in self._known:
                 continue
-            self._known.add(known)
-            before = len(self._left)
-            self._left += _ends(edit).items()
-            # What stands for a run hides the edits within it, and their stand-ins do not come back.
-            left = Left(self._left, before if edit.first == edit.last else 0, len(self._left))
-            for mark in _looks(wire, edit):
-                self.marks.setdefault(mark, []).append(left)
+            self._known.add(key)
+            start = len(self._replaced)
+            self._replaced += _replaced_ends(edit).items()
+            # The replacement of a run hides the edits within it, and their replacements do not come back.
+            replaced = ReplacedItems(self._replaced, start if edit.first == edit.last else 0, len(self._replaced))
+            for mark in _replacement_fingerprints(wire, edit):
+                self.by_fingerprint.setdefault(mark, []).append(replaced)
         return self
 
 
-def stand_in_marks(wire: Wire, messages: Sequence[Any]) -> set[str]:
-    """Fingerprints of all blocks of these messages, as a client would feed them back."""
-    found = set()
-    for n, message in enumerate(messages):
-        for block in wire.blocks(message, f"{wire.key}.{n}"):
-            found.add(fingerprint(block.role, block.kind, block.canonical))
-    return found
+def block_fingerprints(wire: Wire, messages: Sequence[Any]) -> set[str]:
+    """Return the fingerprints of all blocks of these messages."""
+    blocks = [
+        block for n, message in enumerate(messages) for block in wire.messages.split(message, f"{wire.list_key}.{n}")
+    ]
+    return {fingerprint(block.role, block.kind, block.canonical) for block in blocks}
 
 
-def _ends(edit: Edit) -> dict[str, int]:
-    """The items at its ends that left. One that is carried along comes back itself."""
-    carried = {item.id for item in edit.replacement}
-    left: dict[str, int] = {}
+def _replaced_ends(edit: Edit) -> dict[str, int]:
+    """Count the items at the edit's ends. One that the edit keeps comes back as itself, and is not replaced."""
+    kept = {item.id for item in edit.replacement}
+    replaced: dict[str, int] = {}
     for id in (edit.first, edit.last):
         mark, _, number = id.rpartition("-")
-        if id not in carried and number.isdecimal():
-            left[mark] = max(left.get(mark, 0), int(number) + 1)
-    return left
+        if id not in kept and number.isdecimal():
+            replaced[mark] = max(replaced.get(mark, 0), int(number) + 1)
+    return replaced
 
 
-def _looks(wire: Wire, edit: Edit) -> set[str]:
-    authored = [item for item in edit.replacement if not item.id]
-    if wire.name == "anthropic":
-        # Where a result failed its stand-in says so too.
-        failed = {"type": "tool_result", "is_error": True}
-        results = [item for item in authored if item.kind == "result"]
-        authored += [replace(item, raw={**failed, "tool_use_id": item.call_id}) for item in results]
-    return {mark for item in authored for mark in stand_in_marks(wire, wire.compose(None, [item]))}
+def _replacement_fingerprints(wire: Wire, edit: Edit) -> set[str]:
+    forms = [form for item in edit.replacement if not item.id for form in wire.messages.replacement_forms(item)]
+    return {mark for item in forms for mark in block_fingerprints(wire, wire.messages.join(None, [item]))}

@@ -1,31 +1,27 @@
-"""For providers that cache prefixes by themselves: there is nothing to mark."""
+"""The cache facet of providers that cache every prefix without being asked: there are no breakpoints to set."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.types import FIVE_MINUTES
 
 
-def places(
-    body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
-) -> list[BreakpointSlot]:
-    del body, tokens, overhead, settled
-    return []
+class _ImplicitCache:
+    is_explicit = False
+
+    def slots(self, *_: Any) -> list[BreakpointSlot]:
+        return []
+
+    def present(self, *_: Any) -> tuple[tuple[int, ...], float]:
+        return (), FIVE_MINUTES
+
+    def count(self, _message: Any) -> int:
+        return 0
+
+    def add(self, body: Any, *_: Any) -> Any:
+        return body
 
 
-def breakpoints(message: Any) -> int:
-    del message
-    return 0
-
-
-def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
-    del body, settled
-    return (), FIVE_MINUTES
-
-
-def mark(body: Mapping[str, Any], places: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
-    del places
-    return body
+IMPLICIT_CACHE = _ImplicitCache()

@@ -15,10 +15,11 @@ from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
+from ebbtide.wire.blocks import Block, as_str, canonical_json, digest, fingerprint, grouped
 from ebbtide.wire.body import AROUND, Body, read_body
-from ebbtide.wire.echoes import Left
+from ebbtide.wire.echoes import ReplacedItems
 from ebbtide.wire.plain_json import equal, plain_value
-from ebbtide.wire.protocol import Block, Wire, as_word, canonical_json, digest, fingerprint, grouped
+from ebbtide.wire.protocol import Wire
 
 
 class Request(NamedTuple):
@@ -73,8 +74,8 @@ class Reader:
     estimator: Estimator
     wire: Wire | None = None
     """Told by the caller, or found from the first body."""
-    ours: Mapping[str, Sequence[Left]] = field(default_factory=dict)
-    """Stand-ins that went out, as `StandIns.marks`: fed back as history they are known, and left alone."""
+    ours: Mapping[str, Sequence[ReplacedItems]] = field(default_factory=dict)
+    """What each replacement replaces, as `EchoedEdits.by_fingerprint`: replacements that come back are left alone."""
     pinned: Collection[str] = frozenset()
     """Ids of items that a person wants to stay."""
     _last: Request | None = None
@@ -98,8 +99,8 @@ class Reader:
         last = self._last
         body = read_body(request, last.body if last else None)
         wire = self.wire or detect(body.tree)
-        if wire.key not in body.tree:
-            raise BadRequest(f"`{wire.key}` is missing", path=wire.key)
+        if wire.list_key not in body.tree:
+            raise BadRequest(f"`{wire.list_key}` is missing", path=wire.list_key)
         if last is not None and last.wire is not wire:
             last, body.same = None, 0
         self._wire = wire
@@ -113,13 +114,13 @@ class Reader:
             items=items,
             same=same,
             firsts=firsts,
-            model=as_word(body.tree.get("model")),
-            max_output=wire.max_output(body.tree),
+            model=as_str(body.tree.get("model")),
+            max_output=wire.messages.max_output(body.tree),
             system=around.system,
             tools=around.tools,
             overhead=around.overhead,
-            passthrough=wire.kept_by_server(body.tree),
-            bound=wire.bound(body.tree),
+            passthrough=wire.messages.partial_history_reason(body.tree),
+            bound=wire.messages.thinking_bound_to_prefix(body.tree),
             number=self._number,
         )
         return self._last
@@ -138,7 +139,7 @@ class Reader:
         found = []
         newest = after is None or (self._last is not None and after is self._last.items)
         before = self._seen if newest or after is None else self._counts(after)
-        for block in wire.blocks(message, wire.key):
+        for block in wire.messages.split(message, wire.list_key):
             mark = fingerprint(block.role, block.kind, block.canonical)
             occurrence = seen.get(mark) or before.get(mark, 0)
             found.append(f"{mark}-{occurrence}")
@@ -148,7 +149,7 @@ class Reader:
     def _items(
         self, wire: Wire, body: Body, last: Request | None, at: float | None
     ) -> tuple[tuple[Item, ...], list[int], int]:
-        messages, blocks, key = body.messages, wire.blocks, wire.key
+        messages, blocks, key = body.messages, wire.messages.split, wire.list_key
         # All of the new messages first: one that is no message must not leave half of a request counted.
         read = [blocks(messages[n], f"{key}.{n}") for n in range(body.same, len(messages))]
         counts = iter(self._counted([block for found in read for block in found]))
@@ -226,7 +227,7 @@ class Reader:
         return counts
 
     def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
-        system, tools = wire.surroundings(tree)
+        system, tools = wire.messages.system_and_tools(tree)
         around = self._around
         if around is not None and equal((system, tools), around.given):
             return around
@@ -250,9 +251,9 @@ def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any
     message = group[0].message
     original = request.original(message)
     if original is None or _touched(view, group):
-        return request.wire.compose(original, group)
+        return request.wire.messages.join(original, group)
     whole = len(group) == request.blocks_in(message) and group[-1].message == message
-    return [original] if whole else request.wire.compose(original, group)
+    return [original] if whole else request.wire.messages.join(original, group)
 
 
 def _touched(view: View, group: Sequence[Item]) -> bool:

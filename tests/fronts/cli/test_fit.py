@@ -6,6 +6,7 @@ import os
 import pytest
 
 from ebbtide.core.stub import parse
+from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from fronts.cli.terminal import PRESSED, recorded, request, run_program, written
 
@@ -30,7 +31,7 @@ def test_the_real_program_in_a_pipe():
     ran = run_program("fit", *PRESSED, stdin=json.dumps(request()).encode())
 
     assert ran.returncode == 0
-    assert violations("anthropic", json.loads(ran.stdout)) == []
+    assert violations(WIRES["anthropic"], json.loads(ran.stdout)) == []
     assert len(ran.stdout) < len(json.dumps(request()))
 
 

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from ebbtide.store import open_store
+from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from fronts.cli.terminal import stored
 
@@ -245,7 +246,7 @@ class TestExport:
 
         body = ebb("export", "nightly", "--format", "anthropic").json
 
-        assert violations("anthropic", {**body, "max_tokens": 10}) == []
+        assert violations(WIRES["anthropic"], {**body, "max_tokens": 10}) == []
         assert "[ebb: result of Read" in json.dumps(body)
 
     def test_a_session_of_another_wire_is_translated(self, ebb):
@@ -259,7 +260,7 @@ class TestExport:
 
         body = ebb("export", "chat", "--format", "anthropic").json
 
-        assert violations("anthropic", {**body, "max_tokens": 10}) == []
+        assert violations(WIRES["anthropic"], {**body, "max_tokens": 10}) == []
         assert body["messages"][1]["content"][0]["input"] == {"p": "x"}
         assert body["messages"][2]["content"][0]["content"] == "found"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.wire import WIRES
 from ebbtide.wire.anthropic.rules.blocks import OPERATOR, UNANSWERED
-from ebbtide.wire.validity import harden, violations
+from ebbtide.wire.validity import repair, violations
 from poison.case import HOUR, MARK, THOUGHT, TOOLS, assistant, result, text, use, user
 from poison.histories import picture
 
@@ -16,11 +17,11 @@ def body(*messages, model="claude-sonnet-4-5", **more):
 
 
 def fixed(*messages, **more):
-    return harden("anthropic", body(*messages, **more))[0]["messages"]
+    return repair(WIRES["anthropic"], body(*messages, **more))[0]["messages"]
 
 
 def rules(*messages, **more):
-    return {violation.rule for violation in violations("anthropic", body(*messages, **more))}
+    return {violation.rule for violation in violations(WIRES["anthropic"], body(*messages, **more))}
 
 
 def system(*content):
@@ -33,7 +34,7 @@ def system(*content):
 def test_operator_text_leaves_untouched_where_the_model_takes_it():
     for model in ("claude-opus-4-8", "claude-fable-5", "anthropic/claude-opus-4.8", "claude-next", "qwen"):
         request = body(user("a"), system("note"), assistant("b"), user("c"), system("more"), model=model)
-        assert harden("anthropic", request)[0] is request, model
+        assert repair(WIRES["anthropic"], request)[0] is request, model
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_misplaced_operator_text_stands_behind_the_results_it_came_before():
 def test_operator_text_may_follow_a_paused_turn():
     paused = assistant({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}})
     request = body(user("a"), paused, system("note"), model="claude-opus-4-8")
-    assert harden("anthropic", request)[0] is request
+    assert repair(WIRES["anthropic"], request)[0] is request
 
 
 # A4 to A9: order and words
@@ -67,14 +68,14 @@ def test_neighbours_of_one_role_become_one_turn_in_order():
 
 def test_operator_text_keeps_equal_neighbours_apart():
     request = body(user("a"), system("note"), assistant("b"), user("c"), model="claude-opus-4-8")
-    assert len(harden("anthropic", request)[0]["messages"]) == 4
+    assert len(repair(WIRES["anthropic"], request)[0]["messages"]) == 4
 
 
 def test_a_paused_turn_gets_no_user_turn_after_it():
     """A30: it goes back as it is."""
     paused = assistant(text("b"), {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}})
     request = body(user("a"), paused, model="claude-opus-4-8")
-    assert harden("anthropic", request)[0] is request
+    assert repair(WIRES["anthropic"], request)[0] is request
 
 
 def test_a_paused_turn_ends_the_conversation_also_when_something_else_is_repaired():
@@ -120,7 +121,7 @@ def test_unknown_fields_and_block_types_pass_untouched():
     request = body(
         user(new, text("a", sparkle=1)), {**assistant("b"), "mood": "x"}, user("c"), betas=["x"], speed="fast"
     )
-    assert harden("anthropic", request)[0] is request
+    assert repair(WIRES["anthropic"], request)[0] is request
 
 
 # A14 to A20: calls and results
@@ -211,7 +212,7 @@ def test_code_that_waits_for_its_calls_keeps_its_result_for_a_later_message():
     running = {"type": "server_tool_use", "id": "srvtoolu_c", "name": "code_execution", "input": {}}
     done = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_c", "content": {}}
     request = body(user("a"), assistant(running, use("t1", **code)), user(result("t1")), assistant(done), user("b"))
-    assert harden("anthropic", request)[0] is request
+    assert repair(WIRES["anthropic"], request)[0] is request
 
 
 # A34 to A41: thinking
@@ -232,7 +233,7 @@ def test_a_loop_begun_without_thinking_goes_on_without_it():
     request = body(
         user("a"), assistant(use("t1")), user(result("t1")), thinking={"type": "enabled", "budget_tokens": 2000}
     )
-    hardened, _ = harden("anthropic", request)
+    hardened, _ = repair(WIRES["anthropic"], request)
     assert "thinking" not in hardened
     assert all(new is old for new, old in zip(hardened["messages"], request["messages"], strict=True))
 
@@ -260,7 +261,7 @@ def test_what_a_fallback_voided_goes_and_what_was_said_stays():
 
 def test_the_earliest_message_breakpoints_go_first():
     marked = [user(text(str(n), **MARK)) if n % 2 == 0 else assistant("x") for n in range(7)]
-    hardened, repairs = harden("anthropic", body(*marked, system=[text("s", **MARK)]))
+    hardened, repairs = repair(WIRES["anthropic"], body(*marked, system=[text("s", **MARK)]))
     kept = ["cache_control" in message["content"][0] for message in hardened["messages"][::2]]
     assert kept == [False, True, True, True]
     assert "cache_control" in hardened["system"][0]
@@ -295,8 +296,8 @@ def test_small_images_may_be_many():
 
 def test_a_new_image_reaches_back_into_what_was_accepted():
     old = body(user(*[picture(2500, 10) for _ in range(20)]), assistant("b"))
-    assert harden("anthropic", body(*old["messages"], user("c")), since=2)[1] == ()
-    hardened, _ = harden("anthropic", body(*old["messages"], user(picture())), since=2)
+    assert repair(WIRES["anthropic"], body(*old["messages"], user("c")), since=2)[1] == ()
+    hardened, _ = repair(WIRES["anthropic"], body(*old["messages"], user(picture())), since=2)
     assert hardened["messages"][0]["content"][0]["type"] == "text"
     assert hardened["messages"][1] is old["messages"][1]
 
@@ -317,26 +318,28 @@ def test_bytes_we_cannot_read_are_left_to_the_provider():
 def test_the_accepted_part_is_not_judged():
     broken = [user("a"), assistant(use("t1")), user("no result")]
     request = body(*broken, assistant("b"), user("c"))
-    assert harden("anthropic", request, since=3)[0] is request
+    assert repair(WIRES["anthropic"], request, since=3)[0] is request
 
 
 def test_ids_taken_in_the_accepted_part_are_not_used_again():
     request = body(user("a"), assistant(use("t1")), user(result("t1")), assistant(use("t1")), user(result("t1")))
-    hardened, _ = harden("anthropic", request, since=3, taken={"t1"})
+    hardened, _ = repair(WIRES["anthropic"], request, since=3, call_ids={"t1"})
     assert hardened["messages"][3]["content"][0]["id"] != "t1"
-    assert hardened["messages"] == harden("anthropic", request)[0]["messages"], "the same rename as without `since`"
+    assert hardened["messages"] == repair(WIRES["anthropic"], request)[0]["messages"], (
+        "the same rename as without `since`"
+    )
 
 
 def test_a_call_accepted_last_is_answered_by_what_is_new():
     request = body(user("a"), assistant(use("t:1")), user("and?"))
-    hardened, _ = harden("anthropic", request, since=2, taken={"t:1"})
+    hardened, _ = repair(WIRES["anthropic"], request, since=2, call_ids={"t:1"})
     assert hardened["messages"][1] is request["messages"][1]
     assert hardened["messages"][2]["content"][0]["tool_use_id"] == "t:1"
 
 
 def test_a_new_message_joins_an_accepted_one_of_its_role_at_the_end():
     first = user(text("a"))
-    hardened, _ = harden("anthropic", body(first, user("b")), since=1)
+    hardened, _ = repair(WIRES["anthropic"], body(first, user("b")), since=1)
     assert hardened["messages"] == [user(text("a"), text("b"))]
     assert hardened["messages"][0]["content"][0] is first["content"][0]
     assert first == user(text("a"))
@@ -363,9 +366,9 @@ def test_a_new_message_joins_an_accepted_one_of_its_role_at_the_end():
 )
 def test_what_cannot_be_repaired_is_refused_at_its_place(request_, path):
     with pytest.raises(BadRequest) as refusal:
-        harden("anthropic", request_)
+        repair(WIRES["anthropic"], request_)
     assert refusal.value.path == path
-    assert violations("anthropic", request_)
+    assert violations(WIRES["anthropic"], request_)
 
 
 def test_nesting_beyond_all_reason_is_refused():
@@ -373,7 +376,7 @@ def test_nesting_beyond_all_reason_is_refused():
     for _ in range(5000):
         deep = [deep]
     with pytest.raises(BadRequest, match="A11"):
-        harden("anthropic", body(user("a"), assistant(use("t1", input={"x": deep})), user(result("t1"))))
+        repair(WIRES["anthropic"], body(user("a"), assistant(use("t1", input={"x": deep})), user(result("t1"))))
 
 
 def test_two_halves_of_a_character_that_met_again_are_the_character():

@@ -10,29 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.wire.validity import harden, violations
+from ebbtide.wire import WIRES
+from ebbtide.wire.validity import repair, violations
 from poison.histories import GRAMMARS, JSONISH, LISTS, spoiled
 
-WIRES = pytest.mark.parametrize("wire", list(GRAMMARS))
+EACH_WIRE = pytest.mark.parametrize("wire", list(GRAMMARS))
 
 
 def hardened_or_refused(wire, body):
     try:
-        return harden(wire, body)
+        return repair(WIRES[wire], body)
     except BadRequest:
         return None
 
 
-@WIRES
+@EACH_WIRE
 @given(data=st.data())
 def test_a_valid_history_has_no_violations_and_comes_back_as_the_same_object(wire, data):
     body = data.draw(GRAMMARS[wire]())
-    assert violations(wire, body) == []
-    assert harden(wire, body) == (body, ())
-    assert harden(wire, body)[0] is body
+    assert violations(WIRES[wire], body) == []
+    assert repair(WIRES[wire], body) == (body, ())
+    assert repair(WIRES[wire], body)[0] is body
 
 
-@WIRES
+@EACH_WIRE
 @given(data=st.data())
 def test_a_spoiled_history_leaves_valid_or_is_refused(wire, data):
     body = data.draw(spoiled(wire))
@@ -43,20 +44,20 @@ def test_a_spoiled_history_leaves_valid_or_is_refused(wire, data):
     assert repr(body) == repr(before), "the input is never changed"
     if result is not None:
         fixed, repairs = result
-        assert violations(wire, fixed) == []
+        assert violations(WIRES[wire], fixed) == []
         json.dumps(fixed, allow_nan=False, ensure_ascii=False).encode()
         assert bool(repairs) == (fixed is not body)
-        assert harden(wire, fixed)[0] is fixed, "hardening twice is hardening once"
+        assert repair(WIRES[wire], fixed)[0] is fixed, "hardening twice is hardening once"
 
 
-@WIRES
+@EACH_WIRE
 @given(data=st.data())
 def test_every_repaired_history_was_in_violation_or_only_unverified_rules_were_repaired(wire, data):
     body = data.draw(spoiled(wire))
     result = hardened_or_refused(wire, body)
     if result is None:
-        assert violations(wire, body)
-    elif not violations(wire, body):
+        assert violations(WIRES[wire], body)
+    elif not violations(WIRES[wire], body):
         assert {repair.rule for repair in result[1]} <= {"A56", "C5", "C6", "R15"}
 
 
@@ -67,29 +68,29 @@ BAD_ENDINGS = {
 }
 
 
-@WIRES
+@EACH_WIRE
 @given(data=st.data())
 def test_untouched_parts_are_the_same_objects(wire, data):
     """Identity tells the encoder what it may emit verbatim, down to the bytes of a number."""
     body = data.draw(GRAMMARS[wire]())
     key = LISTS[wire]
 
-    fixed, repairs = harden(wire, {**body, key: [*body[key], *BAD_ENDINGS[wire]]})
+    fixed, repairs = repair(WIRES[wire], {**body, key: [*body[key], *BAD_ENDINGS[wire]]})
 
     assert repairs
     assert [id(part) for part in fixed[key][: len(body[key])]] == [id(part) for part in body[key]]
     assert all(fixed[name] is value for name, value in body.items() if name != key)
 
 
-@WIRES
+@EACH_WIRE
 @given(data=st.data())
 def test_any_list_of_json_is_hardened_or_refused(wire, data):
     body = {"model": "claude-sonnet-5", LISTS[wire]: data.draw(st.lists(JSONISH, max_size=4))}
     result = hardened_or_refused(wire, body)
-    assert result is None or violations(wire, result[0]) == []
+    assert result is None or violations(WIRES[wire], result[0]) == []
 
 
-@WIRES
+@EACH_WIRE
 @given(data=st.data())
 def test_what_was_accepted_is_left_alone(wire, data):
     """A valid history, some of it accepted, with accidents only in what is new."""
@@ -100,7 +101,7 @@ def test_what_was_accepted_is_left_alone(wire, data):
     taken = {ident for item in body[key][:since] for ident in call_ids(item)}
     mixed = {**body, key: [*body[key][:since], *rest[since:]]}
     try:
-        fixed, _ = harden(wire, mixed, since=since, taken=taken)
+        fixed, _ = repair(WIRES[wire], mixed, since=since, call_ids=taken)
     except BadRequest:
         return
     kept = len([1 for old, new in zip(mixed[key][:since], fixed[key], strict=False) if old is new])

@@ -5,21 +5,22 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.wire import WIRES
 from ebbtide.wire.openai_chat.rules import UNANSWERED
-from ebbtide.wire.validity import harden, violations
+from ebbtide.wire.validity import repair, violations
 from poison.openai_cases import calling, fc, msg, out, rs, said, tool
 
 
 def chat(*messages):
-    return harden("openai_chat", {"model": "m", "messages": list(messages)})[0]["messages"]
+    return repair(WIRES["openai_chat"], {"model": "m", "messages": list(messages)})[0]["messages"]
 
 
 def responses(*items, **more):
-    return harden("openai_responses", {"model": "m", "input": list(items), **more})[0]["input"]
+    return repair(WIRES["openai_responses"], {"model": "m", "input": list(items), **more})[0]["input"]
 
 
 def broken(*items, **more):
-    found = violations("openai_responses", {"model": "m", "input": list(items), **more})
+    found = violations(WIRES["openai_responses"], {"model": "m", "input": list(items), **more})
     return {violation.rule for violation in found}
 
 
@@ -39,7 +40,7 @@ def test_a_result_held_up_by_another_message_returns_to_its_call():
 
 def test_ids_may_repeat_from_turn_to_turn():
     body = {"messages": [said("go"), calling("c1"), tool("c1"), calling("c1"), tool("c1")]}
-    assert harden("openai_chat", body)[0] is body
+    assert repair(WIRES["openai_chat"], body)[0] is body
 
 
 def test_long_ids_map_alike_on_both_ends():
@@ -61,7 +62,7 @@ def test_calls_of_one_id_are_told_apart_with_their_results():
 def test_arguments_that_are_not_json_stay_as_they_are():
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1'}}
     body = {"messages": [said("go"), calling("c1", tool_calls=[call]), tool("c1")]}
-    assert harden("openai_chat", body)[0] is body
+    assert repair(WIRES["openai_chat"], body)[0] is body
 
 
 def test_a_custom_call_and_unknown_roles_pass():
@@ -69,26 +70,26 @@ def test_a_custom_call_and_unknown_roles_pass():
     body = {
         "messages": [said("be good", "developer"), calling(tool_calls=[call]), tool("c1"), said("x", "latest_reminder")]
     }
-    assert harden("openai_chat", body)[0] is body
+    assert repair(WIRES["openai_chat"], body)[0] is body
 
 
 def test_a_refusal_survives():
     body = {"messages": [said("go"), {"role": "assistant", "content": None, "refusal": "no"}, said("why?")]}
-    assert harden("openai_chat", body)[0] is body
+    assert repair(WIRES["openai_chat"], body)[0] is body
 
 
 def test_results_still_coming_in_are_matched_with_accepted_calls():
     body = {"messages": [said("go"), calling("c1", "c2"), tool("c1"), tool("c2"), said("and?")]}
     for since in range(6):
-        assert harden("openai_chat", body, since=since)[0] is body
+        assert repair(WIRES["openai_chat"], body, since=since)[0] is body
     short = {"messages": body["messages"][:3]}
-    assert harden("openai_chat", short, since=3)[0]["messages"][3] == tool("c2", UNANSWERED)
+    assert repair(WIRES["openai_chat"], short, since=3)[0]["messages"][3] == tool("c2", UNANSWERED)
 
 
 @pytest.mark.parametrize("messages", [[], [{"content": "x"}], [{"role": 1}], None, "x"])
 def test_chat_refuses_what_it_cannot_read(messages):
     with pytest.raises(BadRequest):
-        harden("openai_chat", {"messages": messages})
+        repair(WIRES["openai_chat"], {"messages": messages})
 
 
 # Responses
@@ -123,7 +124,7 @@ def test_a_provider_run_item_goes_with_its_reasoning():
         {k: v for k, v in msg("msg_1").items() if k != "id"}
     ]
     body = {"input": [rs("rs_1", encrypted_content="x"), search, msg("msg_1")], "store": False}
-    assert harden("openai_responses", body)[0] is body
+    assert repair(WIRES["openai_responses"], body)[0] is body
 
 
 def test_reasoning_followed_by_any_item_of_the_models_stays():
@@ -168,7 +169,7 @@ def test_pairs_of_every_kind_pass():
             {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True},
         ]
     }
-    assert harden("openai_responses", body)[0] is body
+    assert repair(WIRES["openai_responses"], body)[0] is body
 
 
 def test_an_output_of_the_wrong_name_keeps_its_content():
@@ -188,7 +189,7 @@ def test_a_call_said_twice_is_one_call():
 @pytest.mark.parametrize("more", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}])
 def test_outputs_of_calls_the_server_holds_are_valid(more):
     body = {"input": [out("c1")], **more}
-    assert harden("openai_responses", body)[0] is body
+    assert repair(WIRES["openai_responses"], body)[0] is body
 
 
 def test_a_reference_may_stand_for_a_call_where_items_are_stored():
@@ -199,16 +200,16 @@ def test_a_reference_may_stand_for_a_call_where_items_are_stored():
 
 def test_a_call_made_in_the_accepted_part_may_be_answered_now():
     body = {"input": [said("go"), fc("c1"), out("c1"), fc("c2"), said("wait"), out("c2")]}
-    assert harden("openai_responses", body, since=5, taken={"c1", "c2"})[0] is body
+    assert repair(WIRES["openai_responses"], body, since=5, call_ids={"c1", "c2"})[0] is body
 
 
 def test_a_bare_string_is_a_request():
     body = {"input": "hello"}
-    assert harden("openai_responses", body) == (body, ())
-    assert violations("openai_responses", {"prompt": {"id": "pmpt_1"}}) == []
+    assert repair(WIRES["openai_responses"], body) == (body, ())
+    assert violations(WIRES["openai_responses"], {"prompt": {"id": "pmpt_1"}}) == []
 
 
 @pytest.mark.parametrize("items", [5, {"role": "user"}])
 def test_responses_refuses_what_it_cannot_read(items):
     with pytest.raises(BadRequest):
-        harden("openai_responses", {"input": items})
+        repair(WIRES["openai_responses"], {"input": items})

@@ -126,7 +126,7 @@ def _compact(room: Room, focus: str) -> None:
 
 
 def _said(chat: Chat, request: Mapping[str, object]) -> bool:
-    return bool(request[WIRES[chat.setup.provider.wire].key])
+    return bool(request[WIRES[chat.setup.provider.wire].list_key])
 
 
 def _undo(room: Room, _rest: str) -> None:
@@ -218,7 +218,7 @@ def exported(chat: Chat) -> Iterator[str]:
     wire = WIRES[chat.setup.provider.wire]
     yield f"# {chat.session}\n"
     for message in recorded(chat):
-        for block in wire.blocks(message, wire.key):
+        for block in wire.messages.split(message, wire.list_key):
             title = {"call": f"Call of {block.name}", "result": "Result"}.get(block.kind, block.role.capitalize())
             fence = "`" * max(3, _ticks(block.text) + 1)
             text = f"{fence}\n{block.text}\n{fence}" if block.kind in ("call", "result") else block.text

@@ -17,7 +17,7 @@ from ebbtide.wire.reader import Reader, Request
 def weigh(chat: Chat, last: Usage | None, edits: Sequence[Edit]) -> WindowUsage:
     """As it stands. `last` is what the newest call was billed, where there was one."""
     policy, model = chat.setup.settings.policy(), chat.setup.provider.model
-    body = dict(chat.frame) | {WIRES[chat.setup.provider.wire].key: list(recorded(chat))}
+    body = dict(chat.frame) | {WIRES[chat.setup.provider.wire].list_key: list(recorded(chat))}
     request: Request = Reader(policy.estimator, wire=WIRES[chat.setup.provider.wire]).read(body)
     view = View.of(request.items, edits)
     system, tools = request.overhead
@@ -58,13 +58,13 @@ def standing(chat: Chat) -> dict[str, object]:
     messages = list(recorded(chat))
     while messages and (messages[-1].get("role") == "assistant" or messages[-1].get("type") in _REPLIES):
         messages.pop()
-    return dict(chat.frame) | {WIRES[chat.setup.provider.wire].key: messages}
+    return dict(chat.frame) | {WIRES[chat.setup.provider.wire].list_key: messages}
 
 
 def last_words(chat: Chat) -> tuple[str, str]:
     """What the person said last, and what the model did: where the conversation stood."""
     wire = WIRES[chat.setup.provider.wire]
-    blocks = [block for message in chat.notebook.messages for block in wire.blocks(message, wire.key)]
+    blocks = [block for message in chat.notebook.messages for block in wire.messages.split(message, wire.list_key)]
     texts = [block for block in blocks if block.kind == "text"]
     said = [block.text for block in texts if block.role == "user" and block.tier == USER]
     answered = [block.text for block in texts if block.role == "assistant"]

@@ -144,7 +144,7 @@ def watched(pieces: Callable[[], Iterator[str | Finished]], stop: threading.Even
 
 
 def _usage(wire: WireName, response: Mapping[str, object]) -> Usage:
-    return WIRES[wire].usage(dict(response)) or Usage()
+    return WIRES[wire].replies.usage(dict(response)) or Usage()
 
 
 def _given(arguments: object) -> Given | None:

@@ -23,9 +23,9 @@ from ebbtide.fronts.cli.phrases import item_told
 from ebbtide.fronts.cli.session_lookup import found, records_of
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
-from ebbtide.wire.protocol import grouped
+from ebbtide.wire.blocks import grouped
 from ebbtide.wire.reader import write
-from ebbtide.wire.validity import harden
+from ebbtide.wire.validity import repair
 
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -92,7 +92,7 @@ def _anthropic(_: Sequence[Record], history: History) -> bytes:
     messages = write(request, view)
     if history.wire != "anthropic":
         messages = [message for _, group in grouped(view.entries) for message in _translated(group)]
-    body, _repairs = harden("anthropic", {"model": request.model, "messages": messages})
+    body, _repairs = repair(WIRES["anthropic"], {"model": request.model, "messages": messages})
     return (json.dumps(body, indent=1) + "\n").encode()
 
 
@@ -100,7 +100,7 @@ def _translated(group: Sequence[Item]) -> list[object]:
     """From another wire: the words, calls and results; pictures and opaque blocks have no counterpart and stay out."""
     known = [item for item in group if item.kind in ("text", "call", "result") and item.role != "system"]
     bare = [replace(item, id="", raw=None, text=_arguments(item)) for item in known]
-    return list(WIRES["anthropic"].compose(None, bare)) if bare else []
+    return list(WIRES["anthropic"].messages.join(None, bare)) if bare else []
 
 
 def _arguments(item: Item) -> str:

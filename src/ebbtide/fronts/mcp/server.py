@@ -14,7 +14,7 @@ from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError
 from ebbtide.recall.search import Recall
 from ebbtide.recall.tools import answered
 from ebbtide.store import SessionInfo, Store
-from ebbtide.wire.recall_tools import recall_tools
+from ebbtide.wire.recall_tools import recall_definitions
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -101,12 +101,12 @@ def made(desk: Desk) -> Server[dict[str, object]]:
 
     tools = [
         types.Tool(
-            name=tool["name"],
-            description=tool["description"],
-            input_schema=tool["input_schema"],
+            name=name,
+            description=description,
+            input_schema=schema,
             annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
         )
-        for tool in recall_tools("anthropic")
+        for name, description, schema in recall_definitions()
     ]
 
     async def list_tools(_: object, __: object) -> types.ListToolsResult:

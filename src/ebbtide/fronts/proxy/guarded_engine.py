@@ -35,8 +35,8 @@ from ebbtide.runtime.reapply import Replayed, replay
 from ebbtide.runtime.report import Event, Report
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body
+from ebbtide.wire.protocol import RecallBatch, RecallCall
 from ebbtide.wire.recall_tools import with_recall_tools
-from ebbtide.wire.response_merger import Batch, Call
 
 T = TypeVar("T")
 _CALM = 32 << 10
@@ -86,7 +86,7 @@ class Outgoing:
 class Recalls:
     """Calls of our tools in an answer."""
 
-    ours: list[Batch]
+    ours: list[RecallBatch]
     said: str
     """See `wire.weaving.Answered`."""
     body: bytes
@@ -188,7 +188,7 @@ class Engine:
                 context.prepare(outgoing.plain)
             for batch in calls.ours:
                 context.insert_recalled(
-                    [_told(context, one, calls.refused) for one in batch.calls], batch.shown, calls.said
+                    [_told(context, one, calls.refused) for one in batch.calls], batch.visible, calls.said
                 )
             slot.edits = context.standing
             slot.newest = None if calls.wait else context.prepare(calls.body)
@@ -237,7 +237,7 @@ class Engine:
         apart = asked.only_replayed == "compaction" or (asked.only_replayed and slot.context is None)
         if self._options.recall != "tool" or self._options.shadow or apart:
             return outgoing
-        tree = with_recall_tools(asked.wire, read.tree)
+        tree = with_recall_tools(WIRES[asked.wire], read.tree)
         if tree is None:
             return outgoing
         try:
@@ -440,7 +440,7 @@ class Engine:
         def write() -> None:
             # Read and written in one go: a change of threads takes as long as either.
             told.append(heard())
-            _write(ready, told[0], WIRES[outgoing.asked.wire].usage(told[0].response))
+            _write(ready, told[0], WIRES[outgoing.asked.wire].replies.usage(told[0].response))
 
         try:
             if ready is not None and not self._options.shadow:
@@ -449,7 +449,7 @@ class Engine:
             self._complain(slot, f"record: {_reason(failed)}", failed)
         if not told:
             told.append(await asyncio.get_running_loop().run_in_executor(self._pool, heard))
-        usage = WIRES[outgoing.asked.wire].usage(told[0].response) if told[0].response else None
+        usage = WIRES[outgoing.asked.wire].replies.usage(told[0].response) if told[0].response else None
         self._meters.turned(outgoing.turn(200, usage))
         if usage is not None:
             self._billed(slot, usage)
@@ -467,7 +467,7 @@ class Engine:
         future.add_done_callback(self._background.discard)
 
 
-def _told(context: Context, call: Call, refused: str) -> Recalled:
+def _told(context: Context, call: RecallCall, refused: str) -> Recalled:
     result = refused or context.recall_answer(call.name, call.arguments)
     return Recalled(call.id, call.name, call.arguments, result, call.raw)
 

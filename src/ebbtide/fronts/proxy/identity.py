@@ -21,17 +21,15 @@ from typing import NamedTuple
 from ebbtide.core.types import USER
 from ebbtide.store.tenants import tenant_name, tenant_project
 from ebbtide.wire import WIRES
+from ebbtide.wire.blocks import Block
 from ebbtide.wire.caller import caller_of, credentials_of, has_uuid
 from ebbtide.wire.conversation_start import lasting_prompt
-from ebbtide.wire.protocol import Block, Wire
+from ebbtide.wire.protocol import Wire
 
-_ROUTES = (
-    (re.compile(r"/v1/messages\Z"), "anthropic"),
-    (re.compile(r"/v1/messages/count_tokens\Z"), "anthropic"),
-    (re.compile(r"/chat/completions\Z"), "openai_chat"),
-    (re.compile(r"/responses(/compact)?\Z"), "openai_responses"),
+_ROUTES = tuple(
+    (route, wire.name) for wire in WIRES.values() for route in (wire.requests.route, *wire.requests.side_routes)
 )
-_ONLY_REPLAYED = (("/count_tokens", "count"), ("/responses/compact", "compaction"))
+_ONLY_REPLAYED = tuple(route for wire in WIRES.values() for route in wire.requests.side_routes.items())
 """Paths that ask about a conversation and are no turn of it."""
 _BEGINNING = 400
 """Letters of a system prompt that tell one agent of a client from another; dates and numbers in it do not count."""
@@ -84,7 +82,7 @@ def wire_of(method: str, path: str) -> str:
     """The wire of a path that we take part in; empty for all others. `path` has no query."""
     if method != "POST":
         return ""
-    return next((wire for pattern, wire in _ROUTES if pattern.search(path)), "")
+    return next((wire for route, wire in _ROUTES if path.endswith(route)), "")
 
 
 def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> Asked:
@@ -92,7 +90,7 @@ def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> As
     path, _, query = address.partition("?")
     first, last, alone = _ends(wire, body)
     words = _opening(first)
-    system, tools = WIRES[wire].surroundings(body)
+    system, tools = WIRES[wire].messages.system_and_tools(body)
     caller = caller_of(headers, body, query)
     prompt = _prompts(system, first)
     if caller.conversation:
@@ -138,7 +136,7 @@ _FIRST = 12
 def _ends(wire: str, body: Json) -> tuple[list[Block], list[Block], bool]:
     """What a conversation begins with, up to the user's first words; its last message; whether that is the only one."""
     known = WIRES[wire]
-    given = body.get(known.key)
+    given = body.get(known.list_key)
     messages: Sequence[object] = given if isinstance(given, list) else [{"role": "user", "content": given}]
     first: list[Block] = []
     for message in messages[:_FIRST]:
@@ -150,7 +148,7 @@ def _ends(wire: str, body: Json) -> tuple[list[Block], list[Block], bool]:
 
 def _blocks(wire: Wire, message: object) -> list[Block]:
     try:
-        return wire.blocks(message, "")
+        return wire.messages.split(message, "")
     except Exception:  # noqa: BLE001 - whatever it is, the provider will say so
         return []
 

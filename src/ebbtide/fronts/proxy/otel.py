@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from ebbtide import __version__
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.proxy.meters import Turn
+from ebbtide.wire import WIRES
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-_OPERATIONS = {"anthropic": "chat", "openai_chat": "chat", "openai_responses": "chat"}
-_PROVIDERS = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "openai"}
 _SECOND = 1_000_000_000  # nanoseconds
 
 
@@ -54,7 +53,7 @@ def spans(provider: TracerProvider) -> Callable[[Turn], None]:
     tracer = provider.get_tracer("ebbtide.proxy", __version__)
 
     def told(turn: Turn) -> None:
-        name = f"{_OPERATIONS[turn.wire]} {turn.model}".strip()
+        name = f"chat {turn.model}".strip()
         span = tracer.start_span(name, start_time=int(turn.began * _SECOND))
         span.set_attributes(attributes(turn))
         span.end(int((turn.began + turn.seconds) * _SECOND))
@@ -99,8 +98,8 @@ _FEW = frozenset({"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.reque
 
 def attributes(turn: Turn) -> dict[str, str | int | bool]:
     told: dict[str, str | int | bool] = {
-        "gen_ai.operation.name": _OPERATIONS[turn.wire],
-        "gen_ai.provider.name": _PROVIDERS[turn.wire],
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": WIRES[turn.wire].provider,
         "gen_ai.request.model": turn.model,
         "gen_ai.conversation.id": turn.session,
         "http.response.status_code": turn.status,

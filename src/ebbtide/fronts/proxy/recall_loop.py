@@ -22,9 +22,8 @@ from ebbtide.fronts.proxy.guarded_engine import Engine, Outgoing, Recalls
 from ebbtide.fronts.proxy.usage_tap import Copy, Heard
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import read_body
-from ebbtide.wire.response_merger import weaving
+from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
-from ebbtide.wire.stream_assembler import parsed
 
 ROUNDS = 4
 """Answers with calls that are answered for one request: who has not found it by then is looking for the wrong words."""
@@ -76,7 +75,7 @@ class Recalling:
         """What follows a call of ours, and whether it is the end of its answer."""
 
     async def told(self, begun: Begun) -> web.StreamResponse:
-        self._weaving = weaving(begun.outgoing.asked.wire)
+        self._merger = WIRES[begun.outgoing.asked.wire].replies.response_merger()
         self._first = begun.outgoing.plain
         if not readable(begun.encoding):
             copy = begun.copy
@@ -101,7 +100,7 @@ class Recalling:
             await response.write(b"".join(raw for ends, raw in self._held if again is None or not ends))
             if again is None:
                 break
-            self._weaving.begin()
+            self._merger.start_next()
             self._held = []
             begun = await stack.enter_async_context(self._ask(again))
             if begun.answer.status != 200 or not begun.streams or not readable(begun.encoding):
@@ -123,24 +122,24 @@ class Recalling:
             return heard
         finally:
             # Also of a client that left: what came was billed.
-            self._log(begun.outgoing, heard or copy.heard(), plain=not self._answers and not self._weaving.hiding)
+            self._log(begun.outgoing, heard or copy.heard(), plain=not self._answers and not self._merger.is_hiding)
 
     def _shown(self, frame: bytes) -> bytes:
         """A frame as the client gets it now; empty where it does not, or not yet."""
         event = next(iter(EventReader(_MOST).feed(frame)), None)
         if event is None:
             return self._kept(frame, False)
-        told = parsed(event)
-        made = self._weaving.event(told)
+        told = parse_event(event)
+        made = self._merger.convert(told)
         if made is None:
             return b""
         if made is not told:
             name = f"event: {event.name}\n" if event.name else ""
             frame = name.encode() + b"data: " + _json(made) + b"\n\n"
-        return self._kept(frame, self._weaving.ends(told))
+        return self._kept(frame, self._merger.is_end(told))
 
     def _kept(self, frame: bytes, ends: bool) -> bytes:
-        if not self._weaving.hiding:
+        if not self._merger.is_hiding:
             return frame
         self._held.append((ends, frame))
         return b""
@@ -162,7 +161,7 @@ class Recalling:
             plain = len(self._answers) == 1 and not self._ours(heard)
             self._log(begun.outgoing, heard, plain=plain)
             if again is None:
-                body = b"".join(raw) if plain else _json(self._weaving.merged(self._answers))
+                body = b"".join(raw) if plain else _json(self._merger.merge(self._answers))
                 return await self._sent(upstream_client.relayed(first.answer, *(() if plain else _REWRITTEN)), body)
             begun = await stack.enter_async_context(self._ask(again))
             if begun.answer.status != 200 or begun.streams or not readable(begun.encoding):
@@ -188,30 +187,30 @@ class Recalling:
         self._engine.heard(outgoing, lambda: heard if plain else heard._replace(whole=False))
 
     def _ours(self, heard: Heard) -> bool:
-        return bool(self._weaving.read(heard.response).ours)
+        return bool(self._merger.read(heard.response).recalls)
 
     async def _next(self, outgoing: Outgoing, heard: Heard) -> Outgoing | None:
         """The request that goes on from here; None where the client has all of its answer."""
         self._answers.append(heard.response)
         if not heard.whole:
             return None
-        read = self._weaving.read(heard.response)
-        if not read.ours or len(self._answers) > ROUNDS + 1:
+        read = self._merger.read(heard.response)
+        if not read.recalls or len(self._answers) > ROUNDS + 1:
             return None
         calls = Recalls(
-            ours=read.ours,
-            said=read.said,
+            ours=read.recalls,
+            said=read.hidden_text,
             body=self._going_on(outgoing.asked.wire),
-            wait=read.theirs,
+            wait=read.has_client_calls,
             refused=_ENOUGH if len(self._answers) > ROUNDS else "",
         )
         return await self._engine.recalled(outgoing, calls)
 
     def _going_on(self, wire: str) -> bytes:
-        shown = self._weaving.shown(self._answers)
+        shown = self._merger.visible(self._answers)
         if not shown:
             return self._first
-        read, key = read_body(self._first), WIRES[wire].key
+        read, key = read_body(self._first), WIRES[wire].list_key
         made = read.emit({**read.tree, key: [*read.messages, *shown]})
         assert isinstance(made, bytes), "what came as bytes is bytes"
         return made
@@ -261,9 +260,9 @@ def _failure(begun: Begun, raw: bytes) -> bytes:
         told = None
     error = told.get("error") if isinstance(told, dict) else None
     error = error if isinstance(error, dict) else {"type": "api_error", "message": f"status {begun.answer.status}"}
-    event = {"error": error} if begun.outgoing.asked.wire == "openai_chat" else {"type": "error", "error": error}
-    name = b"" if begun.outgoing.asked.wire == "openai_chat" else b"event: error\n"
-    return name + b"data: " + _json(event) + b"\n\n"
+    name, event = WIRES[begun.outgoing.asked.wire].replies.error_event(error)
+    first_line = f"event: {name}\n".encode() if name else b""
+    return first_line + b"data: " + _json(event) + b"\n\n"
 
 
 def _json(value: object) -> bytes:

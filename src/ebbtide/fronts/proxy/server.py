@@ -37,6 +37,7 @@ from ebbtide.fronts.proxy.upstream_summarizer import Summarizing
 from ebbtide.fronts.proxy.upstreams import Target, target
 from ebbtide.fronts.proxy.usage_tap import Copy
 from ebbtide.store import Store
+from ebbtide.wire import WIRES
 from ebbtide.wire.body import Body
 
 _UPLOAD = 300.0
@@ -249,12 +250,7 @@ class Proxy:
         self.meters.count("ebb_refused_total", status=code)
         self.meters.log.line("refused", status=code, said=reason)
         is_late = code >= 500
-        if arrived.wire == "anthropic":
-            kind = "overloaded_error" if is_late else "invalid_request_error"
-            body: dict[str, object] = {"type": "error", "error": {"type": kind, "message": reason}}
-        else:
-            kind, word = ("server_error", None) if is_late else ("invalid_request_error", "context_length_exceeded")
-            body = {"error": {"message": reason, "type": kind, "param": None, "code": word}}
+        body = WIRES[arrived.wire].replies.error_body(reason, is_overloaded=is_late)
         headers = {"x-ebb-proxy": "refused"} | ({"retry-after": "5"} if is_late else {})
         return web.json_response(body, status=code, headers=headers)
 

@@ -63,7 +63,7 @@ class Summarizing:
             told = {"session": slot.identity.session, "model": request.get("model"), "outcome": outcome}
             self.meters.log.line("summary", **told, ms=round(1000 * (time.perf_counter() - begun), 1))
         # It is part of the bill: a saving that leaves it out is none.
-        usage = WIRES[slot.wire].usage(heard.response)
+        usage = WIRES[slot.wire].replies.usage(heard.response)
         if usage is not None:
             slot.tally.billed(usage)
             self.meters.total.billed(usage)

@@ -10,8 +10,9 @@ import threading
 from typing import NamedTuple
 
 from ebbtide.fronts.proxy.encoding import Inflating
+from ebbtide.wire import WIRES
+from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
-from ebbtide.wire.stream_assembler import assembly, parsed
 
 _TOGETHER = 64 << 10
 """Bytes read at once: a millisecond, and what a stream may hold in memory unread."""
@@ -33,7 +34,7 @@ class Heard(NamedTuple):
 class Copy:
     def __init__(self, wire: str, content_type: str, encoding: str) -> None:
         self._events = EventReader() if "event-stream" in content_type.lower() else None
-        self._assembly = assembly(wire)
+        self._assembler = WIRES[wire].replies.stream_assembler()
         self._inflating = Inflating(encoding, _MOST_STREAM if self._events else _MOST_BODY)
         self._waiting: list[bytes] = []
         self._bytes = 0
@@ -70,12 +71,12 @@ class Copy:
             self._body.append(plain)
             return
         for event in self._events.feed(plain):
-            self._assembly.take(parsed(event))
+            self._assembler.add(parse_event(event))
 
     def _stream(self) -> Heard:
         for event in self._events.close() if self._events else ():
-            self._assembly.take(parsed(event))
-        return Heard(self._assembly.response(), self._assembly.whole)
+            self._assembler.add(parse_event(event))
+        return Heard(self._assembler.response(), self._assembler.is_complete)
 
     def _answer(self) -> Heard:
         if self._inflating.broken:

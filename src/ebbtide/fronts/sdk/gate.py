@@ -20,9 +20,10 @@ from ebbtide.core.errors import BadRequest, Blocked, Busy, WontFit
 from ebbtide.fronts.sdk.lanes import Body, Call, Lane, Lanes
 from ebbtide.policy import Policy
 from ebbtide.runtime import Context, Ready, Report
+from ebbtide.wire import WIRES
 from ebbtide.wire.overflow import overflow_in
+from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
-from ebbtide.wire.stream_assembler import assembly, parsed
 
 _log = logging.getLogger("ebbtide")
 
@@ -30,11 +31,7 @@ OnReport = Callable[[str, Report], None]
 Ask = Callable[[Call, Body], object]
 """Asks a model through the client that was never wrapped. Gets the newest call of the conversation and a request."""
 
-_ROUTES = {
-    "/v1/messages": "anthropic",
-    "/chat/completions": "openai_chat",
-    "/responses": "openai_responses",
-}
+_ROUTES = {wire.requests.route: wire.name for wire in WIRES.values()}
 """What the SDKs call their endpoints. All else, as batches and token counts, is left alone."""
 
 _WAIT = 0.005
@@ -134,10 +131,10 @@ class Passage:
 
 def _added(wire: str, raw: bytes) -> Mapping[str, object] | None:
     """What a stream of events adds up to; None where it broke off."""
-    reader, made = EventReader(), assembly(wire)
+    reader, assembler = EventReader(), WIRES[wire].replies.stream_assembler()
     for event in (*reader.feed(raw), *reader.close()):
-        made.take(parsed(event))
-    return made.response() if made.whole else None
+        assembler.add(parse_event(event))
+    return assembler.response() if assembler.is_complete else None
 
 
 class Gate:

@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from ebbtide.runtime import Context, Ready
+from ebbtide.wire.blocks import canonical_json, digest
 from ebbtide.wire.conversation_start import lasting_prompt
-from ebbtide.wire.protocol import canonical_json, digest
 
 Body = Mapping[str, object]
 

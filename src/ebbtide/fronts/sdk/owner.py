@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from ebbtide.wire.blocks import digest
 from ebbtide.wire.caller import caller_of
-from ebbtide.wire.protocol import digest
 
 _KEYS = ("api_key", "auth_token")
 _PLACES = ("organization", "project", "project_id", "workspace_id", "aws_access_key", "aws_profile")

@@ -281,7 +281,11 @@ def _titles(recording: Recording) -> dict[str, str]:
     wire, found = WIRES[recording.wire], dict[str, str]()
     for call in recording.requests():
         if call.episode not in found:
-            blocks = (block for message in call.request[wire.key] for block in wire.blocks(message, wire.key))
+            blocks = (
+                block
+                for message in call.request[wire.list_key]
+                for block in wire.messages.split(message, wire.list_key)
+            )
             words = (block.text for block in blocks if block.role == "user" and block.kind == "text")
             found[call.episode] = next((_line(text) for text in words if text.strip()), "")
     return found

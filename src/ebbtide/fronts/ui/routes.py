@@ -28,7 +28,7 @@ from ebbtide.replay.policies import NAMES
 from ebbtide.runtime import Context
 from ebbtide.store.search.excerpt import build_excerpt
 from ebbtide.store.search.words import parse_query
-from ebbtide.wire.protocol import grouped
+from ebbtide.wire.blocks import grouped
 
 T = TypeVar("T")
 _ROWS = 400

@@ -18,7 +18,7 @@ from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.fronts.ui.trace import part_of
 from ebbtide.money import SessionCost
-from ebbtide.wire.protocol import grouped
+from ebbtide.wire.blocks import grouped
 
 Json = dict[str, object]
 PREVIEW = 600

@@ -16,7 +16,7 @@ from ebbtide.core.cache.diagnosis import CacheBreak, diagnose_cache
 from ebbtide.core.cache.warmth import CachedPrefix, find_cached_prefix
 from ebbtide.core.types import COMPACTION_PASSES, OURS, Item, Usage
 from ebbtide.core.view import View
-from ebbtide.wire.protocol import grouped, is_original
+from ebbtide.wire.blocks import grouped, is_original
 
 PARTS = (
     "system", "tools", "unrecorded", "user", "assistant", "tool calls", "tool results", "thinking", "images",

@@ -1,0 +1,16 @@
+"""The Anthropic Messages API."""
+
+from ebbtide.wire.anthropic import cache, messages, replies, requests, rules
+from ebbtide.wire.protocol import Wire
+
+WIRE = Wire(
+    name="anthropic",
+    list_key="messages",
+    provider="anthropic",
+    typical_model="claude-sonnet-4-5",
+    messages=messages,
+    cache=cache,
+    replies=replies,
+    requests=requests,
+    rules=rules,
+)

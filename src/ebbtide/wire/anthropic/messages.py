@@ -1,4 +1,4 @@
-"""Anthropic Messages. Results stand in user messages, calls in assistant messages, each a block."""
+"""Messages of the Anthropic Messages API: tool calls are blocks of assistant messages, results of user messages."""
 
 from __future__ import annotations
 
@@ -9,34 +9,26 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.media import base64_head, image_pixels
-from ebbtide.core.tokens import usage_from
-from ebbtide.core.types import FIVE_MINUTES, HOUR, Item, Role, Usage
-from ebbtide.wire.protocol import (
+from ebbtide.core.types import Item, Role
+from ebbtide.wire.blocks import (
     Block,
     as_mapping,
     as_text,
-    as_word,
     brief,
     call_json,
     canonical_json,
+    inserted_call_follows,
     is_original,
     text_block,
 )
 
-name = "anthropic"
-key = "messages"
-
 _BOUND = re.compile(r"(fable|mythos)-5-[12]|(opus|sonnet|haiku)-5-5")
 """Models whose signed thinking is bound to its prefix (A63)."""
-_UNMARKABLE = {"thinking", "redacted_thinking", "fallback", "compaction"}
-_TAIL = 40
-"""Messages at the end that may carry a breakpoint: a mark further back is beyond any look-back."""
 
 
-def blocks(message: Any, path: str) -> list[Block]:
+def split(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("a message must be an object", path=path)
     role = message.get("role")
@@ -130,7 +122,7 @@ def _document_text(block: Mapping[str, Any]) -> str:
     return as_text(source.get("content")) if source.get("type") == "content" else ""
 
 
-def surroundings(body: Mapping[str, Any]) -> tuple[Any, Any]:
+def system_and_tools(body: Mapping[str, Any]) -> tuple[Any, Any]:
     return body.get("system"), body.get("tools")
 
 
@@ -139,13 +131,13 @@ def max_output(body: Mapping[str, Any]) -> int:
     return limit if isinstance(limit, int) else 0
 
 
-def kept_by_server(body: Mapping[str, Any]) -> str:
+def partial_history_reason(body: Mapping[str, Any]) -> str:
     if as_mapping(body.get("thread")).get("type") == "continue":
         return "thread continues: the server keeps the history, and only the new turn is here"
     return ""
 
 
-def bound(body: Mapping[str, Any]) -> bool:
+def thinking_bound_to_prefix(body: Mapping[str, Any]) -> bool:
     return _binds(as_text(body.get("model")))
 
 
@@ -154,15 +146,7 @@ def _binds(model: str) -> bool:
     return bool(_BOUND.search(model.replace(".", "-")))
 
 
-def usage(response: Mapping[str, Any]) -> Usage | None:
-    return usage_from(response.get("usage"))
-
-
-def reply(response: Mapping[str, Any]) -> list[Any]:
-    return [{"role": "assistant", "content": response.get("content") or []}]
-
-
-def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
+def join(original: Any, entries: Sequence[Item]) -> list[Any]:
     role = "assistant" if entries[0].role == "assistant" else "system" if entries[0].role == "system" else "user"
     if original is not None and isinstance(original.get("content"), str) and len(entries) == 1:
         return [{**original, "content": entries[0].text}]
@@ -184,100 +168,17 @@ def _render(entry: Item) -> Any:
     return {"type": "text", "text": entry.text}
 
 
-def places(
-    body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], settled: Sequence[int] = ()
-) -> list[BreakpointSlot]:
-    found: list[BreakpointSlot] = []
-    tools, system = overhead
-    named = body.get("tools")
-    if named and isinstance(named, list):
-        found += [_place("tools", len(named) - 1, 0, named[-1], tools)]
-    if isinstance(body.get("system"), list):
-        share = system // max(1, len(body["system"]))
-        found += [_place("system", i, 0, one, tools + share * (i + 1)) for i, one in enumerate(body["system"])]
-    messages = body[key]
-    start = max(0, len(messages) - _TAIL)
-    for i in (*_far(settled, start), *range(start, len(messages))):
-        content = messages[i].get("content")
-        before = tools + system + tokens[i]
-        if isinstance(content, list):
-            found += [_place("messages", i, j, one, before) for j, one in enumerate(content)]
-            if i in settled and content:
-                found[-1] = replace(found[-1], settled=True)
-    if body.get("cache_control"):
-        _automatic(found, body["cache_control"])
-    return found
+def must_join(before: Sequence[Item], after: Sequence[Item]) -> bool:
+    """Roles alternate (A5), and a call that an edit inserted belongs to what the model said before it."""
+    return after[0].message > before[-1].message + 1 or inserted_call_follows(before, after)
 
 
-def _far(settled: Sequence[int], start: int) -> list[int]:
-    """Those of these messages that stand before the tail."""
-    return sorted({at for at in settled if 0 <= at < start})
+def replacement_forms(item: Item) -> Sequence[Item]:
+    """If the result it replaces was an error, the replacement says so too."""
+    if item.kind != "result":
+        return [item]
+    return [item, replace(item, raw={"type": "tool_result", "is_error": True, "tool_use_id": item.call_id})]
 
 
-def _automatic(found: list[BreakpointSlot], control: Any) -> None:
-    """The mark that stands beside the messages: the provider sets it on the last block that can have one (A45)."""
-    last = next((n for n in reversed(range(len(found))) if found[n].eligible), None)
-    if last is not None and found[last].section == "messages":
-        ttl = _lifetime(control)
-        found[last] = replace(found[last], has_breakpoint=True, ttl=ttl)
-
-
-def _lifetime(control: Any) -> float:
-    return HOUR if as_mapping(control).get("ttl") == "1h" else FIVE_MINUTES
-
-
-def breakpoints(message: Any) -> int:
-    content, found = message.get("content"), 0
-    if isinstance(content, list):
-        for block in content:
-            found += "cache_control" in as_mapping(block)
-    return found
-
-
-def marks(body: Mapping[str, Any], settled: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
-    messages = body[key]
-    found: list[int] = []
-    ttl = HOUR
-    start = max(0, len(messages) - _TAIL)
-    for i in (*_far(settled, start), *range(start, len(messages))):
-        content = messages[i].get("content")
-        controls = (
-            [one["cache_control"] for one in map(as_mapping, content) if "cache_control" in one]
-            if isinstance(content, list)
-            else ()
-        )
-        for control in controls:
-            found.append(i)
-            ttl = min(ttl, _lifetime(control))
-    if body.get("cache_control") and messages:
-        found.append(len(messages) - 1)
-        ttl = min(ttl, _lifetime(body["cache_control"]))
-    return tuple(dict.fromkeys(found)), ttl if found else FIVE_MINUTES
-
-
-def _place(section: Any, index: int, block: int, raw: Any, tokens: int) -> BreakpointSlot:
-    kind, text, mark = (raw.get("type"), raw.get("text"), raw.get("cache_control")) if isinstance(raw, dict) else _BARE
-    eligible = as_word(kind) not in _UNMARKABLE and (text is None or bool(str(text).strip()))
-    return BreakpointSlot(
-        section=section, index=index, block=block, tokens_before=tokens, eligible=eligible, has_breakpoint=bool(mark),
-        ttl=_lifetime(mark) if mark else FIVE_MINUTES,
-    )  # fmt: skip
-
-
-_BARE = (None, None, None)
-
-
-def mark(body: Mapping[str, Any], places: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
-    out = dict(body)
-    for place in places:
-        ttl: dict[str, str] = {"ttl": "1h"} if place.ttl >= HOUR else {}
-        control = {"cache_control": {"type": "ephemeral", **ttl}}
-        section = list(out[place.section])
-        if place.section == "messages":
-            content = list(section[place.index]["content"])
-            content[place.block] = {**content[place.block], **control}
-            section[place.index] = {**section[place.index], "content": content}
-        else:
-            section[place.index] = {**section[place.index], **control}
-        out[place.section] = section
-    return out
+def for_log(message: Any) -> Any:
+    return message

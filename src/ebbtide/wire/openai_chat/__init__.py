@@ -1,0 +1,17 @@
+"""OpenAI Chat Completions, which many other servers speak."""
+
+from ebbtide.wire.implicit_cache import IMPLICIT_CACHE
+from ebbtide.wire.openai_chat import messages, replies, requests, rules
+from ebbtide.wire.protocol import Wire
+
+WIRE = Wire(
+    name="openai_chat",
+    list_key="messages",
+    provider="openai",
+    typical_model="gpt-4o",
+    messages=messages,
+    cache=IMPLICIT_CACHE,
+    replies=replies,
+    requests=requests,
+    rules=rules,
+)

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions. An assistant message carries text and calls; each result is a message of its own."""
+"""Messages of OpenAI Chat Completions: an assistant message has text and tool calls, each result is a message."""
 
 from __future__ import annotations
 
@@ -7,31 +7,19 @@ from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.media import base64_head, image_pixels
-from ebbtide.core.tokens import usage_from
-from ebbtide.core.types import USER, Item, Role, Usage
-from ebbtide.wire.implicit_cache import breakpoints, mark, marks, places
-from ebbtide.wire.protocol import Block, as_mapping, as_text, as_word, brief, canonical_json, is_original, text_block
-
-__all__ = [
-    "blocks",
-    "bound",
-    "breakpoints",
-    "compose",
-    "kept_by_server",
-    "key",
-    "mark",
-    "marks",
-    "max_output",
-    "name",
-    "places",
-    "reply",
-    "surroundings",
-    "usage",
-]
-"""What a wire is: see `wire.shape.Wire`."""
-
-name = "openai_chat"
-key = "messages"
+from ebbtide.core.types import USER, Item, Role
+from ebbtide.wire.blocks import (
+    Block,
+    as_mapping,
+    as_str,
+    as_text,
+    brief,
+    canonical_json,
+    inserted_call_follows,
+    is_original,
+    text_block,
+    user_text_for_log,
+)
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -43,10 +31,10 @@ _ROLES: Mapping[str, Role] = {
 }
 
 
-def blocks(message: Any, path: str) -> list[Block]:
+def split(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("a message must be an object", path=path)
-    role = _ROLES.get(as_word(message.get("role")))
+    role = _ROLES.get(as_str(message.get("role")))
     if role is None:
         told = f"role must be one of {', '.join(_ROLES)}, not {brief(message.get('role'))}"
         raise BadRequest(told, path=f"{path}.role")
@@ -116,7 +104,7 @@ def _result(message: Mapping[str, Any]) -> Block:
     return Block("tool", "result", text, message, f"{call_id}\0{text}", name=named, call_id=call_id, source="tool")
 
 
-def surroundings(body: Mapping[str, Any]) -> tuple[Any, Any]:
+def system_and_tools(body: Mapping[str, Any]) -> tuple[Any, Any]:
     """The system prompt is among the messages here: message 0, kept verbatim (R279)."""
     return None, body.get("tools") or body.get("functions")
 
@@ -126,33 +114,21 @@ def max_output(body: Mapping[str, Any]) -> int:
     return limit if isinstance(limit, int) else 0
 
 
-def kept_by_server(body: Mapping[str, Any]) -> str:
-    del body
+def partial_history_reason(_body: Mapping[str, Any]) -> str:
     return ""
 
 
-def bound(body: Mapping[str, Any]) -> bool:
-    del body
+def thinking_bound_to_prefix(_body: Mapping[str, Any]) -> bool:
     return False
 
 
-def usage(response: Mapping[str, Any]) -> Usage | None:
-    return usage_from(response.get("usage"))
-
-
-def reply(response: Mapping[str, Any]) -> list[Any]:
-    choices = response.get("choices")
-    message = as_mapping(choices[0]).get("message") if isinstance(choices, list) and choices else None
-    return [message] if isinstance(message, dict) else []
-
-
-def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
+def join(original: Any, entries: Sequence[Item]) -> list[Any]:
     if entries[0].role == "tool":
         return [_compose_result(entry) for entry in entries]
     if len(entries) == 1 and entries[0].kind == "opaque" and "role" in as_mapping(entries[0].raw):
         return [entries[0].raw]  # A message of no parts, as a refusal is, stays as it is.
     role = entries[0].role
-    if _ROLES.get(as_word(as_mapping(original).get("role"))) != role:
+    if _ROLES.get(as_str(as_mapping(original).get("role"))) != role:
         original = None  # A note where a result stood is no result.
     kept = {k: v for k, v in (original or {}).items() if k not in ("content", "tool_calls", "function_call")}
     words = [entry for entry in entries if entry.kind != "call"]
@@ -198,3 +174,15 @@ def _compose_result(entry: Item) -> Any:
     if isinstance(entry.raw, dict):
         return {**entry.raw, "content": entry.text}
     return {"role": "tool", "tool_call_id": entry.call_id, "content": entry.text}
+
+
+def must_join(before: Sequence[Item], after: Sequence[Item]) -> bool:
+    return inserted_call_follows(before, after)
+
+
+def replacement_forms(item: Item) -> Sequence[Item]:
+    return [item]
+
+
+def for_log(message: Any) -> Any:
+    return user_text_for_log(message, split(message, "messages"))

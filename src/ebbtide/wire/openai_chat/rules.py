@@ -22,8 +22,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from ebbtide.wire.validity.findings import SHAPE, Finding, Json, Log, as_text, invented, refuse_hopeless, safe_id
-from ebbtide.wire.validity.soundness import made_sound_parts, unsound_parts
+from ebbtide.wire.findings import (
+    SHAPE,
+    Finding,
+    Json,
+    Log,
+    as_text,
+    invented,
+    made_sound_parts,
+    refuse_hopeless,
+    safe_id,
+    unsound_parts,
+)
 
 Message = Mapping[str, Json]
 
@@ -39,7 +49,7 @@ NOT_ANSWERED = (
 NOT_ASKED = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
 
 
-def check(body: Mapping[str, Json], since: int, _taken: AbstractSet[str], _marked: int | None) -> list[Finding]:
+def check(body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
     """All that is wrong from `since` on."""
     messages = body["messages"]
     if found := unsound_parts(body, "messages", since):
@@ -53,7 +63,9 @@ def check(body: Mapping[str, Json], since: int, _taken: AbstractSet[str], _marke
     return log
 
 
-def repair(body: Mapping[str, Json], since: int, _taken: AbstractSet[str]) -> tuple[Mapping[str, Json], list[Finding]]:
+def repair(
+    body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str]
+) -> tuple[Mapping[str, Json], list[Finding]]:
     """The body as it may go out, and what was done to it."""
     log = Log(unsound_parts(body, "messages", since))
     if log:
@@ -65,10 +77,14 @@ def repair(body: Mapping[str, Json], since: int, _taken: AbstractSet[str]) -> tu
     return {**body, "messages": [*body["messages"][:since], *_paired(kept, log)]}, log
 
 
-def seam(messages: Sequence[Json], since: int) -> int:
+def list_rule(_value: Json) -> str:
+    return SHAPE
+
+
+def first_to_check(messages: Sequence[Json], since: int) -> int:
     """Judging starts at the calls whose results may still be coming in."""
     start = since
-    while start and _role(messages[start - 1]) == "tool":
+    while start and role(messages[start - 1]) == "tool":
         start -= 1
     return start - 1 if start and _calls(messages[start - 1]) else since
 
@@ -77,13 +93,13 @@ def call_ids(message: Json) -> frozenset[str]:
     return frozenset(str(call.get("id")) for call in _calls(message))
 
 
-def _role(message: Json) -> str:
+def role(message: Json) -> str:
     value = message.get("role") if isinstance(message, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def _calls(message: Json) -> list[Message]:
-    listed = message.get("tool_calls") if _role(message) == "assistant" else None
+    listed = message.get("tool_calls") if role(message) == "assistant" else None
     return [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
 
 
@@ -93,7 +109,7 @@ def _cleaned(message: Json, at: int, log: Log) -> Message | None:
     if not isinstance(message, dict) or not ("role" in message or "content" in message):
         log.note(SHAPE, path, "expected an object", "dropped")
         return None
-    if not _role(message):
+    if not role(message):
         log.note(SHAPE, f"{path}.role", "Missing required parameter")
         return None
     return _worded(_identified(_called(message, path, log), path, log), path, log)
@@ -103,7 +119,7 @@ def _called(message: Message, path: str, log: Log) -> Message:
     """C3: an assistant message has calls or no `tool_calls` at all. Null is taken as absent, as OpenAI takes it."""
     listed = message.get("tool_calls")
     # Whoever speaks: the array is refused for being empty before anybody asks whose it is.
-    if listed is None or (_role(message) != "assistant" and listed != []):
+    if listed is None or (role(message) != "assistant" and listed != []):
         return message
     calls = listed if isinstance(listed, list) else []
     kept = [call for index, part in enumerate(calls) if (call := _call(part, f"{path}.tool_calls.{index}", log))]
@@ -140,7 +156,7 @@ def _is_named(call: Message) -> bool:
 
 def _identified(message: Message, path: str, log: Log) -> Message:
     """C4 on the other end: a result's id maps as its call's does."""
-    if _role(message) != "tool":
+    if role(message) != "tool":
         return message
     identity = safe_id(message.get("tool_call_id"), "call_", CALL_ID)
     if identity == message.get("tool_call_id"):
@@ -164,7 +180,7 @@ def _worded(message: Message, path: str, log: Log) -> Message:
     if content is not None:
         log.note(SHAPE, f"{path}.content", "expected a string or an array", "made text")
         return {**message, "content": as_text(content)}
-    if _role(message) == "assistant" and any(message.get(field) is not None for field in WORDLESS):
+    if role(message) == "assistant" and any(message.get(field) is not None for field in WORDLESS):
         return message
     log.note("C6", f"{path}.content", "expected a string, got null", "made empty")
     return {**message, "content": ""}
@@ -176,7 +192,7 @@ def _unpaired(messages: Sequence[Json], since: int) -> Iterator[Finding]:
     answered: set[str] = set()
     for index in range(since, len(messages)):
         path = f"messages.{index}"
-        if _role(messages[index]) != "tool":
+        if role(messages[index]) != "tool":
             yield from _left(waiting)
             identities = [as_text(call.get("id")) for call in _calls(messages[index])]
             if len(set(identities)) < len(identities):
@@ -205,7 +221,7 @@ def _paired(turns: list[tuple[int, Message]], log: Log) -> list[Message]:
     run: list[tuple[int, Message]] = []
     calls: list[tuple[str, str]] = []
     for at, message in turns:
-        if _role(message) != "assistant":
+        if role(message) != "assistant":
             run.append((at, message))
             continue
         kept += _answered(run, calls, log)
@@ -237,7 +253,7 @@ def _answered(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log:
     """C1, C2: results first, stand-ins for missing ones, then what else was said before the next reply."""
     given: dict[str, list[Message]] = defaultdict(list)
     for _, message in run:
-        if _role(message) == "tool":
+        if role(message) == "tool":
             given[message["tool_call_id"]].append(message)
     share = Counter(came for came, _ in calls)
     chosen: dict[int, str] = {}
@@ -253,7 +269,7 @@ def _answered(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log:
     _tell(run, calls, missing, chosen, log)
     results = [_under(message, chosen[id(message)]) for _, message in run if id(message) in chosen]
     stand_ins = [{"role": "tool", "tool_call_id": identity, "content": UNANSWERED} for identity in missing]
-    return [*results, *stand_ins, *(message for _, message in run if _role(message) != "tool")]
+    return [*results, *stand_ins, *(message for _, message in run if role(message) != "tool")]
 
 
 def _tell(
@@ -264,7 +280,7 @@ def _tell(
     spoken = False
     for at, message in run:
         path = f"messages.{at}"
-        if _role(message) != "tool":
+        if role(message) != "tool":
             spoken = True
         elif id(message) in chosen and spoken:
             log.note("C1", path, NOT_ANSWERED + message["tool_call_id"], "moved to its call")

@@ -1,4 +1,4 @@
-"""OpenAI Responses. Each input item is a message of its own; reasoning keeps what follows it."""
+"""Messages of OpenAI Responses: each input item is a message; reasoning stays with what follows it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,18 @@ from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.media import base64_head, image_pixels
-from ebbtide.core.tokens import usage_from
-from ebbtide.core.types import USER, Item, Role, Usage
-from ebbtide.wire.implicit_cache import breakpoints, mark, marks, places
-from ebbtide.wire.protocol import Block, as_mapping, as_text, as_word, brief, canonical_json, is_original, text_block
-
-__all__ = [
-    "blocks",
-    "bound",
-    "breakpoints",
-    "compose",
-    "kept_by_server",
-    "key",
-    "mark",
-    "marks",
-    "max_output",
-    "name",
-    "places",
-    "reply",
-    "surroundings",
-    "usage",
-]
-"""What a wire is: see `wire.shape.Wire`."""
-
-name = "openai_responses"
-key = "input"
+from ebbtide.core.types import USER, Item, Role
+from ebbtide.wire.blocks import (
+    Block,
+    as_mapping,
+    as_str,
+    as_text,
+    brief,
+    canonical_json,
+    is_original,
+    text_block,
+    user_text_for_log,
+)
 
 _ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _CALLS = {
@@ -48,7 +35,7 @@ _OUTPUTS = {f"{call}_output" for call in _CALLS} | {"tool_search_output"}
 _PARTS = {"input_text", "output_text", "text"}
 
 
-def blocks(message: Any, path: str) -> list[Block]:
+def split(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("an input item must be an object", path=path)
     kind = message.get("type", "message")
@@ -80,7 +67,7 @@ def _name(message: Mapping[str, Any]) -> str:
 
 
 def _message(message: Mapping[str, Any], path: str) -> list[Block]:
-    role = _ROLES.get(as_word(message.get("role")))
+    role = _ROLES.get(as_str(message.get("role")))
     if role is None:
         told = f"role must be one of {', '.join(_ROLES)}, not {brief(message.get('role'))}"
         raise BadRequest(told, path=f"{path}.role")
@@ -94,7 +81,7 @@ def _message(message: Mapping[str, Any], path: str) -> list[Block]:
 
 def _part(role: Role, part: Any) -> Block:
     told = as_mapping(part)
-    kind = as_word(told.get("type"))
+    kind = as_str(told.get("type"))
     if kind in _PARTS:
         return text_block(role, as_text(told.get("text")), part, locked=role == "system")
     if kind == "input_image":
@@ -117,7 +104,7 @@ def _output(message: Mapping[str, Any]) -> Block:
     parts = output if isinstance(output, list) else []
     images = [_pixels(part) for part in parts if as_mapping(part).get("type") == "input_image"]
     told = [as_mapping(part) for part in parts]
-    texts = [as_text(part["text"]) for part in told if as_word(part.get("type")) in _PARTS and "text" in part]
+    texts = [as_text(part["text"]) for part in told if as_str(part.get("type")) in _PARTS and "text" in part]
     text = "\n".join(texts) if texts or images else as_text(output)
     call_id = as_text(message.get("call_id"))
     canonical = f"{call_id}\0{text if not images else canonical_json(output)}"
@@ -127,7 +114,7 @@ def _output(message: Mapping[str, Any]) -> Block:
     )  # fmt: skip
 
 
-def surroundings(body: Mapping[str, Any]) -> tuple[Any, Any]:
+def system_and_tools(body: Mapping[str, Any]) -> tuple[Any, Any]:
     return body.get("instructions"), body.get("tools")
 
 
@@ -136,33 +123,23 @@ def max_output(body: Mapping[str, Any]) -> int:
     return limit if isinstance(limit, int) else 0
 
 
-def kept_by_server(body: Mapping[str, Any]) -> str:
+def partial_history_reason(body: Mapping[str, Any]) -> str:
     for field in ("previous_response_id", "conversation"):
         if body.get(field):
             return f"{field} is set: the server keeps the history, and only the new turn is here"
     return ""
 
 
-def bound(body: Mapping[str, Any]) -> bool:
-    del body
+def thinking_bound_to_prefix(_body: Mapping[str, Any]) -> bool:
     return False
 
 
-def usage(response: Mapping[str, Any]) -> Usage | None:
-    return usage_from(response.get("usage"))
-
-
-def reply(response: Mapping[str, Any]) -> list[Any]:
-    output = response.get("output")
-    return [one for one in output if isinstance(one, dict)] if isinstance(output, list) else []
-
-
-def compose(original: Any, entries: Sequence[Item]) -> list[Any]:
+def join(original: Any, entries: Sequence[Item]) -> list[Any]:
     out: list[Any] = []
     words: list[Item] = []
     for entry in entries:
         if entry.kind in ("call", "result") or (
-            is_original(entry) and as_word(as_mapping(entry.raw).get("type")) not in _MESSAGE_PARTS
+            is_original(entry) and as_str(as_mapping(entry.raw).get("type")) not in _MESSAGE_PARTS
         ):
             out += [*_compose_words(original, words), _compose_item(entry)]
             words = []
@@ -200,3 +177,15 @@ def _compose_words(original: Any, words: Sequence[Item]) -> list[Any]:
     if as_mapping(original).get("id") and content == original["content"]:
         return [original]
     return [{"type": "message", **kept, "role": role, "content": content}]
+
+
+def must_join(_before: Sequence[Item], _after: Sequence[Item]) -> bool:
+    return False
+
+
+def replacement_forms(item: Item) -> Sequence[Item]:
+    return [item]
+
+
+def for_log(message: Any) -> Any:
+    return user_text_for_log(message, split(message, "input"))

@@ -53,15 +53,14 @@ from ebbtide.wire.anthropic.rules.blocks import (
     same_parts,
 )
 from ebbtide.wire.anthropic.rules.fast_path import is_ordinary
-from ebbtide.wire.validity.findings import Finding, Json, Log, refuse, refuse_hopeless
-from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_parts
+from ebbtide.wire.findings import Finding, Json, Log, is_sound, made_sound_parts, refuse, refuse_hopeless, unsound_parts
 
 Body = Mapping[str, Json]
 
 
-def check(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
+def check(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int | None) -> list[Finding]:
     """All that is wrong from `since` on. An unsound body is only told that: nothing else can be read from it."""
-    return [] if is_ordinary(body, since, taken, marked) else _judged(body, since, taken, marked)
+    return [] if is_ordinary(body, since, call_ids, breakpoints) else _judged(body, since, call_ids, breakpoints)
 
 
 def _judged(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
@@ -83,19 +82,19 @@ def _judged(body: Body, since: int, taken: AbstractSet[str], marked: int | None)
     return log
 
 
-def repair(body: Body, since: int, taken: AbstractSet[str]) -> tuple[Body, list[Finding]]:
+def repair(body: Body, since: int, call_ids: AbstractSet[str]) -> tuple[Body, list[Finding]]:
     """The body as it may go out, and what was done to it."""
     log = Log()
     body = _sound(body, since, log)
     body = system_and_tools.mended(body, log)
-    seen = request(body, since, taken)
+    seen = request(body, since, call_ids)
     before = list(seen.messages[:since])
     turns = [Turn(index, message) for index, message in numbered(seen.messages, since)]
     cleaned = [mended for turn in turns if (mended := content.cleaned(turn, seen, log)) is not None]
     refuse_hopeless(log)
     turns = _settled(pairs.handed_over(cleaned, log), before, seen, log)
     turns = turns if before else structure.opened(turns, log)
-    turns = pairs.paired(turns, before[-1] if before else None, taken, log)
+    turns = pairs.paired(turns, before[-1] if before else None, call_ids, log)
     messages = [*before, *(turn.message for turn in turns)]
     if not messages:
         refuse(Finding("A1", "messages", "at least one message is required"))
@@ -108,7 +107,11 @@ def repair(body: Body, since: int, taken: AbstractSet[str]) -> tuple[Body, list[
     return breakpoints.trimmed({**body, "messages": messages}, log), log
 
 
-def seam(messages: list[Json], since: int) -> int:
+def list_rule(_value: Json) -> str:
+    return "A1"
+
+
+def first_to_check(messages: list[Json], since: int) -> int:
     """Where judging starts: one earlier if the first new message must join the last accepted one (A5).
 
     The joined message only grows at its end, so the cached prefix of blocks still holds.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ebbtide.wire.validity.findings import Json
+from ebbtide.wire.findings import Json
 
 Block = Mapping[str, Json]
 Message = Mapping[str, Json]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ebbtide.wire.anthropic.rules.blocks import Block, blocks, numbered, with_blocks, without
 from ebbtide.wire.anthropic.rules.content import is_mark
-from ebbtide.wire.validity.findings import Finding, Json, Log
+from ebbtide.wire.findings import Finding, Json, Log
 
 MOST = 4
 _MALFORMED = "cache_control: Input should be 'ephemeral' with ttl '5m' or '1h'"

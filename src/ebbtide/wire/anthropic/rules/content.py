@@ -27,7 +27,7 @@ from ebbtide.wire.anthropic.rules.blocks import (
     without,
 )
 from ebbtide.wire.anthropic.rules.media import document, image
-from ebbtide.wire.validity.findings import SHAPE, Json, Log, Note, as_text, safe_id
+from ebbtide.wire.findings import SHAPE, Json, Log, Note, as_text, safe_id
 
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")

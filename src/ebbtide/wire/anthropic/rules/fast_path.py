@@ -13,8 +13,7 @@ from ebbtide.wire.anthropic.rules.breakpoints import broken as broken_marks
 from ebbtide.wire.anthropic.rules.content import CALL_ID, TOOL_NAME
 from ebbtide.wire.anthropic.rules.structure import MOST
 from ebbtide.wire.anthropic.rules.system_and_tools import broken_tools, mended
-from ebbtide.wire.validity.findings import Json, Log
-from ebbtide.wire.validity.soundness import is_sound
+from ebbtide.wire.findings import Json, Log, is_sound
 
 _WORDS = frozenset(("type", "text", "cache_control"))
 _CALL = frozenset(("type", "id", "name", "input", "cache_control", "caller"))

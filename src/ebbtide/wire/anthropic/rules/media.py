@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ebbtide.core.text.media import HEAD, base64_head, image_pixels, media_type
 from ebbtide.wire.anthropic.rules.blocks import Block, Message, blocks, kind, text, with_blocks
-from ebbtide.wire.validity.findings import Finding, Json, Note
+from ebbtide.wire.findings import Finding, Json, Note
 
 SIDE, MANY_SIDE, MANY = 8000, 2000, 20
 """Pixels allowed on a side; pixels allowed once there are more than `MANY` images."""

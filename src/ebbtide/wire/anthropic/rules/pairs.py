@@ -24,7 +24,7 @@ from ebbtide.wire.anthropic.rules.blocks import (
     without,
 )
 from ebbtide.wire.anthropic.rules.content import RESULT_PARTS
-from ebbtide.wire.validity.findings import Finding, Json, Log, as_text, invented
+from ebbtide.wire.findings import Finding, Json, Log, as_text, invented
 
 
 def broken(request: Request) -> Iterator[Finding]:

@@ -23,9 +23,9 @@ from ebbtide.wire.anthropic.rules.blocks import (
     role,
     with_blocks,
 )
+from ebbtide.wire.anthropic.rules.models import takes_system_turns
 from ebbtide.wire.anthropic.rules.structure import is_well_placed
-from ebbtide.wire.validity.findings import Finding, Json, Log, as_text
-from ebbtide.wire.validity.models import takes_system_turns
+from ebbtide.wire.findings import Finding, Json, Log, as_text
 
 
 def broken(request: Request) -> Iterator[Finding]:

@@ -21,8 +21,8 @@ from ebbtide.wire.anthropic.rules.blocks import (
     text,
     with_blocks,
 )
-from ebbtide.wire.validity.findings import Finding, Json, Log
-from ebbtide.wire.validity.models import takes_prefill, takes_system_turns
+from ebbtide.wire.anthropic.rules.models import takes_prefill, takes_system_turns
+from ebbtide.wire.findings import Finding, Json, Log
 
 MOST = 100_000
 NO_PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message."

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.wire.anthropic.rules.blocks import kind, same_parts, text
 from ebbtide.wire.anthropic.rules.content import TOOL_NAME, is_mark, spoken_text, unmarked
-from ebbtide.wire.validity.findings import SHAPE, Finding, Json, Log
+from ebbtide.wire.findings import SHAPE, Finding, Json, Log
 
 BAD_NAME = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
 

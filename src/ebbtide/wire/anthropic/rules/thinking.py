@@ -18,8 +18,8 @@ from ebbtide.wire.anthropic.rules.blocks import (
     role,
     with_blocks,
 )
-from ebbtide.wire.validity.findings import Finding, Json, Log
-from ebbtide.wire.validity.models import takes_prefill
+from ebbtide.wire.anthropic.rules.models import takes_prefill
+from ebbtide.wire.findings import Finding, Json, Log
 
 OPENERS = (*THINKING, "fallback", "compaction")
 """Blocks a turn may begin with under manual thinking; the last two stand in for thinking that was left out."""

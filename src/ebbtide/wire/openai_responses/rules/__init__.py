@@ -28,18 +28,17 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 
+from ebbtide.wire.findings import SHAPE, Finding, Json, Log, is_sound, made_sound_parts, refuse_hopeless, unsound_parts
 from ebbtide.wire.openai_responses.rules.checks import cleaned, unique
 from ebbtide.wire.openai_responses.rules.fast_path import is_ordinary
 from ebbtide.wire.openai_responses.rules.groups import lonely, regrouped, without_follower
 from ebbtide.wire.openai_responses.rules.items import OUTPUT_TYPES, OUTPUTS, VOID, At, call_id, is_models, kind
 from ebbtide.wire.openai_responses.rules.pairs import broken_pairs, completed, matched, no_output
-from ebbtide.wire.validity.findings import Finding, Json, Log, refuse_hopeless
-from ebbtide.wire.validity.soundness import is_sound, made_sound_parts, unsound_parts
 
 
-def check(body: Mapping[str, Json], since: int, taken: AbstractSet[str], _marked: int | None) -> list[Finding]:
+def check(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
     """All that is wrong from `since` on."""
-    return [] if is_ordinary(body, since) else _judged(body, since, taken)
+    return [] if is_ordinary(body, since) else _judged(body, since, call_ids)
 
 
 def _judged(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> list[Finding]:
@@ -58,7 +57,9 @@ def _judged(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> li
     return log
 
 
-def repair(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> tuple[Mapping[str, Json], list[Finding]]:
+def repair(
+    body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]
+) -> tuple[Mapping[str, Json], list[Finding]]:
     """The body as it may go out, and what was done to it."""
     log = Log(unsound_parts(body, "input", since))
     if log:
@@ -69,12 +70,17 @@ def repair(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> tup
     items = [At(at, item) for at, item in mended if item is not None]
     refuse_hopeless(log)
     items = unique(items, log)
-    items = matched(items, partial(_lenient, body), taken, log)
+    items = matched(items, partial(_lenient, body), call_ids, log)
     items = regrouped(completed(items, log), log)
     return {**body, "input": [*body["input"][:since], *(entry.item for entry in items)]}, log
 
 
-def seam(items: Sequence[Json], since: int) -> int:
+def list_rule(value: Json) -> str:
+    """A bare string is one user message, and a stored prompt needs no input."""
+    return "" if value is None or isinstance(value, str) else SHAPE
+
+
+def first_to_check(items: Sequence[Json], since: int) -> int:
     """Judging starts at the reply whose calls may still be waiting for outputs."""
     start = since
     while start and kind(items[start - 1]) in OUTPUT_TYPES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ebbtide.wire.findings import SHAPE, Json, Log, as_text, safe_id
 from ebbtide.wire.openai_responses.rules.items import (
     CALL_ID,
     ITEM_ID,
@@ -15,7 +16,6 @@ from ebbtide.wire.openai_responses.rules.items import (
     anonymous,
     kind,
 )
-from ebbtide.wire.validity.findings import SHAPE, Json, Log, as_text, safe_id
 
 NEEDS_CALL_ID = ("function_call", "custom_tool_call", *TEXT_OUTPUTS)
 """Types that are nothing without a `call_id`; the others pair by it only if they have one."""

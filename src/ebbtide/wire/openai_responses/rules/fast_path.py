@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ebbtide.wire.findings import Json, is_sound
 from ebbtide.wire.openai_responses.rules.items import CALL_ID, ITEM_ID, PREFIXES, Item
-from ebbtide.wire.validity.findings import Json
-from ebbtide.wire.validity.soundness import is_sound
 
 _KNOWN = ("input", "system", "instructions", "tools")
 """Beside an accepted prefix these are the same that were accepted with it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ebbtide.wire.findings import Finding, Log, as_text
 from ebbtide.wire.openai_responses.rules.items import (
     NEEDS_ITS_ID,
     OUTPUT_TYPES,
@@ -14,7 +15,6 @@ from ebbtide.wire.openai_responses.rules.items import (
     is_models,
     kind,
 )
-from ebbtide.wire.validity.findings import Finding, Log, as_text
 
 
 def lonely(entries: Sequence[At]) -> list[int]:

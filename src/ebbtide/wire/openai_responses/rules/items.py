@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ebbtide.wire.validity.findings import Json, as_text
+from ebbtide.wire.findings import Json, as_text
 
 Item = Mapping[str, Json]
 

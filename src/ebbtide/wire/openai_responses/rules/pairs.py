@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from ebbtide.wire.findings import Finding, Log
 from ebbtide.wire.openai_responses.rules.items import (
     OUTPUT_TYPES,
     OUTPUTS,
@@ -19,7 +20,6 @@ from ebbtide.wire.openai_responses.rules.items import (
     kind,
     pairs_by_call_id,
 )
-from ebbtide.wire.validity.findings import Finding, Log
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,114 @@
+"""Cache breakpoints of the Anthropic Messages API: `cache_control` on a tool, on the system prompt or on a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ebbtide.core.cache.breakpoints import BreakpointSlot
+from ebbtide.core.types import FIVE_MINUTES, HOUR
+from ebbtide.wire.blocks import as_mapping, as_str
+
+is_explicit = True
+
+_INELIGIBLE = {"thinking", "redacted_thinking", "fallback", "compaction"}
+"""Block types that take no breakpoint."""
+_TAIL = 40
+"""Messages at the end that may carry a breakpoint: the provider does not look back further."""
+
+
+def slots(
+    body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], edit_ends: Sequence[int] = ()
+) -> list[BreakpointSlot]:
+    slots: list[BreakpointSlot] = []
+    tool_tokens, system_tokens = overhead
+    tools, system, messages = body.get("tools"), body.get("system"), body["messages"]
+    if tools and isinstance(tools, list):
+        slots.append(_slot("tools", len(tools) - 1, 0, tools[-1], tool_tokens))
+    if isinstance(system, list):
+        share = system_tokens // max(1, len(system))
+        slots += [_slot("system", i, 0, block, tool_tokens + share * (i + 1)) for i, block in enumerate(system)]
+    for i in _near_end(messages, edit_ends):
+        content = messages[i].get("content")
+        before = tool_tokens + system_tokens + tokens[i]
+        if isinstance(content, list):
+            slots += [_slot("messages", i, j, block, before) for j, block in enumerate(content)]
+            if i in edit_ends and content:
+                slots[-1] = replace(slots[-1], settled=True)
+    if body.get("cache_control"):
+        _mark_automatic(slots, body["cache_control"])
+    return slots
+
+
+def present(body: Mapping[str, Any], edit_ends: Sequence[int] = ()) -> tuple[tuple[int, ...], float]:
+    messages = body["messages"]
+    marked = [(i, control) for i in _near_end(messages, edit_ends) for control in _controls(messages[i])]
+    if body.get("cache_control") and messages:
+        marked.append((len(messages) - 1, body["cache_control"]))
+    ttl = min([_lifetime(control) for _, control in marked], default=FIVE_MINUTES)
+    return tuple(dict.fromkeys(i for i, _ in marked)), ttl
+
+
+def count(message: Any) -> int:
+    total, content = 0, message.get("content")
+    # Plain loop: this runs for every message of every request.
+    if isinstance(content, list):
+        for block in content:
+            total += "cache_control" in as_mapping(block)
+    return total
+
+
+def add(body: Mapping[str, Any], slots: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
+    out = dict(body)
+    for slot in slots:
+        ttl: dict[str, str] = {"ttl": "1h"} if slot.ttl >= HOUR else {}
+        control = {"cache_control": {"type": "ephemeral", **ttl}}
+        section = list(out[slot.section])
+        if slot.section == "messages":
+            content = list(section[slot.index]["content"])
+            content[slot.block] = {**content[slot.block], **control}
+            section[slot.index] = {**section[slot.index], "content": content}
+        else:
+            section[slot.index] = {**section[slot.index], **control}
+        out[slot.section] = section
+    return out
+
+
+def _near_end(messages: Sequence[Any], edit_ends: Sequence[int]) -> Iterator[int]:
+    """Yield the messages where edits end, then the last ones."""
+    start = max(0, len(messages) - _TAIL)
+    yield from sorted({i for i in edit_ends if 0 <= i < start})
+    yield from range(start, len(messages))
+
+
+def _mark_automatic(slots: list[BreakpointSlot], control: Any) -> None:
+    """Mark where the provider sets a top-level `cache_control`: on the last block that can have one (A45)."""
+    last = next((n for n in reversed(range(len(slots))) if slots[n].eligible), None)
+    if last is not None and slots[last].section == "messages":
+        slots[last] = replace(slots[last], has_breakpoint=True, ttl=_lifetime(control))
+
+
+def _controls(message: Any) -> list[Any]:
+    content = message.get("content")
+    blocks = map(as_mapping, content) if isinstance(content, list) else ()
+    return [block["cache_control"] for block in blocks if "cache_control" in block]
+
+
+def _lifetime(control: Any) -> float:
+    return HOUR if as_mapping(control).get("ttl") == "1h" else FIVE_MINUTES
+
+
+def _slot(section: Any, index: int, block: int, raw: Any, tokens: int) -> BreakpointSlot:
+    fields = as_mapping(raw)
+    text, control = fields.get("text"), fields.get("cache_control")
+    eligible = as_str(fields.get("type")) not in _INELIGIBLE and (text is None or bool(str(text).strip()))
+    return BreakpointSlot(
+        section=section,
+        index=index,
+        block=block,
+        tokens_before=tokens,
+        eligible=eligible,
+        has_breakpoint=bool(control),
+        ttl=_lifetime(control) if control else FIVE_MINUTES,
+    )

@@ -1,0 +1,56 @@
+"""What the reply formats of all wires share: reading events and usage, and finding our recall calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ebbtide.core.recall_limits import RECALL_TOOLS
+from ebbtide.core.tokens import usage_from
+from ebbtide.core.types import Usage
+from ebbtide.wire.blocks import as_mapping
+from ebbtide.wire.sse import Event
+
+MAX_REPLY = 8 << 20
+"""Characters of a reply that is put together; a client could not send more back."""
+
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+def parse_event(event: Event) -> dict[str, Any]:
+    """Return an event's data if it is an object; an empty one for anything else, such as `[DONE]`."""
+    try:
+        text = str(event.data, "utf-8", "surrogatepass").strip()
+        # `json.loads` takes as long again as a small event.
+        value, end = _scan(text, 0)
+    except (StopIteration, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) and end == len(text) else {}
+
+
+def usage(response: Mapping[str, Any]) -> Usage | None:
+    return usage_from(response.get("usage"))
+
+
+def openai_error_body(reason: str, *, is_overloaded: bool) -> dict[str, Any]:
+    kind, code = ("server_error", None) if is_overloaded else ("invalid_request_error", "context_length_exceeded")
+    return {"error": {"message": reason, "type": kind, "param": None, "code": code}}
+
+
+def is_recall_call(call: Mapping[str, Any]) -> bool:
+    return call.get("type") in ("tool_use", "function_call") and call.get("name") in RECALL_TOOLS
+
+
+def sum_output(responses: Sequence[Mapping[str, Any]], field: str) -> dict[str, Any]:
+    """Return the last response's usage with the output of all; empty if the last one has none."""
+    usages = [as_mapping(response.get("usage")) for response in responses]
+    return {**usages[-1], field: sum(as_int(usage.get(field)) for usage in usages)} if usages[-1] else {}
+
+
+def as_dicts(value: Any) -> list[dict[str, Any]]:
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
+
+
+def as_int(value: Any) -> int:
+    return value if isinstance(value, int) else 0
