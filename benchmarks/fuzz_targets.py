@@ -40,7 +40,7 @@ from ebbtide.summary.sections import merge_summaries, shorten_summary, split_sec
 from ebbtide.wire import WIRES  # noqa: E402
 from ebbtide.wire.body import read_body  # noqa: E402
 from ebbtide.wire.openai_chat import messages  # noqa: E402
-from ebbtide.wire.overflow import overflow  # noqa: E402
+from ebbtide.wire.overflow import find_overflow  # noqa: E402
 from ebbtide.wire.reader import Reader  # noqa: E402
 from ebbtide.wire.replies import parse_event  # noqa: E402
 from ebbtide.wire.sse import EventReader  # noqa: E402
@@ -89,7 +89,7 @@ def _request(wire: str) -> Check:
         body = read_body(data)
         assert body.emit(body.tree) == data, "an untouched body changed"
         request = Reader(estimator=Estimator(), wire=WIRES[wire]).read(data)
-        assert len(request.firsts) == len(request.messages)
+        assert len(request.first_items) == len(request.messages)
         collect_facts(request.items)
         fixed, _ = repair(WIRES[wire], body.tree)  # type: ignore[arg-type]
         assert not violations(WIRES[wire], fixed), "what was made to pass does not"  # type: ignore[arg-type]
@@ -189,10 +189,10 @@ def refused_bodies() -> list[bytes]:
 
 def _overflow(data: bytes) -> None:
     for status in (400, 413, 200, None):
-        found = overflow(status, data)
+        found = find_overflow(status, data)
         for number in (found.used, found.limit, found.output, found.over) if found else ():
             assert number is None or isinstance(number, int)
-    overflow(400, data.decode("utf-8", "replace"))
+    find_overflow(400, data.decode("utf-8", "replace"))
 
 
 # --- recordings -----------------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def test_what_is_counted_for_a_stand_in_is_forgotten_with_it() -> None:
     wire = "openai_chat"
     own = body_of(wire, {"role": "user", "content": "hi"}, says("hi"), shows(wire, 0), says(), shows(wire, 0))
     trial = attempt(("clear_media",), wire, own)
-    reader = Reader(DEFAULT, wire=WIRES[wire], ours=EchoedEdits().learn(WIRES[wire], trial.plan.edits).by_fingerprint)
+    reader = Reader(DEFAULT, wire=WIRES[wire], echoes=EchoedEdits().learn(WIRES[wire], trial.plan.edits).by_fingerprint)
     first = copy.deepcopy(dict(trial.tree))
     back = reader.read(first)
     own = {**own, "messages": [*first["messages"][:2], *own["messages"][2:]]}
@@ -133,7 +133,7 @@ def test_what_is_counted_stays_while_its_stand_in_stays() -> None:
     early = read(wire, body_of(wire, *said[:4], {"role": "user", "content": "go on"}))
     edits = planned(("clear_media",), early, View.of(early.items)).edits
     out = fed_back(wire, body_of(wire, *said), edits)
-    reader = Reader(DEFAULT, wire=WIRES[wire], ours=EchoedEdits().learn(WIRES[wire], edits).by_fingerprint)
+    reader = Reader(DEFAULT, wire=WIRES[wire], echoes=EchoedEdits().learn(WIRES[wire], edits).by_fingerprint)
     back = reader.read(out)
     anew = {**out, "messages": [*out["messages"][:2], *copy.deepcopy(out["messages"][2:])]}
     other = {**out, "messages": [*out["messages"][:2], shows(wire, 0), says()]}

@@ -130,7 +130,9 @@ def conversations(wire: str) -> st.SearchStrategy[Told]:
 
 def read(wire: str, body: Body, edits: tuple[Edit, ...] = (), pinned: frozenset[str] = frozenset()) -> Request:
     found = WIRES[wire]
-    return Reader(DEFAULT, wire=found, ours=EchoedEdits().learn(found, edits).by_fingerprint, pinned=pinned).read(body)
+    return Reader(DEFAULT, wire=found, echoes=EchoedEdits().learn(found, edits).by_fingerprint, pinned=pinned).read(
+        body
+    )
 
 
 def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] = ()) -> PlanInput:
@@ -151,7 +153,7 @@ def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] =
         count_tokens=DEFAULT.text,
         result_overhead=DEFAULT.per_result,
         blob_names=BlobNames(directory=SHELF, call_ids=taken),
-        thinking_bound_to_prefix=request.bound,
+        thinking_bound_to_prefix=request.thinking_bound_to_prefix,
     )
 
 

@@ -53,7 +53,7 @@ def test_a_grown_body_is_read_from_where_the_last_one_ended():
 
     body = read_body(grown.encode(), before)
 
-    assert body.same == 2
+    assert body.unchanged == 2
     assert body.messages[1] is before.messages[1]
     assert body.messages[2] == {"role": "user", "content": "c"}
     assert body.emit(body.tree) == grown.encode()
@@ -65,16 +65,16 @@ def test_a_body_that_was_read_already_continues_the_one_before_it_and_leaves_as_
     before = read_body(first)
     read = read_body(second, before)
 
-    assert read_body(read, before).same == 2
+    assert read_body(read, before).unchanged == 2
     assert read_body(read, before).messages is read.messages
-    assert read_body(read).same == 0
+    assert read_body(read).unchanged == 0
     # Read apart from each other they share no objects: then the bytes tell.
     apart = read_body(read_body(second), before)
-    assert (apart.same, apart.messages[1] is before.messages[1]) == (2, True)
+    assert (apart.unchanged, apart.messages[1] is before.messages[1]) == (2, True)
     assert {read_body(read, one).emit(read.tree) for one in (before, None)} == {second}
     # What is another conversation is read whole.
     other = read_body(b'{"messages":[{"role":"user","content":"x"}]}')
-    assert read_body(read, other).same == 0
+    assert read_body(read, other).unchanged == 0
 
 
 def test_two_conversations_that_begin_alike_each_continue_their_own():
@@ -86,8 +86,8 @@ def test_two_conversations_that_begin_alike_each_continue_their_own():
     other = read_body(request("b", 8), first)
     mixed = read_body(request("a", 9), other)
 
-    assert (other.same, mixed.same) == (1, 1)
-    assert read_body(mixed, first).same == 9
+    assert (other.unchanged, mixed.unchanged) == (1, 1)
+    assert read_body(mixed, first).unchanged == 9
 
 
 def test_a_body_whose_start_changed_is_read_anew():
@@ -95,7 +95,7 @@ def test_a_body_whose_start_changed_is_read_anew():
 
     body = read_body(b'{"model":"n","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}', before)
 
-    assert body.same == 0
+    assert body.unchanged == 0
     assert [message["content"] for message in body.messages] == ["a", "b"]
 
 
@@ -139,7 +139,7 @@ def test_a_conversation_that_grows_by_sdk_objects_keeps_all_that_came_before():
     third = read_body({"messages": [asked, {"role": "assistant", "content": [said]}, next_one]}, second)
 
     assert [message["role"] for message in third.messages] == ["user", "assistant", "user"]
-    assert (second.same, third.same) == (1, 2)
+    assert (second.unchanged, third.unchanged) == (1, 2)
     assert third.emit({**third.tree, "x": 1})["messages"][1]["content"][0] is said
 
 
@@ -219,7 +219,7 @@ def test_a_body_with_its_messages_twice_can_be_followed_by_the_same():
     again = read_body(raw, first)
 
     assert again.messages == [json.loads(SAID), json.loads(OTHER)]
-    assert again.same == 2
+    assert again.unchanged == 2
 
 
 def test_a_field_that_is_there_twice_in_a_message_goes_out_as_its_last_value():

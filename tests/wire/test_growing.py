@@ -29,7 +29,7 @@ def test_a_list_that_grows_in_place_is_read_from_where_it_grew():
     for n in range(1, 9):
         talk.append(said(n))
         request = reader.read(body(talk))
-        assert (request.same, len(request.messages)) == (n, n + 1)
+        assert (request.unchanged_items, len(request.messages)) == (n, n + 1)
         assert ids(request) == fresh(talk)
         assert request.body.emit(request.body.tree)["messages"] is talk
 

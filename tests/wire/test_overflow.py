@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.wire.overflow import PROVIDERS, ROWS, Overflow, compiled, overflow, overflow_in
+from ebbtide.wire.overflow import PROVIDERS, ROWS, Overflow, compile_wording, find_overflow, find_overflow_in_error
 from wire.refusals import HOSTED, OPENAI, TERSE, anthropic, openai
 from wire.refusals_served import SERVED
 
@@ -20,7 +20,7 @@ SEEN = [*HOSTED, *SERVED]
 def test_a_real_refusal_gives_its_numbers(
     who: str, status: int | None, body: Any, used: int | None, limit: int | None
 ) -> None:
-    found = overflow(status, body if not isinstance(body, list) else json.dumps(body))
+    found = find_overflow(status, body if not isinstance(body, list) else json.dumps(body))
 
     assert found is not None, who
     assert (found.used, found.limit, found.unit) == (used, limit, "tokens")
@@ -32,14 +32,14 @@ def test_text_bytes_and_objects_read_alike(
 ) -> None:
     text = body if isinstance(body, str) else body.decode() if isinstance(body, bytes) else json.dumps(body)
 
-    assert overflow(status, text) == overflow(status, text.encode())
+    assert find_overflow(status, text) == find_overflow(status, text.encode())
     if isinstance(body, dict):
-        assert overflow(status, text) == overflow(status, body)
+        assert find_overflow(status, text) == find_overflow(status, body)
 
 
 @pytest.mark.parametrize(("body", "used", "limit"), TERSE)
 def test_a_refusal_that_says_less_is_one_all_the_same(body: Any, used: int | None, limit: int | None) -> None:
-    found = overflow(400, body)
+    found = find_overflow(400, body)
 
     assert found is not None
     assert (found.used, found.limit, found.unit) == (used, limit, "tokens")
@@ -50,13 +50,17 @@ def test_every_wording_is_needed() -> None:
     bodies = [body for _, _, body, *_ in SEEN] + [body for body, *_ in TERSE] + [body for _, body, *_ in OTHER_UNITS]
     texts = [body.decode() if isinstance(body, bytes) else body for body in bodies]
     plain = [" ".join((one if isinstance(one, str) else json.dumps(one)).split()) for one in texts]
-    needed = {next((at for at, (*_, row) in enumerate(ROWS) if compiled(row).search(text)), None) for text in plain}
+    needed = {
+        next((at for at, (*_, row) in enumerate(ROWS) if compile_wording(row).search(text)), None) for text in plain
+    }
 
     assert [ROWS[at][2] for at in range(len(ROWS)) if at not in needed] == []
 
 
 def test_at_least_25_providers_and_servers_are_known() -> None:
-    found = [overflow(status, json.dumps(body) if isinstance(body, list) else body) for _, status, body, *_ in SEEN]
+    found = [
+        find_overflow(status, json.dumps(body) if isinstance(body, list) else body) for _, status, body, *_ in SEEN
+    ]
     said = {one.provider for one in found if one is not None}
 
     assert len(said) >= 25
@@ -66,13 +70,13 @@ def test_at_least_25_providers_and_servers_are_known() -> None:
 
 def test_output_that_was_held_against_the_window_is_told_apart() -> None:
     """What has to go is what is over, and the driver may lower the output instead."""
-    found = overflow(400, "input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000, decrease")
+    found = find_overflow(400, "input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000, decrease")
 
     assert found == Overflow(used=174167, output=64000, limit=200000, over=38167, provider="anthropic")
 
 
 def test_a_provider_that_tells_only_the_excess_gives_that() -> None:
-    found = overflow(400, {"error": "prompt too long; exceeded max context length by 65590 tokens"})
+    found = find_overflow(400, {"error": "prompt too long; exceeded max context length by 65590 tokens"})
 
     assert found == Overflow(used=None, limit=None, over=65590, provider="ollama")
 
@@ -137,7 +141,7 @@ NOT_A_SIZE: list[tuple[str, int | None, Any]] = [
 
 @pytest.mark.parametrize(("who", "status", "body"), NOT_A_SIZE, ids=[one[0] for one in NOT_A_SIZE])
 def test_what_is_about_something_else_is_no_overflow(who: str, status: int | None, body: Any) -> None:
-    assert overflow(status, body) is None, who
+    assert find_overflow(status, body) is None, who
 
 
 @pytest.mark.parametrize(
@@ -151,8 +155,8 @@ def test_what_is_about_something_else_is_no_overflow(who: str, status: int | Non
     ],
 )
 def test_a_request_that_is_echoed_is_not_the_errors_own_words(body: dict[str, Any]) -> None:
-    assert overflow(422, body) is None
-    assert overflow(422, json.dumps(body)) is None
+    assert find_overflow(422, body) is None
+    assert find_overflow(422, json.dumps(body)) is None
 
 
 @pytest.mark.parametrize(
@@ -164,14 +168,14 @@ def test_a_request_that_is_echoed_is_not_the_errors_own_words(body: dict[str, An
     ],
 )
 def test_an_answer_that_speaks_of_overflow_is_none(body: Any) -> None:
-    assert overflow(200, body) is None
+    assert find_overflow(200, body) is None
 
 
 @pytest.mark.parametrize(("status", "body", "used", "limit", "unit"), OTHER_UNITS)
 def test_a_size_in_another_unit_teaches_no_window(
     status: int, body: Any, used: int | None, limit: int | None, unit: str
 ) -> None:
-    found = overflow(status, body)
+    found = find_overflow(status, body)
 
     assert found is not None
     assert (found.used, found.limit, found.unit) == (used, limit, unit)
@@ -202,13 +206,13 @@ def test_an_sdk_error_is_read_from_its_body() -> None:
     # The OpenAI SDK gives the inside of `error` as the body.
     error = StatusError("Error code: 400", 400, {"message": OPENAI.format(8) + "your messages resulted in 9 tokens."})
 
-    assert overflow_in(error) == Overflow(used=9, limit=8, over=1, provider="openai")
+    assert find_overflow_in_error(error) == Overflow(used=9, limit=8, over=1, provider="openai")
 
 
 def test_an_sdk_error_is_read_from_its_words_where_it_has_no_body() -> None:
     error = StatusError("Error code: 400 - prompt is too long: 9 tokens > 8 maximum", 400, None)
 
-    assert overflow_in(error) == Overflow(used=9, limit=8, over=1, provider="anthropic")
+    assert find_overflow_in_error(error) == Overflow(used=9, limit=8, over=1, provider="anthropic")
 
 
 def test_an_error_of_an_http_client_is_read_from_its_response() -> None:
@@ -218,7 +222,7 @@ def test_an_error_of_an_http_client_is_read_from_its_response() -> None:
     )
     error.response = response()  # type: ignore[attr-defined]
 
-    found = overflow_in(error)
+    found = find_overflow_in_error(error)
 
     assert found is not None
     assert found.over == 3
@@ -228,14 +232,14 @@ def test_an_error_of_botocore_is_read() -> None:
     error = Exception("An error occurred (ValidationException) when calling the Converse operation: Input is too long")
     error.response = {"Error": {"Code": "ValidationException", "Message": "Input is too long for requested model."}}  # type: ignore[attr-defined]
 
-    assert overflow_in(error) == Overflow(used=None, limit=None, provider="bedrock")
+    assert find_overflow_in_error(error) == Overflow(used=None, limit=None, provider="bedrock")
 
 
 def test_the_status_of_a_response_rules_out_a_rate() -> None:
     error = Exception("prompt is too long: 9 tokens > 8 maximum")
     error.response = type("Response", (), {"status_code": 429, "text": ""})()  # type: ignore[attr-defined]
 
-    assert overflow_in(error) is None
+    assert find_overflow_in_error(error) is None
 
 
 def test_an_error_behind_another_is_found() -> None:
@@ -245,7 +249,7 @@ def test_an_error_behind_another_is_found() -> None:
         except StatusError as inner:
             raise ValueError("the agent failed") from inner
     except ValueError as outer:
-        found = overflow_in(outer)
+        found = find_overflow_in_error(outer)
 
     assert found is not None
     assert found.limit == 8
@@ -258,9 +262,9 @@ def test_other_errors_are_none_of_ours() -> None:
     unread = Exception("stream")
     unread.response = Unread()  # type: ignore[attr-defined]
 
-    assert overflow_in(TimeoutError()) is None
-    assert overflow_in(looped) is None
-    assert overflow_in(unread) is None
+    assert find_overflow_in_error(TimeoutError()) is None
+    assert find_overflow_in_error(looped) is None
+    assert find_overflow_in_error(unread) is None
 
 
 JSON = st.recursive(
@@ -278,13 +282,13 @@ def test_what_no_provider_says_is_no_overflow_but_for_the_status_that_means_one(
     """And nothing that a server says is an exception."""
     bytes_alone = Overflow(used=None, limit=None, provider="http", unit="bytes")
 
-    assert overflow(status, body) == (bytes_alone if status == 413 else None)
+    assert find_overflow(status, body) == (bytes_alone if status == 413 else None)
 
 
 def test_a_long_hostile_error_is_read_in_no_time() -> None:
     """Every wording is bounded: the work grows with the text, not with its square."""
     telling = "maximum context length is 8 tokens, however you requested 9 tokens ("
-    read = [overflow(400, seed * 20_000) for seed in (telling, "n_keep: 1", "1" * 50, "{", "[" * 50)]
+    read = [find_overflow(400, seed * 20_000) for seed in (telling, "n_keep: 1", "1" * 50, "{", "[" * 50)]
 
     assert read[0] is not None
     assert (read[0].limit, read[0].used) == (8, 9)

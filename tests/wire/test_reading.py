@@ -11,7 +11,7 @@ from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.echoes import block_fingerprints
-from ebbtide.wire.reader import Reader, write
+from ebbtide.wire.reader import Reader, write_messages
 
 ANTHROPIC = {
     "model": "claude-sonnet-5",
@@ -75,7 +75,7 @@ def test_the_wire_is_told_by_the_body(wire):
 def test_an_untouched_view_is_written_as_the_same_messages(wire):
     request = read(BODIES[wire])
 
-    written = write(request, View.of(request.items))
+    written = write_messages(request, View.of(request.items))
 
     assert len(written) == len(request.messages)
     assert all(new is old for new, old in zip(written, request.messages, strict=True))
@@ -95,7 +95,7 @@ def test_calls_and_results_pair_by_id_and_share_the_tools_name(wire):
 def test_a_rewritten_result_keeps_its_place_and_pairing(wire):
     request = read(BODIES[wire])
 
-    written = write(request, rewrite(request, 1, "[cleared]"))
+    written = write_messages(request, rewrite(request, 1, "[cleared]"))
 
     assert "[cleared]" in json.dumps(written)
     assert "beta" not in json.dumps(written)
@@ -106,7 +106,7 @@ def test_a_rewritten_result_keeps_its_place_and_pairing(wire):
 def test_a_rewritten_result_stays_an_error_where_it_was_one():
     request = read(ANTHROPIC)
 
-    written = write(request, rewrite(request, 0, "[cleared]"))
+    written = write_messages(request, rewrite(request, 0, "[cleared]"))
 
     assert written[3]["content"][0] == {
         "type": "tool_result",
@@ -123,7 +123,7 @@ def test_a_dropped_run_leaves_all_other_messages_as_they_were(wire):
     call = next(i for i in request.items if i.call_id == "t1" and i.kind == "call")
     last = next(i for i in reversed(request.items) if i.call_id == "t2" and i.kind == "result")
 
-    written = write(request, View.of(request.items).apply([Edit(by="test", first=call.id, last=last.id)]))
+    written = write_messages(request, View.of(request.items).apply([Edit(by="test", first=call.id, last=last.id)]))
 
     assert "alpha" not in json.dumps(written)
     assert written[0] is request.messages[0]
@@ -177,7 +177,7 @@ def test_our_own_stand_in_fed_back_is_known_and_only_by_its_recorded_content():
     forged = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t2", "content": "[cleared]"}]}
     use = ANTHROPIC["messages"][2]
 
-    request = read({"system": "x", "messages": [use, fed, use, forged]}, ours=known)
+    request = read({"system": "x", "messages": [use, fed, use, forged]}, echoes=known)
 
     assert [i.source for i in request.items if i.kind == "result"] == [OURS, "tool"]
 
@@ -190,7 +190,7 @@ def test_a_grown_conversation_is_read_from_where_it_grew(wire):
 
     grown = reader.read(body)
 
-    assert grown.same == len(first.items)
+    assert grown.unchanged_items == len(first.items)
     assert all(a is b for a, b in zip(first.items, grown.items, strict=False))
     assert [item.id for item in grown.items] == [item.id for item in read(body).items]
 
@@ -207,10 +207,13 @@ def test_a_rewound_conversation_gets_the_ids_of_a_fresh_reading(wire):
 
 
 def test_what_the_server_keeps_is_named():
-    assert "previous_response_id" in read({**RESPONSES, "previous_response_id": "resp_1"}).passthrough
-    assert not read(RESPONSES).passthrough
+    assert "previous_response_id" in read({**RESPONSES, "previous_response_id": "resp_1"}).partial_history_reason
+    assert not read(RESPONSES).partial_history_reason
     thread = {"thread": {"type": "continue", "previous_message_id": "msg_1"}}
-    assert "thread" in read({"system": "x", "messages": [{"role": "user", "content": "go on"}], **thread}).passthrough
+    assert (
+        "thread"
+        in read({"system": "x", "messages": [{"role": "user", "content": "go on"}], **thread}).partial_history_reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,10 +236,10 @@ def test_a_request_that_could_not_be_read_leaves_no_trace_in_later_ids():
 
     after = reader.read({"model": "m", "messages": talk})
 
-    assert [item.id for item in after.originals] == [
+    assert [item.id for item in after.items] == [
         item.id for item in Reader(DEFAULT).read({"model": "m", "messages": talk}).items
     ]
-    assert after.firsts == [0, 1]
+    assert after.first_items == [0, 1]
 
 
 def test_a_mark_that_moves_changes_no_id_of_what_is_said_twice():

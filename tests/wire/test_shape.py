@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ebbtide.wire.blocks import call_json, canonical_json
+from ebbtide.wire.blocks import canonical_json, describe_call
 from ebbtide.wire.json_text import dumps
 
 _NAMES = st.sampled_from(["path", "b", "a", "cache_control", 'a"'])
@@ -23,7 +23,7 @@ _NESTED = st.dictionaries(_NAMES, _ARGUMENTS) | st.dictionaries(_NAMES, st.lists
 def test_a_call_that_is_written_once_has_the_id_and_the_text_of_one_written_twice(
     identity: Any, called: Any, arguments: Any
 ) -> None:
-    assert call_json(identity, called, arguments) == (
+    assert describe_call(identity, called, arguments) == (
         dumps(arguments),
         canonical_json([identity, called, arguments]),
     )

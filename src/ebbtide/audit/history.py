@@ -247,7 +247,7 @@ class Walk:
             else:
                 recorded = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
                 made = [edit for edit in recorded if edit.binding is not None]  # others hold nowhere
-                grown = self._view.extend_from(request.same, request.items)
+                grown = self._view.extend_from(request.unchanged_items, request.items)
                 self._view = grown.apply(made) if made else grown
             self._turns, self._batches = turn.number, self._batches + len(batches)
             yield turn, request, self._view
@@ -361,7 +361,9 @@ class _Rereader:
             said = self._said(path)
             if wire not in self._readers:
                 ours = EchoedEdits().learn(shape, self._state.edits)
-                reader = Reader(self._estimator, wire=shape, ours=ours.by_fingerprint, pinned=self._state.restored_ids)
+                reader = Reader(
+                    self._estimator, wire=shape, echoes=ours.by_fingerprint, pinned=self._state.restored_ids
+                )
                 self._readers[wire] = reader, ours
             return self._readers[wire][0].read({"model": model, shape.list_key: said})
 

@@ -92,7 +92,9 @@ class _Known:
         terms = (wire.name, policy.name, state.undone, state.protected_ids)
         if self.reader is None or terms != self.terms:
             self.terms, self.ours = terms, EchoedEdits()
-            self.reader = Reader(policy.estimator, wire=wire, ours=self.ours.by_fingerprint, pinned=state.protected_ids)
+            self.reader = Reader(
+                policy.estimator, wire=wire, echoes=self.ours.by_fingerprint, pinned=state.protected_ids
+            )
         self.ours.learn(wire, state.edits)
         return self.reader.read({"model": str(turn.get("model", "")), wire.list_key: path})
 

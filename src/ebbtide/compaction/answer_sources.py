@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ebbtide.core.text.redact import redact
 from ebbtide.core.types import HistoryMark, Question
-from ebbtide.wire.overflow import overflow_in
+from ebbtide.wire.overflow import find_overflow_in_error
 
 Summarizer = Callable[[dict[str, Any]], object]
 """Takes a request in the session's own form and returns the response (dict, SDK object or words), or an awaitable."""
@@ -123,7 +123,7 @@ def _awaited(response: Awaitable[object]) -> object:
 
 
 def _failure(failed: Exception) -> Heard:
-    if overflow_in(failed) is not None:
+    if find_overflow_in_error(failed) is not None:
         return Heard(failed="overflow")
     words, _ = redact(f"{type(failed).__name__}: {failed}")
     return Heard(failed=words[:200])

@@ -73,7 +73,7 @@ def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = 
 
 def anchor(reader: Reader, request: Request, shown: Sequence[Any]) -> str:
     """The last item of this request once it goes on with what the client was shown."""
-    ids = [id for message in shown for id in reader.ids(request.wire, message)]
+    ids = [id for message in shown for id in reader.predict_ids(request.wire, message)]
     return ids[-1] if ids else request.items[-1].id if request.items else ""
 
 

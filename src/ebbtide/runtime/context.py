@@ -37,9 +37,9 @@ from ebbtide.runtime.validation import RecallBy, RecallScope, check, clock_of, t
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import wire_named
-from ebbtide.wire.body import Body as Read
-from ebbtide.wire.overflow import overflow_in
-from ebbtide.wire.plain_json import plain_value
+from ebbtide.wire.body import ParsedBody as Read
+from ebbtide.wire.overflow import find_overflow_in_error
+from ebbtide.wire.plain_json import to_plain
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.recall_tools import recall_tools
 
@@ -221,7 +221,7 @@ class Context:
         if not isinstance(error, BaseException):
             raise BadRequest(f"overflowed() takes the exception that was raised, not {type(error).__name__}")
         ready = self._last
-        found = overflow_in(error)
+        found = find_overflow_in_error(error)
         if found is None or ready is None:
             raise error
         if ready.retried:
@@ -459,7 +459,7 @@ def _log(store: Store | None, session: str, *, project: str, now: float) -> Log:
 
 
 def _plain(response: object) -> Mapping[str, Any]:
-    made = plain_value(dict(response) if isinstance(response, Mapping) else response, "response")
+    made = to_plain(dict(response) if isinstance(response, Mapping) else response, "response")
     if not isinstance(made, dict):
         raise BadRequest(f"a response must be a dict or an SDK object, not {type(response).__name__}")
     return made

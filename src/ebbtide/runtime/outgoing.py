@@ -13,7 +13,7 @@ from ebbtide.core.cache.prefix_hashes import PrefixHashes
 from ebbtide.core.prefix import common_prefix_length
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.wire.blocks import fingerprint, grouped, is_original
+from ebbtide.wire.blocks import fingerprint, group_by_message, is_original
 from ebbtide.wire.findings import Repair
 from ebbtide.wire.reader import Request, write_group
 from ebbtide.wire.validity import repair
@@ -149,7 +149,7 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
 
 def _written(request: Request, view: View, made: Projection) -> tuple[list[list[Item]], list[list[Any]]]:
     """What is new of a view: the entries of each message, and the messages that they make."""
-    groups = [group for _, group in grouped(view.entries[len(made.entries) :])]
+    groups = [group for _, group in group_by_message(view.entries[len(made.entries) :])]
     if not view.has_edits:
         new = request.messages[len(made.written) :]
         if len(groups) == len(new):

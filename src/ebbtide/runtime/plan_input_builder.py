@@ -130,7 +130,7 @@ def situation_of(
         result_overhead=estimator.per_result,
         message_overhead=estimator.per_message,
         blob_names=shelf,
-        thinking_bound_to_prefix=request.bound,
+        thinking_bound_to_prefix=request.thinking_bound_to_prefix,
         cleared=state.cleared,
         compaction=folding,
         now=now,

@@ -33,8 +33,8 @@ def replay(
     """What `prepare` would send if it had nothing to add to these edits."""
     read = read_body(body, None)
     found = WIRES[wire] if wire else detect(read.tree)
-    request = Reader(policy.estimator, wire=found, ours=EchoedEdits().learn(found, edits).by_fingerprint).read(read)
-    if request.passthrough:
+    request = Reader(policy.estimator, wire=found, echoes=EchoedEdits().learn(found, edits).by_fingerprint).read(read)
+    if request.partial_history_reason:
         return Replayed(body, 0, 0, False)
     view = View.of(request.items, edits)
     made = project(request, view, None)

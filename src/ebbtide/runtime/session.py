@@ -63,7 +63,7 @@ from ebbtide.runtime.transcript import Transcript
 from ebbtide.state.session_state import RequestRecord, SessionState, apply_records, ebb_record
 from ebbtide.store import LOCK_TIMEOUT, Log, Position, ReadResult, Record
 from ebbtide.wire import detect_response
-from ebbtide.wire.body import Body as Read
+from ebbtide.wire.body import ParsedBody as Read
 from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.protocol import Wire
@@ -111,7 +111,7 @@ class Session:
     """Where the whole conversation can be read; empty where there is no file."""
 
     def __post_init__(self) -> None:
-        self._reader = Reader(self.policy.estimator, wire=self.wire, ours=self._ours.by_fingerprint)
+        self._reader = Reader(self.policy.estimator, wire=self.wire, echoes=self._ours.by_fingerprint)
         self._transcript = Transcript(session=self.log.session, project=self.project)
         self.asking.tell = self._event
         if self.kept:
@@ -127,8 +127,10 @@ class Session:
     ) -> Steps[Prepared]:
         """Read, replay, plan, persist, commit, write. Yields effects; the edge performs them."""
         request = self._reader.read(body, at=now)
-        if request.passthrough:
-            report = Report(window=self.window_for(request.model), notes=(f"passed through: {request.passthrough}",))
+        if request.partial_history_reason:
+            report = Report(
+                window=self.window_for(request.model), notes=(f"passed through: {request.partial_history_reason}",)
+            )
             return Prepared(request.body.emit(request.body.tree), report, 0, request.model, items=request.items)
         decided = yield from self._decide(body, request, now=now, trigger=trigger, target=target)
         request, view, situation, made, may_edit = decided
@@ -249,8 +251,8 @@ class Session:
 
     def _folded(self, request: Request) -> View:
         view = self._view
-        if view is not None and view.edits is self.state.edits and request.same <= len(view.originals):
-            return view.extend_from(request.same, request.items)
+        if view is not None and view.edits is self.state.edits and request.unchanged_items <= len(view.originals):
+            return view.extend_from(request.unchanged_items, request.items)
         return View.of(request.items, self.state.edits)
 
     # --- deciding ------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def bounds_of(
 ) -> Bounds:
     """By our own estimator, whatever the policy counts with. All zero for a request whose history a server holds."""
     request = Reader(DEFAULT, wire=wire).read(body)
-    if request.passthrough:
+    if request.partial_history_reason:
         return Bounds(0, 0)
     system, tools = request.overhead
     readings = SizeInputs(

@@ -51,12 +51,12 @@ class Transcript:
     def advance(self, request: Request, now: float, turn: int = 0) -> list[Record]:
         """Records for the messages of this request that the log does not have yet. `turn` is 0 for no turn."""
         # A request may have been read and not recorded: what it shares with that one says nothing about this path.
-        same = min(request.body.same, len(self.path)) if request.number == self._of + 1 else 0
+        same = min(request.body.unchanged, len(self.path)) if request.number == self._of + 1 else 0
         last = self.path[same - 1] if same else None
         path, records = list[str](), list[Record]()
         for n in range(same, len(request.messages)):
-            after = request.firsts[n + 1] if n + 1 < len(request.firsts) else len(request.items)
-            ids = [item.id for item in request.items[request.firsts[n] : after]]
+            after = request.first_items[n + 1] if n + 1 < len(request.first_items) else len(request.items)
+            ids = [item.id for item in request.items[request.first_items[n] : after]]
             last = self._add(request.wire, request.messages[n], ids, last, now, records)
             path.append(last)
         self.path, self._of = self.path.grown(same, path), request.number
@@ -77,7 +77,7 @@ class Transcript:
         if wire is None or (turn and last is None):
             return records
         for message in messages:
-            last = self._add(wire, message, reader.ids(wire, message, items), last, now, records)
+            last = self._add(wire, message, reader.predict_ids(wire, message, items), last, now, records)
         return records
 
     def _add(

@@ -76,25 +76,27 @@ _ENCODE = make_encoder(json.JSONEncoder(ensure_ascii=False, sort_keys=True, sepa
 
 
 def canonical_json(value: Any) -> str:
-    return _ENCODE(_bare(value))
+    return _ENCODE(_without_cache_and_nulls(value))
 
 
 _ATOMS = frozenset((str, int, float, bool))
 
 
-def _bare(value: Any) -> Any:
+def _without_cache_and_nulls(value: Any) -> Any:
     """Without cache marks and nulls: clients move the one every turn and SDKs add the other."""
     if isinstance(value, dict):
         for k, v in value.items():
             if type(v) not in _ATOMS or k == "cache_control":
-                return {k: _bare(v) for k, v in value.items() if v is not None and k != "cache_control"}
+                return {
+                    k: _without_cache_and_nulls(v) for k, v in value.items() if v is not None and k != "cache_control"
+                }
         return value
     if isinstance(value, list):
-        return [one if type(one) in _ATOMS else _bare(one) for one in value]
+        return [one if type(one) in _ATOMS else _without_cache_and_nulls(one) for one in value]
     return value
 
 
-def call_json(identity: Any, called: Any, given: Any) -> tuple[str, str]:
+def describe_call(identity: Any, called: Any, given: Any) -> tuple[str, str]:
     """The arguments of a call as they are written, and what its id is made of. Where both read alike, written once."""
     text = dumps(given)
     if type(given) is dict and type(identity) is str and type(called) is str and _is_canonical(given):
@@ -131,7 +133,7 @@ _TRUST: Mapping[Role, tuple[int, str]] = {
 }
 
 
-def trust(role: Role, text: str) -> tuple[int, str]:
+def find_trust(role: Role, text: str) -> tuple[int, str]:
     """Tier and source of a text by who could have written it."""
     if role != "user":
         return _TRUST[role]
@@ -145,7 +147,7 @@ def trust(role: Role, text: str) -> tuple[int, str]:
 
 
 def text_block(role: Role, text: str, raw: Any, *, locked: bool = False) -> Block:
-    tier, source = trust(role, text)
+    tier, source = find_trust(role, text)
     return Block(role, "text", text, raw, text, tier=tier, source=source, locked=locked)
 
 
@@ -165,7 +167,7 @@ def as_str(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def brief(value: Any) -> str:
+def shorten(value: Any) -> str:
     """A value in a message about it: what is long is cut."""
     told = repr(value)
     return told if len(told) <= 80 else f"{told[:80]}..."
@@ -179,7 +181,7 @@ def is_original(entry: Item) -> bool:
 _SIDES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "user"}
 
 
-def grouped(entries: Sequence[Item]) -> Iterator[tuple[int, list[Item]]]:
+def group_by_message(entries: Sequence[Item]) -> Iterator[tuple[int, list[Item]]]:
     """Entries that stand in one message, in order."""
     group: list[Item] = []
     message, side = 0, ""

@@ -13,34 +13,36 @@ from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire.json_body import KEYS, JsonBody, Tree, are_same_objects, count_same_objects, read_json_body
-from ebbtide.wire.plain_json import Origins, equal, plain_messages, plain_value
+from ebbtide.wire.plain_json import Origins, is_equal, to_plain, to_plain_messages
 
-AROUND = frozenset(("system", "instructions", "tools", "functions"))
+SYSTEM_AND_TOOLS = frozenset(("system", "instructions", "tools", "functions"))
 """Where a provider keeps prompt and tools."""
 _NEAR = 4
 """How far from the end clients change messages as a habit: they move cache marks and reminders there."""
 
 
 @dataclass(slots=True)
-class Body:
+class ParsedBody:
     """A request as a tree, and the way back to what the client gave."""
 
     tree: dict[str, Any]
-    key: str
+    list_key: str
     """`messages` or `input`."""
     messages: list[Any]
     """What stands under that key."""
-    same: int
+    unchanged: int
     """How many leading messages are unchanged since the body read before."""
     emit: Callable[[Tree], Any]
     """Turns a tree made from this one into the form that the request came in."""
-    given: list[Any] = field(default_factory=list, repr=False)
+    client_messages: list[Any] = field(default_factory=list, repr=False)
     """The client's own messages, to recognise them next time."""
 
 
-def read_body(request: Mapping[str, Any] | bytes | bytearray | str | Body, previous: Body | None = None) -> Body:
+def read_body(
+    request: Mapping[str, Any] | bytes | bytearray | str | ParsedBody, previous: ParsedBody | None = None
+) -> ParsedBody:
     """Read a request. Messages that the previous one begins with too are recognised, and not read again."""
-    if isinstance(request, Body):
+    if isinstance(request, ParsedBody):
         return _continue(request, previous)
     if isinstance(request, (dict, Mapping)):
         return _read_mapping(request, previous)
@@ -53,22 +55,22 @@ def read_body(request: Mapping[str, Any] | bytes | bytearray | str | Body, previ
 def _count_equal(before: Sequence[Any], now: Sequence[Any]) -> int:
     """Count the leading elements that are equal."""
     most = min(len(before), len(now))
-    if equal(before[:most], now[:most]):
+    if is_equal(before[:most], now[:most]):
         return most
-    return next((n for n in range(most) if before[n] is not now[n] and not equal(before[n], now[n])), most)
+    return next((n for n in range(most) if before[n] is not now[n] and not is_equal(before[n], now[n])), most)
 
 
-def _continue(body: Body, previous: Body | None) -> Body:
+def _continue(body: ParsedBody, previous: ParsedBody | None) -> ParsedBody:
     """Take a body that was read already as what follows another.
 
     It may have been read after a body of another conversation that only begins alike. Unless nearly all messages are
     the same objects, it is read again after this one.
     """
-    before = previous.messages if previous is not None and previous.key == body.key else []
+    before = previous.messages if previous is not None and previous.list_key == body.list_key else []
     same = count_same_objects(before, body.messages)
     if before and (not same or same < min(len(before), len(body.messages)) - _NEAR):
         return read_body(body.emit(body.tree), previous)
-    return replace(body, same=same)
+    return replace(body, unchanged=same)
 
 
 def _conversation_in(tree: Tree) -> tuple[str, Any]:
@@ -85,26 +87,26 @@ def _conversation_in(tree: Tree) -> tuple[str, Any]:
     return key, messages
 
 
-def _read_json(request: bytes | bytearray | str, previous: Body | None) -> Body:
+def _read_json(request: bytes | bytearray | str, previous: ParsedBody | None) -> ParsedBody:
     document = read_json_body(request, previous.emit if previous and isinstance(previous.emit, JsonBody) else None)
     key, messages = _conversation_in(document.fields)
     document.fields[key], document.messages = messages, list(messages)
-    return Body(dict(document.fields), key, messages, document.same, document, messages)
+    return ParsedBody(dict(document.fields), key, messages, document.same, document, messages)
 
 
-def _read_mapping(request: Mapping[str, Any], previous: Body | None) -> Body:
+def _read_mapping(request: Mapping[str, Any], previous: ParsedBody | None) -> ParsedBody:
     key, messages = _conversation_in(request)
     _check_fields(request, key, previous.tree if previous is not None else {})
     given, same, before = list(messages), 0, list[Any]()
     origin: Origins = {}
-    if previous is not None and previous.key == key and isinstance(previous.emit, _Restore):
-        same, before, origin = _count_equal(previous.given, given), previous.messages, previous.emit.origin
+    if previous is not None and previous.list_key == key and isinstance(previous.emit, _Restore):
+        same, before, origin = _count_equal(previous.client_messages, given), previous.messages, previous.emit.origin
     new = given[same:] if same else given
-    plain = plain_messages(new, origin, key, same)
+    plain = to_plain_messages(new, origin, key, same)
     # Where nothing had to be made plain, the one copy of the client's list serves as both.
     messages = given if not origin and plain is new else [*before[:same], *plain]
     tree = {**request, key: messages}
-    return Body(tree, key, messages, same, _Restore(request, tree, key, messages, given, origin), given)
+    return ParsedBody(tree, key, messages, same, _Restore(request, tree, key, messages, given, origin), given)
 
 
 def _check_fields(request: Mapping[str, Any], key: str, before: Tree) -> None:
@@ -115,8 +117,8 @@ def _check_fields(request: Mapping[str, Any], key: str, before: Tree) -> None:
     for name, value in request.items():
         if not isinstance(name, str):
             raise BadRequest(f"a key must be a text, not a {type(name).__name__}")
-        if name != key and name not in AROUND and value is not before.get(name, before):
-            plain_value(value, name)
+        if name != key and name not in SYSTEM_AND_TOOLS and value is not before.get(name, before):
+            to_plain(value, name)
 
 
 @dataclass(slots=True)

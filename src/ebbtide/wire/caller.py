@@ -50,13 +50,13 @@ class Caller(NamedTuple):
         return any(_is_bearer(pair) for pair in self.credentials)
 
     @property
-    def lasting(self) -> Pairs:
+    def stable_pairs(self) -> Pairs:
         """What stays when a bearer token is renewed: all ids, all other credentials, and that there was a token."""
         kept = [(name, "bearer") if _is_bearer((name, value)) else (name, value) for name, value in self.credentials]
         return (*self.ids, *kept)
 
 
-def caller_of(headers: Mapping[str, str], body: Mapping[str, object], query: str = "") -> Caller:
+def identify_caller(headers: Mapping[str, str], body: Mapping[str, object], query: str = "") -> Caller:
     """`headers` have names in lower case. `query` is that of the address, without its question mark."""
     ids = {(name, value) for name, value in headers.items() if value and _is_id(name)}
     fields = [(name, value) for name, value in body.items() if name in _OTHER_FIELDS or _is_id(name)]
@@ -65,10 +65,10 @@ def caller_of(headers: Mapping[str, str], body: Mapping[str, object], query: str
         fields += [(f"metadata.{name}", value) for name, value in metadata.items() if _is_id(str(name))]
     ids |= {(f"body.{name}", str(value)) for name, value in fields if isinstance(value, str | int) and value}
     pairs = tuple(sorted(ids))
-    return Caller(pairs, _conversation(pairs), credentials_of(headers, query))
+    return Caller(pairs, _conversation(pairs), find_credentials(headers, query))
 
 
-def credentials_of(headers: Mapping[str, str], query: str = "") -> Pairs:
+def find_credentials(headers: Mapping[str, str], query: str = "") -> Pairs:
     """Every credential, in headers and in the query."""
     found = {(name, _key(value)) for name, value in headers.items() if _is_credential(name)}
     asked = parse_qsl(query, keep_blank_values=True, max_num_fields=1000) if "=" in query else []

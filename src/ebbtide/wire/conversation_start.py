@@ -42,19 +42,21 @@ _HINT = re.compile(r"\d|day\b|^x-anthropic-", re.IGNORECASE)
 """In a line that may have such a part: most have none."""
 
 
-def lasting_prompt(texts: Iterable[str]) -> str:
+def strip_changing_parts(texts: Iterable[str]) -> str:
     """A system prompt without what changes while a conversation lasts."""
-    return "\n".join(map(_lasting, texts))
+    return "\n".join(map(_strip_text, texts))
 
 
 @lru_cache(maxsize=64)
-def _lasting(text: str) -> str:
+def _strip_text(text: str) -> str:
     """Most prompts come again with the next request, and of one with a clock in it all lines but one."""
-    return "\n".join([_known_line(line) if len(line) <= _SHORT else _line(line) for line in text.split("\n")])
+    return "\n".join(
+        [_strip_short_line(line) if len(line) <= _SHORT else _strip_line(line) for line in text.split("\n")]
+    )
 
 
-def _line(line: str) -> str:
+def _strip_line(line: str) -> str:
     return _VOLATILE.sub("", line) if _HINT.search(line) else line
 
 
-_known_line = lru_cache(maxsize=4096)(_line)
+_strip_short_line = lru_cache(maxsize=4096)(_strip_line)

@@ -66,7 +66,7 @@ class Finding:
         return Violation(rule=self.rule, path=self.path, message=self.message)
 
     @property
-    def repaired(self) -> Repair:
+    def as_repair(self) -> Repair:
         return Repair(rule=self.rule, path=self.path, what=self.repair)
 
 
@@ -85,14 +85,14 @@ def refuse(finding: Finding) -> NoReturn:
     raise BadRequest(f"{finding.message} [{finding.rule}]", path=finding.path)
 
 
-def refuse_hopeless(log: Log) -> None:
+def refuse_unrepairable(log: Log) -> None:
     """A note without a repair is a refusal."""
     for finding in log:
         if not finding.repair:
             refuse(finding)
 
 
-def invented(prefix: str, *inputs: object) -> str:
+def make_id(prefix: str, *inputs: object) -> str:
     """An id of at most 40 characters, the same for the same inputs in every process and for ever."""
     return prefix + uuid5(_OURS, "\0".join(str(part) for part in inputs))
 
@@ -106,14 +106,14 @@ def safe_id(value: Json, prefix: str, allowed: re.Pattern[str]) -> str:
     """`value` where the provider takes it, else an id that stands for it: a call and its result map alike."""
     if isinstance(value, str) and allowed.fullmatch(value):
         return value
-    return invented(prefix, "id", type(value).__name__, as_text(value))
+    return make_id(prefix, "id", type(value).__name__, as_text(value))
 
 
 DEPTH = 256
 """Deeper nesting is an attack or a bug: Python's own JSON gives up near 1,000 levels."""
 
 
-def is_sound(value: Json, depth: int = DEPTH) -> bool:
+def is_encodable(value: Json, depth: int = DEPTH) -> bool:
     """True for what is plainly fine: called on every request, so it builds nothing, and calls itself for the rare."""
     if isinstance(value, str):
         return value.isascii() or _encodes(value)
@@ -121,17 +121,17 @@ def is_sound(value: Json, depth: int = DEPTH) -> bool:
         if depth <= 0:
             return False
         for key, part in value.items():
-            if not (type(key) is str and key.isascii()) and not is_sound(key):
+            if not (type(key) is str and key.isascii()) and not is_encodable(key):
                 return False
-            if not (type(part) is str and part.isascii()) and not is_sound(part, depth - 1):
+            if not (type(part) is str and part.isascii()) and not is_encodable(part, depth - 1):
                 return False
         return True
     if isinstance(value, (list, tuple)):
-        return depth > 0 and all(is_sound(part, depth - 1) for part in value)
+        return depth > 0 and all(is_encodable(part, depth - 1) for part in value)
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def unsound(value: Json, path: str) -> Iterator[Finding]:
+def find_unencodable(value: Json, path: str) -> Iterator[Finding]:
     """Every place under `path` that JSON or UTF-8 refuses. Nesting too deep has no repair, and ends the search."""
     stack = [(value, path, 0)]
     while stack:
@@ -141,43 +141,43 @@ def unsound(value: Json, path: str) -> Iterator[Finding]:
             return
         if isinstance(part, dict):
             stack += [(child, f"{here}.{_printable(key)}".lstrip("."), depth + 1) for key, child in part.items()]
-            if not all(is_sound(key) for key in part):
+            if not all(is_encodable(key) for key in part):
                 yield Finding("A11", here, "The request body is not valid JSON: surrogates not allowed", "U+FFFD")
         elif isinstance(part, list | tuple):
             stack += [(child, f"{here}.{index}", depth + 1) for index, child in enumerate(part)]
-        elif isinstance(part, str) and not is_sound(part):
+        elif isinstance(part, str) and not is_encodable(part):
             yield Finding("A11", here, "The request body is not valid JSON: no low surrogate in string", "U+FFFD")
         elif isinstance(part, float) and not math.isfinite(part):
             yield Finding("A11", here, "The request body is not valid JSON: NaN or Infinity", "null")
 
 
-def made_sound(value: Json) -> Json:
+def make_encodable(value: Json) -> Json:
     """The same object where nothing is wrong with it, so that untouched parts stay byte-equal."""
-    if is_sound(value):
+    if is_encodable(value):
         return value
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        return {made_sound(key): made_sound(part) for key, part in value.items()}
+        return {make_encodable(key): make_encodable(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [made_sound(part) for part in value]
+        return [make_encodable(part) for part in value]
     return None
 
 
-def unsound_parts(body: Mapping[str, Json], key: str, since: int) -> list[Finding]:
+def find_unencodable_parts(body: Mapping[str, Json], key: str, since: int) -> list[Finding]:
     """What is unsound in the list under `key` from `since` on, and in what was not accepted with the part before it."""
     known = (key, "system", "instructions", "tools") if since else (key,)
     rest = {name: value for name, value in body.items() if name not in known}
     new = body[key][since:]
-    if is_sound(rest) and all(is_sound(part) for part in new):
+    if is_encodable(rest) and all(is_encodable(part) for part in new):
         return []
-    inside = (found for at, part in enumerate(new, since) for found in unsound(part, f"{key}.{at}"))
-    return [*unsound(rest, ""), *inside]
+    inside = (found for at, part in enumerate(new, since) for found in find_unencodable(part, f"{key}.{at}"))
+    return [*find_unencodable(rest, ""), *inside]
 
 
-def made_sound_parts(body: Mapping[str, Json], key: str, since: int) -> Mapping[str, Json]:
-    rest = made_sound({name: value for name, value in body.items() if name != key})
-    return {**rest, key: [*body[key][:since], *map(made_sound, body[key][since:])]}
+def make_parts_encodable(body: Mapping[str, Json], key: str, since: int) -> Mapping[str, Json]:
+    rest = make_encodable({name: value for name, value in body.items() if name != key})
+    return {**rest, key: [*body[key][:since], *map(make_encodable, body[key][since:])]}
 
 
 def _encodes(text: str) -> bool:

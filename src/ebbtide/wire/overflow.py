@@ -173,7 +173,7 @@ _NEVER = frozenset({401, 402, 403, 404, 429})
 
 
 @cache
-def compiled(wording: str) -> re.Pattern[str]:
+def compile_wording(wording: str) -> re.Pattern[str]:
     """Made when a refusal is read: most sessions see none, and all of them would take 10 ms of an import."""
     return re.compile(re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>\\d[\\d,]{0,14})", wording), re.IGNORECASE)
 
@@ -185,7 +185,7 @@ ROWS: tuple[tuple[str, Unit, str], ...] = (
 PROVIDERS = frozenset(provider for provider, _, _ in ROWS)
 
 
-def overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> Overflow | None:
+def find_overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> Overflow | None:
     """What a refusal says about the request's size; None where it is about something else.
 
     A 413 with no words that we know is taken as bytes: some servers say no more than that.
@@ -196,12 +196,12 @@ def overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> Overf
     if status is not None and 200 <= status < 300 and not _is_error(body):
         return None
     for provider, unit, wording in ROWS:
-        if found := compiled(wording).search(words):
+        if found := compile_wording(wording).search(words):
             return _numbered(provider, unit, found, _counted(body))
     return Overflow(used=None, limit=None, provider="http", unit="bytes") if status == 413 else None
 
 
-def overflow_in(error: BaseException) -> Overflow | None:
+def find_overflow_in_error(error: BaseException) -> Overflow | None:
     """The same of an exception, whoever's: an SDK's, an HTTP client's, or one that wraps either.
 
     Read by the names that SDKs share, without importing one.
@@ -213,7 +213,7 @@ def overflow_in(error: BaseException) -> Overflow | None:
         response = getattr(one, "response", None)
         status = _status(one, response)
         for said in (getattr(one, "body", None), _text_of(response), getattr(one, "message", None), str(one)):
-            if isinstance(said, Mapping | str | bytes) and said and (found := overflow(status, said)):
+            if isinstance(said, Mapping | str | bytes) and said and (found := find_overflow(status, said)):
                 return found
         one = one.__cause__ or one.__context__
     return None

@@ -23,7 +23,7 @@ _BITS = 13_000
 """Of a whole number: above about 14,000 Python does not write it."""
 
 
-def plain_messages(messages: list[Any], origin: Origins, path: str, first: int = 0) -> list[Any]:
+def to_plain_messages(messages: list[Any], origin: Origins, path: str, first: int = 0) -> list[Any]:
     """The messages as JSON types; the very same list where they are plain already.
 
     `path` and `first` say where they stand in the request, for whoever has to find the one that is refused.
@@ -34,7 +34,7 @@ def plain_messages(messages: list[Any], origin: Origins, path: str, first: int =
     return messages if all(map(is_, made, messages)) else made
 
 
-def plain_value(value: Any, path: str) -> Any:
+def to_plain(value: Any, path: str) -> Any:
     """One part of a request beside its messages, as JSON types."""
     return value if is_plain([value]) else _plain(value, {}, path, _DEEP)
 
@@ -70,7 +70,7 @@ def _is_number(value: Any) -> bool:
     return type(value) is float and isfinite(value)
 
 
-def equal(one: Any, other: Any) -> bool:
+def is_equal(one: Any, other: Any) -> bool:
     """Whether two parts of requests are equal. Foreign objects may refuse to be compared: they are not."""
     try:
         return bool(one == other)

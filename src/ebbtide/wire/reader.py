@@ -14,11 +14,11 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens import Estimator
 from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
-from ebbtide.wire import WIRES, detect
-from ebbtide.wire.blocks import Block, as_str, canonical_json, digest, fingerprint, grouped
-from ebbtide.wire.body import AROUND, Body, read_body
+from ebbtide.wire import detect
+from ebbtide.wire.blocks import Block, as_str, canonical_json, digest, fingerprint, group_by_message
+from ebbtide.wire.body import SYSTEM_AND_TOOLS, ParsedBody, read_body
 from ebbtide.wire.echoes import ReplacedItems
-from ebbtide.wire.plain_json import equal, plain_value
+from ebbtide.wire.plain_json import is_equal, to_plain
 from ebbtide.wire.protocol import Wire
 
 
@@ -26,11 +26,11 @@ class Request(NamedTuple):
     """A body, read."""
 
     wire: Wire
-    body: Body
+    body: ParsedBody
     items: tuple[Item, ...]
-    same: int
+    unchanged_items: int
     """Leading items that the request before already had."""
-    firsts: list[int]
+    first_items: list[int]
     """Place in `items` where each message begins."""
     model: str
     max_output: int
@@ -39,11 +39,11 @@ class Request(NamedTuple):
     tools: str
     overhead: tuple[int, int]
     """Tokens of system prompt and tools."""
-    passthrough: str
+    partial_history_reason: str
     """Why this body must go out untouched, or empty."""
-    bound: bool
+    thinking_bound_to_prefix: bool
     number: int
-    """Which of the reader's requests this is: `same` and `body.same` are about the one before."""
+    """Which of the reader's requests this is: `unchanged_items` and `body.unchanged` compare with the one before."""
 
     @property
     def messages(self) -> list[Any]:
@@ -53,9 +53,9 @@ class Request(NamedTuple):
         messages = self.body.messages
         return messages[message] if 0 <= message < len(messages) else None
 
-    def blocks_in(self, message: int) -> int:
-        after = self.firsts[message + 1] if message + 1 < len(self.firsts) else len(self.items)
-        return after - self.firsts[message]
+    def count_blocks(self, message: int) -> int:
+        after = self.first_items[message + 1] if message + 1 < len(self.first_items) else len(self.items)
+        return after - self.first_items[message]
 
 
 class _Around(NamedTuple):
@@ -74,7 +74,7 @@ class Reader:
     estimator: Estimator
     wire: Wire | None = None
     """Told by the caller, or found from the first body."""
-    ours: Mapping[str, Sequence[ReplacedItems]] = field(default_factory=dict)
+    echoes: Mapping[str, Sequence[ReplacedItems]] = field(default_factory=dict)
     """What each replacement replaces, as `EchoedEdits.by_fingerprint`: replacements that come back are left alone."""
     pinned: Collection[str] = frozenset()
     """Ids of items that a person wants to stay."""
@@ -87,7 +87,9 @@ class Reader:
     _around: _Around | None = None
     _number: int = 0
 
-    def read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, *, at: float | None = None) -> Request:
+    def read(
+        self, request: Mapping[str, Any] | bytes | bytearray | str | ParsedBody, *, at: float | None = None
+    ) -> Request:
         """Items of a request, the new ones made anew. BadRequest where it is none."""
         try:
             return self._read(request, at)
@@ -95,14 +97,14 @@ class Reader:
             self._last = None
             raise BadRequest("nested too deeply") from None
 
-    def _read(self, request: Mapping[str, Any] | bytes | bytearray | str | Body, at: float | None) -> Request:
+    def _read(self, request: Mapping[str, Any] | bytes | bytearray | str | ParsedBody, at: float | None) -> Request:
         last = self._last
         body = read_body(request, last.body if last else None)
         wire = self.wire or detect(body.tree)
         if wire.list_key not in body.tree:
             raise BadRequest(f"`{wire.list_key}` is missing", path=wire.list_key)
         if last is not None and last.wire is not wire:
-            last, body.same = None, 0
+            last, body.unchanged = None, 0
         self._wire = wire
         self._number += 1
         self._last = None  # should this fail, the next one is read whole: what they share has grown already
@@ -112,15 +114,15 @@ class Reader:
             wire=wire,
             body=body,
             items=items,
-            same=same,
-            firsts=firsts,
+            unchanged_items=same,
+            first_items=firsts,
             model=as_str(body.tree.get("model")),
             max_output=wire.messages.max_output(body.tree),
             system=around.system,
             tools=around.tools,
             overhead=around.overhead,
-            passthrough=wire.messages.partial_history_reason(body.tree),
-            bound=wire.messages.thinking_bound_to_prefix(body.tree),
+            partial_history_reason=wire.messages.partial_history_reason(body.tree),
+            thinking_bound_to_prefix=wire.messages.thinking_bound_to_prefix(body.tree),
             number=self._number,
         )
         return self._last
@@ -133,7 +135,7 @@ class Reader:
         """Read the next request whole: what is pinned or ours has changed."""
         self._last = None
 
-    def ids(self, wire: Wire, message: Any, after: Sequence[Item] | None = None) -> list[str]:
+    def predict_ids(self, wire: Wire, message: Any, after: Sequence[Item] | None = None) -> list[str]:
         """The ids a message would get if it came next, or after these items, without reading it in."""
         seen: dict[str, int] = {}
         found = []
@@ -147,15 +149,15 @@ class Reader:
         return found
 
     def _items(
-        self, wire: Wire, body: Body, last: Request | None, at: float | None
+        self, wire: Wire, body: ParsedBody, last: Request | None, at: float | None
     ) -> tuple[tuple[Item, ...], list[int], int]:
         messages, blocks, key = body.messages, wire.messages.split, wire.list_key
         # All of the new messages first: one that is no message must not leave half of a request counted.
-        read = [blocks(messages[n], f"{key}.{n}") for n in range(body.same, len(messages))]
+        read = [blocks(messages[n], f"{key}.{n}") for n in range(body.unchanged, len(messages))]
         counts = iter(self._counted([block for found in read for block in found]))
-        kept, firsts = self._kept(last, body.same)
+        kept, firsts = self._kept(last, body.unchanged)
         new, item, before = list[Item](), self._item, len(kept)
-        for n, found in enumerate(read, body.same):
+        for n, found in enumerate(read, body.unchanged):
             firsts.append(before + len(new))
             for block in found:
                 new.append(item(block, n, at, next(counts)))
@@ -166,15 +168,15 @@ class Reader:
         if last is None or not same:
             self._seen = {}
             return (), []
-        if same == len(last.firsts):
-            return last.items, last.firsts
-        first = last.firsts[same]
+        if same == len(last.first_items):
+            return last.items, last.first_items
+        first = last.first_items[same]
         gone, kept = last.items[first:], last.items[:first]
         for item in gone:
             self._seen[item.id.rpartition("-")[0]] -= 1
         if any(item.source == OURS for item in gone):
             self._recount(kept)
-        return kept, last.firsts[:same]
+        return kept, last.first_items[:same]
 
     def _recount(self, kept: Sequence[Item]) -> None:
         """A stand-in went, and what it stood for is no longer counted."""
@@ -191,7 +193,7 @@ class Reader:
 
     def _count_left(self, mark: str, occurrence: int, seen: dict[str, int]) -> None:
         """What left for a stand-in of ours was there: the next of its equals is the next."""
-        stands = self.ours.get(mark, ())
+        stands = self.echoes.get(mark, ())
         for gone, times in stands[occurrence].items() if occurrence < len(stands) else ():
             seen[gone] = max(times, seen.get(gone, 0))
 
@@ -204,7 +206,7 @@ class Reader:
             if kind == "call":
                 self._names[call_id] = name
             name = name or self._names.get(call_id, "")
-        if mark in self.ours:
+        if mark in self.echoes:
             # A note of ours comes back on the user's side, and is not the user's words for it.
             tier, source = max(tier, HARNESS), OURS
             self._count_left(mark, occurrence, self._seen)
@@ -229,10 +231,10 @@ class Reader:
     def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
         system, tools = wire.messages.system_and_tools(tree)
         around = self._around
-        if around is not None and equal((system, tools), around.given):
+        if around is not None and is_equal((system, tools), around.given):
             return around
-        for name in AROUND & tree.keys():
-            plain_value(tree[name], name)
+        for name in SYSTEM_AND_TOOLS & tree.keys():
+            to_plain(tree[name], name)
         words = system if isinstance(system, str) else canonical_json(system) if system else ""
         schemas = tools if isinstance(tools, list) else []
         counted = sum(self.estimator.tool(canonical_json(tool)) for tool in schemas)
@@ -241,9 +243,9 @@ class Reader:
         return self._around
 
 
-def write(request: Request, view: View) -> list[Any]:
+def write_messages(request: Request, view: View) -> list[Any]:
     """The entries of a view as messages. Whole untouched messages are the same objects."""
-    return [message for _, group in grouped(view.entries) for message in write_group(request, view, group)]
+    return [message for _, group in group_by_message(view.entries) for message in write_group(request, view, group)]
 
 
 def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any]:
@@ -252,12 +254,9 @@ def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any
     original = request.original(message)
     if original is None or _touched(view, group):
         return request.wire.messages.join(original, group)
-    whole = len(group) == request.blocks_in(message) and group[-1].message == message
+    whole = len(group) == request.count_blocks(message) and group[-1].message == message
     return [original] if whole else request.wire.messages.join(original, group)
 
 
 def _touched(view: View, group: Sequence[Item]) -> bool:
     return bool(view.edit_by_entry) and any(entry.id in view.edit_by_entry for entry in group)
-
-
-__all__ = ["WIRES", "Reader", "Request", "write", "write_group"]

@@ -67,7 +67,7 @@ def repair(
     unrepaired = rules.check(repaired, start, call_ids, None)
     if unrepaired:
         refuse(unrepaired[0])
-    return repaired, tuple(finding.repaired for finding in findings)
+    return repaired, tuple(finding.as_repair for finding in findings)
 
 
 def _count_breakpoints(messages: list[Any]) -> int:

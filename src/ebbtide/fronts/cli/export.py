@@ -23,8 +23,8 @@ from ebbtide.fronts.cli.phrases import item_told
 from ebbtide.fronts.cli.session_lookup import found, records_of
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
-from ebbtide.wire.blocks import grouped
-from ebbtide.wire.reader import write
+from ebbtide.wire.blocks import group_by_message
+from ebbtide.wire.reader import write_messages
 from ebbtide.wire.validity import repair
 
 _BACKTICKS = re.compile(r"`{3,}")
@@ -89,9 +89,9 @@ def _jsonl(records: Sequence[Record], _: History) -> bytes:
 
 def _anthropic(_: Sequence[Record], history: History) -> bytes:
     request, view = history.now()
-    messages = write(request, view)
+    messages = write_messages(request, view)
     if history.wire != "anthropic":
-        messages = [message for _, group in grouped(view.entries) for message in _translated(group)]
+        messages = [message for _, group in group_by_message(view.entries) for message in _translated(group)]
     body, _repairs = repair(WIRES["anthropic"], {"model": request.model, "messages": messages})
     return (json.dumps(body, indent=1) + "\n").encode()
 

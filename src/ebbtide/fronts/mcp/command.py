@@ -14,7 +14,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.mcp.server import Desk, serve
 from ebbtide.store import open_store
 from ebbtide.store.tenants import is_tenant_project, tenant_name, tenant_project
-from ebbtide.wire.caller import credentials_of
+from ebbtide.wire.caller import find_credentials
 from ebbtide.workspace import project_root
 
 _ABOUT = """\
@@ -79,7 +79,9 @@ _HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 def _tenants(credential: str) -> list[str]:
     """Who this credential may be for the proxy, in whichever header a client sends it."""
     requests = [{name: credential} for name in _HEADERS]
-    return [tenant_name(credentials_of(headers)) for headers in (*requests, {"authorization": f"Bearer {credential}"})]
+    return [
+        tenant_name(find_credentials(headers)) for headers in (*requests, {"authorization": f"Bearer {credential}"})
+    ]
 
 
 def command_line() -> argparse.ArgumentParser:

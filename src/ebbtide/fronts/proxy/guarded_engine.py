@@ -34,7 +34,7 @@ from ebbtide.runtime.context import Context, Ready
 from ebbtide.runtime.reapply import Replayed, replay
 from ebbtide.runtime.report import Event, Report
 from ebbtide.wire import WIRES
-from ebbtide.wire.body import Body
+from ebbtide.wire.body import ParsedBody
 from ebbtide.wire.protocol import RecallBatch, RecallCall
 from ebbtide.wire.recall_tools import with_recall_tools
 
@@ -104,7 +104,7 @@ class Engine:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="ebb-engine")
         self._background: set[asyncio.Future[Any]] = set()
 
-    async def prepare(self, asked: Asked, plain: bytes, read: Body, line: Line) -> Outgoing:
+    async def prepare(self, asked: Asked, plain: bytes, read: ParsedBody, line: Line) -> Outgoing:
         """What goes out for this request. Raises nothing of ours."""
         slot = await self._slot(asked, read)
         if slot.advice is not None and not asked.only_replayed:
@@ -219,7 +219,7 @@ class Engine:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    async def _slot(self, asked: Asked, read: Body) -> Slot:
+    async def _slot(self, asked: Asked, read: ParsedBody) -> Slot:
         """The conversation of a request; a new one where it could not be found out whether it is an earlier one."""
         if self._sessions.may_continue(asked):
             loop = asyncio.get_running_loop()
@@ -230,7 +230,7 @@ class Engine:
                 self._complain(self._sessions.slot(asked), f"renewed token: {_reason(failed)}", failed)
         return self._sessions.slot(asked)
 
-    async def _armed(self, outgoing: Outgoing, read: Body) -> Outgoing:
+    async def _armed(self, outgoing: Outgoing, read: ParsedBody) -> Outgoing:
         """With the recall tools, if they are this session's way; as it came where it is not, or we cannot tell."""
         slot, asked = outgoing.slot, outgoing.asked
         # A summary must not end in a call, and only a conversation under way is counted.
@@ -260,7 +260,7 @@ class Engine:
         )
         return asked.model, way
 
-    async def _planned(self, outgoing: Outgoing, read: Body, limit: float, *, is_patient: bool = False) -> Ready:
+    async def _planned(self, outgoing: Outgoing, read: ParsedBody, limit: float, *, is_patient: bool = False) -> Ready:
         """The request as soon as it is known; where it has no new edit its turn is written down behind its back.
 
         Not so where somebody asked for turns that survive a power cut.
@@ -343,7 +343,7 @@ class Engine:
         for tally in (slot.tally, self._meters.total):
             tally.sent(before, after, time.time(), edits=len(report.edits), folds=folds, edited=edited)
 
-    async def _without_a_plan(self, outgoing: Outgoing, read: Body, failed: Exception) -> Outgoing:
+    async def _without_a_plan(self, outgoing: Outgoing, read: ParsedBody, failed: Exception) -> Outgoing:
         """Recorded edits alone, where that is sure to fit; else a plan after all, or a refusal."""
         slot, asked, replayed = outgoing.slot, outgoing.asked, await self._replay_of(outgoing)
         body = outgoing.plain if replayed is None else replayed.body
@@ -365,7 +365,7 @@ class Engine:
             tally.fallbacks += 1
         return self._as_replayed(outgoing, replayed)
 
-    async def _after_waiting(self, outgoing: Outgoing, read: Body, failed: Exception) -> Ready:
+    async def _after_waiting(self, outgoing: Outgoing, read: ParsedBody, failed: Exception) -> Ready:
         """The plan that did not come in time, or was not begun because others were at work on the session."""
         if not isinstance(failed, Late | TimeoutError | Busy):
             raise failed

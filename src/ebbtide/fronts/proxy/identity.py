@@ -22,8 +22,8 @@ from ebbtide.core.types import USER
 from ebbtide.store.tenants import tenant_name, tenant_project
 from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import Block
-from ebbtide.wire.caller import caller_of, credentials_of, has_uuid
-from ebbtide.wire.conversation_start import lasting_prompt
+from ebbtide.wire.caller import find_credentials, has_uuid, identify_caller
+from ebbtide.wire.conversation_start import strip_changing_parts
 from ebbtide.wire.protocol import Wire
 
 _ROUTES = tuple(
@@ -91,13 +91,13 @@ def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> As
     first, last, alone = _ends(wire, body)
     words = _opening(first)
     system, tools = WIRES[wire].messages.system_and_tools(body)
-    caller = caller_of(headers, body, query)
+    caller = identify_caller(headers, body, query)
     prompt = _prompts(system, first)
     if caller.conversation:
         client, agent = _readable(caller.conversation), _beginning(prompt)
     else:
-        client, agent = f"by-content-{_hashed(words)[:12]}", lasting_prompt(prompt)
-    opening, ids = _hashed(words), frozenset(map(_hashed, caller.lasting))
+        client, agent = f"by-content-{_hashed(words)[:12]}", strip_changing_parts(prompt)
+    opening, ids = _hashed(words), frozenset(map(_hashed, caller.stable_pairs))
     lane = _hashed(wire, opening, *sorted(ids), agent, bool(tools))
     return Asked(
         wire=wire,
@@ -115,12 +115,12 @@ def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> As
 
 def tenant(headers: Mapping[str, str], query: str = "") -> str:
     """A name for the credentials of a request that does not tell them."""
-    return tenant_name(credentials_of(headers, query))
+    return tenant_name(find_credentials(headers, query))
 
 
 def talker(headers: Mapping[str, str]) -> str:
     """Who sent this, by headers alone: its next request probably begins as this one."""
-    caller = caller_of(headers, {})
+    caller = identify_caller(headers, {})
     return _hashed(*caller.credentials, *caller.ids)
 
 

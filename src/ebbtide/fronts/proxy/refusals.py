@@ -14,7 +14,7 @@ import aiohttp
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.proxy.encoding import inflated
-from ebbtide.wire.overflow import overflow
+from ebbtide.wire.overflow import find_overflow
 from ebbtide.wire.sse import EventReader
 
 _MOST = 256 << 10
@@ -58,7 +58,7 @@ async def held(answer: aiohttp.ClientResponse) -> Held:
     else:
         chunks = await _rest(answer)
     told = _clear(b"".join(chunks), encoding)
-    found = overflow(answer.status, told) if told else None
+    found = find_overflow(answer.status, told) if told else None
     return Held(chunks, Refused(answer.status, told) if found else None)
 
 
@@ -87,7 +87,7 @@ def _streamed(chunk: bytes, encoding: str) -> Held:
         return Held([chunk], None)
     events = [*EventReader().feed(chunk[:_MOST])]
     first = events[0].data.decode("utf-8", "replace") if events else ""
-    return Held([chunk], Refused(400, first) if first and overflow(200, first) else None)
+    return Held([chunk], Refused(400, first) if first and find_overflow(200, first) else None)
 
 
 def _clear(raw: bytes, encoding: str) -> str:

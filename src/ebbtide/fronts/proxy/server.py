@@ -38,7 +38,7 @@ from ebbtide.fronts.proxy.upstreams import Target, target
 from ebbtide.fronts.proxy.usage_tap import Copy
 from ebbtide.store import Store
 from ebbtide.wire import WIRES
-from ebbtide.wire.body import Body
+from ebbtide.wire.body import ParsedBody
 
 _UPLOAD = 300.0
 """Seconds that a client may take to send a body that we read."""
@@ -155,14 +155,14 @@ class Proxy:
         # Not edited: as it came, compressed if it was.
         return await self._exchange(arrived, outgoing if outgoing.edited else replace(outgoing, body=raw))
 
-    async def _known(self, arrived: Arrived, raw: bytes) -> tuple[Asked, bytes, Body] | None:
+    async def _known(self, arrived: Arrived, raw: bytes) -> tuple[Asked, bytes, ParsedBody] | None:
         """What the request asks, and its body in the clear and as a tree; None where it is none that we can read."""
         encoding = arrived.headers.get("content-encoding", "")
         signed = arrived.headers.get("authorization", "").startswith("AWS4-")
         if not raw or signed or not readable(encoding):
             return None  # a signature covers the body: it is not ours to change
 
-        def read() -> tuple[Asked, bytes, Body]:
+        def read() -> tuple[Asked, bytes, ParsedBody]:
             plain = inflated(raw, encoding, self.options.most_body)
             body = self.sessions.read(talker(arrived.headers), plain)
             return asked(arrived.wire, arrived.path, arrived.headers, body.tree), plain, body

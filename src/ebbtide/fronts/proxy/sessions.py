@@ -27,7 +27,7 @@ from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.store import Store, open_store
 from ebbtide.store.tenants import PROJECT_PREFIX
 from ebbtide.wire import WIRES
-from ebbtide.wire.body import Body, read_body
+from ebbtide.wire.body import ParsedBody, read_body
 
 Heard = Callable[[Event], None]
 Way = Literal["path", "tool", "off"]
@@ -171,10 +171,10 @@ class Sessions:
         self._slots: OrderedDict[Identity, Slot] = OrderedDict()
         self._renewed: OrderedDict[Identity, Identity] = OrderedDict()
         """From who sends a request under a renewed token to the session that it goes on with."""
-        self._bodies: OrderedDict[str, Body] = OrderedDict()
+        self._bodies: OrderedDict[str, ParsedBody] = OrderedDict()
         self.begun = 0
 
-    def read(self, client: str, plain: bytes) -> Body:
+    def read(self, client: str, plain: bytes) -> ParsedBody:
         """A request as a tree. What this client's last one had already is recognised, not read again."""
         body = read_body(plain, self._bodies.get(client))
         self._bodies[client] = body

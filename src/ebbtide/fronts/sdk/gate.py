@@ -21,7 +21,7 @@ from ebbtide.fronts.sdk.lanes import Body, Call, Lane, Lanes
 from ebbtide.policy import Policy
 from ebbtide.runtime import Context, Ready, Report
 from ebbtide.wire import WIRES
-from ebbtide.wire.overflow import overflow_in
+from ebbtide.wire.overflow import find_overflow_in_error
 from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
 
@@ -73,7 +73,7 @@ class Passage:
 
     def overflowed(self, error: BaseException) -> bool:
         """Whether a smaller body is ready, the provider having refused this one for its size."""
-        if overflow_in(error) is None:
+        if find_overflow_in_error(error) is None:
             return False
         try:
             with self.lane.lock:
@@ -86,7 +86,7 @@ class Passage:
         return True
 
     async def aoverflowed(self, error: BaseException) -> bool:
-        if overflow_in(error) is None:
+        if find_overflow_in_error(error) is None:
             return False
         try:
             async with _held(self.lane):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.runtime import Context, Ready
 from ebbtide.wire.blocks import canonical_json, digest
-from ebbtide.wire.conversation_start import lasting_prompt
+from ebbtide.wire.conversation_start import strip_changing_parts
 
 Body = Mapping[str, object]
 
@@ -52,8 +52,8 @@ def _beginning(body: Body) -> tuple[str, str]:
         if told.get("role") in ("system", "developer"):
             system.append(_words(told.get("content")))
         if told.get("role") == "user":
-            return lasting_prompt(system), _words(told.get("content"))
-    return lasting_prompt(system), canonical_json(list(messages[:1]))
+            return strip_changing_parts(system), _words(told.get("content"))
+    return strip_changing_parts(system), canonical_json(list(messages[:1]))
 
 
 def _words(content: object) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ebbtide.wire.blocks import digest
-from ebbtide.wire.caller import caller_of
+from ebbtide.wire.caller import identify_caller
 
 _KEYS = ("api_key", "auth_token")
 _PLACES = ("organization", "project", "project_id", "workspace_id", "aws_access_key", "aws_profile")
@@ -29,5 +29,5 @@ def owner_of(client: object, headers: Mapping[str, object], body: Mapping[str, o
         told.pop("authorization", None)
     names = _PLACES if is_fetched else (*_KEYS, *_PLACES)
     own = [(name, value) for name in names if isinstance(value := getattr(client, name, None), str)]
-    caller = caller_of(told, body)
+    caller = identify_caller(told, body)
     return digest([*map(list, (*caller.ids, *caller.credentials, *own))])

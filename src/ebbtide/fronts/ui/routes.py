@@ -28,7 +28,7 @@ from ebbtide.replay.policies import NAMES
 from ebbtide.runtime import Context
 from ebbtide.store.search.excerpt import build_excerpt
 from ebbtide.store.search.words import parse_query
-from ebbtide.wire.blocks import grouped
+from ebbtide.wire.blocks import group_by_message
 
 T = TypeVar("T")
 _ROWS = 400
@@ -321,7 +321,7 @@ def _cache(_: Library, opened: Opened, query: Mapping[str, str]) -> Json:
     turn, view, trace = opened.history.turn(at), opened.view(at), _trace(opened)
     groups = [
         {"tokens": sum(entry.tokens for entry in group), "role": group[0].role, "ours": any(map(view.is_ours, group))}
-        for _, group in grouped(view.entries)
+        for _, group in group_by_message(view.entries)
     ]
     return {
         "at": at,

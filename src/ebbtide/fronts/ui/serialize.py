@@ -18,7 +18,7 @@ from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.fronts.ui.trace import part_of
 from ebbtide.money import SessionCost
-from ebbtide.wire.blocks import grouped
+from ebbtide.wire.blocks import group_by_message
 
 Json = dict[str, object]
 PREVIEW = 600
@@ -52,7 +52,7 @@ def item_told(entry: Item, *, preview: int = PREVIEW, path: str = "") -> Json:
 
 def rows_told(view: View, batches: Mapping[str, str], start: int, stop: int) -> list[Json]:
     """Entries of a request as rows, each with the message it went out in."""
-    numbers = [out for out, (_, group) in enumerate(grouped(view.entries)) for _ in group]
+    numbers = [out for out, (_, group) in enumerate(group_by_message(view.entries)) for _ in group]
     told: list[Json] = []
     for place in range(start, min(stop, len(view.entries))):
         entry = view.entries[place]

@@ -16,7 +16,7 @@ from ebbtide.core.cache.diagnosis import CacheBreak, diagnose_cache
 from ebbtide.core.cache.warmth import CachedPrefix, find_cached_prefix
 from ebbtide.core.types import COMPACTION_PASSES, OURS, Item, Usage
 from ebbtide.core.view import View
-from ebbtide.wire.blocks import grouped, is_original
+from ebbtide.wire.blocks import group_by_message, is_original
 
 PARTS = (
     "system", "tools", "unrecorded", "user", "assistant", "tool calls", "tool results", "thinking", "images",
@@ -153,7 +153,7 @@ class Tracer:
 
 def warm_tokens(warm: CachedPrefix, view: View, overhead: int) -> int:
     """Of the messages that are warm. The request that left them there may go on otherwise, and count for more."""
-    alike = islice(grouped(view.entries), warm.messages)
+    alike = islice(group_by_message(view.entries), warm.messages)
     return min(warm.tokens, overhead + sum(_sum(group) for _, group in alike)) if warm.messages else 0
 
 

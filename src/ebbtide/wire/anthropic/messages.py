@@ -16,11 +16,11 @@ from ebbtide.wire.blocks import (
     Block,
     as_mapping,
     as_text,
-    brief,
-    call_json,
     canonical_json,
+    describe_call,
     inserted_call_follows,
     is_original,
+    shorten,
     text_block,
 )
 
@@ -33,7 +33,7 @@ def split(message: Any, path: str) -> list[Block]:
         raise BadRequest("a message must be an object", path=path)
     role = message.get("role")
     if role not in ("user", "assistant", "system"):
-        raise BadRequest(f"role must be user, assistant or system, not {brief(role)}", path=f"{path}.role")
+        raise BadRequest(f"role must be user, assistant or system, not {shorten(role)}", path=f"{path}.role")
     content = message.get("content")
     if isinstance(content, str):
         return [text_block(role, content, content, locked=role == "system")]
@@ -56,7 +56,7 @@ def _block(role: Role, block: dict[str, Any]) -> Block:
         return text_block(role, as_text(block.get("text")), block, locked=role == "system")
     if kind == "tool_use":
         identity, called = block.get("id"), block.get("name")
-        text, told = call_json(identity, called, block.get("input"))
+        text, told = describe_call(identity, called, block.get("input"))
         return Block("assistant", "call", text, block, told, as_text(called), as_text(identity))
     if kind == "tool_result":
         return _result(block)

@@ -13,10 +13,10 @@ from ebbtide.wire.blocks import (
     as_mapping,
     as_str,
     as_text,
-    brief,
     canonical_json,
     inserted_call_follows,
     is_original,
+    shorten,
     text_block,
     user_text_for_log,
 )
@@ -36,7 +36,7 @@ def split(message: Any, path: str) -> list[Block]:
         raise BadRequest("a message must be an object", path=path)
     role = _ROLES.get(as_str(message.get("role")))
     if role is None:
-        told = f"role must be one of {', '.join(_ROLES)}, not {brief(message.get('role'))}"
+        told = f"role must be one of {', '.join(_ROLES)}, not {shorten(message.get('role'))}"
         raise BadRequest(told, path=f"{path}.role")
     if role == "tool":
         return [_result(message)]

@@ -28,11 +28,11 @@ from ebbtide.wire.findings import (
     Json,
     Log,
     as_text,
-    invented,
-    made_sound_parts,
-    refuse_hopeless,
+    find_unencodable_parts,
+    make_id,
+    make_parts_encodable,
+    refuse_unrepairable,
     safe_id,
-    unsound_parts,
 )
 
 Message = Mapping[str, Json]
@@ -52,7 +52,7 @@ NOT_ASKED = "messages with role 'tool' must be a response to a preceeding messag
 def check(body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
     """All that is wrong from `since` on."""
     messages = body["messages"]
-    if found := unsound_parts(body, "messages", since):
+    if found := find_unencodable_parts(body, "messages", since):
         return found
     log = Log()
     if not messages:
@@ -67,12 +67,12 @@ def repair(
     body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str]
 ) -> tuple[Mapping[str, Json], list[Finding]]:
     """The body as it may go out, and what was done to it."""
-    log = Log(unsound_parts(body, "messages", since))
+    log = Log(find_unencodable_parts(body, "messages", since))
     if log:
-        refuse_hopeless(log)
-        body = made_sound_parts(body, "messages", since)
+        refuse_unrepairable(log)
+        body = make_parts_encodable(body, "messages", since)
     new = [(at, _cleaned(body["messages"][at], at, log)) for at in range(since, len(body["messages"]))]
-    refuse_hopeless(log)
+    refuse_unrepairable(log)
     kept = [(at, message) for at, message in new if message is not None]
     return {**body, "messages": [*body["messages"][:since], *_paired(kept, log)]}, log
 
@@ -239,7 +239,7 @@ def _renamed(message: Message, at: int, log: Log) -> tuple[Message, list[tuple[s
         came = leaves = call["id"]
         attempt = 0
         while any(leaves == used for _, used in names):
-            leaves = invented("call_", "again", came, at, index, attempt)
+            leaves = make_id("call_", "again", came, at, index, attempt)
             attempt += 1
         if leaves != came:
             log.note("C5", f"messages.{at}.tool_calls.{index}.id", "tool call ids must be unique", "renamed")

@@ -13,9 +13,9 @@ from ebbtide.wire.blocks import (
     as_mapping,
     as_str,
     as_text,
-    brief,
     canonical_json,
     is_original,
+    shorten,
     text_block,
     user_text_for_log,
 )
@@ -40,7 +40,7 @@ def split(message: Any, path: str) -> list[Block]:
         raise BadRequest("an input item must be an object", path=path)
     kind = message.get("type", "message")
     if not isinstance(kind, str):
-        raise BadRequest(f"type must be a text, not {brief(kind)}", path=f"{path}.type")
+        raise BadRequest(f"type must be a text, not {shorten(kind)}", path=f"{path}.type")
     if kind == "message":
         return _message(message, path)
     if kind in _CALLS:
@@ -69,7 +69,7 @@ def _name(message: Mapping[str, Any]) -> str:
 def _message(message: Mapping[str, Any], path: str) -> list[Block]:
     role = _ROLES.get(as_str(message.get("role")))
     if role is None:
-        told = f"role must be one of {', '.join(_ROLES)}, not {brief(message.get('role'))}"
+        told = f"role must be one of {', '.join(_ROLES)}, not {shorten(message.get('role'))}"
         raise BadRequest(told, path=f"{path}.role")
     content = message.get("content")
     if isinstance(content, str):

@@ -53,7 +53,16 @@ from ebbtide.wire.anthropic.rules.blocks import (
     same_parts,
 )
 from ebbtide.wire.anthropic.rules.fast_path import is_ordinary
-from ebbtide.wire.findings import Finding, Json, Log, is_sound, made_sound_parts, refuse, refuse_hopeless, unsound_parts
+from ebbtide.wire.findings import (
+    Finding,
+    Json,
+    Log,
+    find_unencodable_parts,
+    is_encodable,
+    make_parts_encodable,
+    refuse,
+    refuse_unrepairable,
+)
 
 Body = Mapping[str, Json]
 
@@ -64,7 +73,7 @@ def check(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int |
 
 
 def _judged(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
-    if found := unsound_parts(body, "messages", since):
+    if found := find_unencodable_parts(body, "messages", since):
         return found
     seen = request(body, since, taken)
     log = Log()
@@ -91,7 +100,7 @@ def repair(body: Body, since: int, call_ids: AbstractSet[str]) -> tuple[Body, li
     before = list(seen.messages[:since])
     turns = [Turn(index, message) for index, message in numbered(seen.messages, since)]
     cleaned = [mended for turn in turns if (mended := content.cleaned(turn, seen, log)) is not None]
-    refuse_hopeless(log)
+    refuse_unrepairable(log)
     turns = _settled(pairs.handed_over(cleaned, log), before, seen, log)
     turns = turns if before else structure.opened(turns, log)
     turns = pairs.paired(turns, before[-1] if before else None, call_ids, log)
@@ -136,16 +145,16 @@ def _settled(turns: list[Turn], before: list[Json], seen: Request, log: Log) -> 
 
 def _sound(body: Body, since: int, log: Log) -> Body:
     """A11. Signed thinking cannot be mended: a block with a broken character in it is left out."""
-    log += unsound_parts(body, "messages", since)
+    log += find_unencodable_parts(body, "messages", since)
     if not log:
         return body
-    refuse_hopeless(log)
-    kept = [message if is_sound(message) else _without_broken_thinking(message) for message in body["messages"]]
-    return made_sound_parts({**body, "messages": [*body["messages"][:since], *kept[since:]]}, "messages", since)
+    refuse_unrepairable(log)
+    kept = [message if is_encodable(message) else _without_broken_thinking(message) for message in body["messages"]]
+    return make_parts_encodable({**body, "messages": [*body["messages"][:since], *kept[since:]]}, "messages", since)
 
 
 def _without_broken_thinking(message: Json) -> Json:
     parts = message.get("content") if isinstance(message, dict) else None
     if not isinstance(parts, list):
         return message
-    return {**message, "content": [block for block in parts if kind(block) not in THINKING or is_sound(block)]}
+    return {**message, "content": [block for block in parts if kind(block) not in THINKING or is_encodable(block)]}

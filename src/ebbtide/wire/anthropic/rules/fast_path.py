@@ -13,7 +13,7 @@ from ebbtide.wire.anthropic.rules.breakpoints import broken as broken_marks
 from ebbtide.wire.anthropic.rules.content import CALL_ID, TOOL_NAME
 from ebbtide.wire.anthropic.rules.structure import MOST
 from ebbtide.wire.anthropic.rules.system_and_tools import broken_tools, mended
-from ebbtide.wire.findings import Json, Log, is_sound
+from ebbtide.wire.findings import Json, Log, is_encodable
 
 _WORDS = frozenset(("type", "text", "cache_control"))
 _CALL = frozenset(("type", "id", "name", "input", "cache_control", "caller"))
@@ -48,14 +48,14 @@ def _surroundings(body: Mapping[str, Json]) -> bool:
     for name, value in body.items():
         if type(value) is int or name in _PREAMBLE:
             continue
-        if not is_sound(value):
+        if not is_encodable(value):
             return False
     return True
 
 
 def _preamble(body: Mapping[str, Json]) -> bool:
     log = Log()
-    if not is_sound({name: value for name, value in body.items() if name != "messages"}):
+    if not is_encodable({name: value for name, value in body.items() if name != "messages"}):
         return False
     mended(body, log)
     return not log and not any(broken_tools(body.get("tools")))
@@ -116,7 +116,7 @@ class _Walk:
         self.waiting.add(identity)
         named = CALL_ID.fullmatch(identity) and TOOL_NAME.fullmatch(name)
         direct = block.get("caller", _DIRECT) == _DIRECT
-        return bool(named) and direct and block.keys() <= _CALL and is_sound(given)
+        return bool(named) and direct and block.keys() <= _CALL and is_encodable(given)
 
     def _results(self, content: list[Json]) -> bool:
         """Results first, one for each call, then words."""
@@ -142,7 +142,7 @@ class _Walk:
         if not isinstance(failed, bool):
             return False
         if isinstance(content, str):
-            return is_sound(content) and (bool(content) or not failed)
+            return is_encodable(content) and (bool(content) or not failed)
         return isinstance(content, list) and bool(content) and all(_is_part(part) for part in content)
 
     def _is_marked_well(self, block: Block) -> bool:
@@ -152,7 +152,7 @@ class _Walk:
 
 
 def _is_said(words: Json) -> bool:
-    return isinstance(words, str) and bool(words) and not words.isspace() and is_sound(words)
+    return isinstance(words, str) and bool(words) and not words.isspace() and is_encodable(words)
 
 
 def _is_text(block: Block) -> bool:
@@ -161,13 +161,13 @@ def _is_text(block: Block) -> bool:
 
 def _is_thought(block: Block) -> bool:
     words, signature = block.get("thinking"), block.get("signature")
-    signed = isinstance(signature, str) and bool(signature) and is_sound(signature)
-    return block.keys() <= _THOUGHT and signed and isinstance(words, str) and is_sound(words)
+    signed = isinstance(signature, str) and bool(signature) and is_encodable(signature)
+    return block.keys() <= _THOUGHT and signed and isinstance(words, str) and is_encodable(words)
 
 
 def _is_hidden(block: Block) -> bool:
     data = block.get("data")
-    return block.keys() <= _HIDDEN and isinstance(data, str) and bool(data) and is_sound(data)
+    return block.keys() <= _HIDDEN and isinstance(data, str) and bool(data) and is_encodable(data)
 
 
 def _is_part(part: Json) -> bool:

@@ -24,7 +24,7 @@ from ebbtide.wire.anthropic.rules.blocks import (
     without,
 )
 from ebbtide.wire.anthropic.rules.content import RESULT_PARTS
-from ebbtide.wire.findings import Finding, Json, Log, as_text, invented
+from ebbtide.wire.findings import Finding, Json, Log, as_text, make_id
 
 
 def broken(request: Request) -> Iterator[Finding]:
@@ -166,7 +166,7 @@ def _uniquely_named(turn: Turn, used: set[str], log: Log) -> tuple[Turn, list[_P
         came = leaves = block["id"]
         attempt = 0
         while leaves in used:
-            leaves = invented("toolu_", "again", came, turn.at, at, attempt)
+            leaves = make_id("toolu_", "again", came, turn.at, at, attempt)
             attempt += 1
         used.add(leaves)
         waiting.append(_Pending(came, leaves, is_programmatic(block)))

@@ -28,7 +28,16 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from ebbtide.wire.findings import SHAPE, Finding, Json, Log, is_sound, made_sound_parts, refuse_hopeless, unsound_parts
+from ebbtide.wire.findings import (
+    SHAPE,
+    Finding,
+    Json,
+    Log,
+    find_unencodable_parts,
+    is_encodable,
+    make_parts_encodable,
+    refuse_unrepairable,
+)
 from ebbtide.wire.openai_responses.rules.checks import cleaned, unique
 from ebbtide.wire.openai_responses.rules.fast_path import is_ordinary
 from ebbtide.wire.openai_responses.rules.groups import lonely, regrouped, without_follower
@@ -42,7 +51,7 @@ def check(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], _bre
 
 
 def _judged(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> list[Finding]:
-    if found := unsound_parts(body, "input", since):
+    if found := find_unencodable_parts(body, "input", since):
         return found
     log = Log()
     new = [
@@ -61,14 +70,14 @@ def repair(
     body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]
 ) -> tuple[Mapping[str, Json], list[Finding]]:
     """The body as it may go out, and what was done to it."""
-    log = Log(unsound_parts(body, "input", since))
+    log = Log(find_unencodable_parts(body, "input", since))
     if log:
-        refuse_hopeless(log)
-        body = made_sound_parts(_without_broken_reasoning(body, since), "input", since)
+        refuse_unrepairable(log)
+        body = make_parts_encodable(_without_broken_reasoning(body, since), "input", since)
     stored = body.get("store") is not False
     mended = ((at, cleaned(item, at, stored, log)) for at, item in enumerate(body["input"][since:], since))
     items = [At(at, item) for at, item in mended if item is not None]
-    refuse_hopeless(log)
+    refuse_unrepairable(log)
     items = unique(items, log)
     items = matched(items, partial(_lenient, body), call_ids, log)
     items = regrouped(completed(items, log), log)
@@ -103,5 +112,5 @@ def _lenient(body: Mapping[str, Json]) -> bool:
 
 def _without_broken_reasoning(body: Mapping[str, Json], since: int) -> Mapping[str, Json]:
     """Encrypted reasoning cannot be mended: one with a broken character in it is left out."""
-    new = [VOID if kind(item) == "reasoning" and not is_sound(item) else item for item in body["input"][since:]]
+    new = [VOID if kind(item) == "reasoning" and not is_encodable(item) else item for item in body["input"][since:]]
     return {**body, "input": [*body["input"][:since], *new]}

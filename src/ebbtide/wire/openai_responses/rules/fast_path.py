@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ebbtide.wire.findings import Json, is_sound
+from ebbtide.wire.findings import Json, is_encodable
 from ebbtide.wire.openai_responses.rules.items import CALL_ID, ITEM_ID, PREFIXES, Item
 
 _KNOWN = ("input", "system", "instructions", "tools")
@@ -16,7 +16,7 @@ _KNOWN = ("input", "system", "instructions", "tools")
 
 def is_ordinary(body: Mapping[str, Json], since: int) -> bool:
     for name, value in body.items():
-        if type(value) is not bool and name not in (_KNOWN if since else _KNOWN[:1]) and not is_sound(value):
+        if type(value) is not bool and name not in (_KNOWN if since else _KNOWN[:1]) and not is_encodable(value):
             return False
     items, walk = body["input"], _Walk(body.get("store") is not False)
     for n in range(since, len(items)):
@@ -38,7 +38,7 @@ class _Walk:
             return False
         name = item.get("type", "message")
         judge = _JUDGES.get(name) if isinstance(name, str) else None
-        return judge is not None and self._is_new(name, item.get("id")) and judge(self, item) and is_sound(item)
+        return judge is not None and self._is_new(name, item.get("id")) and judge(self, item) and is_encodable(item)
 
     def _is_new(self, name: str, identity: Json) -> bool:
         if identity is None:
