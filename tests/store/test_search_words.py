@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.store.search.excerpt import build_excerpt
+from ebbtide.store.search.hits import build_excerpt
 from ebbtide.store.search.words import parse_query, split_words, trigrams
 
 

@@ -74,7 +74,7 @@ class Against(RuleBasedStateMachine):
         kept = self.blobs[name].setdefault(blob, text)
         self.log(name, writer).save_blob(blob, kept)
 
-    @rule(source=st.sampled_from(NAMES), first_unsent=st.sampled_from(NAMES), share=st.floats(0, 1))
+    @rule(source=st.sampled_from(NAMES), new=st.sampled_from(NAMES), share=st.floats(0, 1))
     def fork(self, source, new, share):
         if not self.model[source] or self.log(new).read().position.offset or self.blobs[new]:
             return

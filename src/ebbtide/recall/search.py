@@ -18,9 +18,10 @@ from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.types import Item
 from ebbtide.recall.handles import SHORT, Recorded, Scope, said, since
 from ebbtide.store import DirectoryStore, LogReader, Position, Store
-from ebbtide.store.search.excerpt import build_excerpt
-from ebbtide.store.search.index import NAME, IndexUnavailable, SearchIndex
-from ebbtide.store.search.meaning import Embeddings
+from ebbtide.store.directory.file_names import INDEX_NAME
+from ebbtide.store.search.hits import build_excerpt
+from ebbtide.store.search.index import IndexUnavailable, SearchIndex
+from ebbtide.store.search.query import Embeddings
 from ebbtide.store.search.tables import IndexBatch, IndexedSession, IndexEntry, IndexHit
 from ebbtide.store.search.words import Query, parse_query
 from ebbtide.wire.blocks import SCHEME
@@ -95,7 +96,7 @@ class Recall:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        at = os.path.join(self.store.root.path, NAME) if isinstance(self.store, DirectoryStore) else ""
+        at = os.path.join(self.store.root.path, INDEX_NAME) if isinstance(self.store, DirectoryStore) else ""
         self._index = SearchIndex(at, self.meaning)
 
     def search(

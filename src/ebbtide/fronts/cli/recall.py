@@ -20,7 +20,7 @@ from ebbtide.fronts.cli.session_lookup import chosen, told_again
 from ebbtide.recall.embeddings import StaticEmbeddings
 from ebbtide.recall.search import Hit, Page, Recall
 from ebbtide.store import open_store
-from ebbtide.store.search.excerpt import build_excerpt
+from ebbtide.store.search.hits import build_excerpt
 from ebbtide.store.search.words import Query, parse_query
 
 _MARK = "bold black on yellow"

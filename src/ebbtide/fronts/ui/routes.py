@@ -26,7 +26,7 @@ from ebbtide.policy import PRESETS
 from ebbtide.recall.search import Hit
 from ebbtide.replay.policies import NAMES
 from ebbtide.runtime import Context
-from ebbtide.store.search.excerpt import build_excerpt
+from ebbtide.store.search.hits import build_excerpt
 from ebbtide.store.search.words import parse_query
 from ebbtide.wire.blocks import group_by_message
 

@@ -1,7 +1,8 @@
-"""The index is derived: it may be deleted at any time, also while it is open, and is then built again.
+"""The search index of a store: an SQLite file that is derived from the logs.
 
-It never stands in the way. A file that is damaged or of another version is replaced; one that is locked, read-only or
-on a full disk raises `Unusable`, and the caller searches in memory instead. What a hit names is read from the log.
+It may be deleted at any time, also while it is open, and is then built again. A file that is damaged or of another
+version is replaced. If the file is locked, read-only or the disk is full, `IndexUnavailable` tells the caller to
+search in memory instead.
 """
 
 from __future__ import annotations
@@ -13,61 +14,57 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from ebbtide.store.directory.file_names import INDEX_NAME
-from ebbtide.store.directory.safe_fs import NEW, FileSystem
+from ebbtide.store.directory.safe_fs import FOLDER, NEW, FileSystem
 from ebbtide.store.log_lines import Position
-from ebbtide.store.search.meaning import Embeddings
-from ebbtide.store.search.query import search
+from ebbtide.store.search.query import Embeddings, search
 from ebbtide.store.search.tables import (
     INDEX_VERSION,
     IndexedSession,
     IndexHit,
     ReadBatch,
-    insert,
-    made,
-    make_tables,
-    narrowed,
-    scope_of,
-    session_at,
+    add_session,
+    create_tables,
+    find_scope,
+    find_session,
+    insert_batch,
 )
 from ebbtide.store.search.words import Query
 
-NAME = INDEX_NAME
-_WAIT_MS = 250  # for another process's commit; beyond it a search in memory is faster
+_WAIT_MS = 250  # for another process's commit; after that a search in memory is faster
 _CACHE_KIB = 65_536  # a first build of 3M characters fits, so that it locks readers out only when it commits
-_LEFTOVERS = ("", "-journal", "-wal", "-shm")
+_SUFFIXES = ("", "-journal", "-wal", "-shm")
 _BROKEN = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA))
-"""Errors that a new file cures: damage, another program's file, tables that are not ours."""
+"""Errors that a new file cures: damage, another program's file, tables of another version."""
 
 
 class IndexUnavailable(Exception):
-    """The file cannot be used now. Nothing is wrong with the log."""
+    """The index cannot be used now. The log is not affected."""
 
 
 @dataclass(slots=True)
 class SearchIndex:
-    """In a file of its own, or in memory where `path` is empty."""
+    """An index in the file `path`, or in memory if that is empty."""
 
     path: str = ""
     embeddings: Embeddings | None = None
-    """Finds what words do not."""
+    """Finds texts that share no word with the query."""
     fs: FileSystem = field(default_factory=FileSystem)
     _db: sqlite3.Connection | None = None
-    _inode: tuple[int, int] = (0, 0)
+    _file_id: tuple[int, int] = (0, 0)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def indexed_position(self, project: str, session: str) -> Position:
-        """Up to where the session's log is indexed."""
-        with self._using() as db:
-            return session_at(db, project, session)[1]
+        """Return how far the session's log is indexed."""
+        with self._open() as db:
+            return find_session(db, project, session)[1]
 
-    def add(self, project: str, session: str, fill: ReadBatch) -> None:
-        """All of what `fill` reads, or nothing; several processes add each record once."""
-        with self._using() as db:
+    def add(self, project: str, session: str, read_batch: ReadBatch) -> None:
+        """Add everything that `read_batch` returns, or nothing. Several processes add each record once."""
+        with self._open() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
-                id, position, scope = made(db, project, session)
-                insert(db, id, scope, fill(position, IndexedSession(db, id)))
+                session_id, position, scope = add_session(db, project, session)
+                insert_batch(db, session_id, scope, read_batch(position, IndexedSession(db, session_id)))
             except BaseException:
                 with suppress(sqlite3.Error):
                     db.execute("ROLLBACK")
@@ -77,36 +74,32 @@ class SearchIndex:
     def search(
         self, query: Query, *, project: str, session: str = "", limit: int, handles: Container[str] | None = None
     ) -> list[IndexHit]:
-        """The best first. Without `session`, over all sessions of the project; with `handles`, among these alone."""
+        """Return the best hits first. Without `session`, search the project; with `handles`, only these entries."""
         if not query.terms:
             return []
-        with self._using() as db:
-            scope = scope_of(db, project, session)
-            if scope is not None and handles is not None:
-                scope = narrowed(db, scope, handles)
+        with self._open() as db:
+            scope = find_scope(db, project, session, handles)
             return search(db, query, scope, limit, self.embeddings) if scope else []
 
-    def handles_starting_with(self, project: str, session: str, start: str) -> list[str]:
-        """Handles that begin so."""
-        with self._using() as db:
-            id = session_at(db, project, session)[0]
+    def handles_starting_with(self, project: str, session: str, prefix: str) -> list[str]:
+        with self._open() as db:
             rows = db.execute(
                 "SELECT handle FROM entry WHERE session = ? AND handle >= ? AND handle < ? LIMIT 9",
-                (id, start, start + "\uffff"),
+                (find_session(db, project, session)[0], prefix, prefix + "\uffff"),
             )
             return [str(row[0]) for row in rows]
 
     def indexed_sessions(self, project: str) -> set[str]:
-        with self._using() as db:
+        with self._open() as db:
             rows = db.execute(
                 "SELECT name FROM session WHERE project = (SELECT id FROM project WHERE path = ?)", (project,)
             )
             return {str(row[0]) for row in rows}
 
     def delete(self) -> None:
-        """Begin anew, with the next use."""
+        """Delete the index. The next use creates an empty one."""
         with self._lock:
-            self._throw_away(self._on_disk())
+            self._delete_file(self._current_file_id())
 
     def close(self) -> None:
         with self._lock:
@@ -115,32 +108,29 @@ class SearchIndex:
             self._db = None
 
     @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        """The open index. One that turns out damaged is thrown away, and `Unusable` says to try again."""
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Open the index if it is not open. If it turns out to be damaged, delete it and raise `IndexUnavailable`."""
         with self._lock:
             try:
-                yield self._opened()
-            except (sqlite3.Error, OSError) as failed:
-                inode = self._inode
+                if self._db is not None and self.path and self._current_file_id() != self._file_id:
+                    self.close()  # it was deleted, or replaced by another process
+                if self._db is None:
+                    self._db = self._connect()
+                yield self._db
+            except (sqlite3.Error, OSError) as error:
+                file_id = self._file_id
                 self.close()
-                if isinstance(failed, sqlite3.Error) and _code(failed) in _BROKEN:
-                    self._throw_away(inode)
-                raise IndexUnavailable(str(failed)) from failed
-
-    def _opened(self) -> sqlite3.Connection:
-        if self._db is not None and self.path and self._on_disk() != self._inode:
-            self.close()  # deleted, or replaced by another process
-        if self._db is None:
-            self._db = self._connect()
-        return self._db
+                if isinstance(error, sqlite3.Error) and _error_code(error) in _BROKEN:
+                    self._delete_file(file_id)
+                raise IndexUnavailable(str(error)) from error
 
     def _connect(self) -> sqlite3.Connection:
         if self.path:
-            self._create()
+            self._create_file()
         db = sqlite3.connect(
             self.path or ":memory:", timeout=_WAIT_MS / 1000, isolation_level=None, check_same_thread=False
         )
-        self._inode = self._on_disk()
+        self._file_id = self._current_file_id()
         try:
             _set_up(db)
         except BaseException:
@@ -148,8 +138,8 @@ class SearchIndex:
             raise
         return db
 
-    def _create(self) -> None:
-        """An empty file that only its owner can read. SQLite itself drops a journal that it finds beside one."""
+    def _create_file(self) -> None:
+        """Create an empty file that only its owner can read. SQLite ignores an old journal beside an empty file."""
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(self.fs.stat(self.path).st_mode):
                 raise OSError(f"{self.path} is not a regular file")
@@ -157,28 +147,26 @@ class SearchIndex:
         with suppress(FileExistsError):
             self.fs.close(self.fs.open(self.path, NEW))
 
-    def _on_disk(self) -> tuple[int, int]:
+    def _current_file_id(self) -> tuple[int, int]:
         if not self.path:
             return (0, 0)
         try:
-            found = self.fs.stat(self.path)
+            info = self.fs.stat(self.path)
         except FileNotFoundError:
             return (-1, -1)
-        return found.st_dev, found.st_ino
+        return info.st_dev, info.st_ino
 
-    def _throw_away(self, inode: tuple[int, int]) -> None:
-        """Unless another process has replaced it already."""
+    def _delete_file(self, file_id: tuple[int, int]) -> None:
+        """Delete the file, unless another process has replaced it already."""
         self.close()
-        if self.path and self._on_disk() == inode:
-            for end in _LEFTOVERS:
+        if not self.path or self._current_file_id() != file_id:
+            return
+        parent, _, name = self.path.rpartition("/")
+        with suppress(OSError):
+            folder = self.fs.open(parent or "/", FOLDER)
+            for suffix in _SUFFIXES:
                 with suppress(OSError):
-                    self._unlink(self.path + end)
-
-    def _unlink(self, path: str) -> None:
-        folder = self.fs.open(path.rpartition("/")[0] or "/", 0)
-        try:
-            self.fs.unlink(path.rpartition("/")[2], at=folder)
-        finally:
+                    self.fs.unlink(name + suffix, at=folder)
             self.fs.close(folder)
 
 
@@ -189,19 +177,15 @@ def _set_up(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA synchronous = NORMAL")
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version not in (0, INDEX_VERSION):
-        raise _another_version()
+        error = sqlite3.DatabaseError("of another version")
+        error.sqlite_errorcode = sqlite3.SQLITE_SCHEMA
+        raise error
     if not version:
-        make_tables(db)
+        create_tables(db)
     db.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab('main', 'words', 'row')")
 
 
-def _another_version() -> sqlite3.DatabaseError:
-    error = sqlite3.DatabaseError("of another version")
-    error.sqlite_errorcode = sqlite3.SQLITE_SCHEMA
-    return error
-
-
-def _code(error: sqlite3.Error) -> int:
-    """The primary code; an error of the module itself counts as damage."""
+def _error_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary error code; an error of Python's module itself counts as damage."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return code & 0xFF

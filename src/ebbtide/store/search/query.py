@@ -1,39 +1,57 @@
-"""How a query is looked for: as it stands first, then ever more loosely, until there are enough hits.
+"""Searches the index in stages, each looser than the one before, until there are enough hits.
 
-Words side by side as the query has them; the same in the call that a result answers; the query as a part of longer
-words, by trigrams; any of its words, the rarest ones. A hit of an earlier stage comes before one of a later.
+The stages: all words side by side as in the query; the same, also in the call that a result answers; the query within
+longer words, by trigrams; any of its rarest words; and, if there are embeddings, texts of similar meaning. A hit of an
+earlier stage ranks before one of a later stage.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from ebbtide.store.search.meaning import Embeddings, nearest
-from ebbtide.store.search.ranking import Candidate, ranked
-from ebbtide.store.search.tables import SELECT, IndexHit, Scope, entry_of, plain
+from ebbtide.store.search.hits import Candidate, rank
+from ebbtide.store.search.tables import SELECT_ENTRY, IndexHit, Scope, entry_from_row, storable
 from ebbtide.store.search.words import Query, Term, trigrams
 
-_CANDIDATES = 20  # of each stage, whose texts are looked at: four for each of the five that are shown
-_LITERAL = 10  # more of them that have the query letter by letter, if the words alone are everywhere
-_LOOKED_AT = 2_000  # texts, for those: a word in more of them finds itself among the first
-_STRICT_TERMS = 24  # a query of more words is a sentence, and no other text holds all of it
-_GRAMS = 48  # enough to leave few texts, in which the whole is then looked for
+_CANDIDATES = 20  # of each stage, whose texts are read: four for each of the five that are shown
+_LITERAL = 10  # more that contain the query exactly, if its words are in many texts
+_MAX_READ = 2_000  # texts, to look for these: a word in more texts is found among the first anyway
+_STRICT_TERMS = 24  # a query with more words is a sentence: no other text holds all of it
+_MAX_TRIGRAMS = 48  # enough to leave few texts, which are then searched for the terms
 _LOOSE_TERMS = 32  # the rarest words of a long query say what it is about; more of them only cost time
 _COMMON, _FEW = 8, 6
-"""A word in more than an eighth of all texts says nothing, unless there are hardly any others."""
-_ANY, _MEANT = 3, 4
-"""The last stages."""
-Places = list[tuple[int, float]]
-"""Ids of entries, and how much each is about the query: the higher the more."""
-_ROW = "SELECT e.id, e.place, e.kind, e.digest, e.path, e.text FROM entry e WHERE e.id = ?"
+"""A word in more than an eighth of all texts is ignored, unless there are hardly any others."""
+_ANY_STAGE, _MEANING_STAGE = 3, 4
+
+_EMBEDDED_CHARS = 2_000  # of each text: an average over more words is too vague to compare
+_NEAREST = 20
+_MAX_EMBEDDED = 20_000  # entries, the newest: vectors of more do not fit into memory beside a conversation
+
+Scores = list[tuple[int, float]]
+"""Ids of entries, each with how well it matches: higher is better."""
 
 
-class _Wanted(NamedTuple):
+class Embeddings(Protocol):
+    """Turns texts into vectors and compares them. Only it knows what the bytes of a vector mean."""
+
+    @property
+    def model(self) -> str: ...
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]: ...
+
+    def similarities(self, query: str, vectors: Sequence[bytes]) -> list[float]:
+        """Return how similar each is to the query, from -1 to 1; 0 or less means not at all."""
+        ...
+
+
+class _Search(NamedTuple):
     """What one stage looks for."""
 
+    db: sqlite3.Connection
     text: str
     terms: Sequence[Term]
     scope: Scope
@@ -42,129 +60,172 @@ class _Wanted(NamedTuple):
 
 
 def search(
-    db: sqlite3.Connection, query: Query, scope: Scope, limit: int, meaning: Embeddings | None = None
+    db: sqlite3.Connection, query: Query, scope: Scope, limit: int, embeddings: Embeddings | None = None
 ) -> list[IndexHit]:
-    """The best first. With `meaning`, what words do not find may be found by what it means."""
+    """Return the best hits first. Embeddings are used only if the words find too little.
+
+    Measured on recorded sessions: mixing meaning into what the words find makes it worse.
+    """
     seen: dict[int, Candidate] = {}
     groups: list[list[Candidate]] = []
-    for stage, look in enumerate((_side_by_side, _as_asked, _as_parts, _any_of)):
-        terms = query.terms if stage < _ANY else _rarest(db, query)
-        found = look(db, _Wanted(query.text, terms, scope, seen)) if terms else []
-        loose = terms if stage == _ANY else ()
-        seen |= {id: _candidate(db, id, score, stage, loose) for id, score in found if id not in seen}
-        groups = ranked(seen.values(), query)
+    for stage, find in enumerate((_side_by_side, _side_by_side_or_in_call, _within_words, _any_term)):
+        terms = query.terms if stage < _ANY_STAGE else _rarest_terms(db, query)
+        scores = find(_Search(db, query.text, terms, scope, seen)) if terms else []
+        loose = terms if stage == _ANY_STAGE else ()
+        seen |= {id: _candidate(db, id, score, stage, loose) for id, score in scores if id not in seen}
+        groups = rank(seen.values(), query)
         if len(groups) >= limit:
             break
-    if meaning is not None and len(groups) < limit:
-        near = nearest(db, meaning, query.text, scope)
-        seen |= {id: _candidate(db, id, score, _MEANT, ()) for id, score in near if id not in seen}
-        groups = ranked(seen.values(), query)
-    return [_told(db, group, group[0].terms or query.terms) for group in groups[:limit]]
+    if embeddings is not None and len(groups) < limit:
+        scores = _similar_meaning(db, embeddings, query.text, scope)
+        seen |= {id: _candidate(db, id, score, _MEANING_STAGE, ()) for id, score in scores if id not in seen}
+        groups = rank(seen.values(), query)
+    return [_hit(db, group, query) for group in groups[:limit]]
 
 
 def _candidate(db: sqlite3.Connection, id: int, score: float, stage: int, terms: Sequence[Term]) -> Candidate:
-    _, place, kind, digest, path, text = db.execute(_ROW, (id,)).fetchone()
+    row = db.execute("SELECT place, kind, digest, path, text FROM entry WHERE id = ?", (id,)).fetchone()
+    place, kind, digest, path, text = row
     return Candidate(
         id=id, place=place, kind=kind, digest=digest, path=path, text=text.decode("utf-8", "surrogatepass"),
         score=score, stage=stage, terms=terms,
     )  # fmt: skip
 
 
-def _told(db: sqlite3.Connection, group: Sequence[Candidate], terms: Sequence[Term]) -> IndexHit:
-    row = db.execute(SELECT + "WHERE e.id = ?", (group[0].id,)).fetchone()
+def _hit(db: sqlite3.Connection, group: Sequence[Candidate], query: Query) -> IndexHit:
+    best = group[0]
+    row = db.execute(f"{SELECT_ENTRY} WHERE e.id = ?", (best.id,)).fetchone()
     return IndexHit(
-        session=str(row[0]), entry=entry_of(row[1:]), stage=group[0].stage, terms=tuple(terms), copies=len(group)
+        session=str(row[0]),
+        entry=entry_from_row(row[1:]),
+        stage=best.stage,
+        terms=tuple(best.terms or query.terms),
+        copies=len(group),
     )
 
 
-def _side_by_side(db: sqlite3.Connection, wanted: _Wanted) -> Places:
-    return _all_of(db, wanted, "{head body}")
+def _side_by_side(search: _Search) -> Scores:
+    return _all_terms(search, "{head body}")
 
 
-def _as_asked(db: sqlite3.Connection, wanted: _Wanted) -> Places:
-    return _all_of(db, wanted, "{head about body}")
+def _side_by_side_or_in_call(search: _Search) -> Scores:
+    return _all_terms(search, "{head about body}")
 
 
-def _all_of(db: sqlite3.Connection, wanted: _Wanted, columns: str) -> Places:
-    if len(wanted.terms) > _STRICT_TERMS:
+def _all_terms(search: _Search, columns: str) -> Scores:
+    if len(search.terms) > _STRICT_TERMS:
         return []
-    phrases = " AND ".join(map(_phrase, wanted.terms))
-    found = _matching(db, wanted.scope, f"{columns} : ({phrases})")
-    return [*found[:_CANDIDATES], *_literally(db, wanted.text, found[_CANDIDATES:_LOOKED_AT])]
+    phrases = " AND ".join(map(_phrase, search.terms))
+    scores = _match(search, f"{columns} : ({phrases})")
+    return [*scores[:_CANDIDATES], *_with_exact_text(search, scores[_CANDIDATES:_MAX_READ])]
 
 
-def _literally(db: sqlite3.Connection, text: str, places: Places) -> Places:
-    """Those that hold the query as it stands, case and signs and all."""
-    found: Places = []
-    octets = text.encode("utf-8", "surrogatepass")
-    for id, score in places:
-        if db.execute("SELECT instr(text, ?) FROM entry WHERE id = ?", (octets, id)).fetchone()[0]:
-            found.append((id, score))
-        if len(found) == _LITERAL:
+def _with_exact_text(search: _Search, scores: Scores) -> Scores:
+    """Keep the first entries that contain the query exactly, with case and punctuation."""
+    exact: Scores = []
+    query = search.text.encode("utf-8", "surrogatepass")
+    for id, score in scores:
+        if search.db.execute("SELECT instr(text, ?) FROM entry WHERE id = ?", (query, id)).fetchone()[0]:
+            exact.append((id, score))
+        if len(exact) == _LITERAL:
             break
-    return found
+    return exact
 
 
-def _as_parts(db: sqlite3.Connection, wanted: _Wanted) -> Places:
-    """Texts that hold every term as it is written, within longer words or cut off anywhere."""
-    parts = [term.written.lower() for term in wanted.terms]
+def _within_words(search: _Search) -> Scores:
+    """Find texts that hold every term as it is written, also inside longer words."""
+    parts = [term.written.lower() for term in search.terms]
     if len(parts) > _STRICT_TERMS or any(len(part) < 3 for part in parts):
         return []
     grams = list(dict.fromkeys(gram for part in parts for gram in trigrams(part)))
-    grams = grams[:: 1 + len(grams) // _GRAMS]
-    scope = wanted.scope
-    rows = db.execute(
+    grams = grams[:: 1 + len(grams) // _MAX_TRIGRAMS]
+    rows = search.db.execute(
         "SELECT e.id FROM grams JOIN entry e ON e.id = grams.rowid JOIN session s ON s.id = e.session "
         "WHERE grams MATCH ? AND (s.id = ? OR s.project = ?) ORDER BY e.id DESC",
-        (" AND ".join(map(_quoted, grams)), scope.session, scope.project),
+        (" AND ".join(map(_quote, grams)), search.scope.session, search.scope.project),
     )
-    found: Places = []
-    for id in islice((id for (id,) in rows if scope.has(id) and id not in wanted.seen), _LOOKED_AT):
-        text = _candidate(db, id, 0.0, 0, ()).text.lower()
+    scores: Scores = []
+    for id in islice((id for (id,) in rows if id in search.scope and id not in search.seen), _MAX_READ):
+        text = _candidate(search.db, id, 0.0, 0, ()).text.lower()
         if all(part in text for part in parts):
-            # No measure of how much it is about the query: the shorter the text, the more.
-            found.append((id, 1 / (1 + len(text) / 1000)))
-        if len(found) == _CANDIDATES:
+            # There is no measure of relevance here, so a shorter text counts more.
+            scores.append((id, 1 / (1 + len(text) / 1000)))
+        if len(scores) == _CANDIDATES:
             break
-    return found
+    return scores
 
 
-def _any_of(db: sqlite3.Connection, wanted: _Wanted) -> Places:
-    phrases = " OR ".join(map(_phrase, wanted.terms))
-    return _matching(db, wanted.scope, f"{{head about body}} : ({phrases})")[:_CANDIDATES]
+def _any_term(search: _Search) -> Scores:
+    phrases = " OR ".join(map(_phrase, search.terms))
+    return _match(search, f"{{head about body}} : ({phrases})")[:_CANDIDATES]
 
 
-def _matching(db: sqlite3.Connection, scope: Scope, wanted: str) -> Places:
-    rows = db.execute(
-        # What a text is about counts half as much again as what stands in it; what was asked for, half as much.
+def _match(search: _Search, expression: str) -> Scores:
+    rows = search.db.execute(
+        # A match in the name or path counts 1.5, in the text 1, in the call's arguments 0.5.
         "SELECT rowid, -bm25(words, 0.0, 1.5, 0.5, 1.0) AS score FROM words WHERE words MATCH ? ORDER BY score DESC",
-        (f"scope : {scope.word} AND {wanted}",),
+        (f"scope : {search.scope.word} AND {expression}",),
     )
-    return [(int(id), float(score)) for id, score in rows.fetchall() if scope.has(id)]
+    return [(int(id), float(score)) for id, score in rows.fetchall() if id in search.scope]
 
 
-def _rarest(db: sqlite3.Connection, query: Query) -> tuple[Term, ...]:
-    known = sorted((found, n, term) for n, term in enumerate(query.loose) if (found := _documents(db, term)))
+def _rarest_terms(db: sqlite3.Connection, query: Query) -> tuple[Term, ...]:
+    counts = sorted((count, n, term) for n, term in enumerate(query.loose_terms) if (count := _count_texts(db, term)))
     (entries,) = db.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
-    telling = [term for found, _, term in known if found <= entries // _COMMON]
-    few = [term for _, _, term in known[:_FEW]]
-    return tuple(telling[:_LOOSE_TERMS] if len(telling) >= _FEW else few)
+    rare = [term for count, _, term in counts if count <= entries // _COMMON]
+    return tuple(rare[:_LOOSE_TERMS] if len(rare) >= _FEW else [term for _, _, term in counts[:_FEW]])
 
 
-def _documents(db: sqlite3.Connection, term: Term) -> int:
-    """How many texts have its rarest word; 0 where one of its words is in none."""
-    fewest = 0
+def _count_texts(db: sqlite3.Connection, term: Term) -> int:
+    """Count the texts with the term's rarest word; 0 if no text has one of its words."""
+    counts = []
     for word in term.words:
         row = db.execute("SELECT doc FROM vocabulary WHERE term = ?", (word,)).fetchone()
         if row is None:
             return 0
-        fewest = min(fewest or row[0], row[0])
-    return fewest
+        counts.append(int(row[0]))
+    return min(counts, default=0)
 
 
 def _phrase(term: Term) -> str:
-    return _quoted(" ".join(term.words)) + (" *" if term.partial else "")
+    return _quote(" ".join(term.words)) + (" *" if term.is_prefix else "")
 
 
-def _quoted(text: str) -> str:
-    return '"' + plain(text).replace('"', '""') + '"'
+def _quote(text: str) -> str:
+    return '"' + storable(text).replace('"', '""') + '"'
+
+
+def _similar_meaning(db: sqlite3.Connection, embeddings: Embeddings, query: str, scope: Scope) -> Scores:
+    rows = db.execute(
+        "SELECT e.id, v.data FROM entry e JOIN session s ON s.id = e.session LEFT JOIN vector v ON v.id = e.id AND "
+        "v.model = ? WHERE s.id = ? OR s.project = ? ORDER BY e.id DESC LIMIT ?",
+        (embeddings.model, scope.session, scope.project, _MAX_EMBEDDED),
+    ).fetchall()
+    rows = [row for row in rows if row[0] in scope]
+    vectors: dict[int, bytes] = {id: data for id, data in rows if data is not None}
+    vectors |= _embed_entries(db, embeddings, [id for id, data in rows if data is None])
+    if not vectors:
+        return []
+    similarities = embeddings.similarities(query[:_EMBEDDED_CHARS], list(vectors.values()))
+    scores = [(id, score) for id, score in zip(vectors, similarities, strict=True) if score > 0]
+    return sorted(scores, key=lambda pair: -pair[1])[:_NEAREST]
+
+
+def _embed_entries(db: sqlite3.Connection, embeddings: Embeddings, ids: Sequence[int]) -> dict[int, bytes]:
+    if not ids:
+        return {}
+    vectors = dict(zip(ids, embeddings.embed([_text_to_embed(db, id) for id in ids]), strict=True))
+    # If another process is writing, they are computed again next time.
+    with suppress(sqlite3.OperationalError):
+        db.executemany(
+            "INSERT OR REPLACE INTO vector (id, model, data) VALUES (?, ?, ?)",
+            [(id, embeddings.model, data) for id, data in vectors.items()],
+        )
+    return vectors
+
+
+def _text_to_embed(db: sqlite3.Connection, id: int) -> str:
+    name, path, text = db.execute(
+        "SELECT name, path, substr(text, 1, ?) FROM entry WHERE id = ?", (4 * _EMBEDDED_CHARS, id)
+    ).fetchone()
+    return f"{name} {path} {text.decode('utf-8', 'ignore')[:_EMBEDDED_CHARS]}".strip()

@@ -1,7 +1,7 @@
-"""The tables of the index, and what goes into them.
+"""The tables of the search index: what is written to them, and how rows become values.
 
-Both full-text tables hold no text of their own, so they cannot forget a part: where a log was exchanged under us, all
-is built anew.
+The full-text tables hold no text of their own, so a single entry cannot be removed from them. If a log was replaced,
+the index is deleted and built again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ebbtide.store.log_lines import Position
 from ebbtide.store.search.words import Term, split_words
 
 INDEX_VERSION = 2
-"""Of tables and words. An index of another one is built anew."""
+"""Of the tables and of how text is split into words. An index of another version is built again."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{400,}")
-"""Pictures, signatures and packed files: nobody looks for a part of one, and they would fill the index."""
+"""Pictures, signatures and archives as text. They are not indexed: they would fill the index."""
 
 _TABLES = """
 CREATE TABLE project (id INTEGER PRIMARY KEY, path TEXT UNIQUE);
@@ -36,7 +36,7 @@ CREATE VIRTUAL TABLE grams USING fts5(body, content='', detail=none, tokenize='t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry:
-    """One thing that a session recorded, to be found again."""
+    """One block or blob of a session, to be found again."""
 
     handle: str
     """The content part of an item's id, or a blob's name: unique in its session."""
@@ -48,22 +48,22 @@ class IndexEntry:
     kind: str = ""
     name: str = ""
     path: str = ""
-    """The file that a call names, or that the call of a result did."""
+    """The file that the tool call names; for a result, the file that its call names."""
     call_id: str = ""
-    about: str = ""
-    """What else finds it: the arguments of the call that it answers."""
     blob: str = ""
-    """The name under which the same text is kept as a file."""
+    """The name of the blob with the same text."""
+    about: str = ""
+    """More text to find it by, which is not stored: the arguments of the call that it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexBatch:
-    """What was read of a log, and where the reading ended."""
+    """New entries of a log, and where reading ended."""
 
     entries: Sequence[IndexEntry]
     position: Position
     messages: Sequence[tuple[str, int]] = ()
-    """Message records by uuid, with their number in the conversation."""
+    """Uuids of message records, each with its number in the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,59 +71,59 @@ class IndexHit:
     session: str
     entry: IndexEntry
     stage: int
-    """0: as the query has it; 1: the call that it answers does; 2: within longer words; 3: some of its words;
-    4: something that means the same."""
+    """How it was found. 0: it has the query's words; 1: the call that it answers has them; 2: within longer words;
+    3: it has some of the words; 4: it has a similar meaning."""
     terms: tuple[Term, ...]
-    """What was looked for in this stage, the most telling first."""
+    """What was looked for in this stage, the most specific first."""
     copies: int
-    """How many entries have this very text."""
+    """How many entries have this text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where to look."""
+    """The part of the index to search: one session, or one project."""
 
     word: str
-    """That all its entries have."""
+    """A word in the `scope` column of all its entries."""
     session: int = 0
     project: int = 0
-    only: frozenset[int] | None = None
-    """Ids of the entries that count; None where all of them do."""
+    entry_ids: frozenset[int] | None = None
+    """Only these entries; None for all."""
 
-    def has(self, id: int) -> bool:
-        return self.only is None or id in self.only
+    def __contains__(self, entry_id: int) -> bool:
+        return self.entry_ids is None or entry_id in self.entry_ids
 
 
 class IndexedSession:
-    """What earlier batches of a session hold, for one that follows."""
+    """What the index holds of a session already, for the reader of the next batch."""
 
     def __init__(self, db: sqlite3.Connection, session: int) -> None:
         self._db, self._session = db, session
 
     def find_call(self, call_id: str) -> IndexEntry | None:
         row = self._db.execute(
-            SELECT + "WHERE e.session = ? AND call_id = ? AND kind = 'call' ORDER BY e.id DESC",
-            (self._session, plain(call_id)),
+            f"{SELECT_ENTRY} WHERE e.session = ? AND call_id = ? AND kind = 'call' ORDER BY e.id DESC",
+            (self._session, storable(call_id)),
         ).fetchone()
-        return entry_of(row[1:]) if row else None
+        return entry_from_row(row[1:]) if row else None
 
     def message_number(self, uuid: str) -> int | None:
-        """Of a message."""
         row = self._db.execute(
-            "SELECT number FROM message WHERE session = ? AND uuid = ?", (self._session, plain(uuid))
+            "SELECT number FROM message WHERE session = ? AND uuid = ?", (self._session, storable(uuid))
         ).fetchone()
         return int(row[0]) if row else None
 
 
-SELECT = (
+SELECT_ENTRY = (
     "SELECT s.name, handle, text, digest, message, role, kind, e.name, path, call_id, blob "
-    "FROM entry e JOIN session s ON s.id = e.session "
+    "FROM entry e JOIN session s ON s.id = e.session"
 )
+"""Selects the session's name, and what `entry_from_row` needs."""
 ReadBatch = Callable[[Position, IndexedSession], IndexBatch]
-"""Reads on from a position."""
+"""Reads a log from a position to its end."""
 
 
-def make_tables(db: sqlite3.Connection) -> None:
+def create_tables(db: sqlite3.Connection) -> None:
     db.execute("BEGIN IMMEDIATE")
     (version,) = db.execute("PRAGMA user_version").fetchone()
     for statement in _TABLES.split(";") if not version else ():  # another process may have been first
@@ -133,10 +133,8 @@ def make_tables(db: sqlite3.Connection) -> None:
     db.execute("COMMIT")
 
 
-# --- rows --------------------------------------------------------------------------------------------------------
-
-
-def session_at(db: sqlite3.Connection, project: str, session: str) -> tuple[int, Position]:
+def find_session(db: sqlite3.Connection, project: str, session: str) -> tuple[int, Position]:
+    """Return the session's id and how far it is indexed; 0 if it is not."""
     row = db.execute(
         "SELECT s.id, offset, lines, sum FROM session s JOIN project p ON p.id = s.project WHERE path = ? AND name = ?",
         (project, session),
@@ -144,40 +142,39 @@ def session_at(db: sqlite3.Connection, project: str, session: str) -> tuple[int,
     return (int(row[0]), Position(offset=row[1], lines=row[2], sum=row[3])) if row else (0, Position())
 
 
-def made(db: sqlite3.Connection, project: str, session: str) -> tuple[int, Position, str]:
-    """The session's id, position and scope; a new one begins at zero."""
+def add_session(db: sqlite3.Connection, project: str, session: str) -> tuple[int, Position, str]:
+    """Return the session's id, position and `scope` column; a new session begins at zero."""
     db.execute("INSERT OR IGNORE INTO project (path) VALUES (?)", (project,))
-    (owner,) = db.execute("SELECT id FROM project WHERE path = ?", (project,)).fetchone()
+    (project_id,) = db.execute("SELECT id FROM project WHERE path = ?", (project,)).fetchone()
     start = Position()
     db.execute(
         "INSERT OR IGNORE INTO session (project, name, offset, lines, sum) VALUES (?, ?, ?, ?, ?)",
-        (owner, session, start.offset, start.lines, start.sum),
+        (project_id, session, start.offset, start.lines, start.sum),
     )
-    id, position = session_at(db, project, session)
-    return id, position, f"p{owner} s{id}"
+    session_id, position = find_session(db, project, session)
+    return session_id, position, f"p{project_id} s{session_id}"
 
 
-def scope_of(db: sqlite3.Connection, project: str, session: str) -> Scope | None:
-    """One session's entries, or all of a project's; None where there are none."""
-    if session:
-        id, _ = session_at(db, project, session)
-        return Scope(word=f"s{id}", session=id) if id else None
-    row = db.execute("SELECT id FROM project WHERE path = ?", (project,)).fetchone()
-    return Scope(word=f"p{row[0]}", project=int(row[0])) if row else None
-
-
-def narrowed(db: sqlite3.Connection, scope: Scope, handles: Container[str]) -> Scope:
-    """The entries of one session that have these handles."""
+def find_scope(db: sqlite3.Connection, project: str, session: str, handles: Container[str] | None) -> Scope | None:
+    """Return the scope of a session, or of a project if `session` is empty; None if nothing of it is indexed."""
+    if not session:
+        row = db.execute("SELECT id FROM project WHERE path = ?", (project,)).fetchone()
+        scope = Scope(word=f"p{row[0]}", project=int(row[0])) if row else None
+    else:
+        session_id, _ = find_session(db, project, session)
+        scope = Scope(word=f"s{session_id}", session=session_id) if session_id else None
+    if scope is None or handles is None:
+        return scope
     rows = db.execute("SELECT id, handle FROM entry WHERE session = ?", (scope.session,))
-    return replace(scope, only=frozenset(int(id) for id, handle in rows if handle in handles))
+    return replace(scope, entry_ids=frozenset(int(entry_id) for entry_id, handle in rows if handle in handles))
 
 
-def insert(db: sqlite3.Connection, session: int, scope: str, batch: IndexBatch) -> None:
+def insert_batch(db: sqlite3.Connection, session: int, scope: str, batch: IndexBatch) -> None:
     for entry in batch.entries:
-        _insert_one(db, session, scope, entry)
+        _insert_entry(db, session, scope, entry)
     db.executemany(
         "INSERT OR IGNORE INTO message (session, uuid, number) VALUES (?, ?, ?)",
-        [(session, plain(uuid), number) for uuid, number in batch.messages],
+        [(session, storable(uuid), number) for uuid, number in batch.messages],
     )
     end = batch.position
     db.execute(
@@ -185,39 +182,36 @@ def insert(db: sqlite3.Connection, session: int, scope: str, batch: IndexBatch) 
     )
 
 
-def _insert_one(db: sqlite3.Connection, session: int, scope: str, entry: IndexEntry) -> None:
-    """Recorded again, it only moves to its newest place. A blob of a text that is there gives it its name."""
+def _insert_entry(db: sqlite3.Connection, session: int, scope: str, entry: IndexEntry) -> None:
+    """Insert an entry, or move it to its newest place if it is there. A blob only adds its name to an equal text."""
     (last,) = db.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
     if entry.kind == "blob":
-        named = db.execute(
+        same_text = db.execute(
             "UPDATE entry SET blob = ? WHERE session = ? AND digest = ?", (entry.blob, session, entry.digest)
         )
-        if named.rowcount:
+        if same_text.rowcount:
             return
-    moved = db.execute(
+    same_handle = db.execute(
         "UPDATE entry SET place = ?, message = ? WHERE session = ? AND handle = ?",
         (last, entry.message, session, entry.handle),
     )
-    if moved.rowcount:
+    if same_handle.rowcount:
         return
-    made = db.execute(
+    names = map(storable, (entry.role, entry.kind, entry.name, entry.path, entry.call_id, entry.blob))
+    text = entry.text.encode("utf-8", "surrogatepass")
+    row_id = db.execute(
         "INSERT INTO entry (session, place, handle, text, digest, message, role, kind, name, path, call_id, blob) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (session, last + 1, *_values(entry)),
-    )
+        (session, last + 1, entry.handle, text, entry.digest, entry.message, *names),
+    ).lastrowid
     body = _ENCODED.sub(" ", entry.text)
-    columns = (scope, *map(split_words, (f"{entry.name} {entry.path}", entry.about, body)))
-    db.execute("INSERT INTO words (rowid, scope, head, about, body) VALUES (?, ?, ?, ?, ?)", (made.lastrowid, *columns))
-    db.execute("INSERT INTO grams (rowid, body) VALUES (?, ?)", (made.lastrowid, plain(body)))
+    columns = map(split_words, (f"{entry.name} {entry.path}", entry.about, body))
+    db.execute("INSERT INTO words (rowid, scope, head, about, body) VALUES (?, ?, ?, ?, ?)", (row_id, scope, *columns))
+    db.execute("INSERT INTO grams (rowid, body) VALUES (?, ?)", (row_id, storable(body)))
 
 
-def _values(entry: IndexEntry) -> tuple[object, ...]:
-    texts = (entry.role, entry.kind, entry.name, entry.path, entry.call_id, entry.blob)
-    text = entry.text.encode("utf-8", "surrogatepass")
-    return entry.handle, text, entry.digest, entry.message, *map(plain, texts)
-
-
-def entry_of(row: Sequence[object]) -> IndexEntry:
+def entry_from_row(row: Sequence[object]) -> IndexEntry:
+    """Build an entry from a row of `SELECT_ENTRY`, without the session's name."""
     handle, text, digest, message, role, kind, name, path, call_id, blob = row
     assert isinstance(text, bytes)
     return IndexEntry(
@@ -234,6 +228,6 @@ def entry_of(row: Sequence[object]) -> IndexEntry:
     )
 
 
-def plain(text: str) -> str:
-    """Without halves of surrogate pairs, which SQLite's UTF-8 cannot hold, and without NUL, which ends a text."""
+def storable(text: str) -> str:
+    """Replace lone surrogates, which SQLite's UTF-8 cannot hold, and NUL, which ends a text."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")

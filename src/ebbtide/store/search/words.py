@@ -1,8 +1,8 @@
-"""How a text becomes words, and a query words to look for. Both go through the same door, or nothing would be found.
+"""Splits texts and queries into words, both in the same way.
 
-An identifier is a run of small words: `parseHTTPHeader`, `parse_http_header` and `parse/http.header` are all
-`parse http header`, so a part of it finds it, and looking for all of it is looking for the words side by side. Chinese,
-Japanese and Korean have no blanks: every two neighbouring characters are a word.
+An identifier is a sequence of small words: `parseHTTPHeader`, `parse_http_header` and `parse/http.header` are all
+`parse http header`. So a part finds it, and the whole is found as these words side by side. Chinese, Japanese and
+Korean are written without blanks: there every two neighbouring characters are a word.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from itertools import groupby
 _CJK = "\u2e80-\u2fff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _PIECE = re.compile(
     rf"(?P<cjk>[{_CJK}]+)"
-    r"|[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9a-z]*|[0-9][0-9a-zA-Z]*"  # a hash or number stays whole
+    r"|[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9a-z]*|[0-9][0-9a-zA-Z]*"  # a hash or number is one word
     rf"|[^\W_{_CJK}]+"
 )
 _WRITTEN = re.compile(r'"([^"]+)"|(\S+)')
 _EDGES = "\"'`.,;:!?()[]{}<>*|。，、；：！？（）「」『』“”‘’《》…"
-_LONGEST = 4_000
-"""Characters of a query that are looked at, half from each end: a whole request may be given as one."""
-_TERMS = 400
+_MAX_QUERY = 4_000
+"""Characters of a query that are used, half from each end: a query may be a complete request."""
+_MAX_TERMS = 400
 _GRAM = 3  # characters, as SQLite's trigram tokenizer has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """What one word of a query asks for."""
+    """One word or phrase of a query."""
 
     written: str
     words: tuple[str, ...]
     """In this order, side by side."""
-    partial: bool = False
-    """A single Chinese character: any word that begins with it will do."""
+    is_prefix: bool = False
+    """A single Chinese character: it matches any word that begins with it."""
 
     @property
     def pattern(self) -> str:
-        """A regular expression for where it stands in a text, however it is spelt there."""
-        if self.partial:
+        """A regular expression that finds it in a text in any spelling."""
+        if self.is_prefix:
             return re.escape(self.words[0])
         if _is_cjk(self.words[0]):
             return re.escape(self.written)
@@ -51,62 +51,61 @@ class Term:
 class Query:
     text: str
     terms: tuple[Term, ...]
-    """As written: words, and phrases in quotes."""
+    """Words, and phrases in quotes."""
 
     @property
-    def loose(self) -> tuple[Term, ...]:
-        """For a query that is a sentence: identifiers whole, Chinese in pairs of characters."""
-        found: dict[Term, None] = {}
+    def loose_terms(self) -> tuple[Term, ...]:
+        """For a query that is a sentence: identifiers unchanged, Chinese in pairs of characters."""
+        terms: dict[Term, None] = {}
         for term in self.terms:
-            pairs = not term.partial and _is_cjk(term.words[0])
-            found |= dict.fromkeys([Term(written=word, words=(word,)) for word in term.words] if pairs else [term])
-        return tuple(found)
+            pairs = not term.is_prefix and _is_cjk(term.words[0])
+            terms |= dict.fromkeys([Term(written=word, words=(word,)) for word in term.words] if pairs else [term])
+        return tuple(terms)
 
 
 def split_words(text: str) -> str:
-    """The words of a text in order, between blanks."""
-    out: list[str] = []
-    for found in _PIECE.finditer(text):
-        if found.lastgroup:
-            run = found[0]
-            # The last character alone closes the run: pairs on both sides of a blank are no neighbours.
-            out += [run[n : n + 2] for n in range(len(run))]
+    """Return the words of a text in order, joined by blanks."""
+    words: list[str] = []
+    for match in _PIECE.finditer(text):
+        if match.lastgroup:
+            run = match[0]
+            # The last character alone ends the run: pairs on both sides of a blank are not neighbours.
+            words += [run[n : n + 2] for n in range(len(run))]
         else:
-            out.append(found[0])
-    return " ".join(out).lower()
+            words.append(match[0])
+    return " ".join(words).lower()
 
 
 def parse_query(text: str) -> Query:
-    clipped = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} {text[-_LONGEST // 2 :]}"
+    clipped = text if len(text) <= _MAX_QUERY else f"{text[: _MAX_QUERY // 2]} {text[-_MAX_QUERY // 2 :]}"
     terms: dict[Term, None] = {}
-    for found in _WRITTEN.finditer(clipped):
-        written = (found[1] or found[2]).strip(_EDGES + " ")
+    for match in _WRITTEN.finditer(clipped):
+        written = (match[1] or match[2]).strip(_EDGES + " ")
         terms |= dict.fromkeys(_terms(written))
-        if len(terms) >= _TERMS:
+        if len(terms) >= _MAX_TERMS:
             break
     return Query(text=text.strip(), terms=tuple(terms))
 
 
 def trigrams(text: str) -> tuple[str, ...]:
-    """Every three neighbouring characters: a text that holds all of them may hold the whole."""
-    low = text.lower()
-    return tuple(dict.fromkeys(low[n : n + _GRAM] for n in range(len(low) - _GRAM + 1)))
+    """Every three neighbouring characters: a text that has all of them may have the text."""
+    lower = text.lower()
+    return tuple(dict.fromkeys(lower[n : n + _GRAM] for n in range(len(lower) - _GRAM + 1)))
 
 
 def _terms(written: str) -> Iterable[Term]:
-    """One for each stretch of one script: `用户user_id` is two."""
-    pieces = [(found[0], bool(found.lastgroup), found.span()) for found in _PIECE.finditer(written)]
-    for cjk, group in groupby(pieces, key=lambda piece: piece[1]):
-        part = list(group)
-        if not cjk:
-            stretch = written[part[0][2][0] : part[-1][2][1]]
-            yield Term(written=stretch, words=tuple(piece.lower() for piece, _, _ in part))
+    """One term for each part in one script: `用户user_id` gives two."""
+    for is_cjk, group in groupby(_PIECE.finditer(written), key=lambda match: bool(match.lastgroup)):
+        matches = list(group)
+        if not is_cjk:
+            part = written[matches[0].start() : matches[-1].end()]
+            yield Term(written=part, words=tuple(match[0].lower() for match in matches))
             continue
-        for run, _, _ in part:
+        for run in (match[0] for match in matches):
             pairs = tuple(run[n : n + 2] for n in range(len(run) - 1))
-            yield Term(written=run, words=pairs or (run,), partial=not pairs)
+            yield Term(written=run, words=pairs or (run,), is_prefix=not pairs)
 
 
 def _is_cjk(word: str) -> bool:
-    found = _PIECE.match(word)
-    return bool(found and found.lastgroup)
+    match = _PIECE.match(word)
+    return bool(match and match.lastgroup)
