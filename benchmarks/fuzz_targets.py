@@ -34,7 +34,7 @@ from ebbtide.fronts.proxy.encoding import Inflating, inflated  # noqa: E402
 from ebbtide.runtime import Context  # noqa: E402
 from ebbtide.summary.check import SummarySource  # noqa: E402
 from ebbtide.summary.check import check_summary as check_answer  # noqa: E402
-from ebbtide.summary.frame import read_summary_text, write_summary_text  # noqa: E402
+from ebbtide.summary.layout import read_summary_text, write_summary_text  # noqa: E402
 from ebbtide.summary.sanitize import escape, unescape  # noqa: E402
 from ebbtide.summary.sections import merge_summaries, shorten_summary, split_sections  # noqa: E402
 from ebbtide.wire import WIRES  # noqa: E402

@@ -21,9 +21,7 @@ import pytest
 
 from ebbtide.core.types import QUOTED
 from ebbtide.summary.check import SummarySource, check_summary
-from ebbtide.summary.frame import read_summary_text, write_summary_text
-from ebbtide.summary.layout import SummaryContent
-from ebbtide.summary.preset_layouts import DEFAULT_LAYOUT
+from ebbtide.summary.layout import DEFAULT_LAYOUT, SummaryContent, read_summary_text, write_summary_text
 from injections.corpus import CORPUS, Injection
 
 OPENING, CLOSING = "- The build was slow.", "- The assistant looks at the tests."

@@ -10,7 +10,7 @@ from ebbtide.core.planner import CompactionInput, make_plan
 from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Edit, Question
 from ebbtide.core.view import NEWEST_NOTES, View
 from ebbtide.passes import clear_results, fold_regions, offload_input, summarize
-from ebbtide.summary.frame import read_summary_text
+from ebbtide.summary.layout import read_summary_text
 from talk import budget, let, situation, talk
 
 SHELF = BlobNames(directory="/kept")

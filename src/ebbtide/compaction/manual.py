@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ebbtide.core.types import COMPACTION_PASSES, QUOTED, Edit
-from ebbtide.summary.frame import read_summary_text
+from ebbtide.summary.layout import read_summary_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

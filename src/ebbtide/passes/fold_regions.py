@@ -13,9 +13,8 @@ from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import HARNESS, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.summary.draft import CompactionDraft, EntryRange
-from ebbtide.summary.layout import SummaryLayout
-from ebbtide.summary.preset_layouts import region_layout
-from ebbtide.summary.prompt_styles import REGION_SHARE, REGION_SPARE
+from ebbtide.summary.layout import SummaryLayout, region_layout
+from ebbtide.summary.prompts import REGION_SHARE, REGION_SPARE
 
 IN_PLACE = region_layout("[compacted summary of turns {first}-{last}]\n{summary}")
 """R168, R194."""

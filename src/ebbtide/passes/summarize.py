@@ -18,8 +18,7 @@ from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import USER, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.summary.draft import WORDS, CompactionDraft, EntryRange, estimated, is_summary_entry, newest_user_message
-from ebbtide.summary.layout import SummaryLayout
-from ebbtide.summary.preset_layouts import DEFAULT_LAYOUT
+from ebbtide.summary.layout import DEFAULT_LAYOUT, SummaryLayout
 
 REGROWN = 0.20
 """Share of its room by which a conversation grows before it folds by itself again: a fold costs the cached prefix."""

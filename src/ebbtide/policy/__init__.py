@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ebbtide.policy.default import default
-from ebbtide.policy.model import Overflow, Policy, Templates
+from ebbtide.policy.model import Overflow, Policy
 from ebbtide.policy.registry import PRESETS, preset
 from ebbtide.policy.sage import for_provider
 
-__all__ = ["PRESETS", "Overflow", "Policy", "Templates", "default", "for_provider", "preset"]
+__all__ = ["PRESETS", "Overflow", "Policy", "default", "for_provider", "preset"]

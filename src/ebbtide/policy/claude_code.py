@@ -23,9 +23,9 @@ from ebbtide.core.view import View
 from ebbtide.passes import clear_to_target, offload_results, summarize
 from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import LevelRule, at_least_half, beside_reply
-from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, preset_layout
-from ebbtide.summary.prompt_styles import CLAUDE_CODE as CLAUDE_CODE_STYLE
+from ebbtide.policy.model import Policy
+from ebbtide.summary.layout import PresetTexts, preset_layout
+from ebbtide.summary.prompts import CLAUDE_CODE as CLAUDE_CODE_STYLE
 
 OUTPUT_RESERVED = 32_000
 AUTO_BUFFER, WARNING_BUFFER, BLOCKING_BUFFER = 13_000, 20_000, 3_000
@@ -69,7 +69,7 @@ def clear_again(view: View, situation: PlanInput) -> Iterator[Edit]:
             )
 
 
-TEXTS = Templates(
+TEXTS = PresetTexts(
     summary_user=(
         "This session is being continued from a previous conversation that ran out of context. "
         "The summary below covers the earlier portion of the conversation.\n\n{summary}"
@@ -85,16 +85,8 @@ TEXTS = Templates(
     ),
 )
 
-shape = preset_layout(
-    CLAUDE_CODE_STYLE,
-    Wording(
-        user=TEXTS.summary_user,
-        analysed=TEXTS.summary_analysed,
-        hint=TEXTS.transcript_hint,
-        continuation=TEXTS.continuation,
-    ),
-)
-"""R163, R174, R179: all that went before in one message of the user's side, the analysis kept (D9)."""
+LAYOUT = preset_layout(CLAUDE_CODE_STYLE, TEXTS)
+"""R163, R174, R179: one user message replaces all that went before, and the analysis is kept (D9)."""
 
 
 claude_code = Policy(
@@ -118,7 +110,7 @@ claude_code = Policy(
     marks=static_plus_last,
     blocks=True,
     overflow="auto-compact",
-    folds=(partial(summarize, keep_messages=1, keep_turns=0, keep_tokens=0, shape=shape),),
+    folds=(partial(summarize, keep_messages=1, keep_turns=0, keep_tokens=0, shape=LAYOUT),),
     templates=TEXTS,
 )
 

@@ -15,9 +15,9 @@ from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.passes import clear_results, offload_results, summarize
 from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import beside_reply, single_threshold
-from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, preset_layout
-from ebbtide.summary.prompt_styles import LEARN_V5 as STYLE
+from ebbtide.policy.model import Policy
+from ebbtide.summary.layout import PresetTexts, preset_layout
+from ebbtide.summary.prompts import LEARN_V5 as STYLE
 
 BUFFER = 13_000
 """Tokens for system prompt and tools, which its gauge leaves out (R052)."""
@@ -30,11 +30,11 @@ def threshold(window: int, output: int) -> float:
     return window - min(output, MOST_OUTPUT) - BUFFER
 
 
-TEXTS = Templates(
+TEXTS = PresetTexts(
     summary_user="[Conversation compressed]\n{summary}",
     summary_ack="Understood. Continuing with compressed context.",
 )
-shape = preset_layout(STYLE, Wording(user=TEXTS.summary_user, ack=TEXTS.summary_ack))
+LAYOUT = preset_layout(STYLE, TEXTS)
 
 
 learn_v5 = Policy(
@@ -57,6 +57,6 @@ learn_v5 = Policy(
     ),
     last_resort=evict_oldest(),
     overflow="auto-compact",
-    folds=(partial(summarize, keep_messages=5, keep_turns=0, keep_tokens=0, min_savings=20_000, shape=shape),),
+    folds=(partial(summarize, keep_messages=5, keep_turns=0, keep_tokens=0, min_savings=20_000, shape=LAYOUT),),
     templates=TEXTS,
 )

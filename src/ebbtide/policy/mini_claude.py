@@ -21,9 +21,9 @@ from ebbtide.passes.when import above, end_of_loop, idle_for, when
 from ebbtide.policy.combine import SHORTENING_PASSES, OnOriginals, PassGroup
 from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import at_least_half, single_threshold
-from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, preset_layout
-from ebbtide.summary.prompt_styles import MINI_CLAUDE as STYLE
+from ebbtide.policy.model import Policy
+from ebbtide.summary.layout import PresetTexts, preset_layout
+from ebbtide.summary.prompts import MINI_CLAUDE as STYLE
 
 RESERVED = 20_000
 """Tokens set aside for the next input and its reply (R046)."""
@@ -33,11 +33,11 @@ def effective(window: int, _output: int = 0, _overhead: int = 0) -> int:
     return at_least_half(window, window - RESERVED)
 
 
-TEXTS = Templates(
+TEXTS = PresetTexts(
     summary_user="[Previous conversation summary]\n{summary}",
     summary_ack="Understood. I have the context from our previous conversation. How can I continue helping?",
 )
-shape = preset_layout(STYLE, Wording(user=TEXTS.summary_user, ack=TEXTS.summary_ack))
+LAYOUT = preset_layout(STYLE, TEXTS)
 
 
 mini_claude = Policy(
@@ -86,7 +86,8 @@ mini_claude = Policy(
     overflow="auto-compact",
     folds=(
         when(
-            end_of_loop, partial(summarize, keep_messages=1, keep_turns=1, keep_tokens=0, max_tokens=2_048, shape=shape)
+            end_of_loop,
+            partial(summarize, keep_messages=1, keep_turns=1, keep_tokens=0, max_tokens=2_048, shape=LAYOUT),
         ),
     ),
     templates=TEXTS,

@@ -15,9 +15,9 @@ from ebbtide.passes import prune_results, summarize
 from ebbtide.passes.when import end_of_loop, when
 from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import LevelRule, beside_reply, single_threshold
-from ebbtide.policy.model import Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, preset_layout
-from ebbtide.summary.prompt_styles import OPENCODE as STYLE
+from ebbtide.policy.model import Policy
+from ebbtide.summary.layout import PresetTexts, preset_layout
+from ebbtide.summary.prompts import OPENCODE as STYLE
 
 OUTPUT_RESERVED = 32_000
 """Tokens, R056."""
@@ -32,17 +32,15 @@ def levels(input_limit: int = 0) -> LevelRule:
     return single_threshold(threshold)
 
 
-ASKED = "What was done up to here?"
-"""The message that the summary answers (D8)."""
-
-TEXTS = Templates(
+TEXTS = PresetTexts(
+    summary_user="What was done up to here?",  # the message that the summary answers (D8)
     summary_assistant="{summary}",
     interjection=(
         "<system-reminder>\nThe user sent the following message:\n{text}\n\n"
         "Please address this message and continue with your tasks.\n</system-reminder>"
     ),
 )
-shape = preset_layout(STYLE, Wording(user=ASKED, assistant=TEXTS.summary_assistant))
+LAYOUT = preset_layout(STYLE, TEXTS)
 
 
 opencode = Policy(
@@ -56,6 +54,6 @@ opencode = Policy(
     last_resort=evict_oldest(),
     marks=first2_last2,
     overflow="auto-compact",
-    folds=(partial(summarize, keep_messages=1, keep_turns=0, keep_tokens=0, shape=shape),),
+    folds=(partial(summarize, keep_messages=1, keep_turns=0, keep_tokens=0, shape=LAYOUT),),
     templates=TEXTS,
 )

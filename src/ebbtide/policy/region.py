@@ -16,7 +16,8 @@ from ebbtide.core.tokens.size import estimated_tokens
 from ebbtide.passes import fold_regions, limit_output, offload_input
 from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import beside_reply
-from ebbtide.policy.model import Policy, Templates
+from ebbtide.policy.model import Policy
+from ebbtide.summary.layout import PresetTexts
 
 
 def levels(window: int, _output: int, _overhead: int = 0) -> Thresholds:
@@ -35,7 +36,7 @@ region = Policy(
     folds=(fold_regions,),
     overflow="auto-compact",
     last_resort=evict_oldest(region_evicted),
-    templates=Templates(
+    templates=PresetTexts(
         summary_block="[compacted summary of turns {first}-{last}]\n{summary}",
         truncated="[Earlier turns truncated due to compactor error]",
     ),

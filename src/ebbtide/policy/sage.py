@@ -17,9 +17,9 @@ from ebbtide.core.tokens.size import estimated_with_tools
 from ebbtide.passes import evict_messages, summarize
 from ebbtide.policy.fallback import evict_oldest
 from ebbtide.policy.levels import LevelRule, beside_reply
-from ebbtide.policy.model import Overflow, Policy, Templates
-from ebbtide.summary.preset_layouts import Wording, preset_layout
-from ebbtide.summary.prompt_styles import SAGE as STYLE
+from ebbtide.policy.model import Overflow, Policy
+from ebbtide.summary.layout import PresetTexts, preset_layout
+from ebbtide.summary.prompts import SAGE as STYLE
 
 TARGET = 0.5
 """Share of the window to come down to (R175)."""
@@ -75,17 +75,12 @@ def levels(ratio: float) -> LevelRule:
     return rule
 
 
-TEXTS = Templates(
+TEXTS = PresetTexts(
     summary_assistant="[Previous conversation summary]\n\n{summary}\n\n[End of summary]",
     summary_counted="Previous conversation with {users} user messages and {assistants} assistant responses.",
 )
-shape = preset_layout(
-    STYLE,
-    Wording(assistant=TEXTS.summary_assistant, counted=TEXTS.summary_counted),
-    way="transcript",
-    merge="accumulate",
-)
-"""R171-R172, R181-R182, R206: only what came after the last boundary is summarised, and boundaries stand in a row."""
+LAYOUT = preset_layout(STYLE, TEXTS, answer_mode="transcript", merge_mode="accumulate")
+"""R171-R172, R181-R182, R206: only what follows the last boundary is summarized, and boundaries stand in a row."""
 
 
 @cache
@@ -102,7 +97,7 @@ def for_provider(provider: str, model: str = "") -> Policy:
         pressure=(partial(evict_messages, keep=config.keep),),
         last_resort=evict_oldest(),
         overflow=config.overflow,
-        folds=(partial(summarize, keep_messages=config.keep, keep_turns=0, keep_tokens=0, shape=shape),),
+        folds=(partial(summarize, keep_messages=config.keep, keep_turns=0, keep_tokens=0, shape=LAYOUT),),
         templates=TEXTS,
     )
 

@@ -18,6 +18,7 @@ from ebbtide.core.offload import HISTORY, Offloader, original_of
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import render as stub_of
 from ebbtide.core.text.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
+from ebbtide.core.texts import SUMMARY_ACKNOWLEDGEMENT
 from ebbtide.core.types import (
     COMPACTION_PASSES,
     HARNESS,
@@ -34,9 +35,8 @@ from ebbtide.core.types import (
 from ebbtide.core.view import View
 from ebbtide.facts import SessionFacts, collect_facts, find_missing, render_facts, required_facts
 from ebbtide.facts.text import to_one_line
-from ebbtide.summary.layout import PromptInput, SummaryContent, SummaryLayout
-from ebbtide.summary.preset_layouts import ACK
-from ebbtide.summary.prompts import detect_language, quote_in_chunks, quote_items, write_transcript
+from ebbtide.summary.layout import SummaryContent, SummaryLayout
+from ebbtide.summary.prompts import PromptInput, detect_language, quote_in_chunks, quote_items, write_transcript
 from ebbtide.summary.sections import merge_summaries
 from ebbtide.summary.user_messages import carry_operator_notes, carry_user_messages
 
@@ -192,13 +192,13 @@ class CompactionDraft:
         after = next(iter(self.view.entries[self.run.stop : self.run.stop + 1]), None)
         if after is not None and after.kind == "thinking" and put[-1].role in ("assistant", "tool"):
             # In one turn with what follows, it would stand before the thinking that must open it (A37).
-            answer = () if put[-1].role == "assistant" else (fold.make_item(ACK, role="assistant"),)
+            answer = () if put[-1].role == "assistant" else (fold.make_item(SUMMARY_ACKNOWLEDGEMENT, role="assistant"),)
             return (*put, *answer, fold.make_item(GO_ON))
         # A note of the operator follows the user's side and precedes the assistant's (A3).
         if after is not None and after.role == "system" and put[-1].role == "assistant":
             return (*put, fold.make_item(GO_ON))
         if put[-1].role == "system" and self._next_is_user():
-            return (*put, fold.make_item(ACK, role="assistant"))
+            return (*put, fold.make_item(SUMMARY_ACKNOWLEDGEMENT, role="assistant"))
         return put
 
     def _joined(self, put: Sequence[Item], blobs: tuple[Blob, ...]) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:

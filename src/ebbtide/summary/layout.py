@@ -1,87 +1,280 @@
-"""What a fold has to show, and the form it is shown in. A preset's form is a value; the pass that folds is one."""
+"""How a summary is laid out in the request: our own layout, and one that is filled with the texts of a preset."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+from ebbtide.core import texts
+from ebbtide.core.blob_names import MEMORY
 from ebbtide.core.types import OURS, QUOTED, AnswerMode, Item, Role
+from ebbtide.summary.prompts import DEFAULT, REGION, REGION_SHARE, PromptInput, PromptStyle, build_prompt
+from ebbtide.summary.sanitize import RECORD_TAG, SUMMARY_TAG, escape, neutralize, unescape
 
 MergeMode = Literal["fold", "accumulate", "pin"]
-"""D10. `fold`: the earlier summary is handed on and merged. `accumulate`: only what came after it is folded, and
-summaries stand in a row. `pin`: the same in place, and no summary is ever touched again."""
+"""D10. `fold`: the earlier summary is merged into the new one. `accumulate`: only what follows the last summary is
+summarized, and summaries stand in a row. `pin`: the same in place, and no summary is ever changed."""
+NO_SUMMARY = "No summary available."
+"""R161, R255."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryContent:
-    """Everything that a shape may write down about the run that leaves."""
+    """Everything that a layout may write about the items that it replaces."""
 
     summary: str = ""
-    """A model's words or a person's; empty where neither wrote any."""
+    """A model's or a person's; empty if neither wrote one."""
     analysis: str = ""
     facts: str = ""
-    """The ledger's facts, by machine."""
     project_instructions: tuple[Item, ...] = ()
-    """What the harness had put in front of it all: the project's instructions."""
+    """What the harness put at the beginning of the conversation."""
     user_messages: tuple[Item, ...] = ()
-    """The user's own messages."""
     live_content: tuple[Item, ...] = ()
     """Files and notes as they are now."""
     kept_items: tuple[Item, ...] = ()
-    """The operator's messages inside the run, and what is pinned: they stay."""
+    """The operator's messages and pinned items: they stay."""
     first_turn: int = 1
     last_turn: int = 1
     user_count: int = 0
+    """Messages of the user."""
     assistant_count: int = 0
-    """Messages of each side in the run."""
     is_automatic: bool = True
     transcript_path: str = ""
-    """Where the whole conversation can be read."""
+    """File of the whole conversation."""
     history_path: str = ""
-    """Where this run can be read, as text: a file, or a handle in memory. Empty where nobody is to know."""
+    """File or handle of the replaced items as text; empty if the model is not to know."""
     is_saved: bool = True
-    """Whether what folds can be read again at all."""
+    """Whether the replaced items can be read again."""
     recall_tool: str = ""
-    """The tool that finds and reads it, where the model has one."""
+    """The tool that finds and reads them, if the model has one."""
     next_is_user: bool = False
-    """What follows stands on the user's side: something must answer in between."""
+    """Whether a user message follows: then an assistant message must come between."""
     count: Callable[[str], int]
 
     def make_item(self, text: str, *, role: Role = "user") -> Item:
-        """An item of ours."""
-        return Item(
-            id="", message=-1, role=role, kind="text", text=text, tokens=self.count(text), trust=QUOTED, source=OURS
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptInput:
-    """What a prompt may go by."""
-
-    max_tokens: int
-    """Tokens that the answer may have."""
-    focus: str = ""
-    instructions: tuple[str, ...] = ()
-    prior_summary: str = ""
-    """The summary of an earlier fold."""
-    tokens: int = 0
-    """Of the run that is asked about."""
-    language: str = ""
-    """That the user writes, where it was recognised."""
+        tokens = self.count(text)
+        return Item(id="", message=-1, role=role, kind="text", text=text, tokens=tokens, trust=QUOTED, source=OURS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryLayout:
-    """How one preset folds."""
+    """How one preset asks for a summary and shows it."""
 
     write_prompt: Callable[[PromptInput], str]
     write_summary: Callable[[SummaryContent], tuple[Item, ...]]
     merge_mode: MergeMode = "fold"
     answer_mode: AnswerMode = "prefix"
     read_summary: Callable[[str], str] = str
-    """From the item that an earlier fold left to the summary in it."""
+    """From the text of an earlier summary item to the summary in it."""
     keeps_user_messages: bool = True
-    """Whether the user's messages are carried as they are."""
     keeps_newest_message: bool = False
-    """Whether the newest of them stays as it is however long it is, pictures included."""
+    """Whether the user's newest message stays whole however long it is, images included."""
+
+
+# --- our own layout ---------------------------------------------------------------------------------------------------
+
+_PARTS = re.compile(
+    rf"(?:<{SUMMARY_TAG}>\n(?P<summary>.*?)\n</{SUMMARY_TAG}>)?\n*(?:<{RECORD_TAG}>\n(?P<facts>.*?)\n</{RECORD_TAG}>)?",
+    re.DOTALL,
+)
+_PRINTABLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\"`<>\[\]]+")
+
+
+def write_summary_text(
+    *,
+    summary: str,
+    facts: str,
+    recall_hint: str = "",
+    is_automatic: bool,
+    turns: str = "",
+    has_user_messages: bool = True,
+) -> str:
+    """The text of a summary item. Only an automatic compaction says that the work goes on (R179).
+
+    Summary and facts are escaped, so that nothing in them can end the quotation and `read_summary_text` can return them
+    unchanged.
+    """
+    opening = texts.SUMMARY_OPENING.format(turns=f" ({turns})" if turns else "")
+    parts = [f"{opening} {texts.USER_MESSAGES_FOLLOW}" if has_user_messages else opening]
+    parts += [_quoted(SUMMARY_TAG, summary)] if summary else []
+    parts += [_quoted(RECORD_TAG, facts)] if facts else []
+    parts += filter(None, (recall_hint, texts.CONTINUE_WORK if is_automatic else ""))
+    return "\n\n".join(parts)
+
+
+def _quoted(tag: str, text: str) -> str:
+    return f"<{tag}>\n{escape(text)}\n</{tag}>"
+
+
+def read_summary_text(text: str) -> tuple[str, str] | None:
+    """The summary and the facts in a text of `write_summary_text`; None for another text.
+
+    Anyone can write such a text: whether an item is ours, the view knows by its id.
+    """
+    if not text.startswith(texts.SUMMARY_START):
+        return None
+    starts = text.find(f"\n\n<{SUMMARY_TAG}>\n"), text.find(f"\n\n<{RECORD_TAG}>\n")
+    start = min((start for start in starts if start >= 0), default=-1)
+    match = _PARTS.match(text, start + 2) if start >= 0 else None
+    if match is None:
+        return "", ""
+    return unescape(match["summary"] or ""), unescape(match["facts"] or "")
+
+
+def recall_hint(*, transcript: str = "", history: str = "", tool: str = "", has_handles: bool = False) -> str:
+    """How the model can read what was compacted; empty if it cannot."""
+    return texts.recall_hint(
+        transcript=_printable(transcript), history=_printable(history), tool=tool, has_handles=has_handles
+    )
+
+
+def _printable(path: str) -> str:
+    return path if not path or _PRINTABLE.fullmatch(path) else json.dumps(path).replace("<", "\\u003c")
+
+
+def _write_default(content: SummaryContent) -> tuple[Item, ...]:
+    text = write_summary_text(
+        summary=content.summary,
+        facts=content.facts,
+        recall_hint=_recall_hint(content),
+        is_automatic=content.is_automatic,
+        turns=texts.turns_covered(content.first_turn, content.last_turn),
+        has_user_messages=bool(content.user_messages),
+    )
+    answer = (content.make_item(texts.SUMMARY_ACKNOWLEDGEMENT, role="assistant"),) if content.next_is_user else ()
+    return (
+        *content.project_instructions,
+        content.make_item(text),
+        *content.live_content,
+        *content.user_messages,
+        *content.kept_items,
+        *answer,
+    )
+
+
+def _recall_hint(content: SummaryContent) -> str:
+    if not content.is_saved:
+        return texts.NOT_SAVED
+    if content.history_path.startswith(MEMORY) and not content.recall_tool:
+        return texts.IN_MEMORY
+    return recall_hint(
+        transcript=content.transcript_path, history=content.history_path, tool=content.recall_tool, has_handles=True
+    )
+
+
+def _read_default(text: str) -> str:
+    parts = read_summary_text(text)
+    return parts[0] if parts else ""
+
+
+DEFAULT_LAYOUT = SummaryLayout(
+    write_prompt=partial(build_prompt, DEFAULT),
+    write_summary=_write_default,
+    read_summary=_read_default,
+    keeps_newest_message=True,
+)
+
+
+# --- the presets' layouts ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetTexts:
+    """Texts around a summary, as the reference agent writes them. An empty one is left out."""
+
+    summary_user: str = ""
+    """The user message that carries the summary."""
+    summary_ack: str = ""
+    """The assistant's answer to it."""
+    summary_assistant: str = ""
+    """The assistant message that carries the summary."""
+    summary_block: str = ""
+    """The summary as a block in place, with the numbers of its turns."""
+    summary_analysed: str = ""
+    """How the analysis is kept before the summary (D9)."""
+    summary_counted: str = ""
+    """Replaces a summary without a model (R172); by default the facts do."""
+    continuation: str = ""
+    """Added if the compaction was automatic."""
+    truncated: str = ""
+    """Replaces exchanges that were dropped."""
+    transcript_hint: str = ""
+    """Where to read what was summarized, with its `{path}`."""
+    interjection: str = ""
+    """The frame around a message that a user sends while the agent works (R087)."""
+
+
+def preset_layout(
+    style: PromptStyle,
+    preset_texts: PresetTexts,
+    *,
+    answer_mode: Way = "prefix",
+    merge_mode: MergeMode = "fold",
+    write_prompt: Callable[[PromptInput], str] | None = None,
+) -> SummaryLayout:
+    """The layout of a reference agent: its texts and roles, and nothing of ours."""
+    return SummaryLayout(
+        write_prompt=write_prompt or partial(build_prompt, style),
+        write_summary=partial(_write_preset, preset_texts),
+        answer_mode=answer_mode,
+        merge_mode=merge_mode,
+        keeps_user_messages=False,
+        read_summary=lambda _: "",  # these agents summarize their summary again, or leave it alone
+    )
+
+
+def _write_preset(preset_texts: PresetTexts, content: SummaryContent) -> tuple[Item, ...]:
+    summary = content.summary or _summary_without_model(preset_texts, content)
+    if content.analysis and preset_texts.summary_analysed:
+        summary = preset_texts.summary_analysed.format(analysis=content.analysis, summary=content.summary)
+    numbers = {"first": content.first_turn, "last": content.last_turn}
+    items: list[Item] = []
+    if preset_texts.summary_user:
+        parts = [preset_texts.summary_user.format(summary=summary, **numbers)]
+        parts += [item.text for item in content.live_content]
+        if preset_texts.transcript_hint and content.transcript_path:
+            parts.append(preset_texts.transcript_hint.format(path=content.transcript_path))
+        if preset_texts.continuation and content.is_automatic:
+            parts.append(preset_texts.continuation)
+        items.append(content.make_item("\n\n".join(parts)))
+    # The operator's notes must stand between a user message and an assistant message (A3).
+    notes = tuple(item for item in content.kept_items if items and item.role in ("user", "system"))
+    items += notes
+    if preset_texts.summary_assistant:
+        text = preset_texts.summary_assistant.format(summary=summary, **numbers)
+        items.append(content.make_item(text, role="assistant"))
+    if preset_texts.summary_ack:
+        items.append(content.make_item(preset_texts.summary_ack, role="assistant"))
+    return (*items, *(item for item in content.kept_items if item not in notes))
+
+
+def _summary_without_model(preset_texts: PresetTexts, content: SummaryContent) -> str:
+    """The preset's own text, or else the user's messages and the facts."""
+    if preset_texts.summary_counted:
+        return preset_texts.summary_counted.format(users=content.user_count, assistants=content.assistant_count)
+    messages = "\n".join(f"- {neutralize(item.text)}" for item in content.user_messages)
+    parts = [f"{texts.USER_MESSAGES}\n{messages}"] if messages else []
+    parts += [neutralize(content.facts)] if content.facts else []
+    return "\n\n".join(parts) or NO_SUMMARY
+
+
+def region_layout(block: str) -> SummaryLayout:
+    """A block in the place of a region, never changed again (R194, R196)."""
+    preset_texts = PresetTexts(summary_user=block)
+    return preset_layout(REGION, preset_texts, answer_mode="transcript", merge_mode="pin", write_prompt=region_prompt)
+
+
+def region_prompt(prompt_input: PromptInput) -> str:
+    """R169: the target is a share of what is asked about."""
+    return build_prompt(
+        REGION,
+        PromptInput(
+            max_tokens=max(1, prompt_input.tokens // REGION_SHARE),
+            focus=prompt_input.focus,
+            instructions=prompt_input.instructions,
+        ),
+    )

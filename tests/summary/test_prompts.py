@@ -4,11 +4,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.summary.prompt_styles import CLAUDE_CODE, DEFAULT, LEARN_V5, MINI_CLAUDE, OPENCODE, REGION, SAGE
-from ebbtide.summary.prompts import build_prompt, detect_language, quote_in_chunks, quote_items, write_transcript
+from ebbtide.summary.prompts import (
+    CLAUDE_CODE,
+    DEFAULT,
+    LEARN_V5,
+    MINI_CLAUDE,
+    OPENCODE,
+    REGION,
+    SAGE,
+    PromptInput,
+    PromptStyle,
+    build_prompt,
+    detect_language,
+    quote_in_chunks,
+    quote_items,
+    write_transcript,
+)
 from ebbtide.summary.sanitize import PART_TAG, SEGMENT_TAG
 from injections.corpus import CORPUS
 from talk import talk
+
+
+def prompt(style: PromptStyle = DEFAULT, **values) -> str:
+    return build_prompt(style, PromptInput(**values))
 
 
 def tokens(text: str) -> int:
@@ -16,7 +34,7 @@ def tokens(text: str) -> int:
 
 
 def test_our_own_question_names_nine_sections_in_order():
-    text = build_prompt(max_tokens=2_000)
+    text = prompt(max_tokens=2_000)
 
     places = [text.index(f"## {name}\n") for name, _ in DEFAULT.sections]
     assert places == sorted(places)
@@ -30,17 +48,17 @@ def test_our_own_question_names_nine_sections_in_order():
     "style", [DEFAULT, CLAUDE_CODE, MINI_CLAUDE, OPENCODE, LEARN_V5, REGION, SAGE], ids=lambda style: style.name
 )
 def test_every_style_asks_for_words_a_limit_and_one_element_and_hands_on_no_approval(style):
-    text = build_prompt(style, max_tokens=1_234)
+    text = prompt(style, max_tokens=1_234)
 
     for said in ("call no tool", "1234 tokens", "<summary>", "approvals", "Follow none", "language"):
         assert said in text
-    assert ("<analysis>" in text) == style.thinks
+    assert ("<analysis>" in text) == style.has_analysis
     assert ("N/A" in text) == bool(style.sections)
 
 
 def test_claude_codes_nine_sections_are_numbered_one_to_nine():
     """R163, E2."""
-    text = build_prompt(CLAUDE_CODE, max_tokens=2_000)
+    text = prompt(CLAUDE_CODE, max_tokens=2_000)
 
     assert len(CLAUDE_CODE.sections) == 9
     assert all(f"{n}. {name}:" in text for n, (name, _) in enumerate(CLAUDE_CODE.sections, 1))
@@ -48,12 +66,12 @@ def test_claude_codes_nine_sections_are_numbered_one_to_nine():
 
 def test_the_seeds_limits_are_kept():
     assert MINI_CLAUDE.max_tokens == 2048
-    assert "paragraph" in build_prompt(MINI_CLAUDE, max_tokens=2048)
-    assert "bullet points" in build_prompt(REGION, max_tokens=100)
+    assert "paragraph" in prompt(MINI_CLAUDE, max_tokens=2048)
+    assert "bullet points" in prompt(REGION, max_tokens=100)
 
 
 def test_focus_and_the_projects_wishes_are_passed_on_as_wishes():
-    text = build_prompt(max_tokens=100, focus="keep the SQL", compact_instructions=["keep test output", " "])
+    text = prompt(max_tokens=100, focus="keep the SQL", instructions=("keep test output", " "))
 
     assert "<focus>\nkeep the SQL\n</focus>" in text
     assert "<compact-instructions>\nkeep test output\n</compact-instructions>" in text
@@ -62,13 +80,13 @@ def test_focus_and_the_projects_wishes_are_passed_on_as_wishes():
 
 
 def test_nothing_is_said_of_what_was_not_given():
-    text = build_prompt(max_tokens=100)
+    text = prompt(max_tokens=100)
 
     assert not any(tag in text for tag in ("<focus>", "<compact-instructions>", "<earlier-summary>"))
 
 
 def test_an_earlier_summary_is_shown_and_not_to_be_rewritten():
-    text = build_prompt(max_tokens=100, prior_summary="## Intent\n- X.")
+    text = prompt(max_tokens=100, prior_summary="## Intent\n- X.")
 
     assert "<earlier-summary>\n## Intent\n- X.\n</earlier-summary>" in text
     assert "do not repeat, reword or shorten it" in text
@@ -77,12 +95,12 @@ def test_an_earlier_summary_is_shown_and_not_to_be_rewritten():
 @pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
 def test_nothing_given_can_leave_its_place_in_the_question(one):
     """The rules come after it, and no tag inside closes the one around it."""
-    text = build_prompt(max_tokens=100, focus=one.text + "</focus>", prior_summary=one.text + "< /earlier-summary>")
+    text = prompt(max_tokens=100, focus=one.text + "</focus>", prior_summary=one.text + "< /earlier-summary>")
 
     for tag in ("focus", "earlier-summary"):
         assert text.count(f"<{tag}>") == text.count(f"</{tag}>") == 1
-    assert text.count("<summary>") == build_prompt(max_tokens=100).count("<summary>")
-    assert text.endswith(build_prompt(max_tokens=100)[-200:])
+    assert text.count("<summary>") == prompt(max_tokens=100).count("<summary>")
+    assert text.endswith(prompt(max_tokens=100)[-200:])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +115,7 @@ def test_nothing_given_can_leave_its_place_in_the_question(one):
 )
 def test_the_users_language_is_told_where_the_script_tells(texts, language):
     assert detect_language(texts) == language
-    assert not language or f"({language}" in build_prompt(max_tokens=100, language=language)
+    assert not language or f"({language}" in prompt(max_tokens=100, language=language)
 
 
 TALK = talk(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.text.framing import frames
-from ebbtide.summary.frame import read_summary_text, recall_hint, write_summary_text
+from ebbtide.summary.layout import read_summary_text, recall_hint, write_summary_text
 from ebbtide.summary.sanitize import NAMES, RECORD_TAG, SUMMARY_TAG, escape, neutralize, strip_invisible, unescape
 from injections.corpus import CORPUS
 
