@@ -212,7 +212,7 @@ def preset_layout(
     style: PromptStyle,
     preset_texts: PresetTexts,
     *,
-    answer_mode: Way = "prefix",
+    answer_mode: AnswerMode = "prefix",
     merge_mode: MergeMode = "fold",
     write_prompt: Callable[[PromptInput], str] | None = None,
 ) -> SummaryLayout:
