@@ -25,6 +25,7 @@ from pathlib import Path
 
 from retention_points import Point, points, words
 
+from ebbtide.core.cuts import find_seams
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import USER, Item
 from ebbtide.core.view import View
@@ -71,7 +72,7 @@ def folded(point: Point, *, cap: int, tail: int, total: int) -> str:
     for item in reversed(view.originals):
         sums.append(sums[-1] + item.tokens)
     after = list(reversed(sums))
-    cut = next(cut for cut in view.seams if after[cut] <= tail)
+    cut = next(cut for cut in find_seams(view) if after[cut] <= tail)
     newest = "\n".join(map(words, view.originals[cut:]))
     said = _said(view.originals[:cut], total - after[cut] - min(cap, (total - after[cut]) // 2))
     room = min(cap, total - after[cut] - count(said))

@@ -26,6 +26,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.cache.economics import Prices
+from ebbtide.core.edit_rules import rejection_reason
 from ebbtide.core.planner import Budget, Pass, PlanInput, Thresholds
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Edit, Item, Kind, Role
 from ebbtide.core.view import View
@@ -156,7 +157,7 @@ def _raw(kind: Kind, text: str, flags: list[str]) -> object:
 def let(propose: Pass, view: View, now: PlanInput) -> View:
     """The view after a pass had its say. Every edit must be one that the view accepts."""
     edits = [step for step in propose(view, now) if isinstance(step, Edit) and step.saved > 0]
-    assert [view.rejection_reason(edit) for edit in edits] == [""] * len(edits)
+    assert [rejection_reason(view, edit) for edit in edits] == [""] * len(edits)
     return view.apply(edits)
 
 

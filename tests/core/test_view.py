@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebbtide.core.cuts import covered_range, find_cuts, find_loop_start, find_seams
 from ebbtide.core.edit_binding import CLEARED_TEXTS
+from ebbtide.core.edit_rules import old_note_ids, rejection_reason
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from talk import talk
@@ -258,44 +260,44 @@ def test_a_call_that_never_had_a_result_may_fold_with_its_turn():
     whole = Edit(by="x", first=items[0].id, last=items[4].id)
     half = Edit(by="x", first=items[0].id, last=items[2].id)
 
-    assert View.of(items).rejection_reason(whole) == ""
-    assert View.of(items).rejection_reason(half) == "parts a call from its result"
+    assert rejection_reason(View.of(items), whole) == ""
+    assert rejection_reason(View.of(items), half) == "parts a call from its result"
 
 
 class TestCuts:
     def test_no_cut_parts_a_call_from_its_result_or_a_message_in_two(self):
         items = talk("user:go", "say:ok", "call:read", "call:grep", "result:9", "result:9", "say:done", "user:next")
 
-        assert View.of(items).seams == (0, 1, 6, 7, 8)
+        assert find_seams(View.of(items)) == (0, 1, 6, 7, 8)
 
     def test_results_that_come_back_in_another_order_still_bind_their_batch(self):
         items = talk("user:go", "call#a:read", "call#b:grep", "result#b:9", "result#a:9", "say:done")
 
-        assert View.of(items).seams == (0, 1, 5, 6)
+        assert find_seams(View.of(items)) == (0, 1, 5, 6)
 
     def test_a_system_message_stays_with_the_turn_before_it(self):
         items = talk("user:go", "system:note", "say:ok")
 
-        assert 1 not in View.of(items).seams
+        assert 1 not in find_seams(View.of(items))
 
     def test_an_open_loop_is_cut_only_before_what_begins_with_thinking(self):
         """What is left of it must open with thinking (A37)."""
         step = ("call:read", "result:9")
         view = View.of(talk("user:go", "think:hm", *step, "think:hm", *step, *step, "think:hm", *step))
 
-        assert view.loop_start == 1
-        assert view.cuts == (0, 1, 4, 9)
-        assert view.seams == (0, 1, 4, 7, 9, 12)
+        assert find_loop_start(view) == 1
+        assert find_cuts(view) == (0, 1, 4, 9)
+        assert find_seams(view) == (0, 1, 4, 7, 9, 12)
 
     def test_once_the_loop_has_ended_its_thinking_binds_nothing(self):
         items = talk("user:go", "think:hm", "call:read", "result:9", "say:done", "user:next")
 
-        assert View.of(items).cuts == (0, 1, 4, 5, 6)
+        assert find_cuts(View.of(items)) == (0, 1, 4, 5, 6)
 
     def test_a_call_never_answered_does_not_bind_all_that_follows(self):
         items = talk("user:go", "call:read", "user:stop", "say:ok", "user:next")
 
-        assert View.of(items).seams == (0, 1, 2, 3, 4, 5)
+        assert find_seams(View.of(items)) == (0, 1, 2, 3, 4, 5)
 
 
 class TestRefusals:
@@ -314,14 +316,14 @@ class TestRefusals:
         ],
     )
     def test_what_an_edit_may_not_do(self, edit, why):
-        assert (why in View.of(ITEMS).rejection_reason(edit)) if why else View.of(ITEMS).rejection_reason(edit) == ""
+        assert (why in rejection_reason(View.of(ITEMS), edit)) if why else rejection_reason(View.of(ITEMS), edit) == ""
 
     def test_pinned_and_locked_items_stay_unless_they_are_put_back_whole(self):
         items = talk("user:go", "pinned say:keep", "user:next")
         drop = Edit(by="t", first=items[0].id, last=items[1].id)
 
-        assert "pinned" in View.of(items).rejection_reason(drop)
-        assert View.of(items).rejection_reason(replace(drop, replacement=(items[1],))) == ""
+        assert "pinned" in rejection_reason(View.of(items), drop)
+        assert rejection_reason(View.of(items), replace(drop, replacement=(items[1],))) == ""
 
     @pytest.mark.parametrize(
         ("note", "later", "goes"),
@@ -336,7 +338,7 @@ class TestRefusals:
     def test_the_operators_words_may_leave_once_they_were_said_again_but_for_the_numbers(self, note, later, goes):
         items = talk("user:go", note, "say:ok", "user:more", later, "say:ok")
         view = View.of(items)
-        leaves = [view.rejection_reason(Edit(by="t", first=items[n].id, last=items[n].id)) == "" for n in (1, 4)]
+        leaves = [rejection_reason(view, Edit(by="t", first=items[n].id, last=items[n].id)) == "" for n in (1, 4)]
 
         assert leaves == [goes, later.startswith("user")]
 
@@ -348,18 +350,18 @@ class TestRefusals:
         leaves = [
             item.text
             for item in items
-            if item.role == "system" and not view.rejection_reason(Edit(by="t", first=item.id, last=item.id))
+            if item.role == "system" and not rejection_reason(view, Edit(by="t", first=item.id, last=item.id))
         ]
 
         assert leaves == ["about a", "about b"]
-        assert len(view.old_note_ids) == 2
-        assert "pinned" in view.rejection_reason(Edit(by="t", first=items[4].id, last=items[4].id))
+        assert len(old_note_ids(view)) == 2
+        assert "pinned" in rejection_reason(view, Edit(by="t", first=items[4].id, last=items[4].id))
 
     def test_an_edit_contains_an_earlier_one_or_is_apart_from_it(self):
         view = shown(summary(1, 4))
 
-        assert "overlaps" in view.rejection_reason(Edit(by="t", first=ITEMS[3].id, last=ITEMS[6].id))
-        assert view.rejection_reason(Edit(by="t", first=ITEMS[1].id, last=ITEMS[6].id)) == ""
+        assert "overlaps" in rejection_reason(view, Edit(by="t", first=ITEMS[3].id, last=ITEMS[6].id))
+        assert rejection_reason(view, Edit(by="t", first=ITEMS[1].id, last=ITEMS[6].id)) == ""
 
     def test_what_follows_an_opaque_block_may_not_be_taken_from_it(self):
         items = tuple(
@@ -367,8 +369,8 @@ class TestRefusals:
             for i in talk("user:go", "think:r", "call:read", "result:9", "say:x")
         )
 
-        assert "opaque" in View.of(items).rejection_reason(Edit(by="t", first=items[2].id, last=items[3].id))
-        assert View.of(items).rejection_reason(Edit(by="t", first=items[1].id, last=items[3].id)) == ""
+        assert "opaque" in rejection_reason(View.of(items), Edit(by="t", first=items[2].id, last=items[3].id))
+        assert rejection_reason(View.of(items), Edit(by="t", first=items[1].id, last=items[3].id)) == ""
 
 
 def test_results_after_the_assistant_last_spoke_are_unseen():
@@ -380,7 +382,7 @@ def test_results_after_the_assistant_last_spoke_are_unseen():
 def test_the_cover_of_a_stand_in_is_all_it_stands_for():
     fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, replacement=(note("s", role="user", kind="text"),))
 
-    assert shown(fold).covered_range(1, 3) == (ITEMS[1].id, ITEMS[5].id)
+    assert covered_range(shown(fold), 1, 3) == (ITEMS[1].id, ITEMS[5].id)
 
 
 def test_a_view_does_not_grow_from_items_that_were_never_its_own():

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from ebbtide.core.atomic_groups import expand_to_atomic_groups
+from ebbtide.core.edit_rules import expand_to_atomic_groups
 from ebbtide.core.types import Item
 from laws.promises import ALONE, TOGETHER
 from laws.trial import Pins, attempt, read

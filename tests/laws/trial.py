@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.blob_names import digest as blob_digest
+from ebbtide.core.cuts import find_loop_start
 from ebbtide.core.planner import Budget, Pass, Plan, PlanInput, Thresholds, make_plan
 from ebbtide.core.text.preview import essence
 from ebbtide.core.tokens import DEFAULT
@@ -152,7 +153,7 @@ def situated(request: Request, view: View, new: int = 0, known: Sequence[Edit] =
         target=1,
         count_tokens=DEFAULT.text,
         result_overhead=DEFAULT.per_result,
-        blob_names=BlobNames(directory=SHELF, call_ids=taken),
+        blob_names=BlobNames(directory=SHELF, taken=taken),
         thinking_bound_to_prefix=request.thinking_bound_to_prefix,
     )
 
@@ -218,7 +219,7 @@ class Trial:
     @property
     def reopened(self) -> bool:
         """Whether thinking of the open loop had to go, or some that was pinned: it is bound to what an edit changed."""
-        held = {entry.id for entry in self.plan.before.entries[self.plan.before.loop_start :]} | self.pinned
+        held = {entry.id for entry in self.plan.before.entries[find_loop_start(self.plan.before) :]} | self.pinned
         return any(edit.by == "thinking" and edit.first in held for edit in self.plan.edits)
 
     def gone(self) -> list[tuple[Edit, Item]]:

@@ -6,9 +6,10 @@ from functools import partial
 import pytest
 
 from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.edit_rules import NEWEST_NOTES, rejection_reason
 from ebbtide.core.stub import parse, region_evicted
 from ebbtide.core.types import HARNESS, OURS, Edit, Item
-from ebbtide.core.view import NEWEST_NOTES, View
+from ebbtide.core.view import View
 from ebbtide.passes import evict, evict_messages
 from talk import budget, let, situation, talk
 
@@ -155,7 +156,7 @@ def test_what_stands_in_for_results_goes_with_its_exchange_and_the_original_is_k
     cleared = view.apply([Edit(by="x", first=view.originals[2].id, last=view.originals[2].id, replacement=(put,))])
     (edit,) = evict(cleared, situation(cleared, blob_names=SHELF), keep=0)
 
-    assert cleared.rejection_reason(edit) == ""
+    assert rejection_reason(cleared, edit) == ""
     assert view.originals[2].text in edit.blobs[0].text
 
 

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.edit_rules import rejection_reason
 from ebbtide.core.planner import CompactionInput, make_plan
 from ebbtide.core.types import OURS, QUOTED, Answer, Question
 from ebbtide.core.view import View
@@ -30,7 +31,7 @@ def steps(view, propose=EAGER, **changes):
 
 def edits(view, propose=EAGER, **changes):
     found = steps(view, propose, **changes)
-    assert [view.rejection_reason(edit) for edit in found] == [""] * len(found)
+    assert [rejection_reason(view, edit) for edit in found] == [""] * len(found)
     return found
 
 

@@ -6,9 +6,10 @@ from functools import partial
 import pytest
 
 from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.edit_rules import NEWEST_NOTES, rejection_reason
 from ebbtide.core.planner import CompactionInput, make_plan
 from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Edit, Question
-from ebbtide.core.view import NEWEST_NOTES, View
+from ebbtide.core.view import View
 from ebbtide.passes import clear_results, fold_regions, offload_input, summarize
 from ebbtide.summary.layout import read_summary_text
 from talk import budget, let, situation, talk
@@ -35,7 +36,7 @@ def steps(view, propose=EAGER, **changes):
 def fold(view, propose=EAGER, **changes):
     (edit,) = steps(view, propose, **changes)
     assert isinstance(edit, Edit)
-    assert view.rejection_reason(edit) == ""
+    assert rejection_reason(view, edit) == ""
     return edit
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import islice
 
 from ebbtide.core.blob_names import BlobNames, digest
+from ebbtide.core.cuts import find_turn_starts_reversed
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Stub, Template
 from ebbtide.core.text.preview import Preview
@@ -54,7 +55,7 @@ def newest_turns(view: View, turns: int) -> int:
     """Where the newest turns begin in `entries`: at the end for none, at the start where there are no more."""
     if turns == 0:
         return len(view.entries)
-    found = list(islice(view.turn_starts_reversed(), turns + 1))
+    found = list(islice(find_turn_starts_reversed(view), turns + 1))
     return found[turns - 1] if turns < len(found) else 0
 
 

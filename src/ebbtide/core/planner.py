@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import Prices, calls_ahead, calls_to_break_even
+from ebbtide.core.cuts import find_loop_start
+from ebbtide.core.edit_rules import rejection_reason, unseen_reason
 from ebbtide.core.types import Answer, Edit, Item, Question, Trigger
 from ebbtide.core.view import View
 
@@ -257,7 +259,7 @@ class _Draft:
             if not isinstance(step, Edit):
                 raise TypeError(f"it proposed {type(step).__name__!r}, which is no Edit")
             edit = self.view.bind(step)
-            why = self.view.rejection_reason(edit) or ("" if arriving else _unseen(self.view, edit))
+            why = rejection_reason(self.view, edit) or ("" if arriving else unseen_reason(self.view, edit))
             if why:
                 self.refused.append((edit, why))
                 continue
@@ -430,16 +432,6 @@ def _uncovered(view: View, edits: Sequence[Edit]) -> list[Edit]:
     ]
 
 
-def _unseen(view: View, edit: Edit) -> str:
-    covered = view.originals[view.index[edit.first] : view.index[edit.last] + 1] if edit.first else ()
-    kept = {item.id for item in edit.replacement}
-    unseen = any(item.id in view.unseen_ids and item.id not in kept for item in covered)
-    # What was inserted leaves with the item that it follows.
-    owners = [view.edit_by_entry[id] for id in view.unseen_ids if id in view.edit_by_entry]
-    unseen = unseen or any(item.id == owner.insert_after for owner in owners for item in covered)
-    return "touches a result that the model has not seen" if unseen else ""
-
-
 def _unbound_thinking(view: View, edits: Sequence[Edit], situation: PlanInput) -> list[Edit]:
     """Drop, in the same batch, the signed thinking that an edit invalidates (A63): all after the first changed item.
 
@@ -455,7 +447,7 @@ def _unbound_thinking(view: View, edits: Sequence[Edit], situation: PlanInput) -
         if entry.kind != "thinking" or entry.locked or entry.id in view.edit_by_entry:
             continue
         i = view.index[entry.id]
-        stays = i < first or i in covered or (place >= view.loop_start and not situation.thinking_bound_to_prefix)
+        stays = i < first or i in covered or (place >= find_loop_start(view) and not situation.thinking_bound_to_prefix)
         if not stays:
             gone.append(drop_item(entry, by="thinking", reason="bound to what an edit changed"))
     return gone

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ebbtide.core.cuts import find_turn_starts
 from ebbtide.core.offload import Offloader, can_offload, describe, readable
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
@@ -21,7 +22,7 @@ def clear_media(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Clear media older than the newest ones, oldest first, and none of the live request. Text beside them stays."""
-    live = view.turn_starts[-1] if view.turn_starts else len(view.entries)
+    live = find_turn_starts(view)[-1] if find_turn_starts(view) else len(view.entries)
     media = [(i, entry) for i, entry in enumerate(view.entries) if entry.kind in ("image", "document") or entry.media]
     leaving = Offloader(by="clear_media", view=view, plan_input=situation)
     for i, entry in media[: max(0, len(media) - keep)]:

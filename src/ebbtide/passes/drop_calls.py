@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from ebbtide.core.cuts import find_loop_start, find_seams
+from ebbtide.core.edit_rules import rejection_reason
 from ebbtide.core.offload import Offloader, describe, original_of
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
@@ -49,15 +51,15 @@ def drop_calls(
             continue
         edit = _noted(leaving, (_reasoned(view, start) if len(large) == len(calls) else start, stop), large, stub)
         # Siblings that stay may need the reasoning before them, and it what comes next.
-        if not view.rejection_reason(edit):
+        if not rejection_reason(view, edit):
             yield edit
 
 
 def _batches(view: View) -> Iterator[Batch]:
     """Batches that may change: seen, held by nobody, and not in an open loop that begins with thinking (A37)."""
-    bound = any(entry.kind == "thinking" for entry in view.entries[view.loop_start :])
-    end = view.loop_start if bound else len(view.entries)
-    for start, stop in pairwise(cut for cut in view.seams if cut <= end):
+    bound = any(entry.kind == "thinking" for entry in view.entries[find_loop_start(view) :])
+    end = find_loop_start(view) if bound else len(view.entries)
+    for start, stop in pairwise(cut for cut in find_seams(view) if cut <= end):
         places = [i for i in range(start, stop) if view.entries[i].kind in ("call", "result")]
         if places and not any(_held(view, entry) for entry in view.entries[places[0] : places[-1] + 1]):
             yield places[0], places[-1] + 1

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from ebbtide.core.cuts import covered_range, find_cuts, find_turn_starts
+from ebbtide.core.edit_rules import is_protected, old_note_ids
 from ebbtide.core.offload import HISTORY, Offloader, describe
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
@@ -57,8 +59,8 @@ def evict_messages(
     """Evict whole exchanges, oldest first, the user's words included, but for the live request (R200, E15)."""
     leaving = Offloader(by="evict_messages", view=view, plan_input=situation)
     live = (
-        {entry.id for entry in view.entries[view.turn_starts[-1] :] if _words(entry)}
-        if view.turn_starts
+        {entry.id for entry in view.entries[find_turn_starts(view)[-1] :] if _words(entry)}
+        if find_turn_starts(view)
         else set[str]()
     )
 
@@ -73,7 +75,7 @@ def _evict(leaving: Offloader, atoms: Sequence[Atom], stays: Stays, chunk: int, 
 
     def remains(entry: Item) -> bool:
         # The operator's word may hold yet: what an old one stood beside leaves without it.
-        return stays(entry) or entry.id in view.old_note_ids
+        return stays(entry) or entry.id in old_note_ids(view)
 
     edits = (_noted(leaving, run, remains, stub) for run in _runs(view, atoms, remains, chunk))
     # A note for less than itself would only be in the way of a later one.
@@ -100,7 +102,7 @@ def _atoms(view: View, keep: int) -> list[Atom]:
         while end > 0 and view.entries[end - 1].message == newest:
             end -= 1
         messages += 1
-    return [(start, stop) for start, stop in pairwise(view.cuts) if stop <= end]
+    return [(start, stop) for start, stop in pairwise(find_cuts(view)) if stop <= end]
 
 
 def _runs(view: View, atoms: Sequence[Atom], stays: Stays, chunk: int) -> Iterator[Sequence[Atom]]:
@@ -119,7 +121,7 @@ def _runs(view: View, atoms: Sequence[Atom], stays: Stays, chunk: int) -> Iterat
 
 
 def _may_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
-    held = any(view.is_protected(entry) or entry.id in view.unseen_ids for entry in entries)
+    held = any(is_protected(view, entry) or entry.id in view.unseen_ids for entry in entries)
     if held or all(stays(entry) for entry in entries):
         return False
     # A call without its result, or the reverse, is broken input: the wire repairs it where it stands.
@@ -139,7 +141,7 @@ def _noted(leaving: Offloader, run: Sequence[Atom], stays: Stays, stub: Template
     view = leaving.view
     entries = view.entries[run[0][0] : run[-1][1]]
     survive = [entry if entry.id in view.index else replace(entry, id="") for entry in entries if stays(entry)]
-    span = view.covered_range(run[0][0], run[-1][1])
+    span = covered_range(view, run[0][0], run[-1][1])
     assert span is not None, "an atom that may leave has originals under it"
     text = _transcript(view.originals[view.index[span[0]] : view.index[span[1]] + 1])
     path, blobs = leaving.save_blob(HISTORY, text)

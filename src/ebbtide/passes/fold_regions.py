@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ebbtide.core.edit_rules import rejection_reason
 from ebbtide.core.offload import Offloader, newest_turns
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import HARNESS, Edit, Item, Question
@@ -36,7 +37,7 @@ def fold_regions(
     end = min(newest_turns(view, keep_turns), _behind(view, min(keep_tokens, situation.budget.window // 4)))
     leaving = Offloader(by="fold_regions", view=view, plan_input=situation)
     works = [_work(leaving, shape, run) for run in _regions(view, end)]
-    chosen = [work for work in works if work.tokens >= min_tokens and not view.rejection_reason(work.edit)]
+    chosen = [work for work in works if work.tokens >= min_tokens and not rejection_reason(view, work.edit)]
     chosen.sort(key=lambda work: -work.tokens)
     needed, saved = situation.tokens_to_free, 0
     asked = list[Question]()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ebbtide.core.cuts import find_loop_start
+from ebbtide.core.edit_rules import rejection_reason
 from ebbtide.core.offload import Offloader, can_offload, describe, newest_turns
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
@@ -24,7 +26,7 @@ def shorten_text(
 ) -> Iterator[Edit]:
     """Shorten assistant text in turns that are over, but for the newest ones."""
     leaving = Offloader(by="shorten_text", view=view, plan_input=situation)
-    for entry in view.entries[: min(newest_turns(view, keep_turns), view.loop_start)]:
+    for entry in view.entries[: min(newest_turns(view, keep_turns), find_loop_start(view))]:
         if entry.role != "assistant" or entry.kind != "text" or entry.tokens <= min_tokens:
             continue
         if can_offload(view, entry):
@@ -33,7 +35,7 @@ def shorten_text(
             text = stub(replace(about, preview=_ends(entry.text, lines), more=True))
             edit = leaving.rewrite(entry, text, "long words of an old turn", blobs)
             # Words may belong to the reasoning before them.
-            if not view.rejection_reason(edit):
+            if not rejection_reason(view, edit):
                 yield edit
 
 

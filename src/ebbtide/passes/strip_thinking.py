@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ebbtide.core.cuts import find_loop_start
 from ebbtide.core.offload import newest_turns
 from ebbtide.core.planner import PlanInput, drop_item
 from ebbtide.core.types import Edit
@@ -21,4 +22,4 @@ def strip_thinking(view: View, situation: PlanInput, *, keep_turns: int = 0) -> 
 def _finished(view: View, keep_turns: int) -> int:
     """Where what may change ends. A request that ends with the assistant's words is about to be continued."""
     continued = bool(view.entries) and view.entries[-1].role == "assistant"
-    return min(newest_turns(view, keep_turns + continued), view.loop_start)
+    return min(newest_turns(view, keep_turns + continued), find_loop_start(view))

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
+from ebbtide.core.cuts import find_cuts, find_loop_start, find_seams, find_turn_starts
+from ebbtide.core.edit_rules import is_protected, protected_ids
 from ebbtide.core.offload import Offloader
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import USER, Edit, Item, Question
@@ -104,7 +106,7 @@ def fold_to_fit(
 
 def _unfolded(view: View, start: int, stop: int) -> int:
     """Tokens in the run that may leave and that no fold stands for yet."""
-    stays = view.protected_ids | _newest_entries(view)
+    stays = protected_ids(view) | _newest_entries(view)
     return sum(
         one.tokens for one in view.entries[start:stop] if one.id not in stays and not is_summary_entry(view, one)
     )
@@ -128,7 +130,7 @@ def _before_newest(view: View, situation: PlanInput, room: int) -> int:
     """
     live, entries = _newest_entries(view), view.entries
     asked = _unanswered(view, live)
-    cuts = [cut for cut in view.cuts if cut <= asked]
+    cuts = [cut for cut in find_cuts(view) if cut <= asked]
     stop = max(cuts, default=0)
     words = min(situation.budget.window, room - sum(entry.tokens for entry in entries[stop:])) * WORDS
     for cut in reversed(cuts):
@@ -138,7 +140,7 @@ def _before_newest(view: View, situation: PlanInput, room: int) -> int:
             break
         stop = cut
     ends = (_end(view, cut) for cut in cuts if cut <= stop)
-    return max((end for end in ends if end and entries[end - 1].id not in view.protected_ids | live), default=0)
+    return max((end for end in ends if end and entries[end - 1].id not in protected_ids(view) | live), default=0)
 
 
 def _newest_entries(view: View) -> frozenset[str]:
@@ -202,7 +204,7 @@ def _start(view: View, situation: PlanInput, shape: SummaryLayout) -> int:
     if situation.compaction.first:
         places = [n for n, entry in enumerate(view.entries) if entry.id == situation.compaction.first]
         # What stands before a fold must not be on its side.
-        cuts = [cut for cut in view.cuts if cut and view.entries[cut - 1].role == "assistant"]
+        cuts = [cut for cut in find_cuts(view) if cut and view.entries[cut - 1].role == "assistant"]
         return max((cut for cut in cuts if places and cut <= places[0]), default=_behind_notes(view, 0))
     if shape.merge_mode != "fold":
         folded = [n for n, entry in enumerate(view.entries) if is_summary_entry(view, entry)]
@@ -212,7 +214,7 @@ def _start(view: View, situation: PlanInput, shape: SummaryLayout) -> int:
 
 def _staying(view: View, shape: SummaryLayout) -> frozenset[str]:
     """What a fold of this shape hands on whatever it is: what may not leave, and the newest message of the user."""
-    return view.protected_ids | newest_user_message(view) if shape.keeps_newest_message else view.protected_ids
+    return protected_ids(view) | newest_user_message(view) if shape.keeps_newest_message else protected_ids(view)
 
 
 def _new(view: View, start: int, stop: int, shape: SummaryLayout) -> int:
@@ -241,10 +243,10 @@ def _stop(view: View, situation: PlanInput, keep: _Tail, shape: SummaryLayout) -
     would be made a second time. What a fold would hand on anyway stays where it is.
     """
     latest = _latest(view, keep.messages)
-    cuts = [cut for cut in view.cuts if 0 < cut <= latest]
+    cuts = [cut for cut in find_cuts(view) if 0 < cut <= latest]
     if situation.compaction.last:
         at = [n for n, entry in enumerate(view.entries) if entry.id == situation.compaction.last]
-        fitting = [max((cut for cut in view.cuts if at and cut <= at[0] + 1), default=0)]
+        fitting = [max((cut for cut in find_cuts(view) if at and cut <= at[0] + 1), default=0)]
     elif situation.compaction.first:
         fitting = []
     else:
@@ -254,14 +256,14 @@ def _stop(view: View, situation: PlanInput, keep: _Tail, shape: SummaryLayout) -
             most = min(most, sum(item.tokens for item in view.originals) // 4)
         fitting = _fitting(view, cuts, keep.turns, most)
     stop = min(fitting) if fitting else max(cuts, default=0)
-    ends = (_end(view, cut) for cut in view.cuts if 0 < cut <= stop)
+    ends = (_end(view, cut) for cut in find_cuts(view) if 0 < cut <= stop)
     is_carried = _carrying(view, shape)
     return max((end for end in ends if end and not is_carried(end - 1)), default=None)
 
 
 def _end(view: View, cut: int) -> int:
     """Where a run ends that is cut there: notes of the operator behind it stay in their place, in front of the tail."""
-    while cut and view.entries[cut - 1].role == "system" and view.is_protected(view.entries[cut - 1]):
+    while cut and view.entries[cut - 1].role == "system" and is_protected(view, view.entries[cut - 1]):
         cut -= 1
     return cut
 
@@ -273,8 +275,8 @@ def _behind_notes(view: View, at: int) -> int:
 
 def _steps(view: View, situation: PlanInput, keep: _Tail, shape: SummaryLayout) -> EntryRange | None:
     """Steps of an open loop behind its last thinking: in front of that it can be cut, and behind it nowhere (A37)."""
-    thought = [n for n, entry in enumerate(view.entries) if n >= view.loop_start and entry.kind == "thinking"]
-    begin = next((seam for seam in view.seams if thought and seam > thought[-1]), 0)
+    thought = [n for n, entry in enumerate(view.entries) if n >= find_loop_start(view) and entry.kind == "thinking"]
+    begin = next((seam for seam in find_seams(view) if thought and seam > thought[-1]), 0)
     first = next((n for n in range(begin - 1, -1, -1) if view.entries[n].kind == "result"), begin)
     is_carried = _carrying(view, shape)
     if first <= max(thought, default=begin) or view.entries[first].media or is_carried(first):
@@ -282,7 +284,7 @@ def _steps(view: View, situation: PlanInput, keep: _Tail, shape: SummaryLayout) 
     latest = _latest(view, keep.messages)
     held = (n for n in range(begin, latest) if is_carried(n) or view.entries[n].kind == "opaque")
     end = min(latest, next(held, latest))
-    stops = [seam for seam in view.seams if begin <= seam <= end and view.entries[seam].role == "assistant"]
+    stops = [seam for seam in find_seams(view) if begin <= seam <= end and view.entries[seam].role == "assistant"]
     most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
     fitting = [stop for stop in stops if sum(entry.tokens for entry in view.entries[stop:]) <= most]
     stop = min(fitting) if fitting else max(stops, default=0)
@@ -315,7 +317,7 @@ def _is_inserted(view: View, entry: Item) -> bool:
 def _fitting(view: View, cuts: Sequence[int], turns: int, tokens: int) -> list[int]:
     """Cuts after which so many turns begin at the most, in so many tokens."""
     behind = list(accumulate((entry.tokens for entry in reversed(view.entries)), initial=0))[::-1]
-    begun = view.turn_starts[-turns - 1] + 1 if turns < len(view.turn_starts) else 0
+    begun = find_turn_starts(view)[-turns - 1] + 1 if turns < len(find_turn_starts(view)) else 0
     return [cut for cut in cuts if cut >= begun and behind[cut] <= tokens]
 
 
@@ -326,7 +328,7 @@ def _asked_about(view: View, situation: PlanInput, start: int) -> int | None:
     ends = {entry.id: n + 1 for n, entry in enumerate(view.entries) if entry.id in view.index}
     known = (ends.get(answer.last, 0) for answer in reversed(list(situation.compaction.answers.values())))
     stop = next((stop for stop in known if stop > start), None)
-    if stop is None or stop > _latest(view, 1) or _behind_notes(view, stop) not in view.cuts:
+    if stop is None or stop > _latest(view, 1) or _behind_notes(view, stop) not in find_cuts(view):
         return None
     tail = sum(entry.tokens for entry in view.entries[stop:])
     return stop if tail <= estimated(situation, situation.budget.levels.low) else None

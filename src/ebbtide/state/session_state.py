@@ -245,8 +245,16 @@ def answer_from_record(record: Mapping[str, object]) -> Answer:
 
 def answer_to_record(answer: Answer) -> Record:
     """The fields of an answer's record; `answer_from` reads them."""
-    fields: Record = {name: getattr(answer, name) for name in ("key", "first", "last", "way", "text", "analysis")}
-    return {**fields, "failed": answer.failed, "history": history_to_record(answer.history)}
+    return {
+        "key": answer.key,
+        "first": answer.first,
+        "last": answer.last,
+        "way": answer.answer_mode,
+        "text": answer.text,
+        "analysis": answer.analysis,
+        "failed": answer.failed,
+        "history": history_to_record(answer.history),
+    }
 
 
 def history_to_record(history: HistoryMark | None) -> list[str] | None:

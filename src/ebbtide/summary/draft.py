@@ -13,7 +13,9 @@ from functools import cached_property
 from itertools import takewhile
 from math import inf
 
+from ebbtide.core.cuts import covered_range
 from ebbtide.core.edit_binding import is_movable
+from ebbtide.core.edit_rules import old_note_ids, protected_ids
 from ebbtide.core.offload import HISTORY, Offloader, original_of
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import render as stub_of
@@ -294,7 +296,7 @@ class CompactionDraft:
 
     @cached_property
     def _span(self) -> tuple[str, str]:
-        span = self.view.covered_range(self.run.start, self.run.stop)
+        span = covered_range(self.view, self.run.start, self.run.stop)
         assert span is not None, "a run with something new has originals under it"
         return span
 
@@ -396,13 +398,13 @@ class CompactionDraft:
 
         Those on the user's side come first: they stand in the message that the fold begins.
         """
-        aged = [item for item in self._covered if item.id in self.view.old_note_ids]
+        aged = [item for item in self._covered if item.id in old_note_ids(self.view)]
         limit = int(min(round(self.situation.budget.window * NOTES), self._share(8)))
         stay, listed, blobs = carry_operator_notes(
             aged, limit=limit, count=self.situation.count_tokens, keep=self.leaving.save_blob
         )
         carried = {item.id for item in stay}
-        ids = (self.view.protected_ids | carried) - {item.id for item in self._front}
+        ids = (protected_ids(self.view) | carried) - {item.id for item in self._front}
         held = [item for item in self._covered if item.id in ids]
         first, then = (tuple(one for one in held if (one.role == "user") is side) for side in (True, False))
         return (*listed, *first, *then), blobs

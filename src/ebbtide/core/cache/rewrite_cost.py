@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ebbtide.core.cuts import covered_range
 from ebbtide.core.prefix import common_prefix_length
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
@@ -35,5 +36,5 @@ def rewrite_cost(
 
 def _edge(view: View, warm: int) -> int:
     """Place in `items` of the first original that no warm entry stands for."""
-    covered = view.covered_range(0, warm)
+    covered = covered_range(view, 0, warm)
     return view.index[covered[1]] + 1 if covered else 0
