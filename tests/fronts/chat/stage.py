@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ebbtide.config import Access, Settings
-from ebbtide.fronts.chat.model_choice import made
-from ebbtide.fronts.chat.permission import Question, Rules, Verdict
+from ebbtide.fronts.chat.permission import PermissionAnswer, PermissionQuestion, Rules
+from ebbtide.fronts.chat.providers import make_provider
 from ebbtide.fronts.chat.session import Chat, Setup, open_chat
 from ebbtide.store import open_store
 from upstream.server import Upstream
@@ -25,9 +25,9 @@ class Stage:
     upstream: Upstream
     provider: str = "anthropic"
     window: int = 200_000
-    answer: Callable[[Question], Verdict] = lambda question: Verdict(allowed=True)
+    answer: Callable[[PermissionQuestion], PermissionAnswer] = lambda question: PermissionAnswer(allowed=True)
     events: list[object] = field(default_factory=list)
-    asked: list[Question] = field(default_factory=list)
+    asked: list[PermissionQuestion] = field(default_factory=list)
 
     @property
     def root(self) -> Path:
@@ -35,7 +35,7 @@ class Stage:
         root.mkdir(exist_ok=True)
         return root
 
-    def _ask(self, question: Question) -> Verdict:
+    def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
         self.asked.append(question)
         return self.answer(question)
 
@@ -45,7 +45,7 @@ class Stage:
             home=self.folder / "home", config=self.folder / "config", trust=self.folder / "config" / "trust.json"
         )
         told = {
-            "provider": made(self.provider, MODELS[self.provider], url, access),
+            "provider": make_provider(self.provider, MODELS[self.provider], url, access),
             "settings": Settings(model=MODELS[self.provider]),
             "access": access,
             "store": open_store(self.folder / "store", durable=False),
@@ -53,7 +53,7 @@ class Stage:
             "project": str(self.root),
             "rules": Rules(root=self.root),
             "ask": self._ask,
-            "listen": self.events.append,
+            "on_event": self.events.append,
             "window": self.window,
         }
         return Setup(**{**told, **changes})

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.fronts.chat.screen import _GUARD
+from ebbtide.fronts.chat.input_line import KEY_GUARD
 
 PATIENCE = 240.0  # seconds: a busy machine takes twenty to start Python
 WIDE, HIGH = 110, 40
@@ -113,7 +113,7 @@ class Terminal:
 
     def answers(self, key: str) -> None:
         """One key, to a question that is on the screen: none that comes sooner is taken for an answer."""
-        time.sleep(_GUARD)
+        time.sleep(KEY_GUARD)
         self.press(key)
 
     def kill(self) -> None:

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from ebbtide.core.errors import BadConfig, BadRequest, StoreError
-from ebbtide.fronts.chat.commands import COMMANDS, Leave, obey, only_looks
-from ebbtide.fronts.chat.context_usage import last_words
-from ebbtide.fronts.chat.events import Answered
-from ebbtide.fronts.chat.model_choice import made
+from ebbtide.fronts.chat.chat_records import last_exchange
+from ebbtide.fronts.chat.commands import COMMANDS, ExitChat, is_read_only, run_command
+from ebbtide.fronts.chat.events import ReplyEnd
+from ebbtide.fronts.chat.providers import make_provider
 from ebbtide.fronts.chat.session import Chat, Setup, open_chat, with_provider
 from fronts.chat.stage import Stage
 from upstream.script import Say, Use
@@ -24,8 +24,8 @@ class Hall:
     chat: Chat
     url: str = ""
     yes: bool = True
-    last: object = None
-    working: bool = False
+    last_usage: object = None
+    is_agent_working: bool = False
     asked: list[str] = field(default_factory=list)
     told: io.StringIO = field(default_factory=io.StringIO)
 
@@ -39,17 +39,17 @@ class Hall:
     def reopen(self, setup: Setup, session: str) -> None:
         self.chat = open_chat(setup, session)
 
-    def provider(self, model: str) -> Setup:
-        return with_provider(self.chat.setup, made("anthropic", model, self.url, self.chat.setup.access))
+    def setup_for_model(self, model: str) -> Setup:
+        return with_provider(self.chat.setup, make_provider("anthropic", model, self.url, self.chat.setup.access))
 
     def say(self, words: str) -> str:
         """What a turn or a command shows."""
         if not words.startswith("/"):
-            for event in self.chat.agent.turn(words):
-                self.last = event.usage if isinstance(event, Answered) else self.last
+            for event in self.chat.agent.run_turn(words):
+                self.last_usage = event.reply.usage if isinstance(event, ReplyEnd) else self.last_usage
             return ""
         self.told = io.StringIO()
-        obey(self, words)
+        run_command(self, words)
         return self.told.getvalue()
 
 
@@ -83,11 +83,11 @@ def test_the_grid_the_fold_the_list_and_the_way_back(hall):
     shown = hall.say("/compact keep the gauge numbers")
     assert "Conversation compacted." in shown
     assert "log.txt" in shown
-    assert "Fold?" in hall.asked[0]
+    assert "Replace the old turns" in hall.asked[0]
     assert "summarize" in hall.say("/edits")
     assert "our stubs" in hall.say("/context").lower()
 
-    assert "tokens back" in hall.say("/undo")
+    assert "tokens are back" in hall.say("/undo")
     assert "Nothing was taken out" in hall.say("/edits")
     assert "our stubs" not in hall.say("/context").lower()
     assert "Made again" in hall.say("/redo")
@@ -97,7 +97,7 @@ def test_the_grid_the_fold_the_list_and_the_way_back(hall):
 def test_a_look_at_a_fold_changes_nothing(hall):
     hall.yes = False
 
-    assert "Left as it was" in hall.say("/summarize")
+    assert "Nothing was changed" in hall.say("/summarize")
     assert not hall.chat.agent.context.edits()
 
 
@@ -110,11 +110,14 @@ def test_a_fold_by_hand_works_right_after_resuming(hall):
 
 
 def test_where_a_conversation_stood_is_told_without_what_the_harness_added(hall):
-    hall.chat.agent.permits.mode = "plan"
+    hall.chat.agent.permissions.mode = "plan"
     hall.say("Question 6: the last one.")
     hall.reopen(hall.chat.setup, hall.chat.session)
 
-    assert last_words(hall.chat) == ("Question 6: the last one.", "Read: the level is off by a hand.")
+    assert last_exchange(hall.chat.records, "anthropic") == (
+        "Question 6: the last one.",
+        "Read: the level is off by a hand.",
+    )
 
 
 def test_recall_finds_and_reads_and_pin_keeps(hall):
@@ -125,7 +128,7 @@ def test_recall_finds_and_reads_and_pin_keeps(hall):
     assert "Pinned" in hall.say("/pin connection refused by gauge 77")
     log = hall.chat.setup.store.peek(hall.chat.session, project=hall.chat.setup.project)
     assert [record["on"] for record in log.read().records if record.get("kind") == "pin"] == [True]
-    assert "Nothing of that" in hall.say("/recall zyxwvut")
+    assert "Nothing recorded matches" in hall.say("/recall zyxwvut")
 
 
 def test_a_new_conversation_keeps_the_old_one_and_it_can_be_resumed(hall):
@@ -133,21 +136,21 @@ def test_a_new_conversation_keeps_the_old_one_and_it_can_be_resumed(hall):
 
     assert f"/resume {old}" in hall.say("/clear")
     assert hall.chat.session != old
-    assert not hall.chat.notebook.messages
+    assert not hall.chat.records.messages
     hall.say("Question 1: new.")
     assert old in hall.say("/sessions")
     hall.say(f"/resume {old}")
-    assert len(hall.chat.notebook.messages) == 24
+    assert len(hall.chat.records.messages) == 24
 
 
 def test_the_model_and_the_policy_change_and_the_conversation_stays(hall):
-    messages = len(hall.chat.notebook.messages)
+    messages = len(hall.chat.records.messages)
     hall.say("/model claude-opus-5")
     hall.say("/policy mini-claude")
 
     assert hall.chat.setup.provider.model == "claude-opus-5"
     assert hall.chat.setup.settings.policy().name == "mini-claude"
-    assert len(hall.chat.notebook.messages) > messages
+    assert len(hall.chat.records.messages) > messages
     assert "mini-claude" in hall.say("/policy")
     with pytest.raises(BadConfig):
         hall.say("/policy nonsense")
@@ -165,7 +168,7 @@ def test_export_writes_everything_once(hall):
     text = (hall.chat.setup.root / "talk.md").read_text()
     assert text.count("Question 3") == 1
     assert "199: connection refused" in text
-    with pytest.raises(BadRequest, match="there already"):
+    with pytest.raises(BadRequest, match="already exists"):
         hall.say("/export talk.md")
     with pytest.raises(StoreError):
         hall.say("/export no/such/folder.md")
@@ -173,9 +176,9 @@ def test_export_writes_everything_once(hall):
 
 def test_plan_mode_is_a_switch(hall):
     hall.say("/plan")
-    assert hall.chat.agent.permits.mode == "plan"
+    assert hall.chat.agent.permissions.mode == "plan"
     hall.say("/build")
-    assert hall.chat.agent.permits.mode == "build"
+    assert hall.chat.agent.permissions.mode == "build"
 
 
 def test_help_lists_every_command_and_a_wrong_one_is_told(hall):
@@ -184,7 +187,7 @@ def test_help_lists_every_command_and_a_wrong_one_is_told(hall):
     assert all(f"/{name}" in told for name in COMMANDS)
     with pytest.raises(BadRequest, match="/help"):
         hall.say("/teleport")
-    with pytest.raises(Leave):
+    with pytest.raises(ExitChat):
         hall.say("/quit")
     assert "Context Usage" in hall.say("/cont")
 
@@ -199,9 +202,9 @@ def test_nothing_to_fold_is_said(tmp_path):
 
 
 def test_while_the_agent_works_only_what_looks_is_answered():
-    assert {name for name in COMMANDS if only_looks(f"/{name}")} == {"context", "edits", "sessions", "cost", "help"}
-    assert only_looks("/nonsense")
-    assert not only_looks("/summarize")
+    assert {name for name in COMMANDS if is_read_only(f"/{name}")} == {"context", "edits", "sessions", "cost", "help"}
+    assert is_read_only("/nonsense")
+    assert not is_read_only("/summarize")
 
 
 @pytest.mark.parametrize(("said", "meant"), [("/contxt", "did you mean /context?"), ("/zzz", "/help lists")])

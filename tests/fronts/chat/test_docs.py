@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.fronts.chat.command import command_line
 from ebbtide.fronts.chat.commands import COMMANDS
-from ebbtide.fronts.chat.tools import RECALL_TOOLS, TOOLS
+from ebbtide.fronts.chat.tools import TOOLS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "how-to" / "chat.md").read_text(encoding="utf-8")

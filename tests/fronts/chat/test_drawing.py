@@ -9,10 +9,10 @@ from rich.console import Console
 from ebbtide.core.types import Usage
 from ebbtide.display import WindowUsage
 from ebbtide.fronts.chat import render
-from ebbtide.fronts.chat.permission import Question, Rules
-from ebbtide.fronts.chat.providers import Call
-from ebbtide.fronts.chat.screen import _paragraph
-from ebbtide.fronts.chat.tools import Need, Outcome
+from ebbtide.fronts.chat.permission import PermissionQuestion, Rules
+from ebbtide.fronts.chat.providers import ToolCall
+from ebbtide.fronts.chat.screen import paragraph_end
+from ebbtide.fronts.chat.tools import Action, ToolResult
 from ebbtide.money import UsageBill
 from ebbtide.runtime.report import Event
 
@@ -28,11 +28,11 @@ def shown(what) -> str:
 @pytest.mark.parametrize(
     "what",
     [
-        render.words(EVIL),
-        render.words(f"# {EVIL}\n\n```\n{EVIL}\n```\n\n[a link](http://evil)"),
-        render.echo(EVIL),
-        render.call(Call(id="1", name="bash", given={"command": EVIL})),
-        render.outcome(Outcome(text=EVIL), "bash"),
+        render.reply(EVIL),
+        render.reply(f"# {EVIL}\n\n```\n{EVIL}\n```\n\n[a link](http://evil)"),
+        render.user_message(EVIL),
+        render.tool_call(ToolCall(id="1", name="bash", arguments={"command": EVIL})),
+        render.tool_result(ToolResult(text=EVIL), "bash"),
         render.notice(EVIL),
         render.table(("a",), [[EVIL]]),
     ],
@@ -46,13 +46,13 @@ def test_no_text_can_steer_the_terminal(what):
 
 
 def test_a_question_shows_the_whole_command_harmlessly():
-    asked = Question(
-        need=Need(tool="bash", kind="run", command=f"rm -rf / {EVIL}"),
+    asked = PermissionQuestion(
+        action=Action(tool="bash", kind="run", command=f"rm -rf / {EVIL}"),
         reason="a command",
         rules=Rules(root=Path("/home/ada/app")),
     )
 
-    told = "".join(text for _, text in render.question(asked))
+    told = "".join(text for _, text in render.permission_question(asked))
 
     assert "rm -rf /" in told
     assert "\x1b" not in told
@@ -61,7 +61,7 @@ def test_a_question_shows_the_whole_command_harmlessly():
 
 def test_folds_are_announced_in_the_seeds_words_and_clears_are_silent():
     def told(kind, **fields):
-        return render.engine(Event(kind=kind, session="s", fields=fields))
+        return render.engine_event(Event(kind=kind, session="s", fields=fields))
 
     assert told("fold_begins", trigger="auto")[0] == "Context window filling up, compacting conversation..."
     assert told("fold_begins", trigger="manual") == ("", "Compacting conversation...")
@@ -77,20 +77,30 @@ def test_the_footer_has_all_that_it_should():
     bill = UsageBill()
     bill.add("claude-sonnet-5", Usage(input=1_000_000))
 
-    told = render.footer("claude-sonnet-5", "plan", 12_345, 200_000, 0.42, bill, 0.875)
+    figures = {
+        "model": "claude-sonnet-5",
+        "mode": "plan",
+        "tokens": 12_345,
+        "window": 200_000,
+        "context_left": 0.42,
+        "bill": bill,
+        "hit_rate": 0.875,
+    }
+
+    told = render.footer(**figures)
 
     assert told.startswith("claude-sonnet-5 · 12.3k/200k tokens · Context left until auto-compact: 42% · $")
     assert "cache 88%" in told
     assert told.endswith("PLAN MODE")
-    narrow = render.footer("claude-sonnet-5", "plan", 12_345, 200_000, 0.42, bill, 0.875, columns=70)
+    narrow = render.footer(**figures, columns=70)
     assert narrow.startswith("42% left · 12.3k/200k · PLAN MODE")
     assert len(narrow) < 70
     bill.add("nobody-knows-this-model", Usage(input=5))
-    assert "tokens billed" in render.footer("x", "build", 1, 2, 0, bill, 0)
+    assert "tokens billed" in render.footer(**figures)
 
 
 def test_long_results_are_shown_by_their_head():
-    told = shown(render.outcome(Outcome(text="\n".join(map(str, range(30)))), "bash"))
+    told = shown(render.tool_result(ToolResult(text="\n".join(map(str, range(30)))), "bash"))
 
     assert "… 26 more lines" in told
 
@@ -103,7 +113,7 @@ def test_long_results_are_shown_by_their_head():
     ],
 )  # fmt: skip
 def test_a_paragraph_ends_at_a_blank_line_outside_of_fences(text, end):
-    assert _paragraph(text) == end
+    assert paragraph_end(text) == end
 
 
 @pytest.mark.parametrize("width", [40, 50, 80])
@@ -131,7 +141,7 @@ def test_what_fills_the_window_stands_below_the_grid_where_there_is_no_room_besi
         messages=(("user", 3),),
     )
     out = io.StringIO()
-    Console(file=out, width=50, force_terminal=True, color_system=None).print(render.window(window))
+    Console(file=out, width=50, force_terminal=True, color_system=None).print(render.WindowGrid(window))
     rows = out.getvalue().splitlines()
 
     assert max(map(len, rows)) <= 50
@@ -148,4 +158,4 @@ def test_what_fills_the_window_stands_below_the_grid_where_there_is_no_room_besi
     ],
 )
 def test_of_a_paste_the_beginning_is_echoed(said, told):
-    assert [row.rstrip() for row in shown(render.echo(said)).splitlines()] == [*told, ""]
+    assert [row.rstrip() for row in shown(render.user_message(said)).splitlines()] == [*told, ""]

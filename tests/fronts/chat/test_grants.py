@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ebbtide.fronts.chat.known_commands import _FORMS
-from ebbtide.fronts.chat.permission import Question, Rules, decide
+from ebbtide.fronts.chat.permission import PermissionQuestion, Rules, decide
 from ebbtide.fronts.chat.shell import plain_commands
-from ebbtide.fronts.chat.tools import Need
+from ebbtide.fronts.chat.tools import Action
 
 ALLOWED: dict[str, list[str]] = {
     # A known command: other options that are known, other paths inside.
@@ -114,8 +114,8 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def need(line: str) -> Need:
-    return Need(tool="bash", kind="run", command=line)
+def need(line: str) -> Action:
+    return Action(tool="bash", kind="run", command=line)
 
 
 def rows(table: dict[str, list[str]]) -> list[tuple[str, str]]:
@@ -147,12 +147,12 @@ def test_in_a_folder_that_is_not_trusted_git_is_allowed_word_for_word(root: Path
         assert decide(need(line), rules, "build")[0] == "allow"
     for line in ("git log -p", "git log", "git status", "git log -3 | head"):
         assert decide(need(line), rules, "build")[0] == "ask"
-    assert Question(need=need("git log"), reason="", rules=rules).remembered == "exactly this command line"
+    assert PermissionQuestion(action=need("git log"), reason="", rules=rules).grant_scope == "exactly this command line"
 
 
 def test_the_question_says_what_always_would_cover(root: Path) -> None:
     def told(line: str) -> str:
-        return Question(need=need(line), reason="", rules=Rules(root=root, is_trusted=True)).remembered
+        return PermissionQuestion(action=need(line), reason="", rules=Rules(root=root, is_trusted=True)).grant_scope
 
     assert told("git log -3") == "`git log` with common options, on paths inside the workspace"
     assert told("pytest | tail") == "`pytest`, `tail` with common options, on paths inside the workspace"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.fronts.chat.local import missing
+from ebbtide.fronts.chat.local import missing_packages
 
 EBB = "import sys; from ebbtide.fronts.cli.main import main; sys.exit(main())"
-LOCAL = "from ebbtide.fronts.chat.local import served\nwith served(512) as url: print(url)"
+LOCAL = "from ebbtide.fronts.chat.local import run_local_server\nwith run_local_server(512) as url: print(url)"
 PATIENCE = 240
 
 
@@ -39,7 +39,7 @@ def test_ebb_run_imports_nothing_from_the_folder_it_is_started_in(folder):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(bool(missing()), reason="no local model is installed")
+@pytest.mark.skipif(bool(missing_packages()), reason="no local model is installed")
 def test_the_local_model_imports_nothing_from_the_folder_it_is_started_in(folder):
     done = started(folder, LOCAL)
 

@@ -4,7 +4,7 @@ import os
 import pty
 import sys
 
-from ebbtide.fronts.chat.screen import _raw_input
+from ebbtide.fronts.chat.input_line import _raw_input
 
 
 def test_keys_that_come_while_something_is_printed_arrive_as_they_were_pressed(monkeypatch):

@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.chat.events import Answered, Calling, Failed, Heard, Returned, Said, Sending, Stopped
-from ebbtide.fronts.chat.loop import NOT_RUN, final_words
-from ebbtide.fronts.chat.permission import Verdict
+from ebbtide.fronts.chat.events import (
+    QueuedMessage,
+    ReplyEnd,
+    RequestStart,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+    TurnFailure,
+    TurnInterrupt,
+)
+from ebbtide.fronts.chat.loop import NOT_RUN, final_reply
+from ebbtide.fronts.chat.permission import PermissionAnswer
 from ebbtide.fronts.chat.prompts import prompt_for
 from fronts.chat.stage import Stage
 from upstream.script import Cut, Failure, Say, Use
@@ -19,7 +28,7 @@ WIRES = ("anthropic", "openai", "responses")
 
 
 def kinds(events) -> list[str]:
-    return [type(event).__name__ for event in events if not isinstance(event, Said | Sending)]
+    return [type(event).__name__ for event in events if not isinstance(event, TextDelta | RequestStart)]
 
 
 def refusals(upstream: Upstream) -> list[object]:
@@ -40,18 +49,18 @@ def test_a_turn_goes_on_until_the_model_calls_nothing_more(tmp_path, provider):
     with Upstream(script, window=200_000) as upstream:
         stage = Stage(tmp_path, upstream, provider)
         chat = stage.chat()
-        events = list(chat.agent.turn("How long is it?"))
+        events = list(chat.agent.run_turn("How long is it?"))
 
         assert kinds(events) == [
-            "Answered",
-            *["Calling", "Returned"] * 2,
-            "Answered",
-            "Calling",
-            "Returned",
-            "Answered",
+            "ReplyEnd",
+            *["ToolStart", "ToolEnd"] * 2,
+            "ReplyEnd",
+            "ToolStart",
+            "ToolEnd",
+            "ReplyEnd",
         ]
-        assert "".join(event.text for event in events if isinstance(event, Said)) == "I look.One line."
-        assert [event.outcome.text for event in events if isinstance(event, Returned)][1:] == [
+        assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "I look.One line."
+        assert [event.result.text for event in events if isinstance(event, ToolEnd)][1:] == [
             "     1\ttide",
             "1 a.txt",
         ]
@@ -67,30 +76,32 @@ def test_what_a_call_does_wrong_is_a_result_and_the_turn_goes_on(tmp_path, provi
         "I see.",
     ]
     with Upstream(script) as upstream:
-        events = list(Stage(tmp_path, upstream, provider).chat().agent.turn("Go."))
+        events = list(Stage(tmp_path, upstream, provider).chat().agent.run_turn("Go."))
 
-    outcomes = [event.outcome for event in events if isinstance(event, Returned)]
-    assert all(one.failed for one in outcomes)
+    outcomes = [event.result for event in events if isinstance(event, ToolEnd)]
+    assert all(one.is_error for one in outcomes)
     assert "there is no tool 'teleport'" in outcomes[0].text
-    assert kinds(events)[-1] == "Answered"
+    assert kinds(events)[-1] == "ReplyEnd"
     assert not refusals(upstream)
 
 
 def test_arguments_that_are_no_json_are_refused_by_a_sentence(tmp_path):
     with Upstream([[Use("bash", "rm -rf")], "Sorry."]) as upstream:
-        events = list(Stage(tmp_path, upstream, "anthropic").chat().agent.turn("Go."))
+        events = list(Stage(tmp_path, upstream, "anthropic").chat().agent.run_turn("Go."))
 
-    assert kinds(events)[-1] == "Answered"
+    assert kinds(events)[-1] == "ReplyEnd"
 
 
 def test_a_refused_permission_reaches_the_model_and_nothing_runs(tmp_path):
     with Upstream([[Use("bash", {"command": "touch made"})], "Then not."]) as upstream:
-        stage = Stage(tmp_path, upstream, answer=lambda question: Verdict(allowed=False, words="use make"))
-        list(stage.chat().agent.turn("Go."))
+        stage = Stage(
+            tmp_path, upstream, answer=lambda question: PermissionAnswer(allowed=False, instruction="use make")
+        )
+        list(stage.chat().agent.run_turn("Go."))
 
     assert not (stage.root / "made").exists()
     assert "use make" in last_text(upstream)
-    assert [question.need.command for question in stage.asked] == ["touch made"]
+    assert [question.action.command for question in stage.asked] == ["touch made"]
 
 
 def test_plan_mode_refuses_writes_and_the_model_hears_of_it_and_of_its_end(tmp_path):
@@ -103,13 +114,13 @@ def test_plan_mode_refuses_writes_and_the_model_hears_of_it_and_of_its_end(tmp_p
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream)
         chat = stage.chat()
-        chat.agent.permits.mode = "plan"
-        list(chat.agent.turn("Plan it."))
+        chat.agent.permissions.mode = "plan"
+        list(chat.agent.run_turn("Plan it."))
         assert not (stage.root / "a").exists()
         assert "Plan mode is on" in last_text(upstream)
 
-        chat.agent.permits.mode = "build"
-        list(chat.agent.turn("Do it."))
+        chat.agent.permissions.mode = "build"
+        list(chat.agent.run_turn("Do it."))
         assert (stage.root / "a").exists()
         assert "Plan mode is off" in last_text(upstream)
 
@@ -118,12 +129,12 @@ def test_words_sent_meanwhile_go_with_the_next_request_framed(tmp_path):
     with Upstream([[Use("bash", {"command": "true"})], "Both done."]) as upstream:
         chat = Stage(tmp_path, upstream).chat()
         events = []
-        for event in chat.agent.turn("First."):
+        for event in chat.agent.run_turn("First."):
             events.append(event)
-            if isinstance(event, Calling):
+            if isinstance(event, ToolStart):
                 chat.agent.inbox.put("Also the second.")
 
-    assert [event.text for event in events if isinstance(event, Heard)] == ["Also the second."]
+    assert [event.text for event in events if isinstance(event, QueuedMessage)] == ["Also the second."]
     assert (
         "The user sent the following message:\nAlso the second."
         in upstream.requests[1].parsed["messages"][-1]["content"][-1]["text"]
@@ -134,10 +145,10 @@ def test_words_sent_during_the_last_reply_are_answered_too(tmp_path):
     with Upstream(["One.", "Two."]) as upstream:
         chat = Stage(tmp_path, upstream).chat()
         said = []
-        for event in chat.agent.turn("First."):
-            if isinstance(event, Said) and not said:
+        for event in chat.agent.run_turn("First."):
+            if isinstance(event, TextDelta) and not said:
                 chat.agent.inbox.put("Second.")
-            said += [event.text] if isinstance(event, Answered) else []
+            said += [event.reply.text] if isinstance(event, ReplyEnd) else []
 
     assert said == ["One.", "Two."]
     assert upstream.requests[1].parsed["messages"][-1]["content"][-1]["text"] == "Second."
@@ -158,15 +169,15 @@ def test_an_interruption_ends_the_tool_skips_the_rest_and_the_talk_goes_on(tmp_p
 
         person = threading.Thread(target=interrupt)
         person.start()
-        events = list(agent.turn("Go."))
+        events = list(agent.run_turn("Go."))
         person.join()
 
-        outcomes = [event.outcome.text for event in events if isinstance(event, Returned)]
+        outcomes = [event.result.text for event in events if isinstance(event, ToolEnd)]
         assert outcomes == ["[Interrupted by the user.]", NOT_RUN]
-        assert isinstance(events[-1], Stopped)
+        assert isinstance(events[-1], TurnInterrupt)
         assert not (stage.root / "late").exists()
 
-        assert final_words(agent.turn("Never mind.")) == "Fine."
+        assert final_reply(agent.run_turn("Never mind.")) == "Fine."
         assert not refusals(upstream)
         assert NOT_RUN in last_text(upstream)
 
@@ -175,13 +186,13 @@ def test_an_interrupted_reply_is_told_to_the_model(tmp_path):
     with Upstream(["A long beginning. " * 40, "Right."]) as upstream:
         agent = Stage(tmp_path, upstream).chat().agent
         events = []
-        for event in agent.turn("Go."):
+        for event in agent.run_turn("Go."):
             events.append(event)
-            if isinstance(event, Said):
+            if isinstance(event, TextDelta):
                 agent.interrupt()
-        assert isinstance(events[-1], Stopped)
+        assert isinstance(events[-1], TurnInterrupt)
 
-        assert final_words(agent.turn("Shorter.")) == "Right."
+        assert final_reply(agent.run_turn("Shorter.")) == "Right."
         assert "was interrupted" in last_text(upstream)
         assert not refusals(upstream)
 
@@ -190,21 +201,21 @@ def test_an_interrupted_reply_is_told_to_the_model(tmp_path):
 def test_a_broken_stream_fails_the_turn_and_the_next_one_goes_on(tmp_path, provider):
     with Upstream([Cut([Say("Half an answer, no more. " * 20)], 4), "Whole."]) as upstream:
         agent = Stage(tmp_path, upstream, provider).chat().agent
-        events = list(agent.turn("Go."))
-        assert isinstance(events[-1], Failed)
-        assert "broke off" in str(events[-1].error)
+        events = list(agent.run_turn("Go."))
+        assert isinstance(events[-1], TurnFailure)
+        assert "before the reply was complete" in str(events[-1].error)
 
-        assert final_words(agent.turn()) == "Whole."
+        assert final_reply(agent.run_turn()) == "Whole."
         assert not refusals(upstream)
 
 
 def test_a_provider_that_refuses_for_good_is_told_and_survived(tmp_path):
     with Upstream([Failure(status=400, message="no such thing"), "Back."]) as upstream:
         agent = Stage(tmp_path, upstream).chat().agent
-        events = list(agent.turn("Go."))
+        events = list(agent.run_turn("Go."))
         assert events[-1].error.status_code == 400
 
-        assert final_words(agent.turn("Again.")) == "Back."
+        assert final_reply(agent.run_turn("Again.")) == "Back."
 
 
 def test_an_overflow_that_the_provider_finds_is_folded_and_sent_again(tmp_path):
@@ -212,7 +223,7 @@ def test_an_overflow_that_the_provider_finds_is_folded_and_sent_again(tmp_path):
     calls = [[Use("bash", {"command": f"seq {n}000 {n}240"})] for n in range(1, 25)]
     with Upstream([*calls, "Done."], window=12_000) as upstream:
         chat = Stage(tmp_path, upstream).chat()
-        said = final_words(chat.agent.turn("Count."))
+        said = final_reply(chat.agent.run_turn("Count."))
 
     assert said == "Done."
     assert [exchange.refused[0].rule for exchange in upstream.requests if exchange.refused] == ["A59"]
@@ -233,7 +244,7 @@ def test_a_small_window_folds_by_itself_and_asks_the_model_for_the_summary(tmp_p
     with Upstream(script, window=16_000) as upstream:
         stage = Stage(tmp_path, upstream, window=16_000)
         chat = stage.chat()
-        assert final_words(chat.agent.turn("Read it thirty times.")) == "Done."
+        assert final_reply(chat.agent.run_turn("Read it thirty times.")) == "Done."
 
     told = [event.kind for event in stage.events]
     assert told.index("fold_begins") < told.index("folded")
@@ -251,15 +262,15 @@ def test_files_that_others_changed_are_told_once_and_must_be_read_again(tmp_path
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream)
         agent = stage.chat().agent
-        list(agent.turn("Write."))
+        list(agent.run_turn("Write."))
         (stage.root / "a.txt").write_text("theirs, and longer\n")
-        events = list(agent.turn("Edit."))
-        list(agent.turn("And?"))
+        events = list(agent.run_turn("Edit."))
+        list(agent.run_turn("And?"))
 
     told = [str(one.parsed["messages"][-1]) for one in upstream.requests]
     assert "changed on disk after you last saw them" in told[2]
     assert sum("after you last saw them" in one for one in told) == 1
-    assert [event.outcome.failed for event in events if isinstance(event, Returned)] == [True]
+    assert [event.result.is_error for event in events if isinstance(event, ToolEnd)] == [True]
 
 
 def test_a_file_that_a_command_changed_is_told_with_the_next_request(tmp_path):
@@ -269,7 +280,7 @@ def test_a_file_that_a_command_changed_is_told_with_the_next_request(tmp_path):
         "Done.",
     ]
     with Upstream(script) as upstream:
-        list(Stage(tmp_path, upstream).chat().agent.turn("Go."))
+        list(Stage(tmp_path, upstream).chat().agent.run_turn("Go."))
 
     assert "after you last saw them" not in str(upstream.requests[1].parsed["messages"])
     assert "after you last saw them" in str(upstream.requests[2].parsed["messages"][-1])
@@ -279,8 +290,8 @@ def test_an_unfinished_list_is_brought_to_mind_when_the_person_speaks(tmp_path):
     rows = [{"content": "mend the gauge", "status": "in_progress"}]
     with Upstream([[Use("todo", {"todos": rows})], "Listed.", "On it."]) as upstream:
         agent = Stage(tmp_path, upstream).chat().agent
-        list(agent.turn("Plan."))
-        list(agent.turn("Go on."))
+        list(agent.run_turn("Plan."))
+        list(agent.run_turn("Go on."))
 
     assert "[>] mend the gauge" in str(upstream.requests[2].parsed["messages"][-1]["content"][0])
 
@@ -297,7 +308,7 @@ def test_a_sub_agent_has_its_own_context_and_brings_back_its_last_words(tmp_path
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream)
         chat = stage.chat()
-        assert final_words(chat.agent.turn("What is it?")) == "41."
+        assert final_reply(chat.agent.run_turn("What is it?")) == "41."
 
     inner = [one.parsed for one in upstream.requests if "Find the datum." in str(one.parsed["messages"][0])]
     assert len(inner) == 2
@@ -314,19 +325,19 @@ def test_a_sub_agent_that_fails_is_a_failed_result(tmp_path):
         return [Use("task", {"title": "find", "prompt": "Find the datum."})] if len(body["messages"]) == 1 else "Well."
 
     with Upstream(script) as upstream:
-        events = list(Stage(tmp_path, upstream).chat().agent.turn("What is it?"))
+        events = list(Stage(tmp_path, upstream).chat().agent.run_turn("What is it?"))
 
-    (outcome,) = [event.outcome for event in events if isinstance(event, Returned)]
-    assert outcome.failed
+    (outcome,) = [event.result for event in events if isinstance(event, ToolEnd)]
+    assert outcome.is_error
     assert "not today" in outcome.text
-    assert kinds(events)[-1] == "Answered"
+    assert kinds(events)[-1] == "ReplyEnd"
 
 
 def test_who_does_not_wait_for_a_summary_gets_the_facts(tmp_path):
     reads = [[Use("bash", {"command": f"seq {n}000 {n}200"})] for n in range(6)]
     with Upstream([*reads, "Done."]) as upstream:
         chat = Stage(tmp_path, upstream).chat()
-        list(chat.agent.turn("Count."))
+        list(chat.agent.run_turn("Count."))
         sent = len(upstream.requests)
         chat.agent.interrupt()
         made = chat.agent.context.compact(apply=False)
@@ -340,7 +351,7 @@ def test_the_first_request_knows_the_place_the_rules_and_the_tools(tmp_path):
     with Upstream(["Hello."]) as upstream:
         stage = Stage(tmp_path, upstream)
         (stage.root / "AGENTS.md").write_text("Indent with tabs.")
-        list(stage.chat().agent.turn("Hi."))
+        list(stage.chat().agent.run_turn("Hi."))
 
     body = upstream.requests[0].parsed
     assert str(stage.root) in str(body["system"])
@@ -359,7 +370,7 @@ def test_prompts_differ_by_family_and_all_name_the_way_back():
 
 def test_a_turn_without_words_and_nothing_open_says_so(tmp_path):
     with Upstream([]) as upstream:
-        events = list(Stage(tmp_path, upstream).chat().agent.turn())
+        events = list(Stage(tmp_path, upstream).chat().agent.run_turn())
 
     assert isinstance(events[-1].error, BadRequest)
     assert not upstream.requests

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ebbtide.fronts.chat.events import Returned
-from ebbtide.fronts.chat.permission import Verdict
-from ebbtide.fronts.chat.providers import Call
-from ebbtide.fronts.chat.tools import RECALL_TOOLS, TOOLS
+from ebbtide.core.recall_limits import RECALL_TOOLS
+from ebbtide.fronts.chat.events import ToolEnd
+from ebbtide.fronts.chat.permission import PermissionAnswer
+from ebbtide.fronts.chat.providers import ToolCall
+from ebbtide.fronts.chat.tools import TOOLS, Arguments
 from fronts.chat.stage import Stage
 from upstream.script import Use
 from upstream.server import Upstream
@@ -32,7 +33,7 @@ VALUES = st.one_of(
     st.dictionaries(TEXTS, TEXTS, max_size=2),
     st.lists(st.fixed_dictionaries({"content": TEXTS, "status": st.one_of(TEXTS, st.just("pending"))}), max_size=2),
 )
-FIELDS = {tool.name: sorted(tool.fields) for tool in TOOLS if tool.name != "bash"}
+FIELDS = {tool.name: sorted(tool.properties) for tool in TOOLS if tool.name != "bash"}
 FIELDS |= {name: ["query", "handle", "start", "end"] for name in RECALL_TOOLS}
 BY_ACCIDENT = re.compile(r"\w+ failed: \w+(?:Error|Exception)\b")
 """What the loop says of an exception that no tool foresaw."""
@@ -41,10 +42,10 @@ BY_ACCIDENT = re.compile(r"\w+ failed: \w+(?:Error|Exception)\b")
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory):
     with Upstream([]) as upstream:
-        stage = Stage(tmp_path_factory.mktemp("odd"), upstream, answer=lambda _: Verdict(allowed=False))
+        stage = Stage(tmp_path_factory.mktemp("odd"), upstream, answer=lambda _: PermissionAnswer(allowed=False))
         (stage.root / "a.txt").write_text("a\n")
         agent = stage.chat().agent
-        agent.desk.delegate = lambda title, prompt: f"{title}: {prompt}"
+        agent.state.run_subagent = lambda title, prompt: f"{title}: {prompt}"
         yield agent
 
 
@@ -54,7 +55,7 @@ def agent(tmp_path_factory):
 def test_no_tool_raises_whatever_it_is_given(agent, name, data):
     arguments = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS[name], VALUES)))
 
-    outcome = agent._run(Call(id="c", name=name, given=arguments))
+    outcome = agent._run_tool(ToolCall(id="c", name=name, arguments=Arguments(arguments)))
 
     assert not BY_ACCIDENT.match(outcome.text), (arguments, outcome.text)
     json.dumps(outcome.text, ensure_ascii=False).encode()  # It has to go into the next request.
@@ -64,24 +65,24 @@ def test_no_tool_raises_whatever_it_is_given(agent, name, data):
 @pytest.mark.parametrize("name", ["read", "write", "edit", "grep", "glob"])
 def test_no_odd_path_raises(agent, name, odd):
     rest = {"content": "x", "old": "a", "new": "b", "pattern": "a"}
-    outcome = agent._run(Call(id="c", name=name, given={**rest, "path": odd}))
+    outcome = agent._run_tool(ToolCall(id="c", name=name, arguments=Arguments(rest, path=odd)))
 
     assert not BY_ACCIDENT.match(outcome.text), outcome.text
 
 
 @pytest.mark.parametrize("odd", ODD)
 def test_no_odd_word_in_a_command_raises(agent, odd):
-    agent.permits.ask = lambda _: Verdict(allowed=True)
+    agent.permissions.ask = lambda _: PermissionAnswer(allowed=True)
     quoted = "'" + odd.replace("'", "") + "'"
-    outcome = agent._run(Call(id="c", name="bash", given={"command": f": {quoted}"}))
-    agent.permits.ask = lambda _: Verdict(allowed=False)
+    outcome = agent._run_tool(ToolCall(id="c", name="bash", arguments=Arguments(command=f": {quoted}")))
+    agent.permissions.ask = lambda _: PermissionAnswer(allowed=False)
 
     assert not BY_ACCIDENT.match(outcome.text), outcome.text
 
 
 def test_a_refusal_says_what_is_wrong(agent):
     def told(name, **arguments):
-        return agent._run(Call(id="c", name=name, given=arguments)).text
+        return agent._run_tool(ToolCall(id="c", name=name, arguments=Arguments(arguments))).text
 
     for name, arguments in (
         ("read", {"path": "a\0b"}),
@@ -92,7 +93,7 @@ def test_a_refusal_says_what_is_wrong(agent):
     ):
         assert "NUL or half of a surrogate pair" in told(name, **arguments)
     assert "~nouser" in told("read", path="~nouser/x")
-    assert not (agent.desk.root / "b.txt").exists()
+    assert not (agent.state.root / "b.txt").exists()
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "responses"])
@@ -101,8 +102,8 @@ def test_the_conversation_goes_on_after_odd_arguments(tmp_path, provider):
     half = "~nouser" if provider == "anthropic" else "\ud800"
     odd = [Use("read", {"path": text}) for text in ("a\0b", "~nouser/x", half)]
     with Upstream([odd, [Use("bash", {"command": "echo \0"})], "I see."]) as upstream:
-        events = list(Stage(tmp_path, upstream, provider).chat().agent.turn("Go."))
+        events = list(Stage(tmp_path, upstream, provider).chat().agent.run_turn("Go."))
 
-    assert [event.outcome.failed for event in events if isinstance(event, Returned)] == [True] * 4
-    assert type(events[-1]).__name__ == "Answered"
-    assert events[-1].text == "I see."
+    assert [event.result.is_error for event in events if isinstance(event, ToolEnd)] == [True] * 4
+    assert type(events[-1]).__name__ == "ReplyEnd"
+    assert events[-1].reply.text == "I see."

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.fronts.chat.permission import Permits, Question, Rules, Verdict, decide
-from ebbtide.fronts.chat.tools import TOOLS, Desk, Need
+from ebbtide.fronts.chat.permission import PermissionAnswer, PermissionQuestion, Permissions, Rules, decide
+from ebbtide.fronts.chat.tools import TOOLS, Action, Arguments, ToolState
 
 ROOT = Path("/home/ada/app")
 RULES = Rules(root=ROOT)
 NAMED = {tool.name: tool for tool in TOOLS}
 
 
-def command(line: str) -> Need:
-    return Need(tool="bash", kind="run", command=line)
+def command(line: str) -> Action:
+    return Action(tool="bash", kind="run", command=line)
 
 
-def file(path: str, kind: str = "read") -> Need:
-    return Need(tool="read" if kind == "read" else "edit", kind=kind, path=Path(path))
+def file(path: str, kind: str = "read") -> Action:
+    return Action(tool="read" if kind == "read" else "edit", kind=kind, path=Path(path))
 
 
 @pytest.mark.parametrize(
     ("need", "ruling"),
     [
-        (Need(tool="todo"), "allow"),
+        (Action(tool="todo"), "allow"),
         (file("/home/ada/app/src/a.py"), "allow"),
         (file("/home/ada/app/src/a.py", "write"), "allow"),
         (file("/home/ada/app"), "allow"),
@@ -43,7 +43,7 @@ def test_files_inside_are_free_and_all_else_asks(need, ruling):
 
 
 def test_plan_mode_changes_nothing_even_where_everything_was_allowed():
-    rules = Rules(root=ROOT, everything=True)
+    rules = Rules(root=ROOT, allow_all=True)
 
     assert decide(file("/home/ada/app/a.py", "write"), rules, "plan")[0] == "deny"
     assert decide(command("ls"), rules, "plan")[0] == "ask"
@@ -79,12 +79,12 @@ def test_leave_to_read_a_file_at_home_is_not_leave_to_read_the_home(tmp_path):
         granted = rules.grant(need)
         assert decide(need, granted, "build")[0] == "allow"
         assert decide(file(str(home / ".ssh" / "id")), granted, "build")[0] == "ask"
-        assert Question(need=need, reason="", rules=rules).remembered == f"reading {need.path}"
+        assert PermissionQuestion(action=need, reason="", rules=rules).grant_scope == f"reading {need.path}"
 
 
 def test_what_would_be_remembered_of_a_file_is_told(tmp_path):
     def told(need):
-        return Question(need=need, reason="", rules=RULES).remembered
+        return PermissionQuestion(action=need, reason="", rules=RULES).grant_scope
 
     (tmp_path / "a.md").write_text("a")
     assert told(file(str(tmp_path / "a.md"))) == f"reading everything in {tmp_path}"
@@ -143,18 +143,18 @@ def workspace(tmp_path):
 @pytest.mark.parametrize("path", GITS_OWN)
 @pytest.mark.parametrize("name", ["write", "edit"])
 def test_files_that_decide_what_git_runs_ask_first(workspace, name, path):
-    need = NAMED[name].need(Desk(root=workspace), {"path": path})
+    need = NAMED[name].action(ToolState(root=workspace), Arguments({"path": path}))
 
     assert decide(need, Rules(root=workspace), "build") == ("ask", "git runs what this file says")
     # Leave to write files is not leave to run commands; who has that may do both.
     assert decide(need, Rules(root=workspace, tools=frozenset((name,))), "build")[0] == "ask"
     assert decide(need, Rules(root=workspace, tools=frozenset((name, "bash"))), "build")[0] == "allow"
-    assert decide(need, Rules(root=workspace, everything=True), "build")[0] == "allow"
+    assert decide(need, Rules(root=workspace, allow_all=True), "build")[0] == "allow"
 
 
 @pytest.mark.parametrize("path", FREE)
 def test_other_files_with_such_names_are_free(workspace, path):
-    need = NAMED["write"].need(Desk(root=workspace), {"path": path})
+    need = NAMED["write"].action(ToolState(root=workspace), Arguments({"path": path}))
 
     assert decide(need, Rules(root=workspace), "build")[0] == "allow"
 
@@ -165,11 +165,11 @@ def test_a_bare_repository_cannot_be_written_piece_by_piece_unasked(tmp_path):
     for n, order in enumerate(itertools.permutations(parts)):
         root = Path(os.path.realpath(tmp_path)) / str(n)
         root.mkdir()
-        desk, asked = Desk(root=root), False
+        state, asked = ToolState(root=root), False
         for name in order:
-            need = NAMED["write"].need(desk, {"path": name})
+            need = NAMED["write"].action(state, Arguments({"path": name}))
             asked |= decide(need, Rules(root=root), "build")[0] == "ask"
-            NAMED["write"].run(desk, {"path": name, "content": parts[name]})
+            NAMED["write"].run(state, Arguments({"path": name, "content": parts[name]}))
             folder = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=root, capture_output=True, text=True).stdout
             assert asked or folder.strip() != ".", order
 
@@ -189,29 +189,31 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path):
     (outside / "key").write_text("k")
     (root / "innocent").symlink_to(outside)
     (root / "sub" / "file").symlink_to(outside / "key")
-    desk = Desk(root=Path(os.path.realpath(root)))
-    rules = Rules(root=desk.root)
+    state = ToolState(root=Path(os.path.realpath(root)))
+    rules = Rules(root=state.root)
 
     for path in ("innocent/key", "sub/file", "../secret/key", str(outside / "key"), "sub/../../secret/key"):
         for name in ("read", "write", "edit"):
-            need = NAMED[name].need(desk, {"path": path})
+            need = NAMED[name].action(state, Arguments({"path": path}))
             assert decide(need, rules, "build")[0] == "ask", (name, path)
-    assert decide(NAMED["write"].need(desk, {"path": "innocent/new/file"}), rules, "build")[0] == "ask"
-    assert decide(NAMED["grep"].need(desk, {"pattern": "x", "path": "innocent"}), rules, "build")[0] == "ask"
+    assert decide(NAMED["write"].action(state, Arguments({"path": "innocent/new/file"})), rules, "build")[0] == "ask"
+    assert (
+        decide(NAMED["grep"].action(state, Arguments({"pattern": "x", "path": "innocent"})), rules, "build")[0] == "ask"
+    )
 
 
 def test_a_person_is_asked_once_and_a_no_is_told_with_their_words():
     asked, kept = [], []
-    answers = [Verdict(allowed=True, remember=True), Verdict(allowed=False, words="use make")]
+    answers = [PermissionAnswer(allowed=True, remember=True), PermissionAnswer(allowed=False, instruction="use make")]
 
     def ask(question):
         asked.append(question)
         return answers[len(asked) - 1]
 
-    permits = Permits(rules=RULES, ask=ask, remembered=kept.append)
+    permits = Permissions(rules=RULES, ask=ask, on_grant=kept.append)
 
-    assert permits.refusal(command("pytest -q")) == ""
-    assert permits.refusal(command("pytest -x")) == ""
-    assert "use make" in permits.refusal(command("gcc a.c"))
+    assert permits.refusal_reason(command("pytest -q")) == ""
+    assert permits.refusal_reason(command("pytest -x")) == ""
+    assert "use make" in permits.refusal_reason(command("gcc a.c"))
     assert len(asked) == 2
     assert [need.command for need in kept] == ["pytest -q"]

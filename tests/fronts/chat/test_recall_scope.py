@@ -2,8 +2,8 @@
 
 import pytest
 
-from ebbtide.fronts.chat.providers import Call
-from ebbtide.fronts.chat.tools import recalled
+from ebbtide.fronts.chat.providers import ToolCall
+from ebbtide.fronts.chat.tools import Arguments
 from fronts.chat.stage import Stage
 from upstream.script import Use
 from upstream.server import Upstream
@@ -12,15 +12,15 @@ A, B = "20260101-000000-000", "20260102-000000-000"
 
 
 def answer(chat, tool: str, **arguments: object) -> str:
-    return chat.agent._run(Call(id="c", name=tool, given=arguments)).text
+    return chat.agent._run_tool(ToolCall(id="c", name=tool, arguments=Arguments(arguments))).text
 
 
 def test_a_session_of_the_same_project_is_out_of_reach(tmp_path):
     with Upstream(["Noted.", "Noted too."]) as upstream:
         stage = Stage(tmp_path, upstream)
         first, second = stage.chat(A), stage.chat(B)
-        list(first.agent.turn("The needle of Ada lies in Brest."))
-        list(second.agent.turn("The needle of Grace lies in Leith."))
+        list(first.agent.run_turn("The needle of Ada lies in Brest."))
+        list(second.agent.run_turn("The needle of Grace lies in Leith."))
         (hit, *_) = first.agent.context.recall("needle of Ada")
 
         assert "Brest" in answer(first, "ebb_recall", query="needle Ada Brest")
@@ -51,9 +51,9 @@ def test_a_sub_agent_does_not_read_its_parent(tmp_path, asks):
 
     with Upstream(play) as upstream:
         chat = Stage(tmp_path, upstream).chat(A)
-        list(chat.agent.turn("The needle lies in Brest."))
+        list(chat.agent.run_turn("The needle lies in Brest."))
         handle = chat.agent.context.recall("needle")[0].handle
-        list(chat.agent.turn("Go."))
+        list(chat.agent.run_turn("Go."))
 
     assert len(results) == 1
     assert "Nothing that this session recorded matches" in results[0] or "not a handle" in results[0]
@@ -62,6 +62,6 @@ def test_a_sub_agent_does_not_read_its_parent(tmp_path, asks):
 
 def test_without_a_session_there_is_nothing_to_recall(tmp_path):
     with Upstream([]) as upstream:
-        desk = Stage(tmp_path, upstream).chat().agent.desk
+        state = Stage(tmp_path, upstream).chat().agent.state
 
-    assert "Nothing that this session recorded" in recalled(desk, "ebb_recall", {"query": "anything"}).text
+    assert "Nothing that this session recorded" in state.run_recall("ebb_recall", Arguments(query="anything")).text

@@ -6,11 +6,11 @@ import pytest
 
 from ebbtide import Context
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.chat.events import Returned, Sending
-from ebbtide.fronts.chat.loop import final_words
-from ebbtide.fronts.chat.notebook import INTERRUPTED
-from ebbtide.fronts.chat.permission import Verdict
-from ebbtide.fronts.chat.session import chosen
+from ebbtide.fronts.chat.chat_records import INTERRUPTED
+from ebbtide.fronts.chat.events import RequestStart, ToolEnd
+from ebbtide.fronts.chat.loop import final_reply
+from ebbtide.fronts.chat.permission import PermissionAnswer
+from ebbtide.fronts.chat.session import find_session
 from fronts.chat.stage import Stage
 from upstream.script import Cut, Failure, Say, Think, Use
 from upstream.server import Upstream
@@ -42,12 +42,12 @@ def test_a_resumed_session_sends_what_it_would_have_sent(tmp_path, provider):
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream, provider)
         (stage.root / "AGENTS.md").write_text("Be brief.")
-        list(stage.chat().agent.turn("First."))
+        list(stage.chat().agent.run_turn("First."))
         resumed = stage.chat()
-        assert not resumed.waiting
-        assert resumed.agent.desk.todos == [{"content": "x", "status": "pending"}]
-        list(resumed.agent.turn("Second."))
-        list(stage.chat().agent.turn("Third."))
+        assert not resumed.is_waiting
+        assert resumed.agent.state.todos == [{"content": "x", "status": "pending"}]
+        list(resumed.agent.run_turn("Second."))
+        list(stage.chat().agent.run_turn("Third."))
 
         key = KEY[provider]
         before, after, last = sent(upstream, key, 2), sent(upstream, key, 3), sent(upstream, key, 4)
@@ -82,12 +82,12 @@ def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_a
     script = [[Use("bash", {"command": "echo fi''rst"}), Use("bash", {"command": "echo sec''ond"})], "I see."]
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream, provider)
-        for event in stage.chat().agent.turn("Go."):
-            if isinstance(event, Returned):
+        for event in stage.chat().agent.run_turn("Go."):
+            if isinstance(event, ToolEnd):
                 break  # Nothing more is heard of it.
         resumed = stage.chat()
-        assert resumed.waiting
-        assert final_words(resumed.agent.turn()) == "I see."
+        assert resumed.is_waiting
+        assert final_reply(resumed.agent.run_turn()) == "I see."
 
     told = str(upstream.requests[-1].parsed)
     assert "first" in told
@@ -99,12 +99,12 @@ def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_a
 def test_an_answer_that_never_came_is_asked_for_again(tmp_path, provider):
     with Upstream(["Here."]) as upstream:
         stage = Stage(tmp_path, upstream, provider)
-        for event in stage.chat().agent.turn("Where?"):
-            if isinstance(event, Sending):
+        for event in stage.chat().agent.run_turn("Where?"):
+            if isinstance(event, RequestStart):
                 break
         resumed = stage.chat()
-        assert resumed.waiting
-        assert final_words(resumed.agent.turn("Quickly.")) == "Here."
+        assert resumed.is_waiting
+        assert final_reply(resumed.agent.run_turn("Quickly.")) == "Here."
 
     last = upstream.requests[-1].parsed[KEY[provider]]
     assert "Where?" in str(last)
@@ -116,9 +116,9 @@ def test_what_was_said_after_a_failure_is_told_again_as_it_was(tmp_path):
     with Upstream([Failure(status=400), "Yes.", "Still."]) as upstream:
         stage = Stage(tmp_path, upstream)
         agent = stage.chat().agent
-        list(agent.turn("One."))
-        list(agent.turn("Two."))
-        list(stage.chat().agent.turn("Three."))
+        list(agent.run_turn("One."))
+        list(agent.run_turn("Two."))
+        list(stage.chat().agent.run_turn("Three."))
 
     before, after = sent(upstream, "messages", 1), sent(upstream, "messages", 2)
     assert "One." in before[0]
@@ -130,10 +130,10 @@ def test_thinking_comes_back_as_it_was_signed(tmp_path):
     script = [[Think("Where may it be?"), Use("bash", {"command": "true"})], "There."]
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream, "responses")
-        for event in stage.chat().agent.turn("Where?"):
-            if isinstance(event, Returned):
+        for event in stage.chat().agent.run_turn("Where?"):
+            if isinstance(event, ToolEnd):
                 break
-        assert final_words(stage.chat().agent.turn()) == "There."
+        assert final_reply(stage.chat().agent.run_turn()) == "There."
 
     assert "encrypted_content" in str(upstream.requests[-1].parsed["input"])
     assert not [one.refused for one in upstream.requests if one.refused]
@@ -145,36 +145,36 @@ def test_a_lasting_permission_and_known_files_outlive_the_program(tmp_path):
         [Use("bash", {"command": "ls -a b.txt"}), Use("edit", {"path": "b.txt", "old": "1", "new": "2"})], "Done again.",
     ]  # fmt: skip
     with Upstream(script) as upstream:
-        stage = Stage(tmp_path, upstream, answer=lambda question: Verdict(allowed=True, remember=True))
-        list(stage.chat().agent.turn("Go."))
-        events = list(stage.chat().agent.turn("Again."))
+        stage = Stage(tmp_path, upstream, answer=lambda question: PermissionAnswer(allowed=True, remember=True))
+        list(stage.chat().agent.run_turn("Go."))
+        events = list(stage.chat().agent.run_turn("Again."))
 
     assert len(stage.asked) == 1
-    assert not [event.outcome.text for event in events if isinstance(event, Returned) and event.outcome.failed]
+    assert not [event.result.text for event in events if isinstance(event, ToolEnd) and event.result.is_error]
     assert (stage.root / "b.txt").read_text() == "x = 2\n"
 
 
 def test_the_bill_goes_on(tmp_path):
     with Upstream(["One.", "Two."]) as upstream:
         stage = Stage(tmp_path, upstream)
-        list(stage.chat().agent.turn("Go."))
+        list(stage.chat().agent.run_turn("Go."))
         chat = stage.chat()
-        list(chat.agent.turn("On."))
+        list(chat.agent.run_turn("On."))
 
     assert chat.bill.usage.prompt == sum(one.usage.prompt for one in upstream.requests)
     assert chat.bill.dollars > 0
 
 
 def test_another_model_of_the_same_wire_takes_over_and_another_wire_does_not(tmp_path):
-    from ebbtide.fronts.chat.model_choice import made
+    from ebbtide.fronts.chat.providers import make_provider
 
     with Upstream(["One.", "Two."]) as upstream:
         stage = Stage(tmp_path, upstream)
-        list(stage.chat().agent.turn("Go."))
-        other = made("anthropic", "claude-opus-5", upstream.url, stage.setup().access)
-        list(stage.chat(provider=other).agent.turn("On."))
+        list(stage.chat().agent.run_turn("Go."))
+        other = make_provider("anthropic", "claude-opus-5", upstream.url, stage.setup().access)
+        list(stage.chat(provider=other).agent.run_turn("On."))
         with pytest.raises(BadRequest, match="/clear"):
-            stage.chat(provider=made("openai", "gpt-5", upstream.url, stage.setup().access))
+            stage.chat(provider=make_provider("openai", "gpt-5", upstream.url, stage.setup().access))
 
     assert upstream.requests[1].parsed["model"] == "claude-opus-5"
     assert len(upstream.requests[1].parsed["messages"]) == 3
@@ -185,24 +185,24 @@ def test_sessions_are_found_by_the_beginning_of_their_id(tmp_path):
     with Upstream(["One.", "Two."]) as upstream:
         stage = Stage(tmp_path, upstream)
         for name in ("20260101-one", "20260102-two"):
-            list(stage.chat(name).agent.turn("Go."))
+            list(stage.chat(name).agent.run_turn("Go."))
         store, project = stage.setup().store, stage.setup().project
 
-    assert chosen(store, project, "").session == "20260102-two"
-    assert chosen(store, project, "20260101").session == "20260101-one"
+    assert find_session(store, project, "").session == "20260102-two"
+    assert find_session(store, project, "20260101").session == "20260101-one"
     for wrong in ("2026", "nothing"):
         with pytest.raises(BadRequest, match="20260101-one"):
-            chosen(store, project, wrong)
+            find_session(store, project, wrong)
 
 
 def test_a_session_in_which_nothing_was_said_leaves_no_trace(tmp_path):
     with Upstream(["One."]) as upstream:
         stage = Stage(tmp_path, upstream)
-        list(stage.chat("20260101-said").agent.turn("Go."))
+        list(stage.chat("20260101-said").agent.run_turn("Go."))
         stage.chat("20260102-silent")
         store, project = stage.setup().store, stage.setup().project
 
-        assert chosen(store, project, "").session == "20260101-said"
+        assert find_session(store, project, "").session == "20260101-said"
 
 
 def test_sessions_of_other_programs_are_neither_listed_nor_taken_over(tmp_path):
@@ -212,15 +212,15 @@ def test_sessions_of_other_programs_are_neither_listed_nor_taken_over(tmp_path):
         other.prepare({"model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
 
         with pytest.raises(BadRequest, match="no session of this project"):
-            chosen(stage.setup().store, stage.setup().project, "")
-        with pytest.raises(BadRequest, match="another program's"):
+            find_session(stage.setup().store, stage.setup().project, "")
+        with pytest.raises(BadRequest, match="another program"):
             stage.chat("nightly")
 
 
 def test_a_reply_that_broke_off_leaves_nothing_behind(tmp_path):
     with Upstream([Cut([Say("Half of it, no more. " * 20)], 4), "Whole."]) as upstream:
         stage = Stage(tmp_path, upstream)
-        list(stage.chat().agent.turn("Go."))
+        list(stage.chat().agent.run_turn("Go."))
         resumed = stage.chat()
-        assert resumed.waiting
-        assert final_words(resumed.agent.turn()) == "Whole."
+        assert resumed.is_waiting
+        assert final_reply(resumed.agent.run_turn()) == "Whole."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.fronts.chat.notebook import INTERRUPTED
+from ebbtide.fronts.chat.chat_records import INTERRUPTED
 from fronts.chat.terminal import BUSY, FOOTER, Terminal, needs_tmux
 from local_model.serving import missing
 from upstream.script import Failure, Say, Use
@@ -81,7 +81,7 @@ def test_a_long_task_in_a_small_window_with_folds_a_kill_and_a_resume(place):
         before = grid(terminal.shows("Free space"))
         terminal.rests()
         terminal.say("/compact keep the levels")
-        terminal.shows("Fold?")
+        terminal.shows("Replace the old turns")
         terminal.answers("y")
         terminal.shows("Conversation compacted.\n")
         terminal.rests()
@@ -98,12 +98,12 @@ def test_a_long_task_in_a_small_window_with_folds_a_kill_and_a_resume(place):
         sent = len(upstream.requests)
 
         terminal.start(arguments(upstream, "--window", "14k", "--allow", "bash", "--continue"), place, environ(place))
-        terminal.shows("It was in the middle of its work.")
+        terminal.shows("The last turn is not finished.")
         terminal.shows(FOOTER)
         terminal.press("Enter")
         terminal.shows("I see that it was cut off.")
         terminal.press("C-d")
-        terminal.shows("To go on: ebb chat --resume")
+        terminal.shows("To continue: ebb chat --resume")
 
         old, new = (one.parsed["messages"] for one in (upstream.requests[sent - 1], upstream.requests[sent]))
         assert [_plain(message) for message in new[: len(old)]] == [_plain(message) for message in old]
@@ -155,9 +155,9 @@ def test_questions_interruptions_queued_words_pastes_and_modes(place):
         terminal.say("/context")
         terminal.shows("Free space")
         terminal.say("/undo")
-        terminal.shows("/undo waits until the agent is done")
+        terminal.shows("/undo must wait until the agent is done")
         terminal.press("Escape")
-        terminal.shows("Interrupted. Say what to do instead")
+        terminal.shows("Interrupted. Type what to do instead")
         terminal.say("Enough.")
         terminal.shows("Then I stop.")
 
@@ -177,14 +177,14 @@ def test_questions_interruptions_queued_words_pastes_and_modes(place):
         terminal.press("Enter")
         terminal.shows("A large paste.")
         # What is printed comes in writes of its own: the reply may be on the screen before.
-        shown = terminal.shows("Your paste was put on disk")
+        shown = terminal.shows("Your paste was saved to disk")
         assert "… 3,980 more lines" in shown
         assert shown.count("a line of the log") == 20
         assert "Plan mode is on" in str(upstream.requests[6].parsed["messages"][-1])
         assert len(str(upstream.requests[6].parsed["messages"][-1])) < 20_000
         terminal.rests()
         terminal.say("/exit")
-        terminal.shows("To go on: ebb chat --resume")
+        terminal.shows("To continue: ebb chat --resume")
         terminal.shows("LEFT 0")
 
 
@@ -216,7 +216,7 @@ def test_what_is_entered_while_the_agent_prints_is_taken_as_it_was_typed(place):
         shown = terminal.until(lambda screen: re.findall(r"queued: (.*)", screen) == words, "all words, as typed")
         assert "\nword" not in shown, "a key was echoed by the terminal itself"
         terminal.press("C-c")
-        terminal.shows("Ctrl-D leaves.")
+        terminal.shows("Press Ctrl-D to leave.")
         terminal.press("C-d")
         terminal.shows("LEFT 0")
 
@@ -229,7 +229,7 @@ def test_enter_on_an_empty_line_tries_again_what_failed_and_is_nothing_otherwise
         terminal.start(arguments(upstream), place, environ(place))
         terminal.shows(FOOTER)
         terminal.say("Hello.")
-        terminal.shows("tries again.")
+        terminal.shows("to try again.")
         # One that comes before the turn is over is nothing, too.
         terminal.until(lambda screen: terminal.press("Enter") or "Here I am." in screen, "the second try")
         terminal.rests()

@@ -8,29 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.fronts.chat.tools import TOOLS, Desk, Refused
-from ebbtide.fronts.chat.tools.bash import ended, stop_all
-from ebbtide.fronts.chat.tools.edit import excerpt, replaced
-from ebbtide.fronts.chat.tools.processes import limited
-from ebbtide.fronts.chat.tools.recall import recalled
+from ebbtide.fronts.chat.tools import TOOLS, Arguments, ToolError, ToolState
+from ebbtide.fronts.chat.tools.bash import report_ended_commands, stop_all
+from ebbtide.fronts.chat.tools.files import replace_text, show_change
+from ebbtide.fronts.chat.tools.processes import truncate_output
 
 NAMED = {tool.name: tool for tool in TOOLS}
 
 
 @pytest.fixture
-def desk(tmp_path: Path):
-    made = Desk(root=Path(os.path.realpath(tmp_path)))
+def state(tmp_path: Path):
+    made = ToolState(root=Path(os.path.realpath(tmp_path)))
     yield made
     stop_all(made)
 
 
-def run(desk: Desk, name: str, **given: object):
-    return NAMED[name].run(desk, given)
+def run(state: ToolState, name: str, **given: object):
+    return NAMED[name].run(state, Arguments(given))
 
 
-def refused(desk: Desk, name: str, **given: object) -> str:
-    with pytest.raises(Refused) as why:
-        run(desk, name, **given)
+def refused(state: ToolState, name: str, **given: object) -> str:
+    with pytest.raises(ToolError) as why:
+        run(state, name, **given)
     return str(why.value)
 
 
@@ -51,29 +50,29 @@ def running(pid: int) -> bool:
 # --- read ------------------------------------------------------------------------------------------------------
 
 
-def test_read_numbers_lines_and_takes_a_range(desk):
-    (desk.root / "a.txt").write_text("one\ntwo\nthree\n")
+def test_read_numbers_lines_and_takes_a_range(state):
+    (state.root / "a.txt").write_text("one\ntwo\nthree\n")
 
-    assert run(desk, "read", path="a.txt").text == "     1\tone\n     2\ttwo\n     3\tthree"
-    assert run(desk, "read", path="a.txt", offset=2, limit="1").text == "     2\ttwo"
-
-
-def test_read_refuses_a_large_file_until_a_range_is_given(desk):
-    (desk.root / "big.log").write_text("a line of the log\n" * 20_000)
-
-    assert "`offset` and `limit`" in refused(desk, "read", path="big.log")
-    assert run(desk, "read", path="big.log", offset=19_999, limit=5).text.count("\n") == 1
+    assert run(state, "read", path="a.txt").text == "     1\tone\n     2\ttwo\n     3\tthree"
+    assert run(state, "read", path="a.txt", offset=2, limit="1").text == "     2\ttwo"
 
 
-def test_to_read_one_line_takes_no_more_memory_than_is_shown_however_long_it_is(desk):
+def test_read_refuses_a_large_file_until_a_range_is_given(state):
+    (state.root / "big.log").write_text("a line of the log\n" * 20_000)
+
+    assert "`offset` and `limit`" in refused(state, "read", path="big.log")
+    assert run(state, "read", path="big.log", offset=19_999, limit=5).text.count("\n") == 1
+
+
+def test_to_read_one_line_takes_no_more_memory_than_is_shown_however_long_it_is(state):
     """A file may be one line. 8 MB of it stand for any size: what is held does not grow with it."""
     length = 8 * 1024 * 1024
-    (desk.root / "one.json").write_bytes(b"x" * length + b"\nlast\n")
+    (state.root / "one.json").write_bytes(b"x" * length + b"\nlast\n")
 
     tracemalloc.start()
     try:
-        first = run(desk, "read", path="one.json", offset=1, limit=1).text
-        last = run(desk, "read", path="one.json", offset=2, limit=1).text
+        first = run(state, "read", path="one.json", offset=1, limit=1).text
+        last = run(state, "read", path="one.json", offset=2, limit=1).text
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -83,56 +82,56 @@ def test_to_read_one_line_takes_no_more_memory_than_is_shown_however_long_it_is(
     assert peak < length / 10
 
 
-def test_a_nul_far_into_a_line_shows_that_it_is_no_text(desk):
-    (desk.root / "late.bin").write_bytes(b"x" * 100_000 + b"\0" + b"x" * 100_000)
+def test_a_nul_far_into_a_line_shows_that_it_is_no_text(state):
+    (state.root / "late.bin").write_bytes(b"x" * 100_000 + b"\0" + b"x" * 100_000)
 
-    assert "not text" in refused(desk, "read", path="late.bin", offset=1, limit=1)
-
-
-def test_read_refuses_more_than_25000_tokens_even_below_the_byte_limit(desk):
-    (desk.root / "dense.txt").write_text("x1 y2 z3 q4\n" * 15_000)
-
-    assert (desk.root / "dense.txt").stat().st_size < 256 * 1024
-    assert "25,000" in refused(desk, "read", path="dense.txt")
+    assert "not text" in refused(state, "read", path="late.bin", offset=1, limit=1)
 
 
-def test_read_refuses_what_is_no_text_no_file_or_not_there(desk):
-    (desk.root / "raw.bin").write_bytes(b"ab\0cd\n")
+def test_read_refuses_more_than_25000_tokens_even_below_the_byte_limit(state):
+    (state.root / "dense.txt").write_text("x1 y2 z3 q4\n" * 15_000)
 
-    assert "not text" in refused(desk, "read", path="raw.bin")
-    assert "directory" in refused(desk, "read", path=".")
-    assert "no file" in refused(desk, "read", path="gone.py")
-    assert "`path`" in refused(desk, "read")
+    assert (state.root / "dense.txt").stat().st_size < 256 * 1024
+    assert "25,000" in refused(state, "read", path="dense.txt")
+
+
+def test_read_refuses_what_is_no_text_no_file_or_not_there(state):
+    (state.root / "raw.bin").write_bytes(b"ab\0cd\n")
+
+    assert "not text" in refused(state, "read", path="raw.bin")
+    assert "directory" in refused(state, "read", path=".")
+    assert "no file" in refused(state, "read", path="gone.py")
+    assert "`path`" in refused(state, "read")
 
 
 # --- write and edit --------------------------------------------------------------------------------------------
 
 
-def test_write_makes_folders_and_a_known_file_may_be_replaced(desk):
-    assert run(desk, "write", path="deep/er/a.py", content="x = 1\n").text == "Created deep/er/a.py, 1 line."
-    assert run(desk, "write", path="deep/er/a.py", content="x = 2\n").text.startswith("Replaced")
-    assert (desk.root / "deep/er/a.py").read_text() == "x = 2\n"
-    assert not list(desk.root.glob("**/.ebb-*"))
+def test_write_makes_folders_and_a_known_file_may_be_replaced(state):
+    assert run(state, "write", path="deep/er/a.py", content="x = 1\n").text == "Created deep/er/a.py, 1 line."
+    assert run(state, "write", path="deep/er/a.py", content="x = 2\n").text.startswith("Replaced")
+    assert (state.root / "deep/er/a.py").read_text() == "x = 2\n"
+    assert not list(state.root.glob("**/.ebb-*"))
 
 
-def test_what_was_not_read_or_changed_since_is_not_overwritten(desk):
-    target = desk.root / "a.py"
+def test_what_was_not_read_or_changed_since_is_not_overwritten(state):
+    target = state.root / "a.py"
     target.write_text("theirs\n")
 
-    assert "Read it first" in refused(desk, "write", path="a.py", content="mine\n")
-    run(desk, "read", path="a.py")
+    assert "Read it first" in refused(state, "write", path="a.py", content="mine\n")
+    run(state, "read", path="a.py")
     os.utime(target, ns=(1, 1))
-    assert "changed on disk" in refused(desk, "edit", path="a.py", old="theirs", new="mine")
+    assert "changed on disk" in refused(state, "edit", path="a.py", old="theirs", new="mine")
     assert target.read_text() == "theirs\n"
 
 
-def test_an_edit_keeps_the_mode_and_shows_the_place(desk):
-    target = desk.root / "run.sh"
+def test_an_edit_keeps_the_mode_and_shows_the_place(state):
+    target = state.root / "run.sh"
     target.write_text("a\nb\nc\nd\ne\nf\n")
     target.chmod(0o755)
-    run(desk, "read", path="run.sh")
+    run(state, "read", path="run.sh")
 
-    told = run(desk, "edit", path="run.sh", old="d\n", first_unsent="D\nDD\n").text
+    told = run(state, "edit", path="run.sh", old="d\n", new="D\nDD\n").text
 
     assert target.read_text() == "a\nb\nc\nD\nDD\ne\nf\n"
     assert stat.S_IMODE(target.stat().st_mode) == 0o755
@@ -140,165 +139,167 @@ def test_an_edit_keeps_the_mode_and_shows_the_place(desk):
 
 
 def test_replacing_wants_one_place_or_all():
-    assert replaced("a b a", "b", "c", everywhere=False) == "a c a"
-    assert replaced("a b a", "a", "c", everywhere=True) == "c b c"
-    assert replaced("a\r\nb\r\n", "a\nb", "c\nd", everywhere=False) == "c\r\nd\r\n"
+    assert replace_text("a b a", "b", "c", everywhere=False) == "a c a"
+    assert replace_text("a b a", "a", "c", everywhere=True) == "c b c"
+    assert replace_text("a\r\nb\r\n", "a\nb", "c\nd", everywhere=False) == "c\r\nd\r\n"
     for whole, old, new, word in (
         ("a a", "a", "b", "2 times"),
         ("a", "z", "b", "does not stand"),
         ("a", "a", "a", "same"),
     ):
-        with pytest.raises(Refused, match=word):
-            replaced(whole, old, new, everywhere=False)
+        with pytest.raises(ToolError, match=word):
+            replace_text(whole, old, new, everywhere=False)
 
 
 def test_an_excerpt_of_a_deletion_at_the_end_is_not_the_whole_file():
     before = "".join(f"{n}\n" for n in range(100))
 
-    assert excerpt(before, before[:-3]).splitlines()[0] == "    98\t97"
+    assert show_change(before, before[:-3]).splitlines()[0] == "    98\t97"
 
 
 # --- bash ------------------------------------------------------------------------------------------------------
 
 
-def test_bash_gives_output_and_exit_code(desk):
-    assert run(desk, "bash", command="echo hello; echo there >&2").text == "hello\nthere"
-    failed = run(desk, "bash", command="echo no; exit 3")
-    assert (failed.text, failed.failed) == ("Exit code 3\nno", True)
-    assert run(desk, "bash", command="true").text == "(no output)"
+def test_bash_gives_output_and_exit_code(state):
+    assert run(state, "bash", command="echo hello; echo there >&2").text == "hello\nthere"
+    failed = run(state, "bash", command="echo no; exit 3")
+    assert (failed.text, failed.is_error) == ("Exit code 3\nno", True)
+    assert run(state, "bash", command="true").text == "(no output)"
 
 
-def test_bash_keeps_250_lines_and_says_how_many_bytes_there_were(desk):
-    told = run(desk, "bash", command="seq 1 1000").text
+def test_bash_keeps_250_lines_and_says_how_many_bytes_there_were(state):
+    told = run(state, "bash", command="seq 1 1000").text
 
     assert told.splitlines()[249] == "250"
     assert "251" not in told
     assert told.endswith("[Output truncated, 3893 bytes total. Save to file with > if you need full output.]")
 
 
-def test_output_without_line_ends_is_limited_too(desk):
-    told = run(desk, "bash", command="head -c 1000000 /dev/zero | tr '\\0' x").text
+def test_output_without_line_ends_is_limited_too(state):
+    told = run(state, "bash", command="head -c 1000000 /dev/zero | tr '\\0' x").text
 
     assert len(told) < 31_000
     assert "1000000 bytes total" in told
 
 
-def test_a_command_over_its_time_is_ended_with_all_its_children(desk):
-    told = run(desk, "bash", command="sleep 60 & echo $! > child; echo begun; sleep 60", timeout=1)
+def test_a_command_over_its_time_is_ended_with_all_its_children(state):
+    told = run(state, "bash", command="sleep 60 & echo $! > child; echo begun; sleep 60", timeout=1)
 
-    assert told.failed
+    assert told.is_error
     assert told.text == "begun\n[Timed out after 1 s and was ended.]"
-    assert not running(int((desk.root / "child").read_text()))
+    assert not running(int((state.root / "child").read_text()))
 
 
-def test_a_command_ends_when_the_person_says_so(desk):
-    desk.stop.set()
+def test_a_command_ends_when_the_person_says_so(state):
+    state.stop.set()
 
-    assert run(desk, "bash", command="sleep 60").text == "[Interrupted by the user.]"
+    assert run(state, "bash", command="sleep 60").text == "[Interrupted by the user.]"
 
 
-def test_background_commands_are_looked_at_told_of_and_stopped(desk):
-    assert "as b1" in run(desk, "bash", command="echo up; sleep 60", background=True).text
-    assert "as b2" in run(desk, "bash", command="exit 4", background=True).text
+def test_background_commands_are_looked_at_told_of_and_stopped(state):
+    assert "as b1" in run(state, "bash", command="echo up; sleep 60", background=True).text
+    assert "as b2" in run(state, "bash", command="exit 4", background=True).text
     deadline = time.monotonic() + 60
-    while (desk.running["b2"].code is None or not desk.running["b1"].total) and time.monotonic() < deadline:
+    while (
+        state.background["b2"].exit_code is None or not state.background["b1"].total
+    ) and time.monotonic() < deadline:
         time.sleep(0.02)
 
-    assert ended(desk) == "Background command b2 ended with exit code 4."
-    assert ended(desk) == ""
-    assert run(desk, "bash", task="b1").text == "[b1: still running]\nup"
-    assert run(desk, "bash", task="b1").text == "[b1: still running]\n(nothing new)"
-    assert "ended" in run(desk, "bash", task="b1", stop=True).text
-    assert "b9" in refused(desk, "bash", task="b9")
+    assert report_ended_commands(state) == "Background command b2 ended with exit code 4."
+    assert report_ended_commands(state) == ""
+    assert run(state, "bash", task="b1").text == "[b1: still running]\nup"
+    assert run(state, "bash", task="b1").text == "[b1: still running]\n(nothing new)"
+    assert "ended" in run(state, "bash", task="b1", stop=True).text
+    assert "b9" in refused(state, "bash", task="b9")
 
 
-def test_a_shell_command_sees_the_environment_it_was_given(desk):
-    desk.environ = {"PATH": os.defpath + ":/usr/bin:/bin", "COLOUR": "red"}
+def test_a_shell_command_sees_the_environment_it_was_given(state):
+    state.environ = {"PATH": os.defpath + ":/usr/bin:/bin", "COLOUR": "red"}
 
-    assert run(desk, "bash", command="echo $COLOUR $HOME").text == "red"
+    assert run(state, "bash", command="echo $COLOUR $HOME").text == "red"
 
 
-def test_programs_in_the_folder_that_are_named_like_ours_are_not_run(desk, monkeypatch):
+def test_programs_in_the_folder_that_are_named_like_ours_are_not_run(state, monkeypatch):
     for name in ("bash", "rg", "grep"):
-        (desk.root / name).write_text("#!/bin/sh\ntouch sprung\n")
-        (desk.root / name).chmod(0o755)
-    monkeypatch.chdir(desk.root)
+        (state.root / name).write_text("#!/bin/sh\ntouch sprung\n")
+        (state.root / name).chmod(0o755)
+    monkeypatch.chdir(state.root)
     monkeypatch.setenv("PATH", os.pathsep.join((".", "", os.environ["PATH"])))
-    (desk.root / "a.txt").write_text("tide\n")
+    (state.root / "a.txt").write_text("tide\n")
 
-    assert "tide" in run(desk, "grep", pattern="tide", path="a.txt").text
-    assert run(desk, "bash", command="echo hello").text == "hello"
-    assert not (desk.root / "sprung").exists()
+    assert "tide" in run(state, "grep", pattern="tide", path="a.txt").text
+    assert run(state, "bash", command="echo hello").text == "hello"
+    assert not (state.root / "sprung").exists()
 
 
 def test_the_limit_is_exact():
-    assert limited(b"abc\n", 4) == "abc"
-    assert limited(b"abc\n", 5).startswith("abc\n\n[Output truncated, 5 bytes")
+    assert truncate_output(b"abc\n", 4) == "abc"
+    assert truncate_output(b"abc\n", 5).startswith("abc\n\n[Output truncated, 5 bytes")
 
 
 # --- grep and glob ---------------------------------------------------------------------------------------------
 
 
-def test_grep_finds_by_expression_file_name_and_case(desk):
-    (desk.root / "src").mkdir()
-    (desk.root / "src/a.py").write_text("import os\nDatum = 1\n")
-    (desk.root / "notes.md").write_text("datum\n")
+def test_grep_finds_by_expression_file_name_and_case(state):
+    (state.root / "src").mkdir()
+    (state.root / "src/a.py").write_text("import os\nDatum = 1\n")
+    (state.root / "notes.md").write_text("datum\n")
 
-    assert run(desk, "grep", pattern="[Dd]atum", glob="*.py").text.endswith("src/a.py:2:Datum = 1")
-    assert len(run(desk, "grep", pattern="datum", ignore_case=True).text.splitlines()) == 2
-    assert run(desk, "grep", pattern="nowhere").text == "Nothing matches."
-    assert run(desk, "grep", pattern="(").failed
-
-
-def test_a_pattern_that_looks_like_an_option_is_a_pattern(desk):
-    (desk.root / "a.txt").write_text("--version\n")
-
-    assert "a.txt:1:--version" in run(desk, "grep", pattern="--version").text
+    assert run(state, "grep", pattern="[Dd]atum", glob="*.py").text.endswith("src/a.py:2:Datum = 1")
+    assert len(run(state, "grep", pattern="datum", ignore_case=True).text.splitlines()) == 2
+    assert run(state, "grep", pattern="nowhere").text == "Nothing matches."
+    assert run(state, "grep", pattern="(").is_error
 
 
-def test_grep_and_glob_do_not_follow_links_out_of_the_workspace(desk, tmp_path_factory):
+def test_a_pattern_that_looks_like_an_option_is_a_pattern(state):
+    (state.root / "a.txt").write_text("--version\n")
+
+    assert "a.txt:1:--version" in run(state, "grep", pattern="--version").text
+
+
+def test_grep_and_glob_do_not_follow_links_out_of_the_workspace(state, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside")
     (outside / "secret.txt").write_text("token\n")
-    (desk.root / "link").symlink_to(outside)
-    (desk.root / "own.txt").write_text("token\n")
+    (state.root / "link").symlink_to(outside)
+    (state.root / "own.txt").write_text("token\n")
 
-    assert "secret" not in run(desk, "grep", pattern="token").text
-    assert run(desk, "glob", pattern="**/*.txt").text == "own.txt"
-    assert run(desk, "glob", pattern="link/*.txt").text == "No file matches."
-    assert "stays below" in refused(desk, "glob", pattern="../*")
+    assert "secret" not in run(state, "grep", pattern="token").text
+    assert run(state, "glob", pattern="**/*.txt").text == "own.txt"
+    assert run(state, "glob", pattern="link/*.txt").text == "No file matches."
+    assert "stays below" in refused(state, "glob", pattern="../*")
 
 
-def test_glob_gives_what_changed_last_first(desk):
+def test_glob_gives_what_changed_last_first(state):
     for n, name in enumerate(("old.py", "new.py", "mid.py")):
-        (desk.root / name).write_text("")
-        os.utime(desk.root / name, (0, (1, 3, 2)[n]))
+        (state.root / name).write_text("")
+        os.utime(state.root / name, (0, (1, 3, 2)[n]))
 
-    assert run(desk, "glob", pattern="*.py").text.split() == ["new.py", "mid.py", "old.py"]
+    assert run(state, "glob", pattern="*.py").text.split() == ["new.py", "mid.py", "old.py"]
 
 
 # --- todo, task, recall ----------------------------------------------------------------------------------------
 
 
-def test_a_todo_list_replaces_the_last_one(desk):
+def test_a_todo_list_replaces_the_last_one(state):
     rows = [{"content": "read it", "status": "completed"}, {"content": "mend it", "status": "in_progress"}]
 
-    assert run(desk, "todo", todos=rows).text == "[x] read it\n[>] mend it"
-    assert run(desk, "todo", todos=rows[1:]).text == "[>] mend it"
-    assert "status" in refused(desk, "todo", todos=[{"content": "x", "status": "perhaps"}])
+    assert run(state, "todo", todos=rows).text == "[x] read it\n[>] mend it"
+    assert run(state, "todo", todos=rows[1:]).text == "[>] mend it"
+    assert "status" in refused(state, "todo", todos=[{"content": "x", "status": "perhaps"}])
 
 
-def test_a_task_is_delegated_once_and_not_further(desk):
+def test_a_task_is_delegated_once_and_not_further(state):
     asked = []
-    desk.delegate = lambda title, prompt: asked.append((title, prompt)) or "found it"
+    state.run_subagent = lambda title, prompt: asked.append((title, prompt)) or "found it"
 
-    assert run(desk, "task", title="find", prompt="Where is it?").text == "found it"
+    assert run(state, "task", title="find", prompt="Where is it?").text == "found it"
     assert asked == [("find", "Where is it?")]
-    desk.delegate = None
-    assert "no sub-agents" in refused(desk, "task", title="find", prompt="Where?")
+    state.run_subagent = None
+    assert "no sub-agents" in refused(state, "task", title="find", prompt="Where?")
 
 
-def test_recall_is_answered_by_the_engine(desk):
-    desk.recall = lambda name, given: "Error: no such handle" if name == "ebb_read" else "here"
+def test_recall_is_answered_by_the_engine(state):
+    state.recall = lambda name, given: "Error: no such handle" if name == "ebb_read" else "here"
 
-    assert recalled(desk, "ebb_recall", {"query": "x"}).text == "here"
-    assert recalled(desk, "ebb_read", {"handle": "x"}).failed
+    assert state.run_recall("ebb_recall", Arguments(query="x")).text == "here"
+    assert state.run_recall("ebb_read", Arguments(handle="x")).is_error

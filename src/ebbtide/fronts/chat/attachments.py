@@ -1,47 +1,51 @@
-"""What the model hears beside the person's words: news since its last request, and nothing twice (R085, R086)."""
+"""What the model is told besides the user's messages: changes since its last request, each once (R085, R086)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from ebbtide.assembly import Conversation
-from ebbtide.fronts.chat.tools import Desk
-from ebbtide.fronts.chat.tools.bash import ended
-from ebbtide.fronts.chat.tools.todo import listed
+from ebbtide.fronts.chat.tools import ToolState
+from ebbtide.fronts.chat.tools.bash import report_ended_commands
+from ebbtide.fronts.chat.tools.tasks import format_todos
 from ebbtide.workspace import changed_files, gather_attachments
 
 Sources = Mapping[str, Callable[[], str]]
 
 
-def news(desk: Desk) -> Sources:
-    """Before every request: cheap, and empty where nothing happened."""
-    return {"changed-files": lambda: changed(desk), "background": lambda: ended(desk)}
+def changes(state: ToolState) -> Sources:
+    """Checked before every request; empty if nothing happened."""
+    return {
+        "changed-files": partial(changed_file_notice, state),
+        "background": partial(report_ended_commands, state),
+    }
 
 
-def reminders(desk: Desk) -> Sources:
-    """Where the person speaks: what may have slipped from view."""
-    return {**news(desk), "todo": lambda: _todo(desk)}
+def reminders(state: ToolState) -> Sources:
+    """Checked when the user sends a message: the model may have lost sight of its list."""
+    return {**changes(state), "todo": partial(_todo_reminder, state)}
 
 
-def attach(talk: Conversation, sources: Sources) -> None:
-    """All looked for at once; late or broken ones are left out."""
+def attach(conversation: Conversation, sources: Sources) -> None:
+    """Ask all sources at the same time. A source that is late or fails is left out."""
     for source, text in gather_attachments(sources):
-        talk.inject(source, text)
+        conversation.inject(source, text)
 
 
-def changed(desk: Desk) -> str:
-    """Files that somebody else changed since the model saw them. Each change is told once."""
-    found = {path: now for path, now in changed_files(desk.seen).items() if desk.reported.get(path, -1) != now}
-    desk.reported.update(found)
-    lines = [f"- {desk.shown(Path(path))}{' (deleted)' if now is None else ''}" for path, now in found.items()]
-    if not lines:
+def changed_file_notice(state: ToolState) -> str:
+    """List the files that changed on disk since the model read or wrote them. Each change is listed once."""
+    new = changed_files(state.known_files).items() - state.reported_changes.items()
+    if not new:
         return ""
-    told = "\n".join(lines)
-    return f"These files changed on disk after you last saw them. Read them again before you rely on them:\n{told}"
+    state.reported_changes.update(new)
+    lines = [f"- {state.display_path(Path(path))}{' (deleted)' if at is None else ''}" for path, at in sorted(new)]
+    files = "\n".join(lines)
+    return f"These files changed on disk after you last saw them. Read them again before you rely on them:\n{files}"
 
 
-def _todo(desk: Desk) -> str:
-    if not any(one["status"] != "completed" for one in desk.todos):
+def _todo_reminder(state: ToolState) -> str:
+    if all(todo["status"] == "completed" for todo in state.todos):
         return ""
-    return f"Your list as it stands; bring it up to date as you go on:\n{listed(desk.todos)}"
+    return f"Your list as it stands; bring it up to date as you go on:\n{format_todos(state.todos)}"

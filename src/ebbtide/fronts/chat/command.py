@@ -13,15 +13,15 @@ from pathlib import Path
 from ebbtide.argparse_errors import Parser
 from ebbtide.config import Settings, load_access, load_settings
 from ebbtide.core.errors import BadConfig, BadRequest
-from ebbtide.fronts.chat.local import MODEL, WINDOW, served
-from ebbtide.fronts.chat.loop import STEPS
-from ebbtide.fronts.chat.model_choice import PROVIDERS, Door, choose, made
-from ebbtide.fronts.chat.notebook import Begun, read_notebook
-from ebbtide.fronts.chat.permission import Ask, Rules
-from ebbtide.fronts.chat.prompts import SMALL
-from ebbtide.fronts.chat.providers import MISSING
-from ebbtide.fronts.chat.script import nobody, run_script
-from ebbtide.fronts.chat.session import REPLY, Setup, chosen, new_session, open_chat, with_provider
+from ebbtide.fronts.chat.chat_records import SessionStart, read_chat_records
+from ebbtide.fronts.chat.local import MODEL, WINDOW, run_local_server
+from ebbtide.fronts.chat.loop import MAX_REQUESTS
+from ebbtide.fronts.chat.model_choice import PROVIDERS, ModelEndpoint, choose_endpoint
+from ebbtide.fronts.chat.permission import AskUser, Rules
+from ebbtide.fronts.chat.prompts import SMALL_MODEL_PROMPT
+from ebbtide.fronts.chat.providers import MISSING_EXTRA, make_provider
+from ebbtide.fronts.chat.script import deny_permission, run_script
+from ebbtide.fronts.chat.session import MAX_REPLY, Setup, find_session, new_session_id, open_chat, with_provider
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.fronts.chat.trust import ask_trust, read_trust, remember_trust
 from ebbtide.policy import PRESETS
@@ -32,7 +32,7 @@ from ebbtide.workspace import project_root
 try:
     from ebbtide.fronts.chat.screen import Screen
 except ModuleNotFoundError as missing:
-    raise BadConfig(MISSING) from missing
+    raise BadConfig(MISSING_EXTRA) from missing
 
 _LOCAL_REPLY = 240  # tokens: a dozen sentences
 
@@ -74,12 +74,12 @@ def main(arguments: Sequence[str]) -> int:
         raise BadRequest("--output json goes with -p")
     settings = load_settings(arguments={key: getattr(args, key) for key in ("window", "policy", "store", "model")})
     place = _place(args, settings)
-    door = choose(args, settings, load_access(), place.begun)
+    door = choose_endpoint(args, settings, load_access(), place.begun)
     # The window of a model that we serve is ours to choose.
-    settings = replace(settings, model=door.model, window=settings.window or (WINDOW if door.local else None))
-    if not door.local:
+    settings = replace(settings, model=door.model, window=settings.window or (WINDOW if door.is_local else None))
+    if not door.is_local:
         return _run(args, settings, place, door)
-    with served(settings.window_for(MODEL)) as address:
+    with run_local_server(settings.window_for(MODEL)) as address:
         return _run(args, settings, place, replace(door, url=f"{address}/v1"))
 
 
@@ -91,7 +91,7 @@ class _Place:
     project: str
     store: Store
     session: str
-    begun: Begun | None
+    begun: SessionStart | None
     """How the session began, where it is not new."""
 
 
@@ -101,23 +101,25 @@ def _place(args: argparse.Namespace, settings: Settings) -> _Place:
         raise BadRequest(f"there is no directory {args.directory}")
     store, project = open_store(settings.store, durable=settings.durable), str(project_root(root) or root)
     if args.resume is None and not args.newest:
-        return _Place(root=root, project=project, store=store, session=new_session(), begun=None)
-    session = chosen(store, project, args.resume or "").session
-    begun = read_notebook(store.peek(session, project=project).read().records).begun
+        return _Place(root=root, project=project, store=store, session=new_session_id(), begun=None)
+    session = find_session(store, project, args.resume or "").session
+    begun = read_chat_records(store.peek(session, project=project).read().records).start
     return _Place(root=root, project=project, store=store, session=session, begun=begun)
 
 
-def _run(args: argparse.Namespace, settings: Settings, place: _Place, door: Door) -> int:
+def _run(args: argparse.Namespace, settings: Settings, place: _Place, door: ModelEndpoint) -> int:
     if args.print is not None:
         is_trusted = _is_trusted(args, place, may_ask=False)
-        chat = open_chat(_setup(args, settings, place, door, is_trusted, nobody, lambda _event: None), place.session)
+        chat = open_chat(
+            _setup(args, settings, place, door, is_trusted, deny_permission, lambda _event: None), place.session
+        )
         return run_script(chat, _words(args.print), as_json=args.output == "json")
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise BadRequest("ebb chat needs a terminal; for scripts there is -p")
     is_trusted = _is_trusted(args, place, may_ask=True)
     screen = Screen(Path(settings.store).expanduser() / "chat-history", partial(_with_model, door))
     return screen.run(
-        _setup(args, settings, place, door, is_trusted, screen.ask, screen.listen), place.session, args.words
+        _setup(args, settings, place, door, is_trusted, screen.ask, screen.on_engine_event), place.session, args.words
     )
 
 
@@ -133,10 +135,10 @@ def _is_trusted(args: argparse.Namespace, place: _Place, *, may_ask: bool) -> bo
     return answer is True
 
 
-def _with_model(door: Door, setup: Setup, model: str) -> Setup:
-    if door.local:
+def _with_model(door: ModelEndpoint, setup: Setup, model: str) -> Setup:
+    if door.is_local:
         raise BadRequest("the local model is the only one here")
-    return with_provider(setup, made(door.name, model, door.url, setup.access))
+    return with_provider(setup, make_provider(door.provider, model, door.url, setup.access))
 
 
 def _words(given: str) -> str:
@@ -148,9 +150,9 @@ def _setup(
     args: argparse.Namespace,
     settings: Settings,
     place: _Place,
-    door: Door,
+    door: ModelEndpoint,
     is_trusted: bool,
-    ask: Ask,
+    ask: AskUser,
     listen: Listener,
 ) -> Setup:
     allowed = frozenset(name for name in args.allow.split(",") if name)
@@ -159,7 +161,7 @@ def _setup(
         raise BadConfig(f"--allow: no tool {', '.join(sorted(allowed - known))}; there are {', '.join(sorted(known))}")
     access = load_access()
     return Setup(
-        provider=made(door.name, door.model, door.url, access),
+        provider=make_provider(door.provider, door.model, door.url, access),
         settings=settings,
         access=access,
         store=place.store,
@@ -170,21 +172,21 @@ def _setup(
             home=Path(os.path.realpath(access.home)),
             is_trusted=is_trusted,
             own_folders=(Path(os.path.realpath(access.trust.parent)),),
-            everything=args.yes,
+            allow_all=args.yes,
             tools=allowed,
         ),
         ask=ask,
-        listen=listen,
+        on_event=listen,
         window=settings.window_for(door.model),
         is_trusted=is_trusted,
         # A server of ours has another address each time.
-        url="" if door.local else door.url,
-        steps=args.steps,
+        url="" if door.is_local else door.url,
+        max_requests=args.steps,
         # So small a model calls tools at random, and a long prompt only confuses it.
-        prompt=SMALL if door.local else "",
-        tools=() if door.local else TOOLS,
+        system_prompt=SMALL_MODEL_PROMPT if door.is_local else "",
+        tools=() if door.is_local else TOOLS,
         # Left to itself it repeats itself.
-        reply=_LOCAL_REPLY if door.local else REPLY,
+        max_reply=_LOCAL_REPLY if door.is_local else MAX_REPLY,
     )
 
 
@@ -211,7 +213,9 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--local", action="store_true", help="a small model on this machine; no key, no network")
     group.add_argument("--window", metavar="TOKENS", help="as in 200k; default: by the model")
     group.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
-    group.add_argument("--steps", metavar="N", type=int, default=STEPS, help=f"requests in a turn; default {STEPS}")
+    group.add_argument(
+        "--steps", metavar="N", type=int, default=MAX_REQUESTS, help=f"requests in a turn; default {MAX_REQUESTS}"
+    )
 
 
 def _add_session(group: argparse._ArgumentGroup) -> None:

@@ -1,7 +1,8 @@
-"""What a person can say with a slash. A command does one thing to the room it is said in, and tells what came of it."""
+"""The slash commands of the chat."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,292 +18,273 @@ from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit, Usage
 from ebbtide.display import make_visible, short_number, token_count
 from ebbtide.fronts.chat import render
-from ebbtide.fronts.chat.context_usage import recorded, standing, weigh
-from ebbtide.fronts.chat.session import Chat, Setup, chosen, new_session, sessions_of
+from ebbtide.fronts.chat.chat_records import blocks_of
+from ebbtide.fronts.chat.context_usage import last_request, measure_window, read_messages
+from ebbtide.fronts.chat.session import Chat, Setup, find_session, list_sessions, new_session_id
 from ebbtide.policy import PRESETS, preset
 from ebbtide.wire import WIRES
 
-_PREVIEW = 24  # lines of a fold that are shown before it is made: a screen
+_PREVIEW = 24  # lines of a summary: a screen
 _LISTED = 15  # sessions
+_HANDLE = re.compile(r"#?([0-9a-f-]{8,}|\S*\.(txt|json))")
 
 
-class Leave(Exception):
-    """The person wants to go."""
+class ExitChat(Exception):
+    """The user wants to leave."""
 
 
-class Room(Protocol):
-    """Where a command is said."""
+class CommandScreen(Protocol):
+    """What a command can use of the screen."""
 
     @property
     def chat(self) -> Chat: ...
 
     @property
-    def last(self) -> Usage | None:
-        """What the newest call was billed."""
+    def last_usage(self) -> Usage | None:
+        """Of the newest request."""
         ...
 
     @property
-    def working(self) -> bool:
-        """The agent is at it, in a thread of its own."""
+    def is_agent_working(self) -> bool:
+        """Whether the agent runs in another thread at the same time."""
         ...
 
-    def show(self, what: RenderableType) -> None: ...
+    def show(self, content: RenderableType) -> None: ...
 
-    def confirm(self, asked: str) -> bool: ...
+    def confirm(self, question: str) -> bool: ...
 
     def reopen(self, setup: Setup, session: str) -> None:
-        """Leave this session and open that one, or this one anew."""
+        """Leave the open session and open this one, which may be the same."""
         ...
 
-    def provider(self, model: str) -> Setup:
-        """The setup with another model."""
-        ...
+    def setup_for_model(self, model: str) -> Setup: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    about: str
-    run: Callable[[Room, str], None]
-    takes: str = ""
-    looks: bool = False
-    """It only looks, so it need not wait until the agent is done."""
+    description: str
+    run: Callable[[CommandScreen, str], None]
+    arguments: str = ""
+    is_read_only: bool = False
+    """It may run while the agent works."""
 
 
-def obey(room: Room, said: str) -> None:
-    """`said` begins with a slash."""
-    command, rest = _understood(said)
-    command.run(room, rest)
+def run_command(screen: CommandScreen, text: str) -> None:
+    """`text` begins with a slash."""
+    command, rest = _find_command(text)
+    command.run(screen, rest)
 
 
-def only_looks(said: str) -> bool:
-    """What is no command at all can be told so at once, too."""
+def is_read_only(text: str) -> bool:
+    """True for an unknown command too: its error can be shown at once."""
     try:
-        return _understood(said)[0].looks
+        return _find_command(text)[0].is_read_only
     except BadRequest:
         return True
 
 
-def _understood(said: str) -> tuple[Command, str]:
-    name, _, rest = said[1:].partition(" ")
-    command = COMMANDS.get(name) or COMMANDS.get(_OTHER_NAMES.get(name, ""))
+def _find_command(text: str) -> tuple[Command, str]:
+    name, _, rest = text[1:].partition(" ")
+    command = COMMANDS.get(name) or COMMANDS.get(_ALIASES.get(name, ""))
     if command is None:
-        begun = [known for known in COMMANDS if known.startswith(name)] if name else []
-        if len(begun) != 1:
-            meant = "".join(f"did you mean /{one}? " for one in close_matches(name, COMMANDS)[:1])
-            raise BadRequest(f"there is no /{name}; {meant}/help lists what there is")
-        command = COMMANDS[begun[0]]
+        matches = [known for known in COMMANDS if known.startswith(name)] if name else []
+        if len(matches) != 1:
+            hint = "".join(f"did you mean /{match}? " for match in close_matches(name, COMMANDS)[:1])
+            raise BadRequest(f"there is no command /{name}; {hint}/help lists the commands")
+        command = COMMANDS[matches[0]]
     return command, rest.strip()
 
 
 # --- the window --------------------------------------------------------------------------------------------------
 
 
-def _context(room: Room, _rest: str) -> None:
-    room.show(render.window(weigh(room.chat, room.last, _edits_now(room))))
+def _context(screen: CommandScreen, _rest: str) -> None:
+    screen.show(render.WindowGrid(measure_window(screen.chat, screen.last_usage, _active_edits(screen))))
 
 
-def _edits_now(room: Room) -> tuple[Edit, ...]:
-    """Who works has the log, and nobody else brings it up to date meanwhile."""
-    context = room.chat.agent.context
-    return context.standing if room.working else context.edits()
+def _active_edits(screen: CommandScreen) -> tuple[Edit, ...]:
+    """While the agent works, only its thread may bring the context up to date."""
+    context = screen.chat.agent.context
+    return context.standing if screen.is_agent_working else context.edits()
 
 
-def _compact(room: Room, focus: str) -> None:
-    chat = room.chat
-    request = standing(chat)
-    made = chat.agent.context.compact(request, focus=focus, apply=False) if _said(chat, request) else None
-    if made is None or not made.edits:
-        room.show(render.notice(made.notes[0] if made and made.notes else "There is nothing to fold yet."))
+def _compact(screen: CommandScreen, focus: str) -> None:
+    chat = screen.chat
+    request = last_request(chat)
+    has_messages = request[WIRES[chat.setup.provider.wire].list_key]
+    draft = chat.agent.context.compact(request, focus=focus, apply=False) if has_messages else None
+    if draft is None or not draft.edits:
+        screen.show(render.notice(draft.notes[0] if draft and draft.notes else "There is nothing to compact yet."))
         return
-    lines = make_visible(made.text).splitlines()
-    more = [f"… {pluralize(len(lines) - _PREVIEW, 'more line')}"] if len(lines) > _PREVIEW else []
-    room.show(Text("\n".join([*lines[:_PREVIEW], *more]), style="dim"))
-    saving = f"{short_number(made.tokens_before)} → {short_number(made.tokens_after)} tokens"
-    if not room.confirm(f"This note would stand for the old turns: {saving}. Fold?"):
-        room.show(render.notice("Left as it was."))
+    lines = make_visible(draft.text).splitlines()
+    screen.show(Text("\n".join(render.first_lines(lines, _PREVIEW)), style="dim"))
+    sizes = f"{short_number(draft.tokens_before)} → {short_number(draft.tokens_after)} tokens"
+    if not screen.confirm(f"Replace the old turns by this summary? {sizes}."):
+        screen.show(render.notice("Nothing was changed."))
         return
-    made.apply()
-    room.show(render.notice("Conversation compacted."))
+    draft.apply()
+    screen.show(render.notice("Conversation compacted."))
 
 
-def _said(chat: Chat, request: Mapping[str, object]) -> bool:
-    return bool(request[WIRES[chat.setup.provider.wire].list_key])
-
-
-def _undo(room: Room, _rest: str) -> None:
-    edits = room.chat.agent.context.undo()
+def _undo(screen: CommandScreen, _rest: str) -> None:
+    edits = screen.chat.agent.context.undo()
     tokens = sum(edit.saved for edit in edits)
-    told = f"Taken back: {pluralize(len(edits), 'edit')}, {token_count(tokens)} back."
-    room.show(render.notice(told if edits else "There is nothing to undo."))
+    text = f"Undone: {pluralize(len(edits), 'edit')}; {token_count(tokens)} are back in the conversation."
+    screen.show(render.notice(text if edits else "There is nothing to undo."))
 
 
-def _redo(room: Room, _rest: str) -> None:
-    edits = room.chat.agent.context.redo()
-    room.show(render.notice(f"Made again: {pluralize(len(edits), 'edit')}." if edits else "There is nothing to redo."))
+def _redo(screen: CommandScreen, _rest: str) -> None:
+    edits = screen.chat.agent.context.redo()
+    screen.show(render.notice(f"Redone: {pluralize(len(edits), 'edit')}." if edits else "There is nothing to redo."))
 
 
-def _edits(room: Room, _rest: str) -> None:
-    made = _edits_now(room)
-    room.show(render.edits(made) if made else render.notice("Nothing was taken out of this conversation."))
+def _edits(screen: CommandScreen, _rest: str) -> None:
+    edits = _active_edits(screen)
+    screen.show(render.edits(edits) if edits else render.notice("Nothing was removed from this conversation."))
 
 
-def _pin(room: Room, what: str) -> None:
-    if not what:
-        raise BadRequest("/pin HANDLE or words: what /recall finds first for them stays, whatever folds")
-    context = room.chat.agent.context
-    found = [] if _is_handle(what) else context.recall(what, limit=1)
-    handle = found[0].handle if found else what
+def _pin(screen: CommandScreen, target: str) -> None:
+    if not target:
+        raise BadRequest("name what to keep: /pin HANDLE, or /pin WORDS to keep the first text that /recall finds")
+    context = screen.chat.agent.context
+    hits = [] if _HANDLE.fullmatch(target) else context.recall(target, limit=1)
+    handle = hits[0].handle if hits else target
     context.pin(handle)
-    room.show(render.notice(f"Pinned: {handle} stays."))
+    screen.show(render.notice(f"Pinned: {handle} stays in the conversation."))
 
 
-def _recall(room: Room, what: str) -> None:
-    if not what:
-        raise BadRequest("/recall WORDS searches all that was said and read; /recall HANDLE shows one text")
-    context = room.chat.agent.context
-    if _is_handle(what):
-        room.show(render.page(context.read(what)))
+def _recall(screen: CommandScreen, target: str) -> None:
+    if not target:
+        raise BadRequest("name what to find: /recall WORDS searches everything recorded; /recall HANDLE shows a text")
+    context = screen.chat.agent.context
+    if _HANDLE.fullmatch(target):
+        screen.show(render.page(context.read(target)))
         return
-    found = context.recall(what)
-    room.show(render.hits(found) if found else render.notice("Nothing of that was recorded."))
-
-
-def _is_handle(what: str) -> bool:
-    bare = what.removeprefix("#")
-    return " " not in what and (bare.endswith((".txt", ".json")) or (len(bare) >= 8 and _hex(bare)))
-
-
-def _hex(text: str) -> bool:
-    return all(letter in "0123456789abcdef-" for letter in text)
+    hits = context.recall(target)
+    screen.show(render.hits(hits) if hits else render.notice("Nothing recorded matches."))
 
 
 # --- sessions ----------------------------------------------------------------------------------------------------
 
 
-def _clear(room: Room, _rest: str) -> None:
-    old = room.chat.session
-    room.reopen(room.chat.setup, new_session(room.chat.setup.clock))
-    room.show(render.notice(f"A new conversation. The old one is kept: /resume {old}"))
+def _clear(screen: CommandScreen, _rest: str) -> None:
+    old = screen.chat.session
+    screen.reopen(screen.chat.setup, new_session_id(screen.chat.setup.clock))
+    screen.show(render.notice(f"This is a new conversation. To go back to the old one: /resume {old}"))
 
 
-def _sessions(room: Room, _rest: str) -> None:
-    setup = room.chat.setup
-    found = sessions_of(setup.store, setup.project)
-    room.show(render.sessions(found[:_LISTED]) if found else render.notice("None yet."))
+def _sessions(screen: CommandScreen, _rest: str) -> None:
+    setup = screen.chat.setup
+    sessions = list_sessions(setup.store, setup.project)
+    screen.show(render.sessions(sessions[:_LISTED]) if sessions else render.notice("There are no sessions yet."))
 
 
-def _resume(room: Room, name: str) -> None:
-    setup = room.chat.setup
-    if not name:
-        _sessions(room, "")
-        room.show(render.notice("/resume ID, or the beginning of one"))
+def _resume(screen: CommandScreen, prefix: str) -> None:
+    setup = screen.chat.setup
+    if not prefix:
+        _sessions(screen, "")
+        screen.show(render.notice("To open one: /resume ID. The start of an id is enough."))
         return
-    room.reopen(setup, chosen(setup.store, setup.project, name).session)
+    screen.reopen(setup, find_session(setup.store, setup.project, prefix).session)
 
 
-def _export(room: Room, name: str) -> None:
-    chat = room.chat
+def _export(screen: CommandScreen, name: str) -> None:
+    chat = screen.chat
     path = chat.setup.root / (Path(name).expanduser() if name else f"chat-{chat.session}.md")
     try:
         with path.open("x", encoding="utf-8", errors="replace") as file:
-            file.writelines(exported(chat))
+            file.writelines(export_markdown(chat))
     except FileExistsError:
-        raise BadRequest(f"{path} is there already; /export NAME writes to another") from None
-    except OSError as failed:
-        raise StoreError(f"{path}: {failed.strerror}") from failed
-    room.show(render.notice(f"Written: {path}"))
+        raise BadRequest(f"{path} already exists; name another file with /export NAME") from None
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from error
+    screen.show(render.notice(f"Written: {path}"))
 
 
-def exported(chat: Chat) -> Iterator[str]:
-    """All that was said and done, as Markdown, nothing folded."""
-    wire = WIRES[chat.setup.provider.wire]
+def export_markdown(chat: Chat) -> Iterator[str]:
+    """Yield the whole recorded conversation as Markdown, without edits."""
     yield f"# {chat.session}\n"
-    for message in recorded(chat):
-        for block in wire.messages.split(message, wire.list_key):
+    for message in read_messages(chat):
+        for block in blocks_of(message, chat.setup.provider.wire):
             title = {"call": f"Call of {block.name}", "result": "Result"}.get(block.kind, block.role.capitalize())
-            fence = "`" * max(3, _ticks(block.text) + 1)
+            # A fence must be longer than any run of backticks inside it.
+            fence = "`" * (1 + max([2, *map(len, re.findall("`+", block.text))]))
             text = f"{fence}\n{block.text}\n{fence}" if block.kind in ("call", "result") else block.text
             yield f"\n## {title}\n\n{text}\n"
 
 
-def _ticks(text: str) -> int:
-    """The longest run of back ticks: the fence must be longer."""
-    longest = run = 0
-    for letter in text:
-        run = run + 1 if letter == "`" else 0
-        longest = max(longest, run)
-    return longest
+# --- settings ----------------------------------------------------------------------------------------------------
 
 
-# --- how it works ------------------------------------------------------------------------------------------------
-
-
-def _model(room: Room, name: str) -> None:
+def _model(screen: CommandScreen, name: str) -> None:
     if not name:
-        room.show(render.notice(f"{room.chat.setup.provider.model}; /model NAME changes it", "cyan"))
+        model = screen.chat.setup.provider.model
+        screen.show(render.notice(f"The model is {model}. To change it: /model NAME", "cyan"))
         return
-    room.reopen(room.provider(name), room.chat.session)
-    room.show(render.notice(f"Now {name}. Its first request pays for the whole conversation: no cache is shared."))
+    screen.reopen(screen.setup_for_model(name), screen.chat.session)
+    warning = "The first request pays for the whole conversation: models share no cache."
+    screen.show(render.notice(f"The model is now {name}. {warning}"))
 
 
-def _policy(room: Room, name: str) -> None:
-    setup = room.chat.setup
+def _policy(screen: CommandScreen, name: str) -> None:
+    setup = screen.chat.setup
     if not name:
-        told = ", ".join(PRESETS)
-        room.show(render.notice(f"{setup.settings.preset}; there are {told}; /policy NAME changes it", "cyan"))
+        text = f"The policy is {setup.settings.preset}. To change it: /policy NAME, one of {', '.join(PRESETS)}"
+        screen.show(render.notice(text, "cyan"))
         return
     settings: Settings = replace(setup.settings, preset=preset(name).name)
-    room.reopen(replace(setup, settings=settings), room.chat.session)
-    room.show(render.notice(f"From now on by the policy {settings.preset}. What was taken out stays out."))
+    screen.reopen(replace(setup, settings=settings), screen.chat.session)
+    screen.show(render.notice(f"The policy is now {settings.preset}. Earlier edits stay."))
 
 
-def _cost(room: Room, _rest: str) -> None:
-    room.show(render.cost(room.chat.bill, room.chat.agent.context.health().hit_rate))
+def _cost(screen: CommandScreen, _rest: str) -> None:
+    screen.show(render.cost(screen.chat.bill, screen.chat.agent.context.health().hit_rate))
 
 
-def _plan(room: Room, _rest: str) -> None:
-    permits = room.chat.agent.permits
-    permits.mode = "build" if permits.mode == "plan" else "plan"
-    told = "Plan mode: nothing is changed." if permits.mode == "plan" else "Build mode: files may be changed."
-    room.show(render.notice(told, "cyan"))
+def _plan(screen: CommandScreen, _rest: str) -> None:
+    permissions = screen.chat.agent.permissions
+    permissions.toggle_mode()
+    is_plan = permissions.mode == "plan"
+    text = "Plan mode: the agent changes nothing." if is_plan else "Build mode: the agent may change files."
+    screen.show(render.notice(text, "cyan"))
 
 
-def _help(room: Room, _rest: str) -> None:
-    cells = [(f"/{name} {one.takes}".strip(), one.about) for name, one in COMMANDS.items()]
-    room.show(render.table(("", ""), [*cells, *_KEYS]))
+def _help(screen: CommandScreen, _rest: str) -> None:
+    cells = [(f"/{name} {command.arguments}".strip(), command.description) for name, command in COMMANDS.items()]
+    screen.show(render.table(("", ""), [*cells, *_KEYS]))
 
 
-def _exit(_room: Room, _rest: str) -> None:
-    raise Leave
+def _exit(_screen: CommandScreen, _rest: str) -> None:
+    raise ExitChat
 
 
 _KEYS = (
     ("", ""),
-    ("Enter", "send; while the agent works, it hears you after its next step"),
-    ("Alt-Enter, Ctrl-J", "a new line"),
+    ("Enter", "send; while the agent works, it reads your message after its next step"),
+    ("Alt-Enter, Ctrl-J", "new line"),
     ("Esc", "stop the agent"),
     ("Shift-Tab", "plan mode on and off"),
-    ("Up, Down", "what you said before"),
-    ("Ctrl-D", "leave; ebb chat --continue goes on"),
+    ("Up, Down", "your earlier messages"),
+    ("Ctrl-D", "leave; ebb chat --continue resumes the session"),
 )
 
 COMMANDS: Mapping[str, Command] = {
-    "context": Command(about="what fills the window", run=_context, looks=True),
-    "compact": Command(about="fold old turns now; you see the note first", run=_compact, takes="[focus]"),
-    "undo": Command(about="take the last edits back", run=_undo),
-    "redo": Command(about="make them again", run=_redo),
-    "edits": Command(about="what was taken out, by whom and why", run=_edits, looks=True),
-    "pin": Command(about="keep a text whatever folds", run=_pin, takes="HANDLE|WORDS"),
-    "recall": Command(about="search all that was recorded, or read one text", run=_recall, takes="WORDS|HANDLE"),
-    "clear": Command(about="begin a new conversation", run=_clear),
-    "sessions": Command(about="conversations of this project", run=_sessions, looks=True),
-    "resume": Command(about="go on with one of them", run=_resume, takes="[ID]"),
-    "export": Command(about="write the whole conversation to a file", run=_export, takes="[FILE]"),
-    "model": Command(about="show or change the model", run=_model, takes="[NAME]"),
-    "policy": Command(about="show or change what leaves when", run=_policy, takes="[NAME]"),
-    "cost": Command(about="what was billed", run=_cost, looks=True),
-    "plan": Command(about="look and plan, change nothing; again: build", run=_plan),
-    "help": Command(about="this list", run=_help, looks=True),
-    "exit": Command(about="leave", run=_exit),
+    "context": Command(description="show what fills the window", run=_context, is_read_only=True),
+    "compact": Command(description="summarize old turns; shows the summary first", run=_compact, arguments="[focus]"),
+    "undo": Command(description="undo the last edits", run=_undo),
+    "redo": Command(description="redo them", run=_redo),
+    "edits": Command(description="list what was removed, by which pass and why", run=_edits, is_read_only=True),
+    "pin": Command(description="keep a text through every compaction", run=_pin, arguments="WORDS|HANDLE"),
+    "recall": Command(description="search what was recorded, or read a text", run=_recall, arguments="WORDS|HANDLE"),
+    "clear": Command(description="start a new conversation", run=_clear),
+    "sessions": Command(description="list the conversations of this project", run=_sessions, is_read_only=True),
+    "resume": Command(description="open one of them", run=_resume, arguments="[ID]"),
+    "export": Command(description="write the whole conversation to a file", run=_export, arguments="[FILE]"),
+    "model": Command(description="show or change the model", run=_model, arguments="[NAME]"),
+    "policy": Command(description="show or change the policy", run=_policy, arguments="[NAME]"),
+    "cost": Command(description="show what was billed", run=_cost, is_read_only=True),
+    "plan": Command(description="switch between plan mode, which changes nothing, and build mode", run=_plan),
+    "help": Command(description="show this list", run=_help, is_read_only=True),
+    "exit": Command(description="leave", run=_exit),
 }
-_OTHER_NAMES = {"summarize": "compact", "quit": "exit", "new": "clear", "?": "help", "build": "plan"}
+_ALIASES = {"summarize": "compact", "quit": "exit", "new": "clear", "?": "help", "build": "plan"}

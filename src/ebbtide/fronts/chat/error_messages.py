@@ -13,7 +13,7 @@ _ADVICE = {
 }
 
 
-def told(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     if isinstance(error, WontFit):
         return f"it does not fit the window: {error}. /compact, or a larger --window, may help"
     if isinstance(error, EbbtideError):

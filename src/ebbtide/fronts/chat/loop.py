@@ -1,8 +1,8 @@
-"""The agent: words in, events out. It knows no terminal.
+"""The agent loop: takes the user's message, yields events. It knows nothing of the terminal.
 
-One turn is the person's words and all that follows from them: a request, the reply, its calls carried out, and again,
-until the model calls nothing more. The engine stands between the conversation and the provider and nowhere else:
-`prepare` before a request, `record` after it. A turn that breaks leaves a conversation that can go on.
+One turn is a user message and all that follows: a request, the reply, its tool calls, and again, until the model calls
+no more tools. The engine sits between the conversation and the provider: `prepare` before a request, `record` after it.
+A turn that fails leaves a conversation that can continue.
 """
 
 from __future__ import annotations
@@ -14,17 +14,37 @@ from functools import partial
 
 from ebbtide.assembly import Conversation, mid_run, mode_reminder
 from ebbtide.core.errors import EbbtideError
+from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Usage
-from ebbtide.fronts.chat.attachments import attach, news, reminders
-from ebbtide.fronts.chat.events import Answered, Calling, Event, Failed, Heard, Returned, Said, Sending, Stopped
-from ebbtide.fronts.chat.permission import Mode, Permits
-from ebbtide.fronts.chat.providers import Body, BrokenOff, Call, Finished, Interrupted, Provider, Reply, watched
-from ebbtide.fronts.chat.tools import RECALL_TOOLS, Desk, Need, Outcome, Refused, Tool, recalled, refuse_odd_text
+from ebbtide.fronts.chat.attachments import attach, changes, reminders
+from ebbtide.fronts.chat.events import (
+    AgentEvent,
+    QueuedMessage,
+    ReplyEnd,
+    RequestStart,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+    TurnFailure,
+    TurnInterrupt,
+)
+from ebbtide.fronts.chat.permission import Mode, Permissions
+from ebbtide.fronts.chat.providers import (
+    Body,
+    FinalResponse,
+    IncompleteReply,
+    Interruption,
+    Provider,
+    Reply,
+    ToolCall,
+    stream_until_stopped,
+)
+from ebbtide.fronts.chat.tools import Arguments, Tool, ToolError, ToolResult, ToolState
 from ebbtide.runtime.context import Context, Ready
 
-STEPS = 250
-"""Requests in one turn: who needs more goes in circles."""
+MAX_REQUESTS = 250
+"""In one turn. A turn that needs more is going in circles."""
 NOT_RUN = "[Not run: the user interrupted before it began.]"
 
 
@@ -32,150 +52,148 @@ NOT_RUN = "[Not run: the user interrupted before it began.]"
 class Agent:
     provider: Provider
     context: Context
-    talk: Conversation
-    desk: Desk
-    permits: Permits
+    conversation: Conversation
+    state: ToolState
+    permissions: Permissions
     tools: Mapping[str, Tool]
-    steps: int = STEPS
-    keep: Callable[[Call, Outcome], None] = field(default=lambda _call, _outcome: None)
-    """Told of each result as it is there: the log has it with the next request, and a crash may come before."""
-    opening: Callable[[], None] | None = None
-    """Done once, before the first request: a session in which nothing was said leaves no trace."""
-    billed: Callable[[Usage], None] = field(default=lambda _usage: None)
+    max_requests: int = MAX_REQUESTS
+    on_result: Callable[[ToolCall, ToolResult], None] = field(default=lambda _call, _result: None)
+    """Called for each tool result at once: the engine logs it with the next request, and a crash may come first."""
+    on_first_turn: Callable[[], None] | None = None
+    """Called once, before the first request, so that a session without messages leaves no trace."""
+    on_usage: Callable[[Usage], None] = field(default=lambda _usage: None)
     inbox: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
-    """Words that the person sends while it works."""
-    _mode: Mode = "build"
-    _said: str = ""
+    """Messages that the user sends during a turn."""
+    _announced_mode: Mode = "build"
+    _partial_reply: str = ""
 
-    def turn(self, words: str = "") -> Iterator[Event]:
-        """Go on until the model has nothing more to do. Without words: where it was interrupted."""
-        self.desk.stop.clear()
-        opening, self.opening = self.opening, None
-        if opening is not None:
-            opening()
-        attach(self.talk, reminders(self.desk))
-        self.talk.inject("mode", mode_reminder(self._mode, self.permits.mode))
-        self._mode = self.permits.mode
-        self.talk.user(words)
+    def run_turn(self, message: str = "") -> Iterator[AgentEvent]:
+        """Run until the model calls no more tools. Without a message: continue an interrupted turn."""
+        self.state.stop.clear()
+        on_first_turn, self.on_first_turn = self.on_first_turn, None
+        if on_first_turn is not None:
+            on_first_turn()
+        attach(self.conversation, reminders(self.state))
+        self.conversation.inject("mode", mode_reminder(self._announced_mode, self.permissions.mode))
+        self._announced_mode = self.permissions.mode
+        self.conversation.user(message)
         try:
-            yield from self._steps()
-        except Interrupted:
+            yield from self._run_requests()
+        except Interruption:
             self._note_interruption()
-            yield Stopped()
-        except Exception as failed:  # noqa: BLE001  # SDKs raise what they like; the person is told, and goes on.
+            yield TurnInterrupt()
+        except Exception as error:  # noqa: BLE001  # SDKs raise anything; the user sees it and can go on.
             self._note_interruption()
-            yield Failed(error=failed)
+            yield TurnFailure(error=error)
 
     def interrupt(self) -> None:
-        """From any thread."""
-        self.desk.stop.set()
+        """May be called from any thread."""
+        self.state.stop.set()
 
-    def _steps(self) -> Iterator[Event]:
-        for _ in range(self.steps):
-            reply = yield from self._exchange()
+    def _run_requests(self) -> Iterator[AgentEvent]:
+        for _ in range(self.max_requests):
+            reply = yield from self._send_request()
             for call in reply.calls:
-                yield from self._carried_out(call)
-            if self.desk.stop.is_set():
-                raise Interrupted
-            heard = yield from self._heard(mid_run if reply.calls else str)
-            if not reply.calls and not heard:
+                yield from self._call_tool(call)
+            if self.state.stop.is_set():
+                raise Interruption
+            has_messages = yield from self._take_queued_messages(mid_run if reply.calls else str)
+            if not reply.calls and not has_messages:
                 return
-            attach(self.talk, news(self.desk))
-        raise RuntimeError(f"stopped after {pluralize(self.steps, 'request')} in one turn; say how to go on")
+            attach(self.conversation, changes(self.state))
+        raise RuntimeError(
+            f"stopped after {pluralize(self.max_requests, 'request')} in one turn; send a message to continue"
+        )
 
-    def _exchange(self) -> Generator[Event, None, Reply]:
-        """One request and its reply."""
-        ready = self.context.prepare(self.provider.body(self.talk.request()))
-        yield Sending(report=ready.report)
+    def _send_request(self) -> Generator[AgentEvent, None, Reply]:
+        ready = self.context.prepare(self.provider.build_body(self.conversation.request()))
+        yield RequestStart(report=ready.report)
         for path in ready.report.forgotten:
-            self.desk.seen.pop(str(self.desk.place({"path": path})), None)
+            self.state.known_files.pop(str(self.state.resolve_path(Arguments(path=path))), None)
         try:
-            response = yield from self._streamed(ready)
-        except Exception as refused:
-            if isinstance(refused, Interrupted | BrokenOff | EbbtideError):
+            response = yield from self._stream_reply(ready)
+        except Exception as error:
+            if isinstance(error, Interruption | IncompleteReply | EbbtideError):
                 raise
-            # Raises what is no overflow again; after an overflow the request has been folded, and fits.
-            ready = self.context.overflowed(refused)
-            yield Sending(report=ready.report)
-            response = yield from self._streamed(ready)
+            # Raises any other error again; after an overflow it returns the request compacted, so that it fits.
+            ready = self.context.overflowed(error)
+            yield RequestStart(report=ready.report)
+            response = yield from self._stream_reply(ready)
         ready.record(response)
-        self.talk.assistant(response)
-        self._said = ""
+        self.conversation.assistant(response)
+        self._partial_reply = ""
         reply = self.provider.read(response)
-        self.billed(reply.usage)
-        yield Answered(text=reply.text, usage=reply.usage, cut=reply.cut)
+        self.on_usage(reply.usage)
+        yield ReplyEnd(reply=reply)
         return reply
 
-    def _streamed(self, ready: Ready) -> Generator[Event, None, Body]:
-        self._said = ""
-        for piece in watched(partial(self.provider.stream, ready.body), self.desk.stop):
-            if isinstance(piece, Finished):
+    def _stream_reply(self, ready: Ready) -> Generator[AgentEvent, None, Body]:
+        self._partial_reply = ""
+        for piece in stream_until_stopped(partial(self.provider.stream, ready.body), self.state.stop):
+            if isinstance(piece, FinalResponse):
                 return piece.response
-            self._said += piece
-            yield Said(text=piece)
-        raise BrokenOff
+            self._partial_reply += piece
+            yield TextDelta(text=piece)
+        raise IncompleteReply
 
-    def _carried_out(self, call: Call) -> Iterator[Event]:
-        yield Calling(call=call)
-        outcome = Outcome(text=NOT_RUN, failed=True) if self.desk.stop.is_set() else self._run(call)
-        self.keep(call, outcome)
-        self.talk.tool_result(call.id, outcome.text, is_error=outcome.failed)
-        yield Returned(call=call, outcome=outcome)
+    def _call_tool(self, call: ToolCall) -> Iterator[AgentEvent]:
+        yield ToolStart(call=call)
+        result = ToolResult(text=NOT_RUN, is_error=True) if self.state.stop.is_set() else self._run_tool(call)
+        self.on_result(call, result)
+        self.conversation.tool_result(call.id, result.text, is_error=result.is_error)
+        yield ToolEnd(call=call, result=result)
 
-    def _run(self, call: Call) -> Outcome:
-        """Whatever a call does wrong becomes a result: the model reads it and goes on."""
+    def _run_tool(self, call: ToolCall) -> ToolResult:
+        """Run one call. Errors become results, which the model reads."""
         tool = self.tools.get(call.name)
-        if call.given is None:
-            return Outcome(text="The arguments are not a JSON object. Nothing was done.", failed=True)
+        if call.arguments is None:
+            return ToolResult(text="The arguments are not a JSON object. Nothing was done.", is_error=True)
         try:
-            refuse_odd_text(call.given)
+            call.arguments.reject_invalid_text()
             if call.name in RECALL_TOOLS:
-                return recalled(self.desk, call.name, call.given)
+                return self.state.run_recall(call.name, call.arguments)
             if tool is None:
-                raise Refused(f"there is no tool {call.name!r}; there are {', '.join(self.tools)}")
-            if why := self._refusal(tool.need(self.desk, call.given)):
-                raise Refused(why)
-            return tool.run(self.desk, call.given)
-        except Interrupted:
+                raise ToolError(f"there is no tool {call.name!r}; there are {', '.join(self.tools)}")
+            reason = tool.action and self.permissions.refusal_reason(tool.action(self.state, call.arguments))
+            if reason:
+                # A user who interrupts instead of answering did not refuse.
+                raise ToolError(NOT_RUN if self.state.stop.is_set() else reason)
+            return tool.run(self.state, call.arguments)
+        except Interruption:
             raise
-        except (Refused, OSError, EbbtideError) as failed:
-            return Outcome(text=str(failed), failed=True)
-        except Exception as failed:  # noqa: BLE001  # A call without a result would end the conversation.
-            return Outcome(text=f"{call.name} failed: {type(failed).__name__}: {failed}", failed=True)
+        except (ToolError, OSError, EbbtideError) as error:
+            return ToolResult(text=str(error), is_error=True)
+        except Exception as error:  # noqa: BLE001  # A call without a result would end the conversation.
+            return ToolResult(text=f"{call.name} failed: {type(error).__name__}: {error}", is_error=True)
 
-    def _refusal(self, need: Need) -> str:
-        why = self.permits.refusal(need)
-        # Who interrupts while being asked has answered.
-        return NOT_RUN if why and self.desk.stop.is_set() else why
-
-    def _heard(self, worded: Callable[[str], str]) -> Generator[Event, None, bool]:
-        """What the person sent meanwhile goes with the next request. Returns whether there was anything."""
-        heard = False
+    def _take_queued_messages(self, frame: Callable[[str], str]) -> Generator[AgentEvent, None, bool]:
+        """Add the messages that the user sent meanwhile to the next request. Return whether there were any."""
+        has_messages = False
         while True:
             try:
-                words = self.inbox.get_nowait()
+                message = self.inbox.get_nowait()
             except queue.Empty:
-                return heard
-            self.talk.user(worded(words))
-            yield Heard(text=words)
-            heard = True
+                return has_messages
+            self.conversation.user(frame(message))
+            yield QueuedMessage(text=message)
+            has_messages = True
 
     def _note_interruption(self) -> None:
-        """The model must know that its last words did not arrive whole."""
-        if self._said.strip():
-            told = f"Your last reply was interrupted and is not in the conversation. It began:\n{self._said}"
-            self.talk.inject("reminder", told)
-        self._said = ""
+        """Tell the model that its last reply is incomplete."""
+        if self._partial_reply.strip():
+            note = f"Your last reply was interrupted and is not in the conversation. It began:\n{self._partial_reply}"
+            self.conversation.inject("reminder", note)
+        self._partial_reply = ""
 
 
-def final_words(events: Iterator[Event]) -> str:
-    """What a turn comes to, for those who only want the answer. A failure is raised."""
-    said = ""
+def final_reply(events: Iterator[AgentEvent]) -> str:
+    """Run a turn and return the text of its last reply. Raises the error of a failed turn."""
+    text = ""
     for event in events:
-        if isinstance(event, Answered):
-            said = event.text
-        elif isinstance(event, Failed):
+        if isinstance(event, ReplyEnd):
+            text = event.reply.text
+        elif isinstance(event, TurnFailure):
             raise event.error
-        elif isinstance(event, Stopped):
-            raise Interrupted
-    return said
+        elif isinstance(event, TurnInterrupt):
+            raise Interruption
+    return text

@@ -1,4 +1,4 @@
-"""Which model is spoken to, and how: by what was said outright, then by the model's name, the address, the keys."""
+"""Chooses the model and its provider: by option, then by the session, the model's name, the address and the keys."""
 
 from __future__ import annotations
 
@@ -7,59 +7,43 @@ from dataclasses import dataclass
 
 from ebbtide.config import Access, Settings
 from ebbtide.core.errors import BadConfig
+from ebbtide.fronts.chat.chat_records import SessionStart
 from ebbtide.fronts.chat.local import MODEL
-from ebbtide.fronts.chat.notebook import Begun
-from ebbtide.fronts.chat.providers import Anthropic, Chat, Provider, Responses, anthropic_client, openai_client
+from ebbtide.fronts.chat.providers import NO_KEY, openai_client
 
 PROVIDERS = ("anthropic", "openai", "responses")
-_NAMES = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "responses"}
-_DEFAULT = {"anthropic": "claude-sonnet-5", "openai": "gpt-5", "responses": "gpt-5"}
-
-NO_KEY = """\
-there is no model to talk to. One of these will do:
-  export ANTHROPIC_API_KEY=...          then: ebb chat
-  export OPENAI_API_KEY=...             then: ebb chat
-  ebb chat --base-url URL --model NAME  for a server of your own: llama.cpp, Ollama, vLLM
-  ebb chat --local                      a small model on this machine; no key, no network"""
+_PROVIDER_BY_WIRE = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "responses"}
+_DEFAULT_MODEL = {"anthropic": "claude-sonnet-5", "openai": "gpt-5", "responses": "gpt-5"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """How a model is reached."""
+class ModelEndpoint:
+    """A model and how to reach it."""
 
-    name: str
+    provider: str
     """One of `PROVIDERS`."""
     model: str
     url: str = ""
-    local: bool = False
+    is_local: bool = False
 
 
-def choose(args: argparse.Namespace, settings: Settings, access: Access, begun: Begun | None) -> Door:
-    """A session that is resumed goes on with its own model, unless another way was told."""
-    told = args.provider or args.base_url or args.model
-    if args.local or (begun is not None and begun.model == MODEL and not told):
-        return Door(name="openai", model=MODEL, local=True)
-    if begun is not None and not told:
-        return Door(name=_NAMES[begun.wire], model=begun.model, url=begun.url)
-    url = args.base_url or (begun.url if begun is not None and not args.provider else "")
-    name = args.provider or (_NAMES[begun.wire] if begun is not None else _told(url, settings.model, access))
-    return Door(name=name, model=settings.model or _served(name, url, access) or _DEFAULT[name], url=url)
+def choose_endpoint(
+    args: argparse.Namespace, settings: Settings, access: Access, start: SessionStart | None
+) -> ModelEndpoint:
+    """`start` is that of the session to resume, which keeps its model unless an option names another."""
+    has_option = args.provider or args.base_url or args.model
+    if args.local or (start is not None and start.model == MODEL and not has_option):
+        return ModelEndpoint(provider="openai", model=MODEL, is_local=True)
+    if start is not None and not has_option:
+        return ModelEndpoint(provider=_PROVIDER_BY_WIRE[start.wire], model=start.model, url=start.url)
+    url = args.base_url or (start.url if start is not None and not args.provider else "")
+    session_provider = _PROVIDER_BY_WIRE[start.wire] if start is not None else ""
+    provider = args.provider or session_provider or _guess_provider(url, settings.model, access)
+    model = settings.model or _first_served_model(provider, url, access) or _DEFAULT_MODEL[provider]
+    return ModelEndpoint(provider=provider, model=model, url=url)
 
 
-def made(name: str, model: str, url: str, access: Access) -> Provider:
-    if name == "anthropic":
-        address = url or access.anthropic_url
-        if not access.anthropic_key and not address:
-            raise BadConfig(NO_KEY)
-        return Anthropic(model=model, client=anthropic_client(access.anthropic_key or "none", address))
-    address = url or access.openai_url
-    if not access.openai_key and not address:
-        raise BadConfig(NO_KEY)
-    client = openai_client(access.openai_key, address)
-    return Responses(model=model, client=client) if name == "responses" else Chat(model=model, client=client)
-
-
-def _told(url: str, model: str, access: Access) -> str:
+def _guess_provider(url: str, model: str, access: Access) -> str:
     if "claude" in model:
         return "anthropic"
     if url or model:
@@ -71,13 +55,13 @@ def _told(url: str, model: str, access: Access) -> str:
     raise BadConfig(NO_KEY)
 
 
-def _served(name: str, url: str, access: Access) -> str:
-    """A server of one's own mostly serves one model: its name need not be told."""
+def _first_served_model(provider: str, url: str, access: Access) -> str:
+    """Ask the user's own server which model it serves: most serve one, so --model is not needed."""
     address = url or access.openai_url
-    if name == "anthropic" or not address:
+    if provider == "anthropic" or not address:
         return ""
     try:
-        listed = openai_client(access.openai_key, address).with_options(timeout=10, max_retries=0).models.list()
-        return next((one.id for one in listed), "")
-    except Exception as failed:
-        raise BadConfig(f"{address} does not tell its models; name one with --model") from failed
+        models = openai_client(url, access).with_options(timeout=10, max_retries=0).models.list()
+        return next((model.id for model in models), "")
+    except Exception as error:
+        raise BadConfig(f"{address} does not list its models; name one with --model") from error

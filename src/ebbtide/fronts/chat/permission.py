@@ -15,11 +15,11 @@ from typing import Literal
 from ebbtide.fronts.chat.git_files import decides_what_git_runs
 from ebbtide.fronts.chat.known_commands import known_name
 from ebbtide.fronts.chat.shell import Command, plain_commands
-from ebbtide.fronts.chat.tools import Need
+from ebbtide.fronts.chat.tools import Action
 
 Mode = Literal["build", "plan"]
 Ruling = Literal["allow", "deny", "ask"]
-Ask = Callable[["Question"], "Verdict"]
+AskUser = Callable[["PermissionQuestion"], "PermissionAnswer"]
 
 PLAN_REFUSAL = "plan mode is on: nothing is changed until the user leaves it"
 
@@ -33,7 +33,7 @@ class Rules:
     """Whether git's commands may be allowed by name: what git runs, the repository's settings say."""
     own_folders: tuple[Path, ...] = ()
     """Folders of our own in which no tool may write unasked, even where they lie in the workspace."""
-    everything: bool = False
+    allow_all: bool = False
     """`--yes`."""
     tools: frozenset[str] = frozenset()
     """Tools that need not ask, by name."""
@@ -46,26 +46,26 @@ class Rules:
     writable: frozenset[Path] = frozenset()
     """Files."""
 
-    def grant(self, need: Need) -> Rules:
+    def grant(self, action: Action) -> Rules:
         """These rules, and what a lasting yes to this need covers."""
-        if need.kind == "run":
-            names = self.names(need.command)
+        if action.kind == "run":
+            names = self.known_names(action.command)
             if names:
                 return replace(self, commands=self.commands | names)
-            return replace(self, lines=self.lines | {need.command})
-        if need.path is None:
+            return replace(self, lines=self.lines | {action.command})
+        if action.path is None:
             return self
-        if need.kind == "write":
-            return replace(self, writable=self.writable | {need.path})
-        return replace(self, readable=self.readable | {self.readable_place(need.path)})
+        if action.kind == "write":
+            return replace(self, writable=self.writable | {action.path})
+        return replace(self, readable=self.readable | {self.readable_root(action.path)})
 
-    def names(self, command: str) -> frozenset[Command]:
+    def known_names(self, command: str) -> frozenset[Command]:
         """The known commands that a line consists of; empty where one of them is not known."""
         names = {known_name(words, self.root) for words in plain_commands(command)}
         is_covered = all(name and (self.is_trusted or name[0] != "git") for name in names)
         return frozenset(names) if is_covered else frozenset()
 
-    def readable_place(self, path: Path) -> Path:
+    def readable_root(self, path: Path) -> Path:
         """The folder of a file; the file alone where that folder holds all of a home or of a disk."""
         folder = path if path.is_dir() else path.parent
         holds_too_much = self.root.is_relative_to(folder) or (
@@ -75,100 +75,103 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PermissionQuestion:
     """What a person is asked."""
 
-    need: Need
+    action: Action
     reason: str
     """Why it is not simply done."""
     rules: Rules
 
     @property
-    def remembered(self) -> str:
+    def grant_scope(self) -> str:
         """What a lasting yes would cover, in words."""
-        need = self.need
-        if need.kind == "run":
-            names = sorted(f"`{' '.join(name)}`" for name in self.rules.names(need.command))
+        action = self.action
+        if action.kind == "run":
+            names = sorted(f"`{' '.join(name)}`" for name in self.rules.known_names(action.command))
             if not names:
                 return "exactly this command line"
             return f"{', '.join(names)} with common options, on paths inside the workspace"
-        assert need.path is not None, "a file's need names the file"
-        if need.kind == "write":
-            return f"writing {need.path}"
-        place = self.rules.readable_place(need.path)
-        return f"reading {place}" if place == need.path and not place.is_dir() else f"reading everything in {place}"
+        assert action.path is not None, "a file's need names the file"
+        if action.kind == "write":
+            return f"writing {action.path}"
+        place = self.rules.readable_root(action.path)
+        return f"reading {place}" if place == action.path and not place.is_dir() else f"reading everything in {place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PermissionAnswer:
     allowed: bool
     remember: bool = False
-    words: str = ""
+    instruction: str = ""
     """What the person said instead."""
 
 
 @dataclass(slots=True)
-class Permits:
+class Permissions:
     """The rules of one session as they stand, and the one who is asked."""
 
     rules: Rules
-    ask: Ask
+    ask: AskUser
     mode: Mode = "build"
-    remembered: Callable[[Need], None] = field(default=lambda _need: None)
+    on_grant: Callable[[Action], None] = field(default=lambda _need: None)
     """Told of each lasting yes, so that it outlives the process."""
 
-    def refusal(self, need: Need) -> str:
+    def toggle_mode(self) -> None:
+        self.mode = "build" if self.mode == "plan" else "plan"
+
+    def refusal_reason(self, action: Action) -> str:
         """Why not, for the model; empty where it may."""
-        ruling, reason = decide(need, self.rules, self.mode)
+        ruling, reason = decide(action, self.rules, self.mode)
         if ruling == "deny":
             return reason
         if ruling == "allow":
             return ""
-        verdict = self.ask(Question(need=need, reason=reason, rules=self.rules))
+        verdict = self.ask(PermissionQuestion(action=action, reason=reason, rules=self.rules))
         if not verdict.allowed:
-            said = f' They say: "{verdict.words}".' if verdict.words else ""
+            said = f' They say: "{verdict.instruction}".' if verdict.instruction else ""
             return f"The user did not permit this ({reason}).{said} Do not try to reach the same by other means."
         if verdict.remember:
-            self.rules = self.rules.grant(need)
-            self.remembered(need)
+            self.rules = self.rules.grant(action)
+            self.on_grant(action)
         return ""
 
 
-def decide(need: Need, rules: Rules, mode: Mode) -> tuple[Ruling, str]:
-    if need.kind == "none":
+def decide(action: Action, rules: Rules, mode: Mode) -> tuple[Ruling, str]:
+    if action.kind == "none":
         return "allow", ""
-    if mode == "plan" and need.kind == "write":
+    if mode == "plan" and action.kind == "write":
         return "deny", PLAN_REFUSAL
     # While a plan is made every command is looked at: what was allowed for building may change things.
-    if mode == "plan" and need.kind == "run":
+    if mode == "plan" and action.kind == "run":
         return "ask", "plan mode is on"
-    if rules.everything:
+    if rules.allow_all:
         return "allow", ""
-    if need.kind == "run":
-        return ("allow", "") if "bash" in rules.tools or _is_granted(need.command, rules) else ("ask", "a command")
-    return _decide_place(need, rules)
+    if action.kind == "run":
+        return ("allow", "") if "bash" in rules.tools or _is_granted(action.command, rules) else ("ask", "a command")
+    return _decide_path(action, rules)
 
 
-def _decide_place(need: Need, rules: Rules) -> tuple[Ruling, str]:
-    path = need.path
+def _decide_path(action: Action, rules: Rules) -> tuple[Ruling, str]:
+    path = action.path
     assert path is not None, "a file's need names the file"
     if path in rules.writable:
         return "allow", ""
     # Who may run commands may also write what runs them; who may only write files may not.
-    if need.kind == "write" and "bash" not in rules.tools:
+    if action.kind == "write" and "bash" not in rules.tools:
         if decides_what_git_runs(path, rules.root):
             return "ask", "git runs what this file says"
         if any(path.is_relative_to(folder) for folder in rules.own_folders):
             return "ask", "ebb's own settings"
-    if need.tool in rules.tools or path.is_relative_to(rules.root):
+    if action.tool in rules.tools or path.is_relative_to(rules.root):
         return "allow", ""
-    if need.kind == "read" and any(path.is_relative_to(place) for place in rules.readable):
+    if action.kind == "read" and any(path.is_relative_to(place) for place in rules.readable):
         return "allow", ""
-    return "ask", f"a {need.kind} outside the workspace"
+    return "ask", f"a {action.kind} outside the workspace"
 
 
 def _is_granted(command: str, rules: Rules) -> bool:
     if command in rules.lines:
         return True
-    names = rules.names(command) if rules.commands else frozenset()
+    names = rules.known_names(command) if rules.commands else frozenset()
     return bool(names) and names <= rules.commands

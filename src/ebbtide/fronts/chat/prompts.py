@@ -64,11 +64,11 @@ _FAMILIES = {
     "anthropic-without-todo": _WHO,
 }
 
-SMALL = """\
+SMALL_MODEL_PROMPT = """\
 You are a helpful assistant in a terminal. Answer in a few plain sentences."""
 """For a model of a few hundred million weights: every sentence more makes it worse."""
 
-DELEGATED = """
+SUBAGENT_PROMPT = """
 
 # Your place
 You are a sub-agent: another agent gave you one task and sees only your last reply. Put all that it needs there: what

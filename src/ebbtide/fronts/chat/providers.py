@@ -1,6 +1,6 @@
-"""The providers' own SDKs behind one protocol of three methods. What the model said is handed on as it came.
+"""The providers' SDKs behind one class: build a request body, stream the reply, read it.
 
-A stream is read in a thread of its own, so that a person who wants it to end need not wait for the next word.
+A stream is read in its own thread, so that a user who interrupts need not wait for the next word.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, Literal, cast
 
+from ebbtide.config import Access
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.types import Usage
-from ebbtide.fronts.chat.tools import Given, Tool
+from ebbtide.fronts.chat.tools import Arguments, Tool
 from ebbtide.wire import WIRES
 
 if TYPE_CHECKING:
@@ -24,116 +26,133 @@ if TYPE_CHECKING:
 WireName = Literal["anthropic", "openai_chat", "openai_responses"]
 Body = dict[str, object]
 
-MISSING = "ebb chat needs the extra: pip install 'ebbtide[chat]'"
-_PATIENCE = 600.0  # seconds without a byte: thinking models are silent for minutes, and Esc ends it earlier
-_POLL = 0.05  # seconds between looks at whether the person wants it to end
+MISSING_EXTRA = "ebb chat needs more packages. Install them with: pip install 'ebbtide[chat]'"
+NO_KEY = """\
+there is no model to talk to. Choose one of these:
+  export ANTHROPIC_API_KEY=...          then: ebb chat
+  export OPENAI_API_KEY=...             then: ebb chat
+  ebb chat --base-url URL --model NAME  for your own server: llama.cpp, Ollama, vLLM
+  ebb chat --local                      a small model on this machine; no key, no network"""
+_TIMEOUT = 600.0  # seconds without a byte: thinking models are silent for minutes, and Esc ends it earlier
+_TRUNCATED = ("max_tokens", "length", "max_output_tokens")  # what each API calls a reply that reached the output limit
+_POLL_INTERVAL = 0.05  # seconds between checks whether the user interrupted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ToolCall:
     id: str
     name: str
-    given: Given | None
-    """None where the arguments are no JSON object."""
+    arguments: Arguments | None
+    """None if they are not a JSON object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     text: str
-    calls: tuple[Call, ...]
+    calls: tuple[ToolCall, ...]
     usage: Usage
-    cut: bool = False
-    """It ended at the limit of its length."""
+    is_truncated: bool = False
+    """It reached the output limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """The whole response, as the provider would have sent it without a stream."""
+class FinalResponse:
+    """The response as the provider would have sent it without streaming."""
 
     response: Body
 
 
-class Provider(Protocol):
+Piece = str | FinalResponse
+"""What a stream yields: text as it arrives, and at the end the response."""
+
+
+class IncompleteReply(Exception):
+    def __init__(self) -> None:
+        super().__init__("the provider closed the connection before the reply was complete")
+
+
+class Interruption(Exception):
+    """The user interrupted the agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
     """One model behind one API."""
 
-    @property
-    def model(self) -> str: ...
+    model: str
+    wire: WireName
+    stream: Callable[[Mapping[str, object]], Iterator[Piece]] = field(repr=False)
 
-    @property
-    def wire(self) -> WireName: ...
+    def build_body(self, request: Mapping[str, object]) -> Body:
+        """Add the fields that this API needs. They never change, so that the cached prefix stays valid."""
+        # The log is the only copy of the conversation: the provider keeps nothing, and sends reasoning encrypted.
+        fixed = {"store": False, "include": ["reasoning.encrypted_content"]} if self.wire == "openai_responses" else {}
+        return {**request, **fixed}
 
-    def body(self, request: Mapping[str, object]) -> Body:
-        """The request with what this API wants in each: fixed, so that the cached prefix holds."""
-        ...
-
-    def stream(self, body: Mapping[str, object]) -> Iterator[str | Finished]:
-        """Words as they come, and at last the response."""
-        ...
-
-    def read(self, response: Mapping[str, object]) -> Reply: ...
-
-
-def define(tools: Iterable[Tool], wire: WireName) -> list[Body]:
-    return [_DEFINE[wire](tool) for tool in tools]
-
-
-_DEFINE: Mapping[str, Callable[[Tool], Body]] = {
-    "anthropic": lambda tool: {"name": tool.name, "description": tool.about, "input_schema": tool.schema()},
-    "openai_chat": lambda tool: {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.about, "parameters": tool.schema()},
-    },
-    "openai_responses": lambda tool: {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.about,
-        "parameters": tool.schema(),
-        "strict": False,
-    },
-}
+    def read(self, response: Mapping[str, object]) -> Reply:
+        wire = WIRES[self.wire]
+        blocks = [
+            block
+            for message in wire.replies.as_messages(response)
+            for block in wire.messages.split(message, wire.list_key)
+        ]
+        return Reply(
+            text="".join(block.text for block in blocks if block.kind == "text"),
+            calls=tuple(
+                ToolCall(id=block.call_id, name=block.name, arguments=_parse_arguments(block.text))
+                for block in blocks
+                if block.kind == "call"
+            ),
+            usage=wire.replies.usage(response) or Usage(),
+            is_truncated=wire.replies.read_answer(response).stop_reason in _TRUNCATED,
+        )
 
 
-def complete(pieces: Iterator[str | Finished]) -> Body:
-    """The response alone, for questions whose words nobody watches."""
-    found = next((piece.response for piece in pieces if isinstance(piece, Finished)), None)
-    if found is None:
-        raise BrokenOff
-    return found
+def _parse_arguments(text: str) -> Arguments | None:
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return Arguments(value) if isinstance(value, dict) else None
 
 
-class BrokenOff(Exception):
-    """The stream ended before the answer did."""
-
-    def __init__(self) -> None:
-        super().__init__("the answer broke off before its end")
+def define_tools(tools: Iterable[Tool], wire: WireName) -> list[Body]:
+    return [WIRES[wire].requests.tool_definition(tool.name, tool.description, tool.schema()) for tool in tools]
 
 
-class Interrupted(Exception):
-    """The person wanted it to end."""
+# --- streams -----------------------------------------------------------------------------------------------------
 
 
-def watched(pieces: Callable[[], Iterator[str | Finished]], stop: threading.Event) -> Iterator[str | Finished]:
-    """The pieces, until there are no more or `stop` is set. What is still under way then ends by itself."""
-    held: queue.Queue[str | Finished | BaseException | None] = queue.Queue()
+def wait_for_response(pieces: Iterator[Piece]) -> Body:
+    """Read a stream to its end and return the response only."""
+    for piece in pieces:
+        if isinstance(piece, FinalResponse):
+            return piece.response
+    raise IncompleteReply
+
+
+def stream_until_stopped(open_stream: Callable[[], Iterator[Piece]], stop: threading.Event) -> Iterator[Piece]:
+    """Yield the pieces of a stream. Raise `Interruption` once `stop` is set; the thread that reads then ends too."""
+    pieces: queue.Queue[Piece | BaseException | None] = queue.Queue()
 
     def pump() -> None:
         try:
-            for piece in pieces():
-                held.put(piece)
+            for piece in open_stream():
+                pieces.put(piece)
                 if stop.is_set():
                     return
-            held.put(None)
-        except BaseException as failed:  # noqa: BLE001  # It is raised again where somebody waits for it.
-            held.put(failed)
+            pieces.put(None)
+        except BaseException as error:  # noqa: BLE001  # Raised again in the thread that reads the queue.
+            pieces.put(error)
 
     if stop.is_set():
-        raise Interrupted
+        raise Interruption
     threading.Thread(target=pump, daemon=True).start()
     while True:
         if stop.is_set():
-            raise Interrupted
+            raise Interruption
         try:
-            piece = held.get(timeout=_POLL)
+            piece = pieces.get(timeout=_POLL_INTERVAL)
         except queue.Empty:
             continue
         if piece is None:
@@ -143,200 +162,94 @@ def watched(pieces: Callable[[], Iterator[str | Finished]], stop: threading.Even
         yield piece
 
 
-def _usage(wire: WireName, response: Mapping[str, object]) -> Usage:
-    return WIRES[wire].replies.usage(dict(response)) or Usage()
+def _stream_anthropic(client: anthropic.Anthropic, body: Mapping[str, object]) -> Iterator[Piece]:
+    with client.messages.stream(**cast("Body", body)) as stream:  # type: ignore[arg-type]
+        yield from stream.text_stream
+        message = stream.get_final_message()
+    if message.stop_reason is None:
+        raise IncompleteReply
+    yield FinalResponse(response=message.model_dump(mode="json", exclude_unset=True, warnings=False))
 
 
-def _given(arguments: object) -> Given | None:
-    if isinstance(arguments, Mapping):
-        return arguments
-    try:
-        value = json.loads(str(arguments or "{}"))
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+def _stream_chat_completions(client: openai.OpenAI, body: Mapping[str, object]) -> Iterator[Piece]:
+    options = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    assembler = WIRES["openai_chat"].replies.stream_assembler()
+    with client.chat.completions.create(**options) as chunks:  # type: ignore[call-overload]
+        for chunk in chunks:
+            event = chunk.model_dump(mode="json", exclude_unset=True)
+            for choice in event.get("choices") or ():
+                choice["delta"] = _clean_delta(choice.get("delta") or {})
+                if text := choice["delta"].get("content"):
+                    yield text
+            assembler.add(event)
+    if not assembler.is_complete:
+        raise IncompleteReply
+    response = assembler.response()
+    for n, call in enumerate(response["choices"][0]["message"].get("tool_calls", ())):
+        call["id"] = call["id"] or f"call_{response.get('id') or ''}_{n}"
+        call["function"]["arguments"] = call["function"]["arguments"] or "{}"
+    yield FinalResponse(response=response)
 
 
-def _objects(value: object) -> list[Body]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+def _clean_delta(delta: Body) -> dict[str, str | list[Body]]:
+    """Servers differ: some omit the index of a call, some add fields that a later request may not carry."""
+    clean: dict[str, str | list[Body]] = {key: str(delta[key]) for key in ("content", "refusal") if delta.get(key)}
+    if calls := cast("list[Body] | None", delta.get("tool_calls")):
+        clean["tool_calls"] = [
+            {**call, "index": call["index"] if isinstance(call.get("index"), int) else n}
+            for n, call in enumerate(calls)
+        ]
+    return clean
 
 
-def _joined(parts: Iterable[Mapping[str, object]], kinds: Sequence[str]) -> str:
-    return "".join(str(part.get("text") or "") for part in parts if part.get("type") in kinds)
-
-
-# --- Anthropic ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anthropic:
-    model: str
-    client: anthropic.Anthropic = field(repr=False)
-    wire: WireName = "anthropic"
-
-    def body(self, request: Mapping[str, object]) -> Body:
-        return dict(request)
-
-    def stream(self, body: Mapping[str, object]) -> Iterator[str | Finished]:
-        with self.client.messages.stream(**cast("dict[str, object]", body)) as stream:  # type: ignore[arg-type]
-            yield from stream.text_stream
-            whole = stream.get_final_message()
-        if whole.stop_reason is None:
-            raise BrokenOff
-        yield Finished(response=whole.model_dump(mode="json", exclude_unset=True, warnings=False))
-
-    def read(self, response: Mapping[str, object]) -> Reply:
-        blocks = _objects(response.get("content"))
-        calls = tuple(
-            Call(id=str(one["id"]), name=str(one["name"]), given=_given(one.get("input")))
-            for one in blocks
-            if one.get("type") == "tool_use"
-        )
-        cut = response.get("stop_reason") == "max_tokens"
-        return Reply(text=_joined(blocks, ("text",)), calls=calls, usage=_usage(self.wire, response), cut=cut)
-
-
-# --- Chat Completions --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
-    """OpenAI's older API, which llama.cpp, Ollama, vLLM and many others speak."""
-
-    model: str
-    client: openai.OpenAI = field(repr=False)
-    wire: WireName = "openai_chat"
-
-    def body(self, request: Mapping[str, object]) -> Body:
-        return dict(request)
-
-    def stream(self, body: Mapping[str, object]) -> Iterator[str | Finished]:
-        asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        gathered = Gathered()
-        with self.client.chat.completions.create(**asked) as chunks:  # type: ignore[call-overload]
-            for chunk in chunks:
-                if said := gathered.add(chunk.model_dump(mode="json", exclude_unset=True)):
-                    yield said
-        if not gathered.reason:
-            raise BrokenOff
-        yield Finished(response=gathered.response())
-
-    def read(self, response: Mapping[str, object]) -> Reply:
-        choice = _objects(response.get("choices"))[0]
-        message = cast(Body, choice.get("message") or {})
-        functions = [(one["id"], cast(Body, one["function"])) for one in _objects(message.get("tool_calls"))]
-        calls = tuple(
-            Call(id=str(id), name=str(one["name"]), given=_given(one.get("arguments"))) for id, one in functions
-        )
-        cut = choice.get("finish_reason") == "length"
-        return Reply(text=str(message.get("content") or ""), calls=calls, usage=_usage(self.wire, response), cut=cut)
-
-
-@dataclass(slots=True)
-class Gathered:
-    """The chunks of one answer, put together. Servers differ in what they leave out: nothing is taken for granted."""
-
-    head: Body = field(default_factory=dict)
-    words: list[str] = field(default_factory=list)
-    refusal: list[str] = field(default_factory=list)
-    calls: dict[int, dict[str, str]] = field(default_factory=dict)
-    reason: str = ""
-    usage: object = None
-
-    def add(self, chunk: Body) -> str:
-        """Words that are new."""
-        self.head = self.head or {key: chunk[key] for key in ("id", "model", "created") if key in chunk}
-        self.usage = chunk.get("usage") or self.usage
-        said = ""
-        for choice in _objects(chunk.get("choices"))[:1]:
-            delta = cast(Body, choice.get("delta") or {})
-            said = str(delta.get("content") or "")
-            self.words.append(said)
-            self.refusal.append(str(delta.get("refusal") or ""))
-            self.reason = str(choice.get("finish_reason") or self.reason)
-            for n, call in enumerate(_objects(delta.get("tool_calls"))):
-                self._call(n, call)
-        return said
-
-    def _call(self, nth: int, call: Body) -> None:
-        index = call.get("index")
-        slot = self.calls.setdefault(index if isinstance(index, int) else nth, {"id": "", "name": "", "arguments": ""})
-        function = cast(Body, call.get("function") or {})
-        slot["id"] = slot["id"] or str(call.get("id") or "")
-        slot["name"] = slot["name"] or str(function.get("name") or "")
-        slot["arguments"] += str(function.get("arguments") or "")
-
-    def response(self) -> Body:
-        message: Body = {"role": "assistant", "content": "".join(self.words) or None}
-        if refusal := "".join(self.refusal):
-            message["refusal"] = refusal
-        if self.calls:
-            message["tool_calls"] = [
-                {
-                    "id": slot["id"] or f"call_{self.head.get('id', '')}_{n}",
-                    "type": "function",
-                    "function": {"name": slot["name"], "arguments": slot["arguments"] or "{}"},
-                }
-                for n, slot in sorted(self.calls.items())
-            ]
-        choice: Body = {"index": 0, "message": message, "finish_reason": self.reason}
-        told: Body = {**self.head, "object": "chat.completion", "choices": [choice]}
-        return {**told, "usage": self.usage} if self.usage else told
-
-
-# --- Responses ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Responses:
-    """OpenAI's newer API. Nothing is kept at the provider: the log is the truth, and reasoning comes back sealed."""
-
-    model: str
-    client: openai.OpenAI = field(repr=False)
-    wire: WireName = "openai_responses"
-
-    def body(self, request: Mapping[str, object]) -> Body:
-        return {**request, "store": False, "include": ["reasoning.encrypted_content"]}
-
-    def stream(self, body: Mapping[str, object]) -> Iterator[str | Finished]:
-        with self.client.responses.create(**{**body, "stream": True}) as events:  # type: ignore[call-overload]
-            for event in events:
-                if event.type == "response.output_text.delta":
-                    yield str(event.delta)
-                elif event.type in ("response.completed", "response.incomplete"):
-                    yield Finished(response=event.response.model_dump(mode="json", exclude_unset=True, warnings=False))
-                    return
-                elif event.type == "response.failed":
-                    raise RuntimeError(str(event.response.error))
-        raise BrokenOff
-
-    def read(self, response: Mapping[str, object]) -> Reply:
-        items = _objects(response.get("output"))
-        parts = [part for one in items if one.get("type") == "message" for part in _objects(one.get("content"))]
-        calls = tuple(
-            Call(id=str(one["call_id"]), name=str(one["name"]), given=_given(one.get("arguments")))
-            for one in items
-            if one.get("type") == "function_call"
-        )
-        cut = response.get("status") == "incomplete"
-        return Reply(text=_joined(parts, ("output_text",)), calls=calls, usage=_usage(self.wire, response), cut=cut)
+def _stream_responses(client: openai.OpenAI, body: Mapping[str, object]) -> Iterator[Piece]:
+    with client.responses.create(**{**body, "stream": True}) as events:  # type: ignore[call-overload]
+        for event in events:
+            if event.type == "response.output_text.delta":
+                yield str(event.delta)
+            elif event.type in ("response.completed", "response.incomplete"):
+                response = event.response.model_dump(mode="json", exclude_unset=True, warnings=False)
+                yield FinalResponse(response=response)
+                return
+            elif event.type == "response.failed":
+                raise RuntimeError(str(event.response.error))
+    raise IncompleteReply
 
 
 # --- by name -----------------------------------------------------------------------------------------------------
 
 
-def anthropic_client(key: str, url: str) -> anthropic.Anthropic:
+def make_provider(name: str, model: str, url: str, access: Access) -> Provider:
+    """`name` is one of `model_choice.PROVIDERS`. Without a `url`, that of the environment or the SDK is used."""
+    if name == "anthropic":
+        stream = partial(_stream_anthropic, _anthropic_client(url, access))
+        return Provider(model=model, wire="anthropic", stream=stream)
+    client = openai_client(url, access)
+    if name == "responses":
+        return Provider(model=model, wire="openai_responses", stream=partial(_stream_responses, client))
+    return Provider(model=model, wire="openai_chat", stream=partial(_stream_chat_completions, client))
+
+
+def _anthropic_client(url: str, access: Access) -> anthropic.Anthropic:
     try:
         import anthropic  # noqa: PLC0415
     except ImportError as error:
-        raise BadConfig(MISSING) from error
-    return anthropic.Anthropic(api_key=key, base_url=url or None, timeout=_PATIENCE)
+        raise BadConfig(MISSING_EXTRA) from error
+    key, address = _key_and_address(access.anthropic_key, url or access.anthropic_url)
+    return anthropic.Anthropic(api_key=key, base_url=address, timeout=_TIMEOUT)
 
 
-def openai_client(key: str, url: str) -> openai.OpenAI:
+def openai_client(url: str, access: Access) -> openai.OpenAI:
     try:
         import openai  # noqa: PLC0415
     except ImportError as error:
-        raise BadConfig(MISSING) from error
-    # Local servers want no key, and the SDK wants one.
-    return openai.OpenAI(api_key=key or "none", base_url=url or None, timeout=_PATIENCE)
+        raise BadConfig(MISSING_EXTRA) from error
+    key, address = _key_and_address(access.openai_key, url or access.openai_url)
+    return openai.OpenAI(api_key=key, base_url=address, timeout=_TIMEOUT)
+
+
+def _key_and_address(key: str, address: str) -> tuple[str, str | None]:
+    if not key and not address:
+        raise BadConfig(NO_KEY)
+    # Local servers need no key, but the SDKs do.
+    return key or "none", address or None

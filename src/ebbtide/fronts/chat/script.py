@@ -1,4 +1,4 @@
-"""`ebb chat -p`: one request for a script. The answer goes to stdout, all else to stderr, and nobody is asked."""
+"""`ebb chat -p`: one turn for a script. The answer is printed to stdout, all else to stderr. No question is asked."""
 
 from __future__ import annotations
 
@@ -7,85 +7,81 @@ import sys
 from collections.abc import Mapping
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.fronts.chat.error_messages import told
-from ebbtide.fronts.chat.events import Answered, Calling, Failed, Stopped
-from ebbtide.fronts.chat.permission import Question, Verdict
+from ebbtide.fronts.chat.error_messages import explain_error
+from ebbtide.fronts.chat.events import ReplyEnd, ToolStart, TurnFailure, TurnInterrupt
+from ebbtide.fronts.chat.permission import PermissionAnswer, PermissionQuestion
 from ebbtide.fronts.chat.session import Chat
 from ebbtide.fronts.chat.tools.bash import stop_all
 
-_REFUSED = "nobody is there to ask. Allow it with --allow TOOL or --yes"
+_NO_USER = "nobody is there to ask. Allow it with --allow TOOL or --yes"
 
 
-def nobody(question: Question) -> Verdict:
-    """In a script what was not allowed beforehand is refused."""
-    tool = question.need.tool
-    what = question.need.command or str(question.need.path)
-    # A file that decides what git runs needs leave for both.
-    wanted = f"{tool},bash" if tool in question.rules.tools else tool
-    print(f"ebb: not permitted ({question.reason}): {_flat(what)}; --allow {wanted}", file=sys.stderr)
-    return Verdict(allowed=False, words=_REFUSED)
+def deny_permission(question: PermissionQuestion) -> PermissionAnswer:
+    """Refuse what the options do not allow, and say on stderr which option would."""
+    tool = question.action.tool
+    subject = question.action.command or str(question.action.path)
+    # A file that decides what git runs needs both permissions.
+    tools = f"{tool},bash" if tool in question.rules.tools else tool
+    print(f"ebb: not permitted ({question.reason}): {_one_line(subject)}; --allow {tools}", file=sys.stderr)
+    return PermissionAnswer(allowed=False, instruction=_NO_USER)
 
 
-def run_script(chat: Chat, words: str, *, as_json: bool) -> int:
-    known = len(chat.agent.context.edits())
+def run_script(chat: Chat, message: str, *, as_json: bool) -> int:
+    old_edits = len(chat.agent.context.edits())
     try:
-        answer, error = _worked(chat, words)
+        answer, error = _run_turn(chat, message)
     finally:
-        stop_all(chat.agent.desk)
+        stop_all(chat.agent.state)
     if as_json:
-        print(json.dumps(_summary(chat, answer, error, known), ensure_ascii=False))
+        print(json.dumps(_summary(chat, answer, error, old_edits), ensure_ascii=False))
     elif error is None:
         print(answer)
-    return _code(error)
+    if error is None:
+        return 0
+    if isinstance(error, EbbtideError) or not isinstance(error, Exception):
+        raise error
+    print(f"ebb: {explain_error(error)}", file=sys.stderr)
+    return 1
 
 
-def _worked(chat: Chat, words: str) -> tuple[str, BaseException | None]:
-    """The last words, and what went wrong."""
+def _run_turn(chat: Chat, message: str) -> tuple[str, BaseException | None]:
+    """Return the last reply and the error that ended the turn, if any."""
     answer = ""
     error: BaseException | None = None
-    for event in chat.agent.turn(words):
+    for event in chat.agent.run_turn(message):
         match event:
-            case Calling(call=call) if sys.stderr.isatty():
-                print(f"  {call.name} {_flat(json.dumps(call.given, ensure_ascii=False))[:100]}", file=sys.stderr)
-            case Answered(text=text, cut=cut):
-                answer = text
-                if cut:
-                    print("ebb: the answer was cut at its largest length", file=sys.stderr)
-            case Failed(error=failed):
-                error = failed
-            case Stopped():
+            case ToolStart(call=call) if sys.stderr.isatty():
+                arguments = _one_line(json.dumps(call.arguments, ensure_ascii=False))[:100]
+                print(f"  {call.name} {arguments}", file=sys.stderr)
+            case ReplyEnd(reply=reply):
+                answer = reply.text
+                if reply.is_truncated:
+                    print("ebb: the answer was cut off at the output limit", file=sys.stderr)
+            case TurnFailure(error=failure):
+                error = failure
+            case TurnInterrupt():
                 error = KeyboardInterrupt()
     return answer, error
 
 
-def _code(error: BaseException | None) -> int:
-    if error is None:
-        return 0
-    if isinstance(error, EbbtideError | KeyboardInterrupt):
-        raise error
-    print(f"ebb: {told(error) if isinstance(error, Exception) else error}", file=sys.stderr)
-    return 1
-
-
-def _summary(chat: Chat, answer: str, error: BaseException | None, known: int) -> Mapping[str, object]:
-    used, dollars = chat.bill.usage, chat.bill.dollars
-    edits = chat.agent.context.edits()[known:]
+def _summary(chat: Chat, answer: str, error: BaseException | None, old_edits: int) -> Mapping[str, object]:
+    usage, edits = chat.bill.usage, chat.agent.context.edits()[old_edits:]
     return {
         "session": chat.session,
         "model": chat.setup.provider.model,
         "answer": answer,
-        "error": told(error) if isinstance(error, Exception) else None,
+        "error": explain_error(error) if isinstance(error, Exception) else None,
         "requests": len(chat.bill.calls),
         "usage": {
-            "input": used.input,
-            "cache_read": used.cache_read,
-            "cache_write": used.cache_write,
-            "output": used.output,
+            "input": usage.input,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+            "output": usage.output,
         },
-        "cost": dollars,
+        "cost": chat.bill.dollars,
         "edits": [{"by": edit.by, "reason": edit.reason, "saved": edit.saved} for edit in edits],
     }
 
 
-def _flat(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())

@@ -1,6 +1,6 @@
-"""From settings and a session's name to an agent that can work. Begun or resumed is the same act: the log tells which.
+"""Opens a chat session, new or resumed: reads its log and builds the agent.
 
-Changing the model or the policy is opening the session again. Nothing is carried over in memory.
+To change the model or the policy, open the session again. Nothing is carried over in memory.
 """
 
 from __future__ import annotations
@@ -11,40 +11,49 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypedDict
 
 from ebbtide.assembly import Conversation
-from ebbtide.compaction.rehydrate import Source
 from ebbtide.config import Access, Settings, environment_without_keys
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.chat.error_messages import told
-from ebbtide.fronts.chat.loop import STEPS, Agent, final_words
-from ebbtide.fronts.chat.notebook import Begun, Notebook, Scribe, read_notebook, retell
-from ebbtide.fronts.chat.permission import Ask, Permits, Rules
-from ebbtide.fronts.chat.prompts import DELEGATED, prompt_for
-from ebbtide.fronts.chat.providers import Call, Interrupted, Provider, complete, define, watched
-from ebbtide.fronts.chat.tools import ALONE, TOOLS, Desk, Outcome, Refused, Tool
+from ebbtide.fronts.chat.chat_records import (
+    ChatRecords,
+    RecordWriter,
+    SessionStart,
+    read_chat_records,
+    restore_conversation,
+)
+from ebbtide.fronts.chat.error_messages import explain_error
+from ebbtide.fronts.chat.loop import MAX_REQUESTS, Agent, final_reply
+from ebbtide.fronts.chat.permission import AskUser, Permissions, Rules
+from ebbtide.fronts.chat.prompts import SUBAGENT_PROMPT, prompt_for
+from ebbtide.fronts.chat.providers import (
+    Interruption,
+    Provider,
+    ToolCall,
+    define_tools,
+    stream_until_stopped,
+    wait_for_response,
+)
+from ebbtide.fronts.chat.tools import SUBAGENT_TOOLS, TOOLS, Tool, ToolError, ToolResult, ToolState
 from ebbtide.fronts.chat.tools.bash import stop_all
-from ebbtide.fronts.chat.tools.todo import listed
+from ebbtide.fronts.chat.tools.tasks import format_todos
 from ebbtide.money import UsageBill, bill_records
-from ebbtide.policy import Policy
 from ebbtide.runtime.context import Context
 from ebbtide.runtime.report import Listener
 from ebbtide.store import SessionInfo, Store
 from ebbtide.workspace import Sources, Surroundings, look_around
 
-REPLY = 8_192
-"""Tokens that a reply may have where the window is large."""
-_ROOMY = 100_000
-"""Tokens of window from which files are shown again after a fold: they may take 25,000."""
-
-_OURS = re.compile(r"\d{8}-[\w-]+")
-"""As `new_session` names them."""
+MAX_REPLY = 8_192
+"""Tokens of a reply in a large window."""
+_REHYDRATE_WINDOW = 100_000
+"""Tokens. In a smaller window files are not shown again after a compaction: they may take 25,000."""
+_OWN_SESSION = re.compile(r"\d{8}-[\w-]+")
+"""The format of `new_session_id`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """All that a session is opened with, but for its name."""
+    """Everything a session is opened with, except its id."""
 
     provider: Provider
     settings: Settings
@@ -53,262 +62,227 @@ class Setup:
     root: Path
     project: str
     rules: Rules
-    ask: Ask
-    listen: Listener
+    ask: AskUser
+    on_event: Listener
     window: int
     is_trusted: bool = False
     """Whether git may run in this folder: see `trust`."""
     url: str = ""
-    """Of the server, where it was named: the session remembers it."""
-    prompt: str = ""
-    """In place of the one for the model's family."""
+    """Of the user's own server. The session remembers it."""
+    system_prompt: str = ""
+    """Replaces the prompt for the model's family."""
     tools: tuple[Tool, ...] = TOOLS
-    reply: int = REPLY
-    """Tokens that a reply may have, and never more than a quarter of the window."""
-    steps: int = STEPS
+    max_reply: int = MAX_REPLY
+    """Tokens; at most a quarter of the window."""
+    max_requests: int = MAX_REQUESTS
     clock: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """One session, open."""
+    """One open session."""
 
     session: str
     setup: Setup
     agent: Agent
-    notebook: Notebook
+    records: ChatRecords
     bill: UsageBill
     frame: Mapping[str, object]
-    """What stands around the messages in every request: model, system prompt, tools."""
-    waiting: bool
-    """Whether the model owes an answer: the program ended before it came."""
+    """What is the same in every request: model, system prompt, tools."""
+    is_waiting: bool
+    """Whether the program ended before the model answered."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Instruction files that were not read, each with the reason."""
 
 
 def open_chat(setup: Setup, session: str) -> Chat:
     log = setup.store.open(session, project=setup.project, now=setup.clock())
-    records = log.read().records
-    notebook, bill = read_notebook(records), bill_records(records, setup.provider.model)
-    scribe = Scribe(log, setup.clock)
-    fresh = notebook.begun is None or notebook.begun.model != setup.provider.model
-    if notebook.begun is None and notebook.messages:
-        raise BadRequest(f"{session} is another program's session; ebb show looks at it")
-    if notebook.begun is not None and notebook.begun.wire != setup.provider.wire:
-        why = f"this session was begun over {notebook.begun.wire}, and {setup.provider.model} is spoken to over"
-        raise BadRequest(f"{why} {setup.provider.wire}; begin a new one with /clear")
-    around = _around(setup) if fresh else None
-    begun = _begun(setup, around) if around is not None else notebook.begun
-    assert begun is not None, "one of the two"
-    desk = _desk(setup, notebook)
-    context = _context(setup, session, desk, bill)
-    talk = _conversation(setup, context, begun.system, setup.tools)
-    waiting = retell(talk, notebook)
-    if around is not None and not notebook.messages:
-        around.enter(talk)
-    agent = _agent(setup, context, talk, desk, scribe, notebook, bill)
-    agent.opening = partial(scribe.begun, begun) if fresh else None
-    skipped = around.skipped if around is not None else ()
+    log_records = log.read().records
+    records, bill = read_chat_records(log_records), bill_records(log_records, setup.provider.model)
+    _check_resumable(setup, session, records)
+    surroundings, start = None, records.start
+    if start is None or start.model != setup.provider.model:
+        surroundings = _look_around(setup)
+        start = _new_start(setup, surroundings)
+    writer, state = RecordWriter(log, setup.clock), ToolState(root=setup.root, environ=environment_without_keys())
+    state.known_files.update(records.known_files)
+    state.todos[:] = [dict(todo) for todo in records.todos]
+    make = partial(Context, store=setup.store, session=session, project=setup.project, clock=setup.clock)
+    context = _open_context(make, setup, state, bill)
+    agent = _make_agent(setup, context, state, start.system, setup.tools, _restore_permissions(setup, records, writer))
+    agent.on_usage = partial(bill.add, setup.provider.model)
+    agent.on_result = _result_writer(state, writer)
+    agent.on_first_turn = partial(writer.write_start, start) if surroundings is not None else None
+    state.run_subagent = partial(_run_subagent, setup, agent, bill)
+    is_waiting = restore_conversation(agent.conversation, records, setup.provider.wire)
+    if surroundings is not None and not records.messages:
+        surroundings.enter(agent.conversation)
     return Chat(
         session=session,
         setup=setup,
         agent=agent,
-        notebook=notebook,
+        records=records,
         bill=bill,
-        frame=_frame(setup, context, begun),
-        waiting=waiting,
-        skipped=skipped,
+        frame=_request_frame(setup, context, start),
+        is_waiting=is_waiting,
+        skipped=surroundings.skipped if surroundings is not None else (),
     )
+
+
+def _check_resumable(setup: Setup, session: str, records: ChatRecords) -> None:
+    start, provider = records.start, setup.provider
+    if start is None and records.messages:
+        raise BadRequest(f"{session} is a session of another program; to look at it: ebb show {session}")
+    if start is not None and start.wire != provider.wire:
+        reason = f"this session uses the API format {start.wire}, and {provider.model} needs {provider.wire}"
+        raise BadRequest(f"{reason}; start a new session with /clear")
 
 
 def with_provider(setup: Setup, provider: Provider) -> Setup:
     return replace(setup, provider=provider, window=setup.settings.window_for(provider.model))
 
 
-def new_session(clock: Callable[[], float] = time.time) -> str:
-    """Sorts by time, and two in one second do not meet."""
+def new_session_id(clock: Callable[[], float] = time.time) -> str:
+    """Ids sort by time; milliseconds keep two of the same second apart."""
     now = clock()
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"-{int(now * 1000) % 1000:03d}"
 
 
-def sessions_of(store: Store, project: str) -> list[SessionInfo]:
-    """Those of this agent, the newest first: other programs and sub-agents keep theirs in the same place."""
-    return [one for one in store.list_sessions() if one.project == project and _OURS.fullmatch(one.session)]
+def list_sessions(store: Store, project: str) -> list[SessionInfo]:
+    """Chat sessions of this project, newest first. Sub-agents and other programs use the same store."""
+    return [info for info in store.list_sessions() if info.project == project and _OWN_SESSION.fullmatch(info.session)]
 
 
-def chosen(store: Store, project: str, name: str) -> SessionInfo:
-    """A session of this project by its id or the beginning of one; without a name the newest."""
-    found = sessions_of(store, project)
-    if not found:
+def find_session(store: Store, project: str, prefix: str) -> SessionInfo:
+    """Find a session of this project by its id or the start of it; the newest one if `prefix` is empty."""
+    sessions = list_sessions(store, project)
+    if not sessions:
         raise BadRequest("there is no session of this project yet")
-    matching = [one for one in found if one.session.startswith(name)]
-    exact = [one for one in matching if one.session == name]
-    if not name or exact:
-        return (exact or found)[0]
-    if len(matching) != 1:
-        known = ", ".join(one.session for one in (matching or found)[:8])
-        why = "may mean several" if matching else "is no session of this project"
-        raise BadRequest(f"{name!r} {why}: {known}")
-    return matching[0]
+    matches = [info for info in sessions if info.session.startswith(prefix)]
+    exact = [info for info in matches if info.session == prefix]
+    if not prefix or exact:
+        return (exact or sessions)[0]
+    if len(matches) != 1:
+        ids = ", ".join(info.session for info in (matches or sessions)[:8])
+        reason = "matches several sessions" if matches else "is not a session of this project; there are"
+        raise BadRequest(f"{prefix!r} {reason}: {ids}")
+    return matches[0]
 
 
-# --- the parts ---------------------------------------------------------------------------------------------------
+# --- parts -------------------------------------------------------------------------------------------------------
 
 
-def _around(setup: Setup) -> Surroundings:
+def _look_around(setup: Setup) -> Surroundings:
     sources = Sources(cwd=setup.root, home=setup.access.home, config_dir=setup.access.config)
     return look_around(sources, model=setup.provider.model, trusted=setup.is_trusted)
 
 
-def _begun(setup: Setup, around: Surroundings) -> Begun:
-    system = around.system(setup.prompt or prompt_for(setup.provider.model))
-    # An address with a password in it is not written down.
+def _new_start(setup: Setup, surroundings: Surroundings) -> SessionStart:
+    system = surroundings.system(setup.system_prompt or prompt_for(setup.provider.model))
+    # Do not write an address with a password to the log.
     url = "" if "@" in setup.url else setup.url
-    return Begun(model=setup.provider.model, wire=setup.provider.wire, system=system, url=url)
+    return SessionStart(model=setup.provider.model, wire=setup.provider.wire, system=system, url=url)
 
 
-def _desk(setup: Setup, notebook: Notebook) -> Desk:
-    desk = Desk(root=setup.root, environ=environment_without_keys())
-    desk.seen.update(notebook.seen)
-    desk.todos[:] = [dict(one) for one in notebook.todos]
-    return desk
-
-
-def _context(setup: Setup, session: str, desk: Desk, bill: UsageBill) -> Context:
-    context = Context(
-        store=setup.store, session=session, project=setup.project, clock=setup.clock, **_engine(setup, desk, bill)
-    )
-    desk.recall = context.recall_answer
-    return context
-
-
-class _Engine(TypedDict):
-    """What a context and those of its sub-agents have in common."""
-
-    model: str
-    window: int
-    policy: Policy
-    wire: str
-    marks: bool
-    summarizer: Callable[[dict[str, object]], object]
-    workspace: Path | None
-    live: Mapping[str, Source]
-    recall: Literal["tool", "off"]
-    on_event: Listener
-
-
-def _engine(setup: Setup, desk: Desk, bill: UsageBill) -> _Engine:
+def _open_context(make: Callable[..., Context], setup: Setup, state: ToolState, bill: UsageBill) -> Context:
+    """Call `make` with the options that the contexts of an agent and of its sub-agents have in common."""
     provider = setup.provider
 
     def summarize(request: dict[str, object]) -> object:
-        # Who will not wait for it gets the ledger's facts.
-        response = complete(watched(partial(provider.stream, request), desk.stop))
+        # If the user interrupts, the engine compacts with facts only.
+        response = wait_for_response(stream_until_stopped(partial(provider.stream, request), state.stop))
         bill.add(provider.model, provider.read(response).usage)
         return response
 
-    return {
-        "model": provider.model,
-        "window": setup.window,
-        "policy": setup.settings.policy(),
-        "wire": provider.wire,
-        "marks": True,
-        "summarizer": summarize,
-        "workspace": setup.root if setup.window >= _ROOMY else None,
-        "live": {"todo": lambda: listed(desk.todos)},
-        "recall": "tool" if setup.tools else "off",
-        "on_event": setup.listen,
-    }
+    return make(
+        model=provider.model,
+        window=setup.window,
+        policy=setup.settings.policy(),
+        wire=provider.wire,
+        marks=True,
+        summarizer=summarize,
+        workspace=setup.root if setup.window >= _REHYDRATE_WINDOW else None,
+        live={"todo": lambda: format_todos(state.todos)},
+        recall="tool" if setup.tools else "off",
+        on_event=setup.on_event,
+    )
 
 
-def _conversation(
+def _make_conversation(
     setup: Setup, context: Context, system: Sequence[Mapping[str, object]], tools: tuple[Tool, ...]
 ) -> Conversation:
     provider = setup.provider
-    defined = [*define(tools, provider.wire), *(context.recall_tools(provider.wire) if tools else ())]
     return Conversation(
         model=provider.model,
         system=system,
-        tools=defined,
-        max_tokens=min(setup.reply, setup.window // 4),
+        tools=[*define_tools(tools, provider.wire), *(context.recall_tools(provider.wire) if tools else ())],
+        max_tokens=min(setup.max_reply, setup.window // 4),
         wire=provider.wire,
     )
 
 
-def _agent(
+def _make_agent(
     setup: Setup,
     context: Context,
-    talk: Conversation,
-    desk: Desk,
-    scribe: Scribe,
-    notebook: Notebook,
-    bill: UsageBill,
+    state: ToolState,
+    system: Sequence[Mapping[str, object]],
+    tools: tuple[Tool, ...],
+    permissions: Permissions,
 ) -> Agent:
-    rules = setup.rules
-    for need in notebook.allowed:
-        rules = rules.grant(need)
-    permits = Permits(rules=rules, ask=setup.ask, remembered=scribe.allowed)
-
-    def keep(call: Call, outcome: Outcome) -> None:
-        seen = {path: at for path, at in desk.seen.items() if known.get(path, -1) != at}
-        known.update(seen)
-        scribe.result(call.id, outcome, seen, desk.todos if call.name == "todo" else None)
-
-    known: dict[str, int | None] = dict(desk.seen)
-    agent = Agent(
+    state.recall = context.recall_answer
+    return Agent(
         provider=setup.provider,
         context=context,
-        talk=talk,
-        desk=desk,
-        permits=permits,
-        tools=_named(setup.tools),
-        steps=setup.steps,
-        keep=keep,
-        billed=partial(bill.add, setup.provider.model),
+        conversation=_make_conversation(setup, context, system, tools),
+        state=state,
+        permissions=permissions,
+        tools={tool.name: tool for tool in tools},
+        max_requests=setup.max_requests,
     )
-    desk.delegate = _delegate(setup, agent, bill)
-    return agent
 
 
-def _frame(setup: Setup, context: Context, begun: Begun) -> Mapping[str, object]:
-    """Asked of a conversation in which nothing else was said."""
-    talk = _conversation(setup, context, begun.system, setup.tools)
-    talk.user("-")
-    return {key: value for key, value in talk.request().items() if key not in ("messages", "input")}
+def _restore_permissions(setup: Setup, records: ChatRecords, writer: RecordWriter) -> Permissions:
+    rules = setup.rules
+    for action in records.granted:
+        rules = rules.grant(action)
+    return Permissions(rules=rules, ask=setup.ask, on_grant=writer.write_grant)
 
 
-def _named(tools: tuple[Tool, ...]) -> Mapping[str, Tool]:
-    return {tool.name: tool for tool in tools}
+def _result_writer(state: ToolState, writer: RecordWriter) -> Callable[[ToolCall, ToolResult], None]:
+    """Write each tool result to the log, with what it changed: known files and the to-do list."""
+    written: dict[str, int | None] = dict(state.known_files)
+
+    def write(call: ToolCall, result: ToolResult) -> None:
+        changes = {path: at for path, at in state.known_files.items() if written.get(path, -1) != at}
+        written.update(changes)
+        writer.write_result(call.id, result, changes, state.todos if call.name == "todo" else None)
+
+    return write
 
 
-def _delegate(setup: Setup, parent: Agent, bill: UsageBill) -> Callable[[str, str], str]:
-    """A sub-agent: its own context and desk, the parent's permits and its wish to stop."""
+def _request_frame(setup: Setup, context: Context, start: SessionStart) -> Mapping[str, object]:
+    """Build a request with a placeholder message and keep everything around it."""
+    conversation = _make_conversation(setup, context, start.system, setup.tools)
+    conversation.user("-")
+    return {key: value for key, value in conversation.request().items() if key not in ("messages", "input")}
 
-    def work(title: str, prompt: str) -> str:
-        desk = Desk(root=parent.desk.root, environ=parent.desk.environ, stop=parent.desk.stop)
-        name = "-".join(title.lower().split())[:40] or "task"
-        context = parent.context.child(f"{name}-{new_session(setup.clock)}", **_engine(setup, desk, bill))
-        desk.recall = context.recall_answer
-        system = _around(setup).system((setup.prompt or prompt_for(setup.provider.model)) + DELEGATED)
-        talk = _conversation(setup, context, system, ALONE)
-        helper = Agent(
-            provider=setup.provider,
-            context=context,
-            talk=talk,
-            desk=desk,
-            permits=parent.permits,
-            tools=_named(ALONE),
-            steps=setup.steps,
-            billed=parent.billed,
-        )
-        try:
-            found = final_words(helper.turn(prompt))
-        except Interrupted:
-            raise
-        except Exception as failed:
-            raise Refused(f"the sub-agent failed: {told(failed)}") from failed
-        finally:
-            stop_all(desk)
-        context.finish(found)
-        return found
 
-    return work
+def _run_subagent(setup: Setup, parent: Agent, bill: UsageBill, title: str, prompt: str) -> str:
+    """Run a task in a new context and return the final reply. Permissions and the stop flag are the parent's."""
+    state = ToolState(root=parent.state.root, environ=parent.state.environ, stop=parent.state.stop)
+    name = "-".join(title.lower().split())[:40] or "task"
+    make = partial(parent.context.child, f"{name}-{new_session_id(setup.clock)}")
+    context = _open_context(make, setup, state, bill)
+    system = _look_around(setup).system((setup.system_prompt or prompt_for(setup.provider.model)) + SUBAGENT_PROMPT)
+    agent = _make_agent(setup, context, state, system, SUBAGENT_TOOLS, parent.permissions)
+    agent.on_usage = parent.on_usage
+    try:
+        reply = final_reply(agent.run_turn(prompt))
+    except Interruption:
+        raise
+    except Exception as error:
+        raise ToolError(f"the sub-agent failed: {explain_error(error)}") from error
+    finally:
+        stop_all(state)
+    context.finish(reply)
+    return reply

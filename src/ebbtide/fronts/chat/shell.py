@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.chat.providers import MISSING
+from ebbtide.fronts.chat.providers import MISSING_EXTRA
 
 try:
     import tree_sitter_bash
     from tree_sitter import Language, Node, Parser
 except ModuleNotFoundError as missing:
-    raise BadConfig(MISSING) from missing
+    raise BadConfig(MISSING_EXTRA) from missing
 
 _LONGEST = 4_000  # characters: nobody reads a longer line before allowing it for good
 _PIECE = rb"""[A-Za-z0-9_./:,=+@%-]|(?<=[A-Za-z0-9~^])[~^]|'[^']*'|"[^"$`\\!]*\""""

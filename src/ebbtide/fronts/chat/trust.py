@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from ebbtide.display import one_line
+from ebbtide.fronts.chat.tools.files import write_atomically
 
 _QUESTION = """\
 {folder}
@@ -42,19 +41,10 @@ def remember_trust(file: Path, folder: str, *, is_trusted: bool) -> bool:
     answers = {**_read(file), folder: is_trusted}
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=".ebb-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                json.dump({"folders": answers}, out, indent=1, sort_keys=True)
-            os.replace(beside, file)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside)
-            raise
-    except OSError as failed:
-        print(
-            f"ebb: your answer cannot be remembered: {one_line(str(file), 1_000)}: {failed.strerror}", file=sys.stderr
-        )
+        data = json.dumps({"folders": answers}, indent=1, sort_keys=True).encode()
+        write_atomically(file, data, mode=0o600)
+    except OSError as error:
+        print(f"ebb: your answer cannot be remembered: {one_line(str(file), 1_000)}: {error.strerror}", file=sys.stderr)
         return False
     return True
 

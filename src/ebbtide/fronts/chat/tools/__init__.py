@@ -1,33 +1,15 @@
-"""The tools of the agent, one file each. `desk.py` says what a tool is."""
+"""The tools of the agent. `tool.py` defines what a tool is."""
 
 from __future__ import annotations
 
 from ebbtide.fronts.chat.tools.bash import bash
-from ebbtide.fronts.chat.tools.desk import Desk, Given, Need, Outcome, Refused, Tool, refuse_odd_text
-from ebbtide.fronts.chat.tools.edit import edit
-from ebbtide.fronts.chat.tools.glob import glob
-from ebbtide.fronts.chat.tools.grep import grep
-from ebbtide.fronts.chat.tools.read import read
-from ebbtide.fronts.chat.tools.recall import RECALL_TOOLS, recalled
-from ebbtide.fronts.chat.tools.task import task
-from ebbtide.fronts.chat.tools.todo import todo
-from ebbtide.fronts.chat.tools.write import write
+from ebbtide.fronts.chat.tools.files import edit, read, write
+from ebbtide.fronts.chat.tools.search import glob, grep
+from ebbtide.fronts.chat.tools.tasks import task, todo
+from ebbtide.fronts.chat.tools.tool import Action, Arguments, Tool, ToolError, ToolResult, ToolState
 
-__all__ = [
-    "ALONE",
-    "RECALL_TOOLS",
-    "TOOLS",
-    "Desk",
-    "Given",
-    "Need",
-    "Outcome",
-    "Refused",
-    "Tool",
-    "recalled",
-    "refuse_odd_text",
-]
+__all__ = ["SUBAGENT_TOOLS", "TOOLS", "Action", "Arguments", "Tool", "ToolError", "ToolResult", "ToolState"]
 
-TOOLS = (bash, read, write, edit, grep, glob, todo, task)
-"""In the order they stand in a request: fixed, for the cache's sake."""
-ALONE = (bash, read, write, edit, grep, glob, todo)
-"""What a sub-agent has."""
+SUBAGENT_TOOLS = (bash, read, write, edit, grep, glob, todo)
+TOOLS = (*SUBAGENT_TOOLS, task)
+"""In the order in which they stand in a request. Another order would invalidate the provider's cache."""

@@ -1,6 +1,6 @@
-"""Programs that are started for a model: bounded in time and output, in a group of their own, which ends as a whole.
+"""Runs programs for the model, each in its own process group, so that it can be killed with all its children.
 
-Output is limited where it is read, not afterwards: a program that prints for ever costs no memory (R118).
+Output is limited while it is read: a program that prints without end uses no memory (R118).
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pathlib import Path
 from threading import Event
 from typing import IO
 
-LINES = 250
-BYTES = 30_000  # about 8,000 tokens, the most that one result of a command is worth
+MAX_LINES = 250
+MAX_BYTES = 30_000  # about 8,000 tokens
 
 
 class Process:
-    """One program and the head of what it prints, both streams in the order they came."""
+    """A running program and the first part of its output, stdout and stderr in the order printed."""
 
     def __init__(
-        self, command: Sequence[str], cwd: Path, environ: Mapping[str, str] | None, *, lines: int = LINES
+        self, command: Sequence[str], cwd: Path, environ: Mapping[str, str] | None, *, lines: int = MAX_LINES
     ) -> None:
         self._head = bytearray()
         self._lines_left = lines
         self.total = 0
         """Bytes printed so far."""
-        self._read = 0
+        self._shown_bytes = 0
         self._lock = threading.Lock()
-        self._process = subprocess.Popen(  # noqa: S603  # What a model may run was asked and answered before.
+        self._process = subprocess.Popen(  # noqa: S603  # `permission` has allowed it.
             command,
             cwd=cwd,
             env=None if environ is None else dict(environ),
@@ -45,28 +45,28 @@ class Process:
         self._reader.start()
 
     def _collect(self, pipe: IO[bytes]) -> None:
-        for line in iter(lambda: pipe.readline(BYTES), b""):
+        for line in iter(lambda: pipe.readline(MAX_BYTES), b""):
             with self._lock:
                 self.total += len(line)
-                room = BYTES - len(self._head)
+                room = MAX_BYTES - len(self._head)
                 if self._lines_left > 0 and room > 0:
                     self._head += line[:room]
                     self._lines_left -= line.endswith(b"\n")
 
     @property
-    def code(self) -> int | None:
+    def exit_code(self) -> int | None:
         """None while it runs."""
         return self._process.poll()
 
     def wait(self, seconds: float, stop: Event) -> str:
-        """Why the wait ended: `done`, `time` or `stopped`. What still runs then, still runs."""
+        """Return why the wait ended: `done`, `time` or `stopped`. A program that is not done keeps running."""
         step = 0.02
         while seconds > 0:
             if stop.is_set():
                 return "stopped"
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=min(step, seconds))
-                # A child that was left behind may hold the pipe open: its output is not waited for.
+                # A background child may hold the pipe open: do not wait for its output.
                 self._reader.join(timeout=0.5)
                 return "done"
             seconds -= step
@@ -82,17 +82,17 @@ class Process:
 
     def output(self) -> str:
         with self._lock:
-            return limited(bytes(self._head), self.total)
+            return truncate_output(bytes(self._head), self.total)
 
-    def fresh(self) -> str:
-        """What came since the last look."""
+    def new_output(self) -> str:
+        """Return the output since the last call."""
         with self._lock:
-            new, self._read = bytes(self._head[self._read :]), len(self._head)
-            return limited(new, len(new) + self.total - len(self._head))
+            new, self._shown_bytes = bytes(self._head[self._shown_bytes :]), len(self._head)
+            return truncate_output(new, len(new) + self.total - len(self._head))
 
 
-def limited(head: bytes, total: int) -> str:
-    """The head as text; R117's words where it is not all."""
+def truncate_output(head: bytes, total: int) -> str:
+    """Decode the head, with the notice of R117 if there was more."""
     text = head.decode("utf-8", "replace").rstrip("\n")
     if len(head) >= total:
         return text
