@@ -116,7 +116,7 @@ def of_what_is_kept():
     ours = [fold["points"], 100 * fold["names"], fold["mean tokens"] / 1000, fold["tokens"] / 1000]
     yield (
         README,
-        "| at 32 recorded compactions",
+        "| what our compaction without a model keeps",
         [*ours, *(100 * recorded[key] for key in ("changed", "read", "names"))],
     )
     yield FOLDS, "recorded sessions of Claude Code", [100 * recorded["read"], 100 * recorded["names"]]
@@ -125,7 +125,7 @@ def of_what_is_kept():
     beside = [fmean(row["after"] - row["spoken"] for row in part) / 1000 for part in (rows[:half], rows[half:])]
     freed = [fmean(row["freed"] for row in part) / 1000 for part in (rows[:half], rows[half:])]
     last = rows[-1]
-    yield README, "| twenty folds of one history", [last["messages"], last["verbatim"], *beside, *freed]
+    yield README, "| twenty compactions of one history", [last["messages"], last["verbatim"], *beside, *freed]
 
 
 def of_size():
@@ -148,7 +148,7 @@ def of_size():
 def of_speed():
     acts = result("acting")["windows"]["200000"]["ebbtide"]
     slowest = max(acts[kind]["slowest"] for kind in ("clearing", "folding"))
-    yield README, "| a turn that clears or folds", [acts["clearing"]["max"], acts["folding"]["max"], slowest]
+    yield README, "| a turn that clears or compacts", [acts["clearing"]["max"], acts["folding"]["max"], slowest]
     for window in ("200000", "128000", "64000"):
         kinds = result("acting")["windows"][window]["ebbtide"]
         values = [
