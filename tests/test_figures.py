@@ -119,7 +119,7 @@ def of_what_is_kept():
         "| what our compaction without a model keeps",
         [*ours, *(100 * recorded[key] for key in ("changed", "read", "names"))],
     )
-    yield FOLDS, "recorded sessions of Claude Code", [100 * recorded["read"], 100 * recorded["names"]]
+    yield FOLDS, "in recorded sessions of Claude Code", [100 * recorded["read"], 100 * recorded["names"]]
     rows = result("folds")
     half = len(rows) // 2
     beside = [fmean(row["after"] - row["spoken"] for row in part) / 1000 for part in (rows[:half], rows[half:])]
