@@ -97,7 +97,7 @@ def test_an_interrupted_call_has_no_usage_and_the_next_request_is_sound(rollout)
     assert plain(calls[2])[2:] == ["u:go", "reasoning", "+c1", "-c1", "u:stop"]
     assert refusals("openai_responses", calls[2].request) == []
     assert [problem.reason for problem in recording.problems] == [
-        "a call without its output, answered for the tool: c1"
+        "a call without its result, answered for the tool: c1"
     ]
 
 

@@ -113,7 +113,7 @@ def test_the_users_messages_count_while_they_stand_word_for_word():
 def test_files_count_that_the_last_request_still_names_whole_or_by_two_parts():
     work = growing(
         user("go"),
-        used(1, "Edit", file_path="repo/src/gauge.py", old="a", first_unsent="b"),
+        used(1, "Edit", file_path="repo/src/gauge.py", old="a", new="b"),
         result(1, "done"),
         used(2, file_path="repo/src/tide.py"),
         result(2, "tides"),

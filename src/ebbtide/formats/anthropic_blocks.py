@@ -1,4 +1,4 @@
-"""Which recorded Anthropic blocks may be sent back. A block is never changed; what no provider takes is left out."""
+"""Recorded content as Anthropic takes it. Blocks are left out rather than changed if a provider would refuse them."""
 
 from __future__ import annotations
 
@@ -7,55 +7,82 @@ import json
 import re
 from typing import Any
 
+from ebbtide.core.types import Usage
+from ebbtide.formats.session_file import build_usage
+from ebbtide.formats.steps import Message
+
+REQUEST_FIELDS = {"max_tokens": 32_000}
+"""Anthropic refuses a body without `max_tokens`, and sessions do not record it: this is the clients' own default."""
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_LEFT_OUT = "a content block that cannot be sent, left out"
+
+Content = str | list[dict[str, Any]]
 
 
-def user_content(content: Any) -> tuple[str | list[dict[str, Any]], str]:
-    """What of a user's recorded content can be sent, and what was wrong with the rest."""
+def user_message(content: Content) -> tuple[Message, ...]:
+    return ({"role": "user", "content": content},) if content else ()
+
+
+def assistant_message(content: Content) -> tuple[Message, ...]:
+    return ({"role": "assistant", "content": content},) if content else ()
+
+
+def has_only_results(content: Content) -> bool:
+    return isinstance(content, list) and all(block["type"] == "tool_result" for block in content)
+
+
+def read_usage(usage: dict[str, Any]) -> tuple[Usage | None, str]:
+    names = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
+    return build_usage(*(usage.get(name) for name in names))
+
+
+def user_content(content: Any) -> tuple[Content, str]:
+    """Return what can be sent of a user's recorded content, and what was wrong with the rest."""
     if isinstance(content, str):
         return content if content.strip() else "", ""
     if not isinstance(content, list):
         return "", "a message without content"
-    sound = [_sendable(block) for block in content if _is_user_block(block)]
-    reason = "" if len(sound) == len(content) else "a content block that cannot be sent, left out"
-    return sound, reason
+    blocks = [_sendable_block(block) for block in content if _is_user_block(block)]
+    return blocks, "" if len(blocks) == len(content) else _LEFT_OUT
 
 
-def answer_blocks(content: list[Any]) -> tuple[list[dict[str, Any]], str]:
-    """What of a recorded answer goes back, and what was wrong with it. Blank text and bare thinking are no fault."""
-    known = [block for block in content if isinstance(block, dict) and isinstance(block.get("type"), str)]
-    broken = [block for block in known if block["type"] in ("tool_use", "tool_result") and not _is_call(block)]
-    reason = "a content block that cannot be sent, left out" if broken or len(known) < len(content) else ""
-    sound = [_named(block, "id") for block in known if block not in broken and _is_something(block)]
-    return sound, reason
+def reply_content(content: list[Any]) -> tuple[list[dict[str, Any]], str]:
+    """Return what a client sends back of a recorded reply, and what was wrong with it.
+
+    Blank text and unsigned thinking are left out without a reason: they are no fault of the recording.
+    """
+    blocks = [block for block in content if isinstance(block, dict) and isinstance(block.get("type"), str)]
+    broken = [block for block in blocks if block["type"] in ("tool_use", "tool_result") and not _is_call(block)]
+    reason = _LEFT_OUT if broken or len(blocks) < len(content) else ""
+    return [_with_valid_id(block, "id") for block in blocks if block not in broken and _is_accepted(block)], reason
 
 
-def _named(block: dict[str, Any], key: str) -> dict[str, Any]:
-    """With a call's id as Anthropic takes it; others put more into theirs. Two that differ stay different."""
-    name = block.get(key)
-    if not isinstance(name, str) or _CALL_ID.fullmatch(name):
+def _with_valid_id(block: dict[str, Any], key: str) -> dict[str, Any]:
+    """Replace characters that Anthropic does not allow in a call's id. Ids that differ stay different."""
+    id = block.get(key)
+    if not isinstance(id, str) or _CALL_ID.fullmatch(id):
         return block
-    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return {**block, key: "_".join([*_CALL_ID.findall(name)[:1], digest])}
+    digest = hashlib.blake2b(id.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return {**block, key: "_".join([*_CALL_ID.findall(id)[:1], digest])}
 
 
-def _sendable(block: dict[str, Any]) -> dict[str, Any]:
-    """The very block, unless it is a result with parts that would be refused."""
+def _sendable_block(block: dict[str, Any]) -> dict[str, Any]:
+    """Return the same object, unless it is a result with parts that would be refused."""
     if block["type"] != "tool_result":
         return block
-    block = _named(block, "tool_use_id")
+    block = _with_valid_id(block, "tool_use_id")
     if isinstance(block.get("content", ""), str):
         return block
     parts = block["content"]
     if not isinstance(parts, list):
         return {**block, "content": json.dumps(parts, ensure_ascii=False)}
-    sound = [_part(part) for part in parts if isinstance(part, dict) and _is_something(part)]
-    same = len(sound) == len(parts) and all(kept is part for kept, part in zip(sound, parts, strict=True))
-    return block if same else {**block, "content": sound}
+    sendable = [_without_reference(part) for part in parts if isinstance(part, dict) and _is_accepted(part)]
+    is_same = len(sendable) == len(parts) and all(new is old for new, old in zip(sendable, parts, strict=True))
+    return block if is_same else {**block, "content": sendable}
 
 
-def _part(part: dict[str, Any]) -> dict[str, Any]:
-    """A reference to a tool is refused unless the tool is in the request, and sessions do not record their tools."""
+def _without_reference(part: dict[str, Any]) -> dict[str, Any]:
+    """A reference to a tool is refused unless the request has the tool, and sessions do not record their tools."""
     if part.get("type") != "tool_reference":
         return part
     return {"type": "text", "text": f"[tool {part.get('tool_name')}]"}
@@ -66,16 +93,16 @@ def _is_user_block(block: Any) -> bool:
         return False
     if block["type"] == "tool_result":
         return isinstance(block.get("tool_use_id"), str)
-    return block["type"] not in ("tool_use", "thinking", "redacted_thinking") and _is_something(block)
+    return block["type"] not in ("tool_use", "thinking", "redacted_thinking") and _is_accepted(block)
 
 
 def _is_call(block: dict[str, Any]) -> bool:
-    named = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
-    return block["type"] == "tool_use" and named and isinstance(block.get("input"), dict)
+    has_names = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
+    return block["type"] == "tool_use" and has_names and isinstance(block.get("input"), dict)
 
 
-def _is_something(block: dict[str, Any]) -> bool:
-    """Providers refuse blank text, and thinking that they did not sign."""
+def _is_accepted(block: dict[str, Any]) -> bool:
+    """Whether providers take it: they refuse blank text, and thinking without their signature."""
     if block.get("type") == "text":
         return isinstance(block.get("text"), str) and bool(block["text"].strip())
     return block.get("type") != "thinking" or bool(block.get("signature"))

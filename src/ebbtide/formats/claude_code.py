@@ -1,7 +1,7 @@
-"""Claude Code JSONL, and our own store's files, which have its shape.
+"""Reads Claude Code's session files (JSONL), and our own logs, which have the same form.
 
-One model call is written as several rows, one a block, that share `message.id`; results may stand between them. Rows
-that say nothing to the model (progress, hooks, titles, our own `ebb` ones) are kept, and still link parent to child.
+One model call is written as several rows, one a block, with the same `message.id`; results may be between them. Rows
+that the model does not see (progress, hooks, titles, our `ebb` records) are kept, and still link parent to child.
 """
 
 from __future__ import annotations
@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ebbtide.formats.anthropic_blocks import answer_blocks, user_content
-from ebbtide.formats.recording import Recording
-from ebbtide.formats.session_file import JsonRow, SessionFile, build_usage, parse_time
+from ebbtide.formats.anthropic_blocks import (
+    REQUEST_FIELDS,
+    Content,
+    assistant_message,
+    has_only_results,
+    read_usage,
+    reply_content,
+    user_content,
+    user_message,
+)
+from ebbtide.formats.recording import Recording, SessionReader
+from ebbtide.formats.session_file import JsonRow, SessionFile, parse_time, str_or_empty
 from ebbtide.formats.step_tree import StepTree
 from ebbtide.formats.steps import AddMessages, ClearResults, Compact, Episode, Message, ModelReply, Problem
 
 _CLEARED = "[Old tool result content cleared]"
-"""What Claude Code puts in place of a result it clears."""
+"""What Claude Code writes in place of a result that it clears."""
 
 _SYNTHETIC = "<synthetic>"
-"""The model of answers that the client wrote itself."""
-
-_MAX_TOKENS = 32_000
-"""Not recorded, and Anthropic refuses a body without one: this is the client's own default."""
+"""The model of replies that the client wrote itself."""
 
 _REMINDERS = {
     "hook_additional_context": "content",
@@ -30,11 +36,11 @@ _REMINDERS = {
     "mcp_instructions_delta": "addedBlocks",
     "edited_text_file": "snippet",
 }
-"""Attachments whose recorded words go to the model as a reminder, and the field the words are in."""
+"""Attachments whose text the model sees as a reminder, and the field with the text."""
 
 
-def recognises(source: SessionFile) -> bool:
-    return any(_is_row(row.value) for row in source.rows)
+def recognises(file: SessionFile) -> bool:
+    return any(_is_row(row.value) for row in file.rows)
 
 
 def _is_row(value: Any) -> bool:
@@ -45,130 +51,132 @@ def _is_row(value: Any) -> bool:
     return value.get("type") == "ebb" or (value.get("type") == "summary" and "leafUuid" in value)
 
 
-def read(source: SessionFile) -> Recording:
-    reader = _Reader(source)
-    for row in source.rows:
-        reader.take(row)
-    return reader.recording()
+def read(file: SessionFile) -> Recording:
+    reader = _Reader(file)
+    for row in file.rows:
+        reader.read_row(row)
+    episodes = [
+        Episode(name=name, steps=tuple(tree.steps), request_fields=REQUEST_FIELDS)
+        for name, tree in reader.trees.items()
+        if tree.steps
+    ]
+    return reader.recording("claude-code", "anthropic", reader.session, episodes)
 
 
-class _Reader:
-    """Rows become steps of the conversation they belong to: the main one, or a sidechain."""
+class _Reader(SessionReader):
+    """Turns rows into steps of their conversation: the main one, or a sidechain."""
 
-    def __init__(self, source: SessionFile) -> None:
-        self.source = source
-        self.problems = list(source.problems)
-        self.others: list[dict[str, Any]] = []
-        self.threads: dict[str, StepTree] = {"": StepTree()}
-        self.episode_of: dict[str, str] = {}
-        self.seen: dict[str, Message] = {}
-        self.calls = _group(source.rows)
-        self.begun: dict[str, int] = {}
+    def __init__(self, file: SessionFile) -> None:
+        super().__init__(file)
         self.session = ""
-        named = [row.value for row in source.rows if isinstance(row.value, dict) and _text(row.value.get("uuid"))]
-        names = {value["uuid"] for value in named}
-        # A file in which no row names another is read in file order; where some do, naming none is a new start.
-        self.linked = any(_text(value.get("parentUuid")) in names for value in named)
+        self.trees: dict[str, StepTree] = {"": StepTree()}
+        """The main conversation and the sidechains by name."""
+        self.tree_names: dict[str, str] = {}
+        """The conversation that each row belongs to, by uuid."""
+        self.seen: dict[str, Message] = {}
+        self.rows_by_call = _group_by_call(file.rows)
+        self.steps_by_call: dict[str, int] = {}
+        rows = [row.value for row in file.rows if isinstance(row.value, dict) and str_or_empty(row.value.get("uuid"))]
+        uuids = {value["uuid"] for value in rows}
+        # If no row names another, the file is read in order. If some do, a row that names none begins again.
+        self.is_linked = any(str_or_empty(value.get("parentUuid")) in uuids for value in rows)
 
-    def take(self, row: JsonRow) -> None:
+    def read_row(self, row: JsonRow) -> None:
         value = row.value
         if not isinstance(value, dict):
-            self.trouble(row, "not a record")
+            self.report(row, "not a record")
             return
-        self.session = self.session or _text(value.get("sessionId"))
+        self.session = self.session or str_or_empty(value.get("sessionId"))
         kind = value.get("type")
         if kind in ("user", "assistant") and not isinstance(value.get("message"), dict):
-            self.trouble(row, "a message that is not an object")
+            self.report(row, "a message that is not an object")
         elif kind == "assistant":
-            self.assistant(row)
+            self.read_assistant(row)
         elif kind == "user" and (value.get("isCompactSummary") or not value.get("isVisibleInTranscriptOnly")):
-            self.user(row)
+            self.read_user(row)
         elif kind == "system" and value.get("subtype") == "local_command":
-            self.say(row, _text(value.get("content")).strip())
+            self.add_user(row, str_or_empty(value.get("content")).strip())
         elif kind == "system" and value.get("subtype") in ("compact_boundary", "microcompact_boundary"):
-            self.boundary(row)
+            self.read_boundary(row)
         elif kind == "attachment":
-            self.say(row, _attached(value.get("attachment")))
+            self.add_user(row, _attachment_text(value.get("attachment")))
         else:
-            self.other(row)
+            self.add_other(row)
 
-    def user(self, row: JsonRow) -> None:
+    def read_user(self, row: JsonRow) -> None:
         content, reason = user_content(row.value["message"].get("content"))
-        if reason:
-            self.trouble(row, reason)
-        if self.copied(row):
+        self.report(row, reason)
+        if self.is_copy(row):
             return
         if not row.value.get("isCompactSummary"):
-            self.say(row, content)
+            self.add_user(row, content)
             return
-        lineage = self.lineage(row)
-        step = Compact(messages=_turn(content))
-        last = lineage.steps[-1] if lineage.steps else None
+        tree = self.tree_of(row)
+        step = Compact(messages=user_message(content))
+        last = tree.steps[-1] if tree.steps else None
         if isinstance(last, Compact) and not last.messages:
-            # The boundary row before it has made the step already.
-            lineage.steps[-1] = step
-            lineage.join(_text(row.value.get("uuid")), len(lineage.steps) - 1)
+            # The boundary row before it has added the step already.
+            tree.steps[-1] = step
+            tree.join(str_or_empty(row.value.get("uuid")), len(tree.steps) - 1)
             return
         self.add(row, step)
 
-    def copied(self, row: JsonRow) -> bool:
-        """A resumed session may carry rows of the one before twice."""
-        name, message = _text(row.value.get("uuid")), row.value["message"]
-        if name and self.seen.setdefault(name, message) is not message and self.seen[name] == message:
-            self.trouble(row, "a copy of an earlier row")
+    def is_copy(self, row: JsonRow) -> bool:
+        """A resumed session may repeat rows of the session before."""
+        uuid, message = str_or_empty(row.value.get("uuid")), row.value["message"]
+        if uuid and self.seen.setdefault(uuid, message) is not message and self.seen[uuid] == message:
+            self.report(row, "a copy of an earlier row")
             return True
         return False
 
-    def say(self, row: JsonRow, content: str | list[dict[str, Any]]) -> None:
-        if not content:
-            self.other(row)
-            return
-        results = isinstance(content, list) and all(block["type"] == "tool_result" for block in content)
-        self.add(row, AddMessages(messages=_turn(content)), beside=results)
+    def add_user(self, row: JsonRow, content: Content) -> None:
+        if content:
+            self.add(row, AddMessages(messages=user_message(content)), is_result=has_only_results(content))
+        else:
+            self.add_other(row)
 
-    def assistant(self, row: JsonRow) -> None:
-        key = _call_key(row.value)
-        lineage = self.lineage(row)
-        if key in self.begun:
-            lineage.join(_text(row.value.get("uuid")), self.begun[key])
+    def read_assistant(self, row: JsonRow) -> None:
+        key, tree = _call_key(row.value), self.tree_of(row)
+        if key in self.steps_by_call:
+            tree.join(str_or_empty(row.value.get("uuid")), self.steps_by_call[key])
             return
-        self.begun[key] = self.add(row, self.answer(row, self.calls[key]))
+        self.steps_by_call[key] = self.add(row, self.build_reply(row, self.rows_by_call[key]))
 
-    def answer(self, row: JsonRow, rows: list[JsonRow]) -> ModelReply:
-        message = {**rows[-1].value["message"], "content": _merged(rows)}
-        content, reason = answer_blocks(message["content"])
-        if reason:
-            self.trouble(row, reason)
-        model = _text(message.get("model"))
-        usage, reason = (None, "") if model == _SYNTHETIC else _usage(message.get("usage"))
-        if reason:
-            self.trouble(rows[-1], reason)
-        # What the client shows for a failed call is never sent back.
-        said = () if row.value.get("isApiErrorMessage") or not content else ({"role": "assistant", "content": content},)
+    def build_reply(self, row: JsonRow, rows: list[JsonRow]) -> ModelReply:
+        message = {**rows[-1].value["message"], "content": _merge_blocks(rows)}
+        content, reason = reply_content(message["content"])
+        self.report(row, reason)
+        model, usage = str_or_empty(message.get("model")), None
+        if model != _SYNTHETIC and isinstance(message.get("usage"), dict):
+            usage, reason = read_usage(message["usage"])
+            self.report(rows[-1], reason)
+        elif model != _SYNTHETIC and message.get("usage") is not None:
+            self.report(rows[-1], "the usage is not an object")
         return ModelReply(
             row=row.line,
-            messages=said,
+            # What the client shows for a failed call is never sent back.
+            messages=() if row.value.get("isApiErrorMessage") else assistant_message(content),
             response=message,
             model=model,
             usage=usage,
             at=parse_time(row.value.get("timestamp")),
         )
 
-    def boundary(self, row: JsonRow) -> None:
+    def read_boundary(self, row: JsonRow) -> None:
         value = row.value
         if value["subtype"] == "compact_boundary":
-            self.add(row, Compact(), parent=_text(value.get("logicalParentUuid")))
+            self.add(row, Compact(), parent=str_or_empty(value.get("logicalParentUuid")))
             return
-        cleared = value.get("microcompactMetadata")
-        calls = cleared.get("compactedToolIds") if isinstance(cleared, dict) else None
-        names = frozenset(call for call in calls or () if isinstance(call, str))
+        metadata = value.get("microcompactMetadata")
+        call_ids = metadata.get("compactedToolIds") if isinstance(metadata, dict) else None
+        names = frozenset(call_id for call_id in call_ids or () if isinstance(call_id, str))
         self.add(row, ClearResults(call_ids=names, placeholder=_CLEARED))
 
-    def other(self, row: JsonRow) -> None:
+    def add_other(self, row: JsonRow) -> None:
         self.others.append(row.value)
-        name = _text(row.value.get("uuid"))
-        if name:
-            self.lineage(row).add_link(name, _text(row.value.get("parentUuid")))
+        uuid = str_or_empty(row.value.get("uuid"))
+        if uuid:
+            self.tree_of(row).add_link(uuid, str_or_empty(row.value.get("parentUuid")))
 
     def add(
         self,
@@ -176,51 +184,31 @@ class _Reader:
         step: AddMessages | ModelReply | ClearResults | Compact,
         *,
         parent: str = "",
-        beside: bool = False,
+        is_result: bool = False,
     ) -> int:
-        lineage, name = self.lineage(row), _text(row.value.get("uuid"))
-        parent = parent or _text(row.value.get("parentUuid"))
-        if self.linked and not parent and isinstance(step, AddMessages) and row.value.get("type") == "user":
-            return lineage.add_root(step, record=name)
-        return lineage.add(step, record=name, parent=parent, is_result=beside)
+        tree, uuid = self.tree_of(row), str_or_empty(row.value.get("uuid"))
+        parent = parent or str_or_empty(row.value.get("parentUuid"))
+        if self.is_linked and not parent and isinstance(step, AddMessages) and row.value.get("type") == "user":
+            return tree.add_root(step, record=uuid)
+        return tree.add(step, record=uuid, parent=parent, is_result=is_result)
 
-    def lineage(self, row: JsonRow) -> StepTree:
-        """The main conversation, or the sidechain that the row's ancestors began."""
+    def tree_of(self, row: JsonRow) -> StepTree:
+        """Return the main conversation, or the sidechain that the row's ancestors began."""
         value = row.value
-        name, parent = _text(value.get("uuid")), _text(value.get("parentUuid"))
-        episode = ""
+        uuid, parent = str_or_empty(value.get("uuid")), str_or_empty(value.get("parentUuid"))
+        name = ""
         if value.get("isSidechain"):
-            episode = _text(value.get("agentId")) or self.episode_of.get(parent, "") or name or "sidechain"
-        if self.linked and parent and parent not in self.episode_of:
-            # Told once a parent: what came before it is missing, and file order is all there is.
-            self.episode_of[parent] = episode
+            name = str_or_empty(value.get("agentId")) or self.tree_names.get(parent, "") or uuid or "sidechain"
+        if self.is_linked and parent and parent not in self.tree_names:
+            # Reported once for each parent. Its children follow in file order.
+            self.tree_names[parent] = name
             self.problems.append(Problem(row=row.line, reason=f"its parent is not in the file before it: {parent}"))
-        if name:
-            self.episode_of[name] = episode
-        return self.threads.setdefault(episode, StepTree())
-
-    def trouble(self, row: JsonRow, reason: str) -> None:
-        self.problems.append(Problem(row=row.line, reason=reason, raw=row.raw))
-
-    def recording(self) -> Recording:
-        episodes = [
-            Episode(name=name, steps=tuple(lineage.steps), request_fields={"max_tokens": _MAX_TOKENS})
-            for name, lineage in self.threads.items()
-            if lineage.steps
-        ]
-        return Recording(
-            path=self.source.path,
-            format="claude-code",
-            wire="anthropic",
-            session=self.session or self.source.name,
-            episodes=tuple(episodes),
-            problems=tuple(self.problems),
-            others=tuple(self.others),
-        )
+        if uuid:
+            self.tree_names[uuid] = name
+        return self.trees.setdefault(name, StepTree())
 
 
-def _group(rows: Iterable[JsonRow]) -> dict[str, list[JsonRow]]:
-    """The rows of each call."""
+def _group_by_call(rows: Iterable[JsonRow]) -> dict[str, list[JsonRow]]:
     calls: dict[str, list[JsonRow]] = {}
     for row in rows:
         value = row.value
@@ -230,47 +218,32 @@ def _group(rows: Iterable[JsonRow]) -> dict[str, list[JsonRow]]:
 
 
 def _call_key(value: dict[str, Any]) -> str:
-    names = (value["message"].get("id"), value.get("requestId"), value.get("uuid"))
-    name = next((name for name in names if isinstance(name, str) and name), str(id(value)))
-    return f"{bool(value.get('isSidechain'))} {name}"
+    ids = (value["message"].get("id"), value.get("requestId"), value.get("uuid"))
+    key = next((name for name in ids if isinstance(name, str) and name), str(id(value)))
+    return f"{bool(value.get('isSidechain'))} {key}"
 
 
-def _merged(rows: list[JsonRow]) -> list[Any]:
-    """The blocks of a call in order. Some versions write each block once, some write all blocks so far again."""
-    merged: list[Any] = []
+def _merge_blocks(rows: list[JsonRow]) -> list[Any]:
+    """Collect the blocks of a call. Some versions write each block once, others repeat all blocks so far."""
+    blocks: list[Any] = []
     for row in rows:
         content = row.value["message"].get("content")
         content = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if not isinstance(content, list):
             continue
-        if content[: len(merged)] == merged:
-            merged = list(content)
+        if content[: len(blocks)] == blocks:
+            blocks = list(content)
         else:
-            merged += [block for block in content if block not in merged]
-    return merged
+            blocks += [block for block in content if block not in blocks]
+    return blocks
 
 
-def _usage(usage: Any) -> Any:
-    if not isinstance(usage, dict):
-        return None, "" if usage is None else "the usage is not an object"
-    names = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
-    return build_usage(*(usage.get(name) for name in names))
-
-
-def _attached(attachment: Any) -> str | list[dict[str, Any]]:
-    """The words of an attachment that the model saw, where they are recorded."""
+def _attachment_text(attachment: Any) -> Content:
+    """Return the text of an attachment that the model saw, if it is recorded."""
     if not isinstance(attachment, dict):
         return ""
     if attachment.get("type") == "queued_command":
         return user_content(attachment.get("prompt"))[0]
-    words = attachment.get(_REMINDERS.get(_text(attachment.get("type")), ""))
-    text = "\n".join(map(str, words)) if isinstance(words, list) else _text(words)
+    recorded = attachment.get(_REMINDERS.get(str_or_empty(attachment.get("type")), ""))
+    text = "\n".join(map(str, recorded)) if isinstance(recorded, list) else str_or_empty(recorded)
     return f"<system-reminder>\n{text}\n</system-reminder>" if text.strip() else ""
-
-
-def _turn(content: str | list[dict[str, Any]]) -> tuple[Message, ...]:
-    return ({"role": "user", "content": content},) if content else ()
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

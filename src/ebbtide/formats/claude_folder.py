@@ -1,8 +1,8 @@
-"""The sessions that Claude Code keeps in its own folder: `projects/<path with dashes>/<session>.jsonl`.
+"""Lists and finds the sessions in Claude Code's own folder: `projects/<path with dashes>/<session>.jsonl`.
 
-They are found by looking, and a name is compared with what was found: no id ever becomes a path. A listing reads the
-beginning and the end of each file and nothing between, so it takes as long as there are files, however long they are.
-What it says of the middle is an estimate, and says so.
+A name is compared with the files that are there; it never becomes a path. A listing reads only the beginning and the
+end of each file, so its time depends on the number of files, not on their length. The number of messages is then an
+estimate, and marked as such.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.formats.session_file import build_usage
+from ebbtide.formats.anthropic_blocks import read_usage
+from ebbtide.formats.session_file import dict_or_empty, str_or_empty
 
 NEWEST = "last"
-"""Names the session that changed last."""
+"""Names the session that changed most recently."""
 _HEAD, _TAIL = 32_768, 32_768
-"""Bytes: the first words and the folder are in the first few rows, the last bill in the last few."""
-_FAR = 1 << 20
-"""Bytes from the end, where the last rows are one large result."""
-_LISTED = 8
-"""Candidates that an error names: enough to choose from, few enough to read."""
-_NO_TITLE = ("<command-", "<local-command-", "Caveat: ", "[Request interrupted", "<system-reminder>")
-"""What the client put where the user's words would be."""
+"""Bytes: the first prompt and the folder are in the first rows, the newest usage in the last."""
+_LONG_TAIL = 1 << 20
+"""Bytes to read from the end if the last rows are one large result."""
+_MAX_LISTED = 8  # in an error message
+_CLIENT_TEXTS = ("<command-", "<local-command-", "Caveat: ", "[Request interrupted", "<system-reminder>")
+"""How user messages begin that the client wrote itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,190 +36,158 @@ class ClaudeSession:
     path: Path
     title: str
     folder: str
-    """Where the agent worked, as it recorded it."""
+    """The agent's working directory, as recorded."""
     modified: float
     bytes: int
     messages: int
     counted: bool
-    """Else the messages are estimated from the part that was read."""
+    """Whether `messages` was counted; else it is an estimate."""
     tokens: int
-    """What the window held after the last answer, as billed; 0 where that is not known."""
+    """In the window after the last reply, as billed; 0 if unknown."""
     model: str
-
-    @property
-    def has_reply(self) -> bool:
-        """A model was called: there is something to look at."""
-        return bool(self.model)
 
 
 def list_claude_sessions(root: Path, limit: int | None = None) -> list[ClaudeSession]:
-    """The newest first. Agents that a session started, and files in which no model was called, are left out."""
-    found: list[ClaudeSession] = []
-    for path, modified, length in _files(root):
-        if limit is not None and len(found) >= limit:
+    """List the newest sessions first. Skip sub-agents' files, and files in which no model was called."""
+    sessions: list[ClaudeSession] = []
+    for path, modified, length in _list_files(root):
+        if limit is not None and len(sessions) >= limit:
             break
-        one = _described(path, modified, length)
-        if one is not None and one.has_reply:
-            found.append(one)
-    return found
+        session = _describe(path, modified, length)
+        if session is not None and session.model:
+            sessions.append(session)
+    return sessions
 
 
 def find_claude_session(root: Path, name: str) -> Path:
-    """The file of the session of that id, of the only one that begins so, or of the last one."""
+    """Return the file of the session with this id, of the only one whose id begins so, or of the newest."""
     if name == NEWEST:
         newest = list_claude_sessions(root, limit=1)
         if not newest:
             raise BadRequest(f"there are no sessions of Claude Code in {root}")
         return newest[0].path
-    matching = matching_claude_files(root, name)
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
-        more = f", and {len(matching) - _LISTED} more" if len(matching) > _LISTED else ""
-        told = ", ".join(_listed(matching)) + more
-        raise BadRequest(f"{name!r} may mean {len(matching)} sessions of Claude Code: {told}. Give more of the id")
-    known = ", ".join(_listed([path for path, _, _ in _files(root)]))
+    matches = matching_claude_files(root, name)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        rest = f", and {len(matches) - _MAX_LISTED} more" if len(matches) > _MAX_LISTED else ""
+        names = ", ".join(_display_names(matches)) + rest
+        raise BadRequest(f"{name!r} may mean {len(matches)} sessions of Claude Code: {names}. Give more of the id")
+    known = ", ".join(_display_names([path for path, _, _ in _list_files(root)]))
     raise BadRequest(f"no session of Claude Code in {root} is called {name!r}; the newest: {known or 'there are none'}")
 
 
 def matching_claude_files(root: Path, name: str) -> list[Path]:
-    """Files whose session is called so, or begins so. Two projects may have a copy each."""
-    files = [path for path, _, _ in _files(root)]
+    """Return the files whose session has this id, else those whose id begins so. Two projects may have copies."""
+    files = [path for path, _, _ in _list_files(root)]
     exact = [path for path in files if path.stem == name]
     return exact or [path for path in files if name and path.stem.startswith(name)]
 
 
-def _listed(paths: Sequence[Path]) -> Iterator[str]:
-    twice = len({path.stem for path in paths}) < len(paths)
-    for path in paths[:_LISTED]:
-        yield f"{path.stem} ({path.parent.name})" if twice else path.stem
+def _display_names(paths: Sequence[Path]) -> Iterator[str]:
+    has_copies = len({path.stem for path in paths}) < len(paths)
+    for path in paths[:_MAX_LISTED]:
+        yield f"{path.stem} ({path.parent.name})" if has_copies else path.stem
 
 
-def _files(root: Path) -> list[tuple[Path, float, int]]:
-    """Path, time of change and length, the newest first. Links are not followed: a loop would never end."""
-    found = []
+def _list_files(root: Path) -> list[tuple[Path, float, int]]:
+    """Return path, time of change and length, the newest first. Links are not followed: they could form a loop."""
+    files = []
     for folder in _entries(root / "projects"):
         if not folder.is_dir(follow_symlinks=False):
             continue
         for entry in _entries(Path(folder.path)):
-            if entry.name.endswith(".jsonl") and not entry.name.startswith("agent-") and _is_file(entry):
-                told = entry.stat(follow_symlinks=False)
-                found.append((Path(entry.path), told.st_mtime, told.st_size))
-    return sorted(found, key=lambda one: (-one[1], one[0]))
+            is_session = entry.name.endswith(".jsonl") and not entry.name.startswith("agent-")
+            if is_session and entry.is_file(follow_symlinks=False):
+                info = entry.stat(follow_symlinks=False)
+                files.append((Path(entry.path), info.st_mtime, info.st_size))
+    return sorted(files, key=lambda file: (-file[1], file[0]))
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except OSError:  # not there, or not ours to read
+    except OSError:  # missing, or not readable
         return []
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    return entry.is_file(follow_symlinks=False)
-
-
-def _described(path: Path, modified: float, length: int) -> ClaudeSession | None:
-    """None for a file that cannot be read, or that is an agent's own."""
+def _describe(path: Path, modified: float, length: int) -> ClaudeSession | None:
+    """Return None for a file that cannot be read, and for a sub-agent's."""
+    is_short = length <= _HEAD + _TAIL
     try:
-        head, tail = _ends(path, length)
+        head = _read_part(path, 0, _HEAD + _TAIL if is_short else _HEAD)
+        tail = b"" if is_short else _read_part(path, length - _TAIL, _TAIL)
     except OSError:
         return None
-    first, last = _rows(head), _rows(tail)
+    first, last = _parse_rows(head), _parse_rows(tail)
     if any(row.get("isSidechain") is True for row in first[:3]):
         return None
-    answer = _last_answer(last) or (_last_answer(_rows(_end(path, length, _FAR))) if length > _HEAD + _TAIL else None)
-    answer = answer or _last_answer(first)
-    read, messages = len(head) + len(tail), _messages(first) + _messages(last)
-    whole = read >= length
+    reply = _last_reply(last)
+    if not reply and not is_short:
+        with suppress(OSError):
+            reply = _last_reply(_parse_rows(_read_part(path, max(0, length - _LONG_TAIL), _LONG_TAIL)))
+    reply = reply or _last_reply(first) or {}
+    bytes_read = len(head) + len(tail)
+    messages = sum(row.get("type") in ("user", "assistant") for row in (*first, *last))
+    is_counted = bytes_read >= length
+    usage, _ = read_usage(dict_or_empty(reply.get("usage")))
     return ClaudeSession(
         session=path.stem,
         path=path,
         title=_title(first, last),
-        folder=next((_text(row.get("cwd")) for row in first if _text(row.get("cwd"))), ""),
+        folder=next((folder for row in first if (folder := str_or_empty(row.get("cwd")))), ""),
         modified=modified,
         bytes=length,
-        messages=messages if whole else round(messages * length / max(read, 1)),
-        counted=whole,
-        tokens=_tokens(answer.get("usage")) if answer else 0,
-        model=_text(answer.get("model")) if answer else "",
+        messages=messages if is_counted else round(messages * length / max(bytes_read, 1)),
+        counted=is_counted,
+        tokens=usage.total if usage else 0,
+        model=str_or_empty(reply.get("model")),
     )
 
 
-def _ends(path: Path, length: int) -> tuple[bytes, bytes]:
-    """The beginning and the end; of a short file all of it, and nothing twice."""
+def _read_part(path: Path, offset: int, limit: int) -> bytes:
     with path.open("rb") as file:
-        if length <= _HEAD + _TAIL:
-            return file.read(_HEAD + _TAIL), b""
-        head = file.read(_HEAD)
-        file.seek(length - _TAIL)
-        return head, file.read(_TAIL)
+        file.seek(offset)
+        return file.read(limit)
 
 
-def _end(path: Path, length: int, most: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, length - most))
-            return file.read(most)
-    except OSError:
-        return b""
-
-
-def _rows(part: bytes) -> list[dict[str, Any]]:
-    """Whole rows only: where a part was cut, its first and last row are not JSON."""
+def _parse_rows(part: bytes) -> list[dict[str, Any]]:
+    """Return the complete rows: where a part was cut, its first and last line are not JSON."""
     rows = []
     for line in part.split(b"\n"):
-        try:
+        with suppress(ValueError, RecursionError):
             row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
+            if isinstance(row, dict):
+                rows.append(row)
     return rows
 
 
-def _messages(rows: Sequence[dict[str, Any]]) -> int:
-    return sum(row.get("type") in ("user", "assistant") for row in rows)
-
-
-def _last_answer(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def _last_reply(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     for row in reversed(rows):
         message = row.get("message")
         if row.get("type") != "assistant" or not isinstance(message, dict):
             continue
-        # Words that the client wrote itself carry a model in brackets.
-        if _text(message.get("model")) and not message["model"].startswith("<"):
+        # Replies that the client wrote itself have a model in brackets.
+        if str_or_empty(message.get("model")) and not message["model"].startswith("<"):
             return message
     return None
 
 
-def _tokens(bill: object) -> int:
-    if not isinstance(bill, dict):
-        return 0
-    names = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
-    usage, _ = build_usage(*(bill.get(name) for name in names))
-    return usage.total if usage else 0
-
-
 def _title(first: Sequence[dict[str, Any]], last: Sequence[dict[str, Any]]) -> str:
-    """The name that a person or a model gave it, the newest first; else the user's first words."""
+    """Return the newest title that a person or a model gave it, else the first prompt."""
     for row in (*reversed(last), *reversed(first)):
         for key in ("customTitle", "aiTitle", "summary"):
-            if _text(row.get(key)):
+            if str_or_empty(row.get(key)):
                 return str(row[key])
-    return next((words for row in first if (words := _said(row))), "")
+    return next((prompt for row in first if (prompt := _prompt(row))), "")
 
 
-def _said(row: dict[str, Any]) -> str:
+def _prompt(row: dict[str, Any]) -> str:
     message = row.get("message")
     if row.get("type") != "user" or row.get("isMeta") or not isinstance(message, dict):
         return ""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [{"text": content}]
-    texts = (_text(block.get("text")).strip() for block in blocks if isinstance(block, dict))
-    return next((text for text in texts if text and not text.startswith(_NO_TITLE)), "")
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    texts = (str_or_empty(block.get("text")).strip() for block in blocks if isinstance(block, dict))
+    return next((text for text in texts if text and not text.startswith(_CLIENT_TEXTS)), "")

@@ -1,7 +1,7 @@
-"""A history that any provider would accept: the repair of a recorded one is here and nowhere else.
+"""A client's history while a recording is replayed, repaired so that any provider accepts it.
 
-Only the tail is ever in doubt. What stood before an answer was settled when the answer came, so it is never looked at
-again, and the messages that needed no repair go out as the very objects that were read.
+Only the tail, after the last reply, can need a repair: everything before was repaired when the reply was added.
+Messages that need no repair stay the same objects.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ _NO_TURN = "[What stood here was not recorded]"
 
 
 class ClientHistory(ABC):
-    """What one client has said and heard so far."""
-
-    def __init__(self, cache: dict[Any, Any], note: Callable[[str], None]) -> None:
-        """`made` outlives the thread, so that a rewound history is made of the same objects as the one before."""
-        self.cache, self.note = cache, note
+    def __init__(self, cache: dict[Any, Any], on_repair: Callable[[str], None]) -> None:
+        """`cache` outlives the history, so that a rewound history has the same objects as the one before."""
+        self.cache, self.on_repair = cache, on_repair
         self.sent: list[Message] = []
-        """Settled: up to and including the last answer."""
+        """Up to and including the last reply."""
         self.added: list[Message] = []
-        """What the client said since."""
-        self.calls: list[tuple[str, str]] = []
-        """Kind and id of the last answer's calls."""
+        """What the client added since."""
+        self.open_calls: dict[str, dict[str, Any]] = {}
+        """Ids of the last reply's calls, each with the result to use if none was recorded."""
         self.repaired_tail: list[Message] | None = None
-        """The tail, once made, until the client says more."""
+        """None if something was added since the last repair."""
 
     def add(self, messages: Iterable[Message]) -> None:
         self.added += messages
@@ -45,183 +43,152 @@ class ClientHistory(ABC):
             return
         self.sent += [*self.tail(), *messages]
         self.added, self.repaired_tail = [], None
-        self.calls = [call for message in messages for call in self.calls_in(message)]
+        self.open_calls = {id: result for message in messages for id, result in self.calls_in(message)}
 
     def tail(self) -> list[Message]:
         if self.repaired_tail is None:
             self.repaired_tail = self.repair_tail()
         return self.repaired_tail
 
-    def clear_results(self, calls: frozenset[str], text: str) -> None:
-        self.sent = [self.with_results_cleared(message, calls, text) for message in self.sent]
-        self.added = [self.with_results_cleared(message, calls, text) for message in self.added]
+    def repair_tail(self) -> list[Message]:
+        return self.pair_results(self.added)
+
+    def clear_results(self, call_ids: frozenset[str], placeholder: str) -> None:
+        self.sent = [self.with_results_cleared(message, call_ids, placeholder) for message in self.sent]
+        self.added = [self.with_results_cleared(message, call_ids, placeholder) for message in self.added]
         self.repaired_tail = None
 
-    def once(self, key: Any, make: Callable[[], Message]) -> Message:
-        if key not in self.cache:
-            self.cache[key] = make()
-        return self.cache[key]  # type: ignore[no-any-return]
+    def pair_results(self, parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Put one result for each open call first, then the rest. Drop other results; make up missing ones."""
+        results: dict[str, dict[str, Any]] = {}
+        rest: list[dict[str, Any]] = []
+        for part in parts:
+            call_id = self.result_id(part)
+            if call_id is None:
+                rest.append(part)
+            elif call_id not in self.open_calls or part.get("type") != self.open_calls[call_id].get("type"):
+                self.on_repair(f"a result without its call, left out: {call_id}")
+            else:
+                # The last result of a call wins; `pop` puts it where it arrived.
+                results.pop(call_id, None)
+                results[call_id] = part
+        for call_id, substitute in self.open_calls.items():
+            if call_id not in results:
+                self.on_repair(f"a call without its result, answered for the tool: {call_id}")
+                results[call_id] = self.cache.setdefault(("result", call_id), substitute)
+        return [*results.values(), *rest]
 
     @abstractmethod
-    def calls_in(self, message: Message) -> Iterator[tuple[str, str]]: ...
+    def calls_in(self, message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the id of each call in a message, and the result to use if none was recorded."""
 
     @abstractmethod
-    def repair_tail(self) -> list[Message]: ...
+    def result_id(self, part: dict[str, Any]) -> str | None:
+        """Return the id of the call that a result answers; None if the part is not a result."""
 
     @abstractmethod
-    def with_results_cleared(self, message: Message, calls: frozenset[str], text: str) -> Message: ...
+    def with_results_cleared(self, message: Message, call_ids: frozenset[str], placeholder: str) -> Message: ...
 
 
 class AnthropicHistory(ClientHistory):
-    """Turns alternate and start with the user; a turn's results come first, one for each call of the turn before."""
+    """User and assistant alternate, the user first. A user message begins with the results of the calls before it."""
 
-    def calls_in(self, message: Message) -> Iterator[tuple[str, str]]:
-        for block in blocks_of(message):
+    def calls_in(self, message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
+        for block in content_blocks(message):
             if block["type"] == "tool_use":
-                yield "tool_use", block["id"]
+                result = {"type": "tool_result", "tool_use_id": block["id"], "content": _NO_RESULT, "is_error": True}
+                yield block["id"], result
+
+    def result_id(self, part: dict[str, Any]) -> str | None:
+        return str_or_empty(part.get("tool_use_id")) if part["type"] == "tool_result" else None
 
     def repair_tail(self) -> list[Message]:
-        results: dict[str, dict[str, Any]] = {}
-        rest: list[dict[str, Any]] = []
-        wanted = {call for _, call in self.calls}
-        before = [block for message in self.added for block in self.same_blocks(message)]
-        for block in before:
-            if block["type"] != "tool_result":
-                rest.append(block)
-            elif str_or_empty(block.get("tool_use_id")) not in wanted:
-                self.note(f"a result without its call, left out: {block.get('tool_use_id')}")
-            else:
-                # The last one wins; taking the first out keeps the order of arrival.
-                results.pop(block["tool_use_id"], None)
-                results[block["tool_use_id"]] = block
-        for call in (call for _, call in self.calls if call not in results):
-            self.note(f"a call without its result, answered for the tool: {call}")
-            results[call] = self.once(("result", call), lambda call=call: _tool_result(call))  # type: ignore[misc]
-        after = [*results.values(), *rest]
-        if not after:
-            return [self.placeholder()]
-        key = tuple(id(block) for block in after)
-        if len(self.added) == 1 and key == tuple(id(block) for block in before):
+        """Merge all that was added into one user message."""
+        added = [block for message in self.added for block in self._cached_blocks(message)]
+        blocks = self.pair_results(added)
+        if not blocks:
+            self.on_repair("an answer to nothing that was recorded; a placeholder stands in for the user's turn")
+            # The key is the place in the history: two placeholders are two messages.
+            return [self.cache.setdefault(("user", len(self.sent)), {"role": "user", "content": _NO_TURN})]
+        block_ids = tuple(map(id, blocks))
+        if len(self.added) == 1 and block_ids == tuple(map(id, added)):
             return [self.added[0]]
-        # The blocks ride along in the value: an id stays theirs only while they live.
-        return [self.once(("turn", key), lambda: {"role": "user", "content": after})]
+        # The cached message holds its blocks, so their ids cannot be reused.
+        return [self.cache.setdefault(("turn", block_ids), {"role": "user", "content": blocks})]
 
-    def same_blocks(self, message: Message) -> list[dict[str, Any]]:
-        """A bare string gives one and the same block each time, so that merged turns are recognised by their parts."""
+    def _cached_blocks(self, message: Message) -> list[dict[str, Any]]:
+        """A string gives the same block object each time, so that merged messages are recognised by their blocks."""
         if not isinstance(message["content"], str):
-            return blocks_of(message)
-        held = self.once(("text", id(message)), lambda: {"message": message, "blocks": blocks_of(message)})
-        return held["blocks"]  # type: ignore[no-any-return]
+            return content_blocks(message)
+        entry = self.cache.setdefault(("text", id(message)), (message, content_blocks(message)))
+        blocks: list[dict[str, Any]] = entry[1]
+        return blocks
 
-    def placeholder(self) -> Message:
-        self.note("an answer to nothing that was recorded; a placeholder stands in for the user's turn")
-        # A turn's identity is its place: two placeholders of one history are two messages.
-        return self.once(("user", len(self.sent)), lambda: {"role": "user", "content": _NO_TURN})
-
-    def with_results_cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        if not any(str_or_empty(block.get("tool_use_id")) in calls for block in blocks_of(message)):
+    def with_results_cleared(self, message: Message, call_ids: frozenset[str], placeholder: str) -> Message:
+        blocks = content_blocks(message)
+        is_cleared = [str_or_empty(block.get("tool_use_id")) in call_ids for block in blocks]
+        if not any(is_cleared):
             return message
         content = [
-            {**block, "content": text} if str_or_empty(block.get("tool_use_id")) in calls else block
-            for block in blocks_of(message)
+            {**block, "content": placeholder} if cleared else block
+            for block, cleared in zip(blocks, is_cleared, strict=True)
         ]
         return {**message, "content": content}
 
 
-def blocks_of(message: Message) -> list[dict[str, Any]]:
+def content_blocks(message: Message) -> list[dict[str, Any]]:
     content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _tool_result(call: str) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": call, "content": _NO_RESULT, "is_error": True}
-
-
 class ChatHistory(ClientHistory):
-    """Each call is answered by a tool message directly after it, before anyone else speaks."""
+    """Each call is answered by a tool message directly after it, before any other message."""
 
-    def calls_in(self, message: Message) -> Iterator[tuple[str, str]]:
+    def calls_in(self, message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
         for call in message.get("tool_calls") or ():
-            yield "function", call["id"]
+            yield call["id"], {"role": "tool", "tool_call_id": call["id"], "content": _NO_RESULT}
 
-    def repair_tail(self) -> list[Message]:
-        results: dict[str, Message] = {}
-        rest: list[Message] = []
-        wanted = {call for _, call in self.calls}
-        for message in self.added:
-            if message["role"] != "tool":
-                rest.append(message)
-            elif (call := str_or_empty(message.get("tool_call_id"))) not in wanted:
-                self.note(f"a result without its call, left out: {message.get('tool_call_id')}")
-            else:
-                results.pop(call, None)
-                results[call] = message
-        for call in (call for _, call in self.calls if call not in results):
-            self.note(f"a call without its result, answered for the tool: {call}")
-            results[call] = self.once(("result", call), lambda call=call: _tool_message(call))  # type: ignore[misc]
-        return [*results.values(), *rest]
+    def result_id(self, part: dict[str, Any]) -> str | None:
+        return str_or_empty(part.get("tool_call_id")) if part["role"] == "tool" else None
 
-    def with_results_cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        return {**message, "content": text} if str_or_empty(message.get("tool_call_id")) in calls else message
+    def with_results_cleared(self, message: Message, call_ids: frozenset[str], placeholder: str) -> Message:
+        is_cleared = str_or_empty(message.get("tool_call_id")) in call_ids
+        return {**message, "content": placeholder} if is_cleared else message
 
 
-def _tool_message(call: str) -> Message:
-    return {"role": "tool", "tool_call_id": call, "content": _NO_RESULT}
-
-
-_OUTPUT_OF = {
+_OUTPUT_TYPES = {
     "function_call": "function_call_output",
     "local_shell_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
     "tool_search_call": "tool_search_output",
 }
-_OUTPUTS = frozenset(_OUTPUT_OF.values())
 
 
 class ResponsesHistory(ClientHistory):
-    """Each call has an output of its own type; reasoning keeps what follows it."""
+    """Each type of call has its type of output. Reasoning must be followed by what it led to."""
 
-    def calls_in(self, message: Message) -> Iterator[tuple[str, str]]:
-        if str_or_empty(message.get("type")) in _OUTPUT_OF and str_or_empty(message.get("call_id")):
-            yield message["type"], message["call_id"]
+    def calls_in(self, message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
+        kind, call_id = str_or_empty(message.get("type")), str_or_empty(message.get("call_id"))
+        if kind not in _OUTPUT_TYPES or not call_id:
+            return
+        output: dict[str, Any] = {"output": _NO_RESULT}
+        if kind == "tool_search_call":
+            output = {"status": "completed", "execution": "client", "tools": []}
+        yield call_id, {"type": _OUTPUT_TYPES[kind], "call_id": call_id, **output}
+
+    def result_id(self, part: dict[str, Any]) -> str | None:
+        is_output = str_or_empty(part.get("type")) in _OUTPUT_TYPES.values()
+        return str_or_empty(part.get("call_id")) if is_output else None
 
     def add_reply(self, messages: tuple[Message, ...]) -> None:
         while messages and messages[-1].get("type") == "reasoning":
-            self.note("reasoning with nothing after it, left out")
+            self.on_repair("reasoning with nothing after it, left out")
             messages = messages[:-1]
         super().add_reply(messages)
 
-    def repair_tail(self) -> list[Message]:
-        wanted = {call: _OUTPUT_OF[kind] for kind, call in self.calls}
-        results: dict[str, Message] = {}
-        rest: list[Message] = []
-        for item in self.added:
-            call = str_or_empty(item.get("call_id"))
-            if str_or_empty(item.get("type")) not in _OUTPUTS:
-                rest.append(item)
-            elif wanted.get(call) != item["type"]:
-                self.note(f"an output without its call, left out: {call}")
-            else:
-                results.pop(call, None)
-                results[call] = item
-        for call, kind in wanted.items():
-            if call not in results:
-                self.note(f"a call without its output, answered for the tool: {call}")
-                results[call] = self.once(("result", call), lambda call=call, kind=kind: _output(call, kind))  # type: ignore[misc]
-        return [*results.values(), *rest]
-
-    def with_results_cleared(self, message: Message, calls: frozenset[str], text: str) -> Message:
-        return (
-            {**message, "output": text}
-            if str_or_empty(message.get("call_id")) in calls and "output" in message
-            else message
-        )
-
-
-def _output(call: str, kind: str) -> Message:
-    if kind == "tool_search_output":
-        return {"type": kind, "call_id": call, "status": "completed", "execution": "client", "tools": []}
-    return {"type": kind, "call_id": call, "output": _NO_RESULT}
+    def with_results_cleared(self, message: Message, call_ids: frozenset[str], placeholder: str) -> Message:
+        is_cleared = str_or_empty(message.get("call_id")) in call_ids and "output" in message
+        return {**message, "output": placeholder} if is_cleared else message
 
 
 HISTORIES: dict[str, type[ClientHistory]] = {
@@ -232,5 +199,5 @@ HISTORIES: dict[str, type[ClientHistory]] = {
 
 
 def arguments_of(value: Any) -> str:
-    """A chat call's arguments are a string on the wire, whatever the record made of them."""
+    """Return a chat call's arguments as the string that the API wants, whatever was recorded."""
     return value if isinstance(value, str) else json.dumps(value if value is not None else {}, ensure_ascii=False)

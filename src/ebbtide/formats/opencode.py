@@ -1,215 +1,200 @@
-"""OpenCode: its storage directory, a file a message and a file a part, or the JSON that its export writes.
+"""Reads OpenCode's storage directory (a file a message and a file a part), or the JSON that its export writes.
 
-A tool part holds call and result in one, so an answer's parts become the answer and the turn after it. What the client
-pruned is only marked with a time; the calls before that time still had it.
+A tool part holds the call and its result, so the parts of a reply become the reply and the message after it. Output
+that the client pruned is only marked with a time; the calls before that time still had it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Usage
-from ebbtide.formats.anthropic_blocks import answer_blocks, user_content
-from ebbtide.formats.recording import Recording
-from ebbtide.formats.session_file import SessionFile, build_usage, open_source, parse_time
-from ebbtide.formats.steps import AddMessages, ClearResults, Compact, Episode, Message, ModelReply, Problem, Step
+from ebbtide.formats.anthropic_blocks import (
+    REQUEST_FIELDS,
+    assistant_message,
+    reply_content,
+    user_content,
+    user_message,
+)
+from ebbtide.formats.recording import Recording, SessionReader
+from ebbtide.formats.session_file import SessionFile, build_usage, dict_or_empty, open_session_file, parse_time
+from ebbtide.formats.steps import AddMessages, ClearResults, Compact, Episode, ModelReply, Problem, Step
 
 _CLEARED = "[Old tool result content cleared]"
-"""What OpenCode puts in place of output it pruned."""
+"""What OpenCode writes in place of output that it pruned."""
 
-_MAX_TOKENS = 32_000
-"""Not recorded, and Anthropic refuses a body without one: this is the client's own cap."""
-
-_ASKED = "What did we do so far?"
-"""Stands for a compaction's request, whose own words are not stored."""
+_SUMMARY_REQUEST = "What did we do so far?"
+"""Used for the request for a summary, whose text is not stored."""
 
 
-def recognises(source: SessionFile) -> bool:
-    value = source.rows[0].value if source.document else None
-    messages = value.get("messages") if isinstance(value, dict) else None
-    return isinstance(messages, list) and any(_is_pair(pair) for pair in messages)
+def recognises(file: SessionFile) -> bool:
+    messages = dict_or_empty(file.document).get("messages")
+    return isinstance(messages, list) and any(_is_message(message) for message in messages)
 
 
-def read(source: SessionFile) -> Recording:
-    value = source.rows[0].value
-    reader = _Reader()
-    reader.problems += source.problems
-    for row, pair in enumerate(value["messages"], 1):
-        if _is_pair(pair):
-            reader.take(row, pair["info"], pair["parts"])
+def read(file: SessionFile) -> Recording:
+    reader, value = _Reader(file), file.document
+    for row, message in enumerate(value["messages"], 1):
+        if _is_message(message):
+            reader.read_message(row, message["info"], message["parts"])
         else:
-            reader.problems.append(Problem(row=row, reason="not a message with its parts", raw=repr(pair)))
-    return _recording(
-        source.path, str(_record(value.get("info")).get("id") or source.name), [reader.episode("")], reader.problems
-    )
+            reader.add_problem(row, "not a message with its parts", repr(message))
+    session = str(dict_or_empty(value.get("info")).get("id") or "")
+    return reader.recording("opencode", "anthropic", session, [reader.episode("")])
 
 
 def read_directory(path: str | os.PathLike[str]) -> Recording:
-    """Every session below a storage directory, or the one whose message directory it is; each is an episode."""
-    root, sessions = _sessions(Path(path))
-    # Only what a listing names is opened: an id out of a record is no path.
-    held = {entry.name: entry for entry in _listed(root / "part") if entry.is_dir()}
-    episodes, problems = [], []
+    """Read every session of a storage directory, or one session's message directory; each is an episode."""
+    root, sessions = _find_sessions(Path(path))
+    # Only listed directories are opened: an id from a record never becomes a path.
+    part_folders = {entry.name: entry for entry in _list_folders(root / "part")}
+    collected = SessionReader(SessionFile(path=os.fspath(path), rows=(), problems=(), is_document=False))
+    episodes = []
     for session in sessions:
-        reader = _Reader()
-        for row, message in enumerate(_stored(session, reader.problems), 1):
-            directory = held.get(str(message.get("id")))
-            parts = list(_stored(directory, reader.problems)) if directory else []
-            if _is_pair({"info": message, "parts": parts}):
-                reader.take(row, message, parts)
+        reader = _Reader(collected.file)
+        for row, message in enumerate(reader.read_folder(session), 1):
+            folder = part_folders.get(str(message.get("id")))
+            parts = list(reader.read_folder(folder)) if folder else []
+            if _is_message({"info": message, "parts": parts}):
+                reader.read_message(row, message, parts)
             else:
-                reader.problems.append(Problem(row=row, reason="not a message", raw=repr(message)))
+                reader.add_problem(row, "not a message", repr(message))
         episodes.append(reader.episode("" if len(sessions) == 1 else session.name))
-        problems += reader.problems
-    return _recording(os.fspath(path), sessions[0].name if len(sessions) == 1 else Path(path).name, episodes, problems)
+        collected.problems += reader.problems
+    name = sessions[0].name if len(sessions) == 1 else Path(path).name
+    return collected.recording("opencode", "anthropic", name, episodes)
 
 
-def _recording(path: str, session: str, episodes: list[Episode], problems: list[Problem]) -> Recording:
-    return Recording(
-        path=path,
-        format="opencode",
-        wire="anthropic",
-        session=session,
-        episodes=tuple(episodes),
-        problems=tuple(problems),
-    )
-
-
-def _sessions(path: Path) -> tuple[Path, list[Path]]:
-    """The storage root, and the message directories asked for."""
+def _find_sessions(path: Path) -> tuple[Path, list[Path]]:
+    """Return the storage root, and the message directories to read."""
     for root in (path, path / "storage"):
-        if (root / "message").is_dir():
-            found = [entry for entry in _listed(root / "message") if entry.is_dir()]
-            if found:
-                return root, found
+        if folders := _list_folders(root / "message"):
+            return root, folders
     if path.parent.name == "message" and any(path.glob("*.json")):
         return path.parent.parent, [path]
     raise BadRequest(f"{path} is a folder, and not one of OpenCode's (message/<session>/*.json): name a file in it")
 
 
-def _listed(directory: Path) -> list[Path]:
-    return sorted(directory.iterdir()) if directory.is_dir() else []
+def _list_folders(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
 
 
-def _stored(directory: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:
-    """Names sort by time, as OpenCode's ids do."""
-    for row, file in enumerate(sorted(directory.glob("*.json")), 1):
-        try:
-            source = open_source(file)
-        except BadRequest as error:
-            problems.append(Problem(row=row, reason=str(error)))
-            continue
-        value = source.rows[0].value if source.rows else None
-        if isinstance(value, dict):
-            yield value
-        else:
-            problems.append(Problem(row=row, reason=f"{file.name} is not a record"))
-
-
-def _is_pair(pair: Any) -> bool:
-    if not isinstance(pair, dict) or not isinstance(pair.get("info"), dict) or not isinstance(pair.get("parts"), list):
+def _is_message(message: Any) -> bool:
+    if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
         return False
-    return pair["info"].get("role") in ("user", "assistant")
+    return dict_or_empty(message.get("info")).get("role") in ("user", "assistant")
 
 
-class _Reader:
-    """One session's messages, in order, as steps."""
+class _Reader(SessionReader):
+    """Turns one session's messages into steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: SessionFile) -> None:
+        super().__init__(file)
         self.steps: list[Step] = []
-        self.problems: list[Problem] = []
         self.pruned: list[tuple[float, str]] = []
-        """When each pruned result was, and whose."""
+        """When each pruned result was pruned, and the id of its call."""
+
+    def add_problem(self, row: int, reason: str, raw: str = "") -> None:
+        self.problems.append(Problem(row=row, reason=reason, raw=raw))
 
     def episode(self, name: str) -> Episode:
-        return Episode(
-            name=name, steps=_with_prunes(self.steps, self.pruned), request_fields={"max_tokens": _MAX_TOKENS}
-        )
+        return Episode(name=name, steps=_insert_prunes(self.steps, self.pruned), request_fields=REQUEST_FIELDS)
 
-    def take(self, row: int, info: dict[str, Any], parts: list[Any]) -> None:
-        sound = [part for part in parts if isinstance(part, dict) and isinstance(part.get("type"), str)]
-        if len(sound) < len(parts):
-            self.problems.append(Problem(row=row, reason="a part that is not a record", raw=repr(parts)))
+    def read_folder(self, folder: Path) -> Iterator[dict[str, Any]]:
+        """Yield the records of a folder. Names sort by time, as OpenCode's ids do."""
+        for row, path in enumerate(sorted(folder.glob("*.json")), 1):
+            try:
+                file = open_session_file(path)
+            except BadRequest as error:
+                self.add_problem(row, str(error))
+                continue
+            value = file.rows[0].value if file.rows else None
+            if isinstance(value, dict):
+                yield value
+            else:
+                self.add_problem(row, f"{path.name} is not a record")
+
+    def read_message(self, row: int, info: dict[str, Any], parts: list[Any]) -> None:
+        records = [part for part in parts if isinstance(part, dict) and isinstance(part.get("type"), str)]
+        if len(records) < len(parts):
+            self.add_problem(row, "a part that is not a record", repr(parts))
         if info["role"] == "user":
-            asked = any(part["type"] == "compaction" for part in sound)
-            self.say([block for part in sound for block in _user_blocks(part)], aside=asked)
+            for_compaction = any(part["type"] == "compaction" for part in records)
+            self.add_user([block for part in records for block in _user_blocks(part)], for_compaction=for_compaction)
             return
-        calls = list(_calls(sound))
-        for at, call in enumerate(calls):
-            self.answer(row, info, call, whole=len(calls) == 1, last=at == len(calls) - 1)
+        calls = list(_split_calls(records))
+        for n, call in enumerate(calls, 1):
+            self.add_reply(row, info, call, is_only=len(calls) == 1, is_last=n == len(calls))
 
-    def answer(self, row: int, info: dict[str, Any], parts: list[dict[str, Any]], *, whole: bool, last: bool) -> None:
-        blocks = [block for part in parts for block in _answer_blocks(part)]
-        content, reason = answer_blocks(blocks)
-        ended = next((part for part in parts if part["type"] == "step-finish"), {})
-        tokens = info.get("tokens") if whole else ended.get("tokens")
-        usage, wrong = _usage(tokens)
-        self.problems += [Problem(row=row, reason=fault, raw=repr(info)) for fault in (reason, wrong) if fault]
-        summary = bool(info.get("summary")) and not info.get("error") and last
+    def add_reply(
+        self, row: int, info: dict[str, Any], parts: list[dict[str, Any]], *, is_only: bool, is_last: bool
+    ) -> None:
+        blocks = [block for part in parts for block in _reply_blocks(part)]
+        content, content_problem = reply_content(blocks)
+        end = next((part for part in parts if part["type"] == "step-finish"), {})
+        usage, usage_problem = _read_usage(info.get("tokens") if is_only else end.get("tokens"))
+        for reason in filter(None, (content_problem, usage_problem)):
+            self.add_problem(row, reason, repr(info))
         self.steps.append(
             ModelReply(
                 row=row,
-                messages=({"role": "assistant", "content": content},) if content else (),
+                messages=assistant_message(content),
                 response={"role": "assistant", "content": blocks},
                 model=str(info.get("modelID") or ""),
                 usage=usage,
-                at=parse_time(_record(info.get("time")).get("created")),
+                at=parse_time(dict_or_empty(info.get("time")).get("created")),
                 for_compaction=bool(info.get("summary")),
             )
         )
-        if summary:
-            said: Message = {"role": "user", "content": _ASKED}
-            # The view starts at the summary; it is an answer, so what it answers goes before it.
-            self.steps.append(Compact(messages=(said,), kept_steps=(len(self.steps) - 1,)))
-        self.say([result for part in parts for result in self.results(part)])
+        if info.get("summary") and not info.get("error") and is_last:
+            # The history now begins with the summary. It is a reply, so a request goes before it.
+            self.steps.append(Compact(messages=user_message(_SUMMARY_REQUEST), kept_steps=(len(self.steps) - 1,)))
+        self.add_user([result for part in parts for result in self.read_results(part)])
 
-    def say(self, content: list[dict[str, Any]], *, aside: bool = False) -> None:
-        sound, _ = user_content(content)
-        if sound:
-            self.steps.append(AddMessages(messages=({"role": "user", "content": sound},), for_compaction=aside))
+    def add_user(self, recorded: list[dict[str, Any]], *, for_compaction: bool = False) -> None:
+        content, _ = user_content(recorded)
+        if content:
+            self.steps.append(AddMessages(messages=user_message(content), for_compaction=for_compaction))
 
-    def results(self, part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        state = _record(part.get("state"))
+    def read_results(self, part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        state = dict_or_empty(part.get("state"))
         if part["type"] != "tool" or state.get("status") not in ("completed", "error"):
             return
-        call = str(part.get("callID"))
-        failed = state["status"] == "error"
-        output = state.get("error") if failed else state.get("output")
-        result = {"type": "tool_result", "tool_use_id": call, "content": output if isinstance(output, str) else ""}
-        yield {**result, "is_error": True} if failed else result
-        when = parse_time(_record(state.get("time")).get("compacted"))
+        call_id = str(part.get("callID"))
+        is_error = state["status"] == "error"
+        output = state.get("error") if is_error else state.get("output")
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": output if isinstance(output, str) else ""}
+        yield {**result, "is_error": True} if is_error else result
+        when = parse_time(dict_or_empty(state.get("time")).get("compacted"))
         if when is not None:
-            self.pruned.append((when, call))
+            self.pruned.append((when, call_id))
 
 
-def _with_prunes(steps: list[Step], pruned: list[tuple[float, str]]) -> tuple[Step, ...]:
-    """Each prune put before the first call that no longer had the output."""
-    if not pruned:
-        return tuple(steps)
-    before: dict[int, set[str]] = {}
-    for when, call in pruned:
-        later = (at for at, step in enumerate(steps) if isinstance(step, ModelReply) and (step.at or 0) >= when)
-        before.setdefault(next(later, len(steps)), set()).add(call)
-    moved: list[int] = []
-    out: list[Step] = []
-    for at, step in enumerate(steps):
-        if at in before:
-            out.append(ClearResults(call_ids=frozenset(before[at]), placeholder=_CLEARED))
-        moved.append(len(out))
-        out.append(
-            Compact(messages=step.messages, kept_steps=tuple(moved[k] for k in step.kept_steps))
-            if isinstance(step, Compact)
-            else step
-        )
-    return tuple(out)
+def _insert_prunes(steps: list[Step], pruned: list[tuple[float, str]]) -> tuple[Step, ...]:
+    """Insert each prune before the first call that no longer had the output."""
+    prunes: dict[int, set[str]] = {}
+    for when, call_id in pruned:
+        later = (n for n, step in enumerate(steps) if isinstance(step, ModelReply) and (step.at or 0) >= when)
+        prunes.setdefault(next(later, len(steps)), set()).add(call_id)
+    new_index: list[int] = []
+    new_steps: list[Step] = []
+    for n, step in enumerate(steps):
+        if n in prunes:
+            new_steps.append(ClearResults(call_ids=frozenset(prunes[n]), placeholder=_CLEARED))
+        new_index.append(len(new_steps))
+        if isinstance(step, Compact):
+            step = replace(step, kept_steps=tuple(new_index[kept] for kept in step.kept_steps))
+        new_steps.append(step)
+    return tuple(new_steps)
 
 
-def _calls(parts: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Early versions wrote all the calls of a turn into one message, each after a `step-start`."""
+def _split_calls(parts: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Old versions wrote all calls of a turn into one message, each after a `step-start`."""
     call: list[dict[str, Any]] = []
     for part in parts:
         if part["type"] == "step-start" and call:
@@ -223,39 +208,30 @@ def _user_blocks(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if part["type"] == "text" and not part.get("ignored"):
         yield {"type": "text", "text": str(part.get("text") or "")}
     elif part["type"] == "compaction":
-        yield {"type": "text", "text": _ASKED}
+        yield {"type": "text", "text": _SUMMARY_REQUEST}
     elif part["type"] == "file":
         head, _, data = str(part.get("url")).partition(";base64,")
         if data and str(part.get("mime")).startswith("image/") and head.startswith("data:"):
             yield {"type": "image", "source": {"type": "base64", "media_type": part["mime"], "data": data}}
 
 
-def _answer_blocks(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _reply_blocks(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if part["type"] == "text":
         yield {"type": "text", "text": str(part.get("text") or "")}
     elif part["type"] == "reasoning":
-        signature = _record(_record(part.get("metadata")).get("anthropic")).get("signature")
+        signature = dict_or_empty(dict_or_empty(part.get("metadata")).get("anthropic")).get("signature")
         yield {"type": "thinking", "thinking": str(part.get("text") or ""), "signature": signature or ""}
     elif part["type"] == "tool":
-        given = _record(_record(part.get("state")).get("input"))
-        yield {
-            "type": "tool_use",
-            "id": str(part.get("callID")),
-            "name": str(part.get("tool")),
-            "input": given,
-        }
+        arguments = dict_or_empty(dict_or_empty(part.get("state")).get("input"))
+        yield {"type": "tool_use", "id": str(part.get("callID")), "name": str(part.get("tool")), "input": arguments}
 
 
-def _usage(tokens: Any) -> tuple[Usage | None, str]:
+def _read_usage(tokens: Any) -> tuple[Usage | None, str]:
     """Reasoning is billed as output."""
     if not isinstance(tokens, dict):
         return None, ""
-    cache = _record(tokens.get("cache"))
-    output, thought = tokens.get("output") or 0, tokens.get("reasoning") or 0
-    if not isinstance(output, int) or not isinstance(thought, int):
+    cache = dict_or_empty(tokens.get("cache"))
+    output, reasoning = tokens.get("output") or 0, tokens.get("reasoning") or 0
+    if not isinstance(output, int) or not isinstance(reasoning, int):
         return None, "the usage is not made of numbers"
-    return build_usage(cache.get("read"), cache.get("write"), tokens.get("input"), output + thought)
-
-
-def _record(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return build_usage(cache.get("read"), cache.get("write"), tokens.get("input"), output + reasoning)

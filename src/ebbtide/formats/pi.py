@@ -1,26 +1,31 @@
-"""pi session JSONL. Its own message shapes are written as Anthropic's, whichever provider answered.
+"""Reads pi's session files (JSONL). Its messages are converted to Anthropic's format, whichever provider replied.
 
-Early files are plain lists and count what a compaction kept by position; later ones name entries and their parents.
+Old files are plain lists, in which a compaction gives the position of what it kept. Newer ones name entries and their
+parents.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ebbtide.formats.anthropic_blocks import answer_blocks, user_content
-from ebbtide.formats.recording import Recording
-from ebbtide.formats.session_file import JsonRow, SessionFile, build_usage, parse_time, str_or_empty
+from ebbtide.formats.anthropic_blocks import (
+    REQUEST_FIELDS,
+    assistant_message,
+    has_only_results,
+    reply_content,
+    user_content,
+    user_message,
+)
+from ebbtide.formats.recording import Recording, SessionReader
+from ebbtide.formats.session_file import JsonRow, SessionFile, build_usage, dict_or_empty, parse_time, str_or_empty
 from ebbtide.formats.step_tree import StepTree
-from ebbtide.formats.steps import AddMessages, Compact, Episode, Message, ModelReply, Problem
-
-_MAX_TOKENS = 32_000
-"""Not recorded, and Anthropic refuses a body without one; a third of what the models of these sessions can write."""
+from ebbtide.formats.steps import AddMessages, Compact, Episode, ModelReply
 
 _UNFINISHED = frozenset({"aborted", "error"})
 
 
-def recognises(source: SessionFile) -> bool:
-    return any(_is_row(row.value) for row in source.rows)
+def recognises(file: SessionFile) -> bool:
+    return any(_is_row(row.value) for row in file.rows)
 
 
 def _is_row(value: Any) -> bool:
@@ -32,124 +37,103 @@ def _is_row(value: Any) -> bool:
     return value.get("type") == "session" and "id" in value and "cwd" in value
 
 
-def read(source: SessionFile) -> Recording:
-    reader = _Reader(source)
-    for entry, row in enumerate(source.rows):
-        reader.take(entry, row)
-    return Recording(
-        path=source.path,
-        format="pi",
-        wire="anthropic",
-        session=reader.session or source.name,
-        episodes=(Episode(steps=tuple(reader.lineage.steps), request_fields={"max_tokens": _MAX_TOKENS}),),
-        problems=tuple(reader.problems),
-        others=tuple(reader.others),
-    )
+def read(file: SessionFile) -> Recording:
+    reader = _Reader(file)
+    for entry, row in enumerate(file.rows):
+        reader.read_row(entry, row)
+    episode = Episode(steps=tuple(reader.tree.steps), request_fields=REQUEST_FIELDS)
+    return reader.recording("pi", "anthropic", reader.session, [episode])
 
 
-class _Reader:
-    def __init__(self, source: SessionFile) -> None:
-        self.problems = list(source.problems)
-        self.others: list[dict[str, Any]] = []
-        self.lineage = StepTree()
-        self.entry_of: dict[int, int] = {}
-        """Step to the entry it was read from."""
+class _Reader(SessionReader):
+    def __init__(self, file: SessionFile) -> None:
+        super().__init__(file)
+        self.tree = StepTree()
+        self.entry_by_step: dict[int, int] = {}
         self.session = ""
 
-    def take(self, entry: int, row: JsonRow) -> None:
+    def read_row(self, entry: int, row: JsonRow) -> None:
         value = row.value
         if not isinstance(value, dict):
-            self.trouble(row, "not a record")
+            self.report(row, "not a record")
             return
-        kind, message = value.get("type"), value.get("message")
-        step: AddMessages | ModelReply | Compact | None
-        if kind == "message" and isinstance(message, dict):
-            step = self.message(row, message)
-        elif kind == "compaction" and isinstance(value.get("summary"), str):
-            step = Compact(messages=_note(value["summary"]), kept_steps=self.kept(value))
-        elif kind == "branch_summary" and isinstance(value.get("summary"), str):
-            step = AddMessages(messages=_note(value["summary"]))
+        kind, summary = value.get("type"), value.get("summary")
+        step: AddMessages | ModelReply | Compact | None = None
+        if kind == "message" and isinstance(value.get("message"), dict):
+            step = self.read_message(row, value["message"])
+        elif kind == "compaction" and isinstance(summary, str):
+            step = Compact(messages=user_message(_summary_text(summary)), kept_steps=self.kept_steps(value))
+        elif kind == "branch_summary" and isinstance(summary, str):
+            step = AddMessages(messages=user_message(_summary_text(summary)))
         elif kind == "custom_message":
-            step = self.said(row, value.get("content"))
-        else:
-            step = None
-            self.session = self.session or (str(value.get("id") or "") if kind == "session" else "")
-        self.place(entry, row, step)
-
-    def place(self, entry: int, row: JsonRow, step: AddMessages | ModelReply | Compact | None) -> None:
-        record, parent = _text(row.value.get("id")), _text(row.value.get("parentId"))
+            step = self.read_user(row, value.get("content"))
+        elif kind == "session":
+            self.session = self.session or str(value.get("id") or "")
+        record, parent = str_or_empty(value.get("id")), str_or_empty(value.get("parentId"))
         if step is None:
-            self.others.append(row.value)
-            self.lineage.add_link(record, parent)
+            self.others.append(value)
+            self.tree.add_link(record, parent)
             return
-        beside = isinstance(step, AddMessages) and _is_result(step)
-        self.entry_of[self.lineage.add(step, record=record, parent=parent, is_result=beside)] = entry
+        is_result = isinstance(step, AddMessages) and has_only_results(step.messages[0]["content"])
+        self.entry_by_step[self.tree.add(step, record=record, parent=parent, is_result=is_result)] = entry
 
-    def kept(self, value: dict[str, Any]) -> tuple[int, ...]:
-        """The steps of the present history that the compaction kept. An earlier summary is never among them."""
+    def kept_steps(self, value: dict[str, Any]) -> tuple[int, ...]:
+        """Return the steps of the current history that a compaction kept. It never keeps an earlier summary."""
         first = value.get("firstKeptEntryIndex")
-        line = [index for index in self.lineage.current_steps if not isinstance(self.lineage.steps[index], Compact)]
+        branch = [index for index in self.tree.branch if not isinstance(self.tree.steps[index], Compact)]
         if isinstance(first, int):
-            return tuple(index for index in line if self.entry_of[index] >= first)
-        start = self.lineage.step_of(_text(value.get("firstKeptEntryId")))
-        return tuple(index for index in line if start is not None and index >= start)
+            return tuple(index for index in branch if self.entry_by_step[index] >= first)
+        start = self.tree.step_of(str_or_empty(value.get("firstKeptEntryId")))
+        return tuple(index for index in branch if start is not None and index >= start)
 
-    def message(self, row: JsonRow, message: dict[str, Any]) -> AddMessages | ModelReply | None:
+    def read_message(self, row: JsonRow, message: dict[str, Any]) -> AddMessages | ModelReply | None:
         role = message.get("role")
         if role == "assistant":
-            return self.answer(row, message)
+            return self.read_reply(row, message)
         if role == "toolResult":
-            return self.result(row, message)
+            return self.read_result(row, message)
         if role == "bashExecution":
-            return None if message.get("excludeFromContext") else AddMessages(messages=_bash(message))
-        return self.said(row, message.get("content"))
+            is_hidden = message.get("excludeFromContext")
+            return None if is_hidden else AddMessages(messages=user_message(_bash_text(message)))
+        return self.read_user(row, message.get("content"))
 
-    def said(self, row: JsonRow, recorded: Any) -> AddMessages | None:
-        parts = [_image(part) for part in recorded] if isinstance(recorded, list) else recorded
-        content, reason = user_content(parts)
-        if reason:
-            self.trouble(row, reason)
-        return AddMessages(messages=({"role": "user", "content": content},)) if content else None
+    def read_user(self, row: JsonRow, recorded: Any) -> AddMessages | None:
+        content, reason = user_content(_convert_images(recorded))
+        self.report(row, reason)
+        return AddMessages(messages=user_message(content)) if content else None
 
-    def result(self, row: JsonRow, message: dict[str, Any]) -> AddMessages | None:
-        call = message.get("toolCallId")
-        if not isinstance(call, str):
-            self.trouble(row, "a result that names no call")
+    def read_result(self, row: JsonRow, message: dict[str, Any]) -> AddMessages | None:
+        call_id = message.get("toolCallId")
+        if not isinstance(call_id, str):
+            self.report(row, "a result that names no call")
             return None
-        recorded = message.get("content")
-        parts = [_image(part) for part in recorded] if isinstance(recorded, list) else recorded
-        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": parts}
+        content = _convert_images(message.get("content"))
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id, "content": content}
         if message.get("isError"):
             block["is_error"] = True
-        return AddMessages(messages=({"role": "user", "content": user_content([block])[0]},))
+        return AddMessages(messages=user_message(user_content([block])[0]))
 
-    def answer(self, row: JsonRow, message: dict[str, Any]) -> ModelReply:
-        recorded = message.get("content")
-        blocks = [_block(part) for part in recorded if isinstance(part, dict)] if isinstance(recorded, list) else []
-        # A call that was cut off never ran, and its arguments may be half.
-        cut = str_or_empty(message.get("stopReason")) in _UNFINISHED
-        content, reason = answer_blocks([block for block in blocks if not (cut and block.get("type") == "tool_use")])
-        if reason:
-            self.trouble(row, reason)
-        usage, reason = _usage(message.get("usage"))
-        if reason:
-            self.trouble(row, reason)
-        stamp = message.get("timestamp", row.value.get("timestamp"))
+    def read_reply(self, row: JsonRow, message: dict[str, Any]) -> ModelReply:
+        parts = message.get("content")
+        blocks = [_reply_block(part) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+        # A call in a reply that was cut off never ran, and its arguments may be incomplete.
+        is_cut = str_or_empty(message.get("stopReason")) in _UNFINISHED
+        content, reason = reply_content([block for block in blocks if not (is_cut and block.get("type") == "tool_use")])
+        self.report(row, reason)
+        tokens = dict_or_empty(message.get("usage"))
+        usage, reason = build_usage(*(tokens.get(name) for name in ("cacheRead", "cacheWrite", "input", "output")))
+        self.report(row, reason)
         return ModelReply(
             row=row.line,
-            messages=({"role": "assistant", "content": content},) if content else (),
+            messages=assistant_message(content),
             response={"role": "assistant", "content": blocks},
-            model=_text(message.get("model")),
+            model=str_or_empty(message.get("model")),
             usage=usage,
-            at=parse_time(stamp),
+            at=parse_time(message.get("timestamp", row.value.get("timestamp"))),
         )
 
-    def trouble(self, row: JsonRow, reason: str) -> None:
-        self.problems.append(Problem(row=row.line, reason=reason, raw=row.raw))
 
-
-def _block(part: dict[str, Any]) -> dict[str, Any]:
-    """An answer's part as Anthropic has it."""
+def _reply_block(part: dict[str, Any]) -> dict[str, Any]:
     if part.get("type") == "toolCall":
         return {"type": "tool_use", "id": part.get("id"), "name": part.get("name"), "input": part.get("arguments")}
     if part.get("type") == "thinking":
@@ -158,34 +142,23 @@ def _block(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _image(part: Any) -> Any:
+def _convert_images(content: Any) -> Any:
+    return [_convert_image(part) for part in content] if isinstance(content, list) else content
+
+
+def _convert_image(part: Any) -> Any:
     if not isinstance(part, dict) or part.get("type") != "image" or "data" not in part:
         return part
     source = {"type": "base64", "media_type": part.get("mimeType") or "image/png", "data": part["data"]}
     return {"type": "image", "source": source}
 
 
-def _bash(message: dict[str, Any]) -> tuple[Message, ...]:
-    """A command the user ran from the prompt; the model is shown it as the user's."""
+def _bash_text(message: dict[str, Any]) -> str:
+    """A command that the user ran at the prompt; the model sees it as a user message."""
     code = message.get("exitCode")
     text = f"Ran `{message.get('command')}`\n```\n{message.get('output') or '(no output)'}\n```"
-    return ({"role": "user", "content": text + (f"\nexit code {code}" if code else "")},)
+    return text + (f"\nexit code {code}" if code else "")
 
 
-def _note(summary: str) -> tuple[Message, ...]:
-    return ({"role": "user", "content": f"Summary of the conversation so far:\n\n<summary>\n{summary}\n</summary>"},)
-
-
-def _usage(usage: Any) -> Any:
-    if not isinstance(usage, dict):
-        return None, ""
-    return build_usage(*(usage.get(name) for name in ("cacheRead", "cacheWrite", "input", "output")))
-
-
-def _is_result(step: AddMessages) -> bool:
-    content = step.messages[0]["content"]
-    return isinstance(content, list) and all(block["type"] == "tool_result" for block in content)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+def _summary_text(summary: str) -> str:
+    return f"Summary of the conversation so far:\n\n<summary>\n{summary}\n</summary>"

@@ -6,11 +6,12 @@ sent it" and "as if it had never compacted" are two ways to read one recording.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ebbtide.formats.client_history import HISTORIES, ClientHistory
+from ebbtide.formats.session_file import JsonRow, SessionFile
 from ebbtide.formats.steps import (
     AddMessages,
     ClearResults,
@@ -66,6 +67,31 @@ def list_repairs(recording: Recording) -> Recording:
     # A rewound history is built and repaired again, so a repair may be reported twice.
     problems = dict.fromkeys([*recording.problems, *repairs])
     return replace(recording, problems=tuple(sorted(problems, key=lambda problem: problem.row)))
+
+
+class SessionReader:
+    """Base of the readers: collects problems, and records that are no part of the conversation."""
+
+    def __init__(self, file: SessionFile) -> None:
+        self.file = file
+        self.problems = list(file.problems)
+        self.others: list[dict[str, Any]] = []
+
+    def report(self, row: JsonRow, reason: str) -> None:
+        """Add a problem; an empty reason means that there is none."""
+        if reason:
+            self.problems.append(Problem(row=row.line, reason=reason, raw=row.raw))
+
+    def recording(self, format: str, wire: str, session: str, episodes: Iterable[Episode]) -> Recording:
+        return Recording(
+            path=self.file.path,
+            format=format,
+            wire=wire,
+            session=session or self.file.name,
+            episodes=tuple(episodes),
+            problems=tuple(self.problems),
+            others=tuple(self.others),
+        )
 
 
 class _Replay:

@@ -1,21 +1,21 @@
-"""A plain request body, as a recording of one call that nobody answered. It goes out as it came, faults included."""
+"""Reads a plain request body as a recording of one call without a reply. The body is used unchanged."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ebbtide.formats.openai_chat import is_message
-from ebbtide.formats.recording import Recording
+from ebbtide.formats.recording import Recording, SessionReader
 from ebbtide.formats.session_file import SessionFile
 from ebbtide.formats.steps import Episode, ModelReply
 
-_OF_ANTHROPIC = frozenset(
+_ANTHROPIC_BLOCKS = frozenset(
     {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "image", "document"}
 )
 
 
-def recognises(source: SessionFile) -> bool:
-    value = source.rows[0].value if source.document else None
+def recognises(file: SessionFile) -> bool:
+    value = file.document
     if not isinstance(value, dict):
         return False
     messages = value.get("messages")
@@ -24,17 +24,10 @@ def recognises(source: SessionFile) -> bool:
     return "model" in value and isinstance(value.get("input"), str | list)
 
 
-def read(source: SessionFile) -> Recording:
-    body = source.rows[0].value
+def read(file: SessionFile) -> Recording:
+    body = file.document
     call = ModelReply(row=1, messages=(), response=None, model=str(body.get("model") or ""), body=body)
-    return Recording(
-        path=source.path,
-        format="request",
-        wire=_wire(body),
-        session=source.name,
-        episodes=(Episode(steps=(call,)),),
-        problems=source.problems,
-    )
+    return SessionReader(file).recording("request", _wire(body), "", [Episode(steps=(call,))])
 
 
 def _wire(body: dict[str, Any]) -> str:
@@ -51,9 +44,7 @@ def _is_anthropic(body: dict[str, Any]) -> bool:
     if isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools):
         return True
     contents = [message.get("content") for message in messages]
-    blocks = [
-        block for content in contents if isinstance(content, list) for block in content if isinstance(block, dict)
-    ]
-    if any(block.get("type") in _OF_ANTHROPIC for block in blocks):
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
+    if any(isinstance(block, dict) and block.get("type") in _ANTHROPIC_BLOCKS for block in blocks):
         return True
     return "system" in body or "claude" in str(body.get("model"))

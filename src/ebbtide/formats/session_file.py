@@ -1,4 +1,4 @@
-"""Bytes in, JSON values out. What cannot be read is kept as a problem, never dropped in silence."""
+"""Reads a session file: unpacks it and parses its JSON. What cannot be parsed is reported as a problem."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from ebbtide.core.types import Usage
 from ebbtide.formats.steps import Problem
 
 _GZIP = b"\x1f\x8b"
-_LARGEST = 1 << 30
-"""Bytes of a recording once it is unpacked: a hundred times the longest session that we have seen."""
+_MAX_BYTES = 1 << 30
+"""Of a file when unpacked: a hundred times the longest session that we have seen."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE_PROBLEM = "half of a surrogate pair, read as U+FFFD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRow:
-    """One JSON value and where it stands."""
+    """One JSON value of a file."""
 
     line: int
     value: Any
@@ -37,29 +38,33 @@ class JsonRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFile:
-    """A file, read: either one JSON document, which is also its only row, or a row a line."""
+    """A parsed file: one JSON document, or one JSON value a line."""
 
     path: str
     rows: tuple[JsonRow, ...]
     problems: tuple[Problem, ...]
-    document: bool
+    is_document: bool
+
+    @property
+    def document(self) -> Any:
+        """The value of a file that is one document, else None."""
+        return self.rows[0].value if self.is_document else None
 
     @property
     def name(self) -> str:
-        """The file's name without its endings: what a session is called when the file does not say."""
+        """The file's name without its endings: the session's name if the file has no other."""
         return Path(self.path).name.split(".")[0]
 
 
-def open_source(path: str | os.PathLike[str]) -> SessionFile:
-    return parse_source(os.fspath(path), unpack(read_file(path), os.fspath(path)))
+def open_session_file(path: str | os.PathLike[str]) -> SessionFile:
+    return parse_session_file(os.fspath(path), unpack(read_file(path), os.fspath(path)))
 
 
 def read_file(path: str | os.PathLike[str], limit: int = -1) -> bytes:
-    """A file, or what comes through a pipe. One that nobody writes to is empty, and a device, which may never end, is
-    refused: there is nothing that we would wait for."""
+    """Read a file or a pipe. A pipe without a writer is empty. A device is refused, since it may never end."""
     name = os.fspath(path)
     try:
-        with open(name, "rb", opener=_at_once) as file:
+        with open(name, "rb", opener=_open_without_waiting) as file:
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISFIFO(mode):
                 os.set_blocking(file.fileno(), True)
@@ -72,76 +77,75 @@ def read_file(path: str | os.PathLike[str], limit: int = -1) -> bytes:
         raise BadRequest(f"{name} cannot be read: {error}") from None
 
 
-def _at_once(path: str, flags: int) -> int:
+def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def unpack(data: bytes, path: str, limit: int = _LARGEST) -> bytes:
-    """Gzip is told by its first bytes; names lie. A megabyte of it may say that a terabyte follows: that is refused."""
+def unpack(data: bytes, path: str, limit: int = _MAX_BYTES) -> bytes:
+    """Unpack gzip, which is recognised by its first bytes. Refuse a file that unpacks to more than `limit` bytes."""
     if not data.startswith(_GZIP):
         return data
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-            plain = packed.read(limit + 1)
-        if len(plain) > limit:
+            content = packed.read(limit + 1)
+        if len(content) > limit:
             raise BadRequest(f"{path} unpacks to more than {limit:,} bytes; unpack it yourself and give the plain file")
-        return plain
+        return content
     except (EOFError, OSError, zlib.error) as error:
         raise BadRequest(f"{path} is cut short or damaged gzip: {error}") from error
 
 
-def parse_source(path: str, data: bytes) -> SessionFile:
+def parse_session_file(path: str, data: bytes) -> SessionFile:
     if not data.strip():
         raise BadRequest(f"{path} is empty")
-    document = _document(data)
+    document = _parse_document(data)
     if document is not None:
-        return SessionFile(path=path, rows=(document[0],), problems=document[1], document=True)
+        return SessionFile(path=path, rows=(document[0],), problems=document[1], is_document=True)
     rows: list[JsonRow] = []
     problems: list[Problem] = []
     for line, chunk in enumerate(data.split(b"\n"), 1):
         if not chunk.strip():
             continue
-        raw, reason = _text(chunk)
-        values, found = parse_values(raw)
+        raw, decode_problem = _decode(chunk)
+        values, parse_problem = parse_values(raw)
         rows += [JsonRow(line=line, value=value, raw=raw) for value in values]
-        reason = "; ".join(filter(None, (reason, found)))
-        if reason:
-            problems.append(Problem(row=line, reason=reason, raw=_kept(chunk)))
-    if not rows and not problems:  # a mark at its beginning, or blanks that bytes do not know
+        if reason := _join(decode_problem, parse_problem):
+            # Bytes that are not UTF-8 are shown as escapes.
+            problems.append(Problem(row=line, reason=reason, raw=chunk.decode("utf-8", "backslashreplace")))
+    if not rows and not problems:  # only a byte order mark, or blanks that `bytes.strip` does not know
         raise BadRequest(f"{path} is empty")
-    return SessionFile(path=path, rows=tuple(rows), problems=tuple(problems), document=False)
+    return SessionFile(path=path, rows=tuple(rows), problems=tuple(problems), is_document=False)
 
 
-def _document(data: bytes) -> tuple[JsonRow, tuple[Problem, ...]] | None:
-    """The whole of the data as one value, or None: then it is rows, or nothing."""
-    text, reason = _text(data)
+def _parse_document(data: bytes) -> tuple[JsonRow, tuple[Problem, ...]] | None:
+    """Parse the data as one JSON value; None if it is not one."""
+    text, reason = _decode(data)
     start = len(text) - len(text.lstrip())
     try:
         value, end = _STRICT.raw_decode(text, start)
     except (ValueError, RecursionError):
-        values, found = parse_values(text)
-        if len(values) != 1 or "not JSON" in found:
+        values, parse_problem = parse_values(text)
+        if len(values) != 1 or "not JSON" in parse_problem:
             return None
-        value, end, reason = values[0], len(text), "; ".join(filter(None, (reason, found)))
+        value, end, reason = values[0], len(text), _join(reason, parse_problem)
     if text[end:].strip():
         return None
     if _ESCAPED_SURROGATE.search(text):
-        value, mended = _mend(value)
-        reason = "; ".join(filter(None, (reason, "half of a surrogate pair, read as U+FFFD" if mended else "")))
+        value, is_changed = _replace_surrogates(value)
+        reason = _join(reason, _SURROGATE_PROBLEM if is_changed else "")
     problems = (Problem(row=1, reason=reason),) if reason else ()
     return JsonRow(line=1, value=value, raw=""), problems
 
 
-def _text(data: bytes) -> tuple[str, str]:
+def _decode(data: bytes) -> tuple[str, str]:
     try:
         return data.decode("utf-8-sig"), ""
     except UnicodeDecodeError as error:
         return data.decode("utf-8-sig", "replace"), f"not UTF-8 at byte {error.start}, read as U+FFFD"
 
 
-def _kept(data: bytes) -> str:
-    """Bytes that are not text stay legible as escapes, so that nothing is lost."""
-    return data.decode("utf-8", "backslashreplace")
+def _join(*reasons: str) -> str:
+    return "; ".join(filter(None, reasons))
 
 
 def _refuse(name: str) -> NoReturn:
@@ -164,56 +168,58 @@ _SPACE = re.compile(r"\s*")
 
 
 def parse_values(text: str) -> tuple[list[Any], str]:
-    """Every JSON value that stands in the text, and what was wrong, if anything was."""
-    values, reason = _scan(_STRICT, text)
+    """Return every JSON value in the text, and what was wrong with it, if anything."""
+    values, reason = _parse_with(_STRICT, text)
     if reason:
-        values, rest = _scan(_LENIENT, text)
-        # Where the lenient reading gets through, the strict one says what it had to overlook.
-        reason = rest or f"{reason}, read leniently"
+        values, lenient_reason = _parse_with(_LENIENT, text)
+        # If the lenient parser succeeds, the strict one says what was overlooked.
+        reason = lenient_reason or f"{reason}, read leniently"
     if len(values) > 1:
-        reason = "; ".join(filter(None, (f"{len(values)} JSON values on one line, all read", reason)))
+        reason = _join(f"{len(values)} JSON values on one line, all read", reason)
     if _ESCAPED_SURROGATE.search(text):
-        mended = [_mend(value) for value in values]
-        values = [value for value, _ in mended]
-        if any(changed for _, changed in mended):
-            reason = "; ".join(filter(None, (reason, "half of a surrogate pair, read as U+FFFD")))
+        values, is_changed = _replace_surrogates(values)
+        reason = _join(reason, _SURROGATE_PROBLEM if is_changed else "")
     return values, reason
 
 
-def _scan(decoder: json.JSONDecoder, text: str) -> tuple[list[Any], str]:
+def _parse_with(decoder: json.JSONDecoder, text: str) -> tuple[list[Any], str]:
     values: list[Any] = []
-    at = _SPACE.match(text, 0).end()  # type: ignore[union-attr]
-    while at < len(text):
+    offset = _SPACE.match(text, 0).end()  # type: ignore[union-attr]
+    while offset < len(text):
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, offset = decoder.raw_decode(text, offset)
         except (ValueError, RecursionError) as error:
             return values, f"not JSON: {error}"
         values.append(value)
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        offset = _SPACE.match(text, offset).end()  # type: ignore[union-attr]
     return values, ""
 
 
-def _mend(value: Any) -> tuple[Any, bool]:
-    """A lone surrogate cannot be sent as UTF-8 by anyone."""
+def _replace_surrogates(value: Any) -> tuple[Any, bool]:
+    """Replace lone surrogates, which cannot be sent as UTF-8. Also return whether there were any."""
     if isinstance(value, str):
-        mended = _SURROGATE.sub("\ufffd", value)
-        return mended, mended != value
+        text = _SURROGATE.sub("\ufffd", value)
+        return text, text != value
     if isinstance(value, list):
-        parts = [_mend(part) for part in value]
-        return [part for part, _ in parts], any(changed for _, changed in parts)
+        parts = [_replace_surrogates(part) for part in value]
+        return [part for part, _ in parts], any(is_changed for _, is_changed in parts)
     if isinstance(value, dict):
-        pairs = [(_mend(key), _mend(part)) for key, part in value.items()]
+        pairs = [(_replace_surrogates(key), _replace_surrogates(part)) for key, part in value.items()]
         return {key[0]: part[0] for key, part in pairs}, any(key[1] or part[1] for key, part in pairs)
     return value, False
 
 
 def str_or_empty(value: Any) -> str:
-    """A name, or nothing: where a name should stand a record may hold anything."""
+    """A record may hold anything where a string is expected."""
     return value if isinstance(value, str) else ""
 
 
+def dict_or_empty(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def is_finite(number: float) -> bool:
-    """Whether it can be counted with; an integer may be too large for that."""
+    """Whether it is a usable number; an integer may be too large for a float."""
     try:
         return math.isfinite(number)
     except OverflowError:
@@ -221,7 +227,7 @@ def is_finite(number: float) -> bool:
 
 
 def parse_time(value: Any) -> float | None:
-    """ISO 8601, seconds or milliseconds to seconds since the epoch."""
+    """Convert ISO 8601, seconds or milliseconds to seconds since the epoch; None if it is none of these."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
@@ -232,26 +238,26 @@ def parse_time(value: Any) -> float | None:
     if not isinstance(value, str):
         return None
     try:
-        when = datetime.fromisoformat(value)
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
 
 
-# No model offers a window of more; a row that claims it counts something else.
+# No model has a larger window: a row with more tokens counts something else.
 _LARGEST_WINDOW = 5_000_000
 
 
 def build_usage(read: Any, write: Any, fresh: Any, output: Any) -> tuple[Usage | None, str]:
-    """The usage, or why it cannot be one. All zeros is no usage: no call costs nothing."""
+    """Return the usage, or why the numbers are impossible. All zeros is no usage: no call costs nothing."""
     parts = [0 if part is None else part for part in (fresh, read, write, output)]
     if any(isinstance(part, bool) or not isinstance(part, int | float) or not is_finite(part) for part in parts):
         return None, "the usage is not made of numbers"
-    whole = [int(part) for part in parts]
-    if min(whole) < 0:
+    counts = [int(part) for part in parts]
+    if min(counts) < 0:
         return None, "the usage is negative"
-    if sum(whole) > _LARGEST_WINDOW:
-        return None, f"the usage claims {sum(whole)} tokens, more than any window holds"
-    if not any(whole[:3]):
+    if sum(counts) > _LARGEST_WINDOW:
+        return None, f"the usage claims {sum(counts)} tokens, more than any window holds"
+    if not any(counts[:3]):
         return None, ""
-    return Usage(input=whole[0], cache_read=whole[1], cache_write=whole[2], output=whole[3]), ""
+    return Usage(input=counts[0], cache_read=counts[1], cache_write=counts[2], output=counts[3]), ""

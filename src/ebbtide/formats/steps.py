@@ -1,7 +1,6 @@
-"""A recording is a list of steps; the requests follow from replaying them.
+"""What a recording consists of: steps that change a client's history, and the model calls that follow from them.
 
-A reader says what happened, in the wire's own messages, and nothing about what was sent: the replay alone decides that,
-so "as the client had it" and "had it never compacted" are two readings of one list.
+A reader lists the steps in messages of the wire; `recording.py` builds the requests from them.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from typing import Any, TypeAlias
 from ebbtide.core.types import Usage
 
 Message: TypeAlias = dict[str, Any]
-"""A message of the wire, or an item of the Responses API. Never changed once read: calls share it."""
+"""A message of the wire, or an item of the Responses API. It is never changed: calls share it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something in the file that could not be taken as it stands. The load goes on; nothing is lost."""
+    """Something in the file that could not be used unchanged. Reading goes on."""
 
     row: int
     """Line, or index of the message in a document, counted from 1."""
     reason: str
     raw: str = ""
-    """The row as it stands in the file; empty when the row itself is sound and only its place is not."""
+    """The row as it is in the file; empty if only its place is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,30 +32,30 @@ class AddMessages:
 
     messages: tuple[Message, ...]
     for_compaction: bool = False
-    """The question that a compaction's summary answers: without compaction nobody would have asked it."""
+    """Part of a compaction: the request for a summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """A model call: what went before it was sent, and this came back."""
+    """The client sent its history to a model and got this reply."""
 
     row: int
     messages: tuple[Message, ...]
-    """The answer as the client sends it back; empty when none of it goes back."""
+    """The reply as the client sends it back; empty if it does not."""
     response: Message | None
-    """The answer as it came."""
+    """The reply as it was received."""
     model: str = ""
     usage: Usage | None = None
     at: float | None = None
     for_compaction: bool = False
-    """The call that wrote a compaction's summary: without compaction there would have been none."""
+    """Part of a compaction: the call that wrote the summary."""
     body: dict[str, Any] | None = None
-    """The request itself, where it was recorded whole; it goes out as it came."""
+    """The request itself, if it was recorded completely. It is used unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearResults:
-    """The client put a placeholder in the place of these calls' results."""
+    """The client replaced the results of these calls by a placeholder."""
 
     call_ids: frozenset[str]
     placeholder: str
@@ -64,7 +63,7 @@ class ClearResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compact:
-    """The client compacted: its history is now the summary and the steps it kept."""
+    """The client compacted: its history is now these messages and the steps that it kept."""
 
     messages: tuple[Message, ...] = ()
     kept_steps: tuple[int, ...] = ()
@@ -72,7 +71,7 @@ class Compact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewind:
-    """The user went back: the history is what these steps make, and goes on from there."""
+    """The user went back: the history is now what these steps give."""
 
     kept_steps: tuple[int, ...]
 
@@ -86,9 +85,9 @@ class Episode:
 
     steps: tuple[Step, ...]
     name: str = ""
-    """Empty in a file that holds one conversation, and for the main one of a file with sidechains."""
+    """Empty for the only conversation of a file, and for the main one beside sidechains."""
     request_fields: Mapping[str, Any] = field(default_factory=dict)
-    """What every request of it carries besides model and messages."""
+    """What each of its requests has besides model and messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +95,16 @@ class RecordedCall:
     """One recorded model call."""
 
     request: dict[str, Any]
-    """The body as the client had it. Consecutive calls share the message objects; the list is the call's own."""
+    """The body that the client sent. Consecutive calls share message objects, but not the list."""
     usage: Usage | None
-    """None where nothing was billed, or what was recorded cannot be."""
+    """None if nothing was billed, or if the recorded numbers are impossible."""
     at: float | None
-    """Seconds since the epoch, when the first of the answer was written down."""
+    """Seconds since the epoch, when the beginning of the reply was recorded."""
     model: str
     response: dict[str, Any] | None
-    """The answer in the wire's own shape: an Anthropic message, a chat message, or `{"output": [...]}`."""
+    """The reply in the wire's format: an Anthropic message, a chat message, or `{"output": [...]}`."""
     row: int
-    """Where the answer stands: line, or index of the message, counted from 1."""
+    """Where the reply is: line, or index of the message, counted from 1."""
     compacted: bool
     """The client compacted between the previous call and this one."""
     episode: str
