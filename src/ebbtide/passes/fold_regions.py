@@ -1,7 +1,7 @@
-"""Runs of calls, results and reminders between words fold where they stand, the largest first (seed 003).
+"""Replaces regions of tool calls, results and reminders by summaries in their place, largest first (seed 003).
 
-The user's words and the assistant's end a region, and so does a summary, which is never folded again (R191, R192,
-R196). The newest turns are not touched. A call goes with its result or stays with it (R195).
+A region ends at a message of the user or the assistant, and at a summary, which is never compacted again (R191, R192,
+R196). The newest turns stay. A call and its result leave or stay together (R195).
 """
 
 from __future__ import annotations
@@ -13,92 +13,97 @@ from ebbtide.core.offload import Offloader, newest_turns
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import HARNESS, Edit, Item, Question
 from ebbtide.core.view import View
-from ebbtide.summary.draft import CompactionDraft, EntryRange
+from ebbtide.summary.covered import EntryRange, total_tokens
+from ebbtide.summary.draft import CompactionDraft, TokenLimits
 from ebbtide.summary.layout import SummaryLayout, region_layout
 from ebbtide.summary.prompts import REGION_SHARE, REGION_SPARE
 
-IN_PLACE = region_layout("[compacted summary of turns {first}-{last}]\n{summary}")
+REGION_LAYOUT = region_layout("[compacted summary of turns {first}-{last}]\n{summary}")
 """R168, R194."""
 
 
 def fold_regions(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
-    keep_turns: int = 4,  # newest, R190
-    keep_tokens: int = 20_000,  # newest, R189
+    keep_turns: int = 4,  # newest (R190)
+    keep_tokens: int = 20_000,  # newest (R189)
     min_tokens: int = 100,  # a smaller region is hardly longer than its summary
-    shape: SummaryLayout = IN_PLACE,
+    shape: SummaryLayout = REGION_LAYOUT,
 ) -> Iterator[Edit | Question]:
-    """Fold regions until enough is saved; each to a fifth of its tokens."""
-    if situation.compaction.forbidden:
+    """Summarize regions, each to a fifth of its tokens, until enough is saved."""
+    if plan_input.compaction.forbidden:
         return
-    # In a small window the seed's number would leave nothing to fold.
-    end = min(newest_turns(view, keep_turns), _behind(view, min(keep_tokens, situation.budget.window // 4)))
-    leaving = Offloader(by="fold_regions", view=view, plan_input=situation)
-    works = [_work(leaving, shape, run) for run in _regions(view, end)]
-    chosen = [work for work in works if work.tokens >= min_tokens and not rejection_reason(view, work.edit)]
-    chosen.sort(key=lambda work: -work.tokens)
-    needed, saved = situation.tokens_to_free, 0
-    asked = list[Question]()
-    for work in chosen:
-        if saved >= needed:
+    # In a small window the reference agent's number would leave nothing to compact.
+    tail_start = _newest_tokens_start(view, min(keep_tokens, plan_input.budget.window // 4))
+    end = min(newest_turns(view, keep_turns), tail_start)
+    offloader = Offloader(by="fold_regions", view=view, plan_input=plan_input)
+    drafts = [_draft(offloader, shape, region) for region in _regions(view, end)]
+    drafts = [draft for draft in drafts if draft.tokens >= min_tokens and not rejection_reason(view, draft.edit)]
+    drafts.sort(key=lambda draft: -draft.tokens)
+    saved = 0
+    questions = list[Question]()
+    for draft in drafts:
+        if saved >= plan_input.tokens_to_free:
             break
-        asked += work.open_questions()
-        saved += round((work.tokens - work.tokens // REGION_SHARE) * situation.scale)
-    # Where the compactor failed the oldest leave instead, with the seed's note, once the window forces it (R252).
-    down = any(work.answer and work.answer.failed for work in chosen)
-    yield from asked or (work.edit for work in chosen if not down or (work.answer and not work.answer.failed))
+        questions += draft.questions.unanswered()
+        saved += round((draft.tokens - draft.tokens // REGION_SHARE) * plan_input.scale)
+    yield from questions
+    if questions:
+        return
+    answers = [(draft, draft.questions.whole_answer) for draft in drafts]
+    # If the summarizer failed, the oldest turns leave once the window forces it, with the agent's own note (R252).
+    has_failed = any(answer and answer.failed for _, answer in answers)
+    yield from (draft.edit for draft, answer in answers if not has_failed or (answer and not answer.failed))
 
 
-def _work(leaving: Offloader, shape: SummaryLayout, run: EntryRange) -> CompactionDraft:
-    fifth = sum(entry.tokens for entry in leaving.view.entries[run.start : run.stop]) // REGION_SHARE
-    return CompactionDraft(leaving=leaving, shape=shape, run=run, facts=fifth, cap=fifth + REGION_SPARE, fixed=True)
+def _draft(offloader: Offloader, layout: SummaryLayout, region: EntryRange) -> CompactionDraft:
+    fifth = total_tokens(offloader.view.entries[region.start : region.stop]) // REGION_SHARE
+    limits = TokenLimits(facts=fifth, summary=fifth + REGION_SPARE, is_fixed=True)
+    return CompactionDraft(offloader=offloader, layout=layout, entry_range=region, limits=limits)
 
 
-def _behind(view: View, tokens: int) -> int:
-    """Where the newest so many tokens begin, whole messages at a time (R189)."""
-    at, left = len(view.entries), tokens
-    while at > 0:
-        message = view.entries[at - 1].message
-        start = at
-        while start > 0 and view.entries[start - 1].message == message:
+def _newest_tokens_start(view: View, tokens: int) -> int:
+    """Where the newest `tokens` begin, in whole messages (R189)."""
+    end = len(view.entries)
+    while end > 0:
+        start = end - 1
+        while start > 0 and view.entries[start - 1].message == view.entries[end - 1].message:
             start -= 1
-        left -= sum(entry.tokens for entry in view.entries[start:at])
-        if left < 0:
+        tokens -= total_tokens(view.entries[start:end])
+        if tokens < 0:
             break
-        at = start
-    return at
+        end = start
+    return end
 
 
 def _regions(view: View, end: int) -> Iterator[EntryRange]:
     start = 0
-    for at in range(end + 1):
-        if at < end and _folds(view, view.entries[at]):
+    for n in range(end + 1):
+        if n < end and _is_foldable(view, view.entries[n]):
             continue
-        run = _paired(view, start, at)
-        if run is not None:
-            yield run
-        start = at + 1
+        region = _without_halves(view, start, n)
+        if region is not None:
+            yield region
+        start = n + 1
 
 
-def _folds(view: View, entry: Item) -> bool:
-    held = entry.locked or entry.pinned or view.is_ours(entry) or entry.id in view.unseen_ids
-    reminder = entry.kind == "text" and entry.role == "user" and entry.trust == HARNESS
-    return not held and (entry.kind in ("call", "result") or reminder)
+def _is_foldable(view: View, entry: Item) -> bool:
+    is_fixed = entry.locked or entry.pinned or view.is_ours(entry) or entry.id in view.unseen_ids
+    is_reminder = entry.kind == "text" and entry.role == "user" and entry.trust == HARNESS
+    return not is_fixed and (entry.kind in ("call", "result") or is_reminder)
 
 
-def _paired(view: View, start: int, stop: int) -> EntryRange | None:
-    """The run without halves at its ends: a call whose result lies outside, and the reverse."""
-    inside = view.entries[start:stop]
-    calls = {entry.call_id for entry in inside if entry.kind == "call"}
-    results = {entry.call_id for entry in inside if entry.kind == "result"}
-    whole = [n for n in range(start, stop) if not (view.entries[n].call_id and _half(view.entries[n], calls & results))]
-    while whole and whole[-1] - whole[0] + 1 != len(whole):
-        # A half in the middle parts the region; what is before it is enough for this time.
-        whole = whole[: next(k for k in range(1, len(whole)) if whole[k] != whole[k - 1] + 1)]
-    return EntryRange(start=whole[0], stop=whole[-1] + 1) if whole else None
-
-
-def _half(entry: Item, pairs: set[str]) -> bool:
-    return entry.call_id not in pairs
+def _without_halves(view: View, start: int, stop: int) -> EntryRange | None:
+    """The first part of the range in which every call has its result and every result its call."""
+    entries = view.entries[start:stop]
+    calls = {entry.call_id for entry in entries if entry.kind == "call"}
+    results = {entry.call_id for entry in entries if entry.kind == "result"}
+    pairs = calls & results
+    complete = [not entry.call_id or entry.call_id in pairs for entry in entries]
+    if not any(complete):
+        return None
+    first = complete.index(True)
+    # A half in the middle splits the region: what precedes it is enough for now.
+    end = complete.index(False, first) if False in complete[first:] else len(complete)
+    return EntryRange(start=start + first, stop=start + end)

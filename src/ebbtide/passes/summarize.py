@@ -1,334 +1,167 @@
-"""Old turns fold into one stand-in: what a model or the ledger says of them, and the user's own words as they were.
+"""Replaces old turns by a summary, facts and the user's own messages.
 
-The fold covers the originals from the beginning up to a safe cut; the newest turns stay. It asks where somebody can
-answer: the same question of the same run is asked once, so a plan that waited for an answer comes out the same. Where
-the answer is of no use it asks with less, and where that fails too the ledger's facts are the summary: no fold hangs on
-a model. A later fold covers the same originals again and hands the earlier summary on, never summarises it.
+The range reaches from the beginning up to a safe cut; the newest turns stay. If a model can be asked, the pass asks it
+and waits for the answer. The same question about the same range is asked once. If no answer can be used, the facts are
+the summary: no compaction depends on a model. A later compaction covers the same originals again and carries the
+earlier summary over without summarizing it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 
-from ebbtide.core.cuts import find_cuts, find_loop_start, find_seams, find_turn_starts
-from ebbtide.core.edit_rules import is_protected, protected_ids
 from ebbtide.core.offload import Offloader
 from ebbtide.core.planner import PlanInput
-from ebbtide.core.types import USER, Edit, Item, Question
+from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
-from ebbtide.summary.draft import WORDS, CompactionDraft, EntryRange, estimated, is_summary_entry, newest_user_message
+from ebbtide.summary.covered import EntryRange, to_estimate, total_tokens
+from ebbtide.summary.draft import CompactionDraft, TokenLimits
 from ebbtide.summary.layout import DEFAULT_LAYOUT, SummaryLayout
+from ebbtide.summary.ranges import (
+    MIN_NEW_TOKENS,
+    Tail,
+    after_notes,
+    answered_stop,
+    compaction_start,
+    compaction_stop,
+    last_resort_stop,
+    loop_steps,
+    new_tokens,
+    removable_tokens,
+)
 
-REGROWN = 0.20
-"""Share of its room by which a conversation grows before it folds by itself again: a fold costs the cached prefix."""
-LEAST = 100
-"""Tokens that must leave and that no fold stands for yet: what stands for less is longer than that."""
+MIN_REGROWTH = 0.20
+"""Share of its budget by which a conversation grows before the next automatic compaction, which costs the cache."""
 
 
 def summarize(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     keep_messages: int = 1,  # newest, at least
     keep_turns: int = 4,  # newest, at most
-    keep_tokens: int = 8_000,  # of the tail, at most
+    keep_tokens: int = 8_000,  # newest, at most
     min_messages: int = 4,
     min_savings: int = 2_000,
-    ledger_tokens: int = 14_000,  # with a tail of 8,000 the best split of 25,000 (benchmarks/retention.py)
+    ledger_tokens: int = 14_000,  # of the facts; the best split with the tail (benchmarks/retention.py)
     max_tokens: int = 4_000,  # of the summary
     shape: SummaryLayout = DEFAULT_LAYOUT,
 ) -> Iterator[Edit | Question]:
-    """Fold all but a tail of the newest turns."""
-    start = _start(view, situation, shape)
-    answered = _asked_about(view, situation, start)
-    if not _is_due(view, situation, min_messages, ready=answered is not None):
+    """Replace all but the newest turns by a summary."""
+    start = compaction_start(view, plan_input, shape)
+    known_stop = answered_stop(view, plan_input, start)
+    if not _is_due(view, plan_input, min_messages, is_answered=known_stop is not None):
         return
-    keep = _Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
-    stop = answered if answered is not None else _stop(view, situation, keep, shape)
-    leaving = Offloader(by="summarize", view=view, plan_input=situation)
-    folding = partial(CompactionDraft, leaving=leaving, shape=shape, facts=ledger_tokens, cap=max_tokens)
-    # In a small window a number made for large ones would never be reached, and where room must be made all counts.
-    hard = situation.trigger != "auto" or situation.budget.levels.is_reached(situation.tokens, "hard")
-    least = 1 if hard else min(min_savings, situation.budget.window // 8)
-    if stop is not None and stop > start and _new(view, start, stop, shape) >= LEAST:
-        work = folding(run=EntryRange(start=start, stop=stop))
-        asked = list(work.open_questions())
-        yield from asked
-        if asked:
+    tail = Tail(messages=keep_messages, turns=keep_turns, tokens=keep_tokens)
+    stop = known_stop if known_stop is not None else compaction_stop(view, plan_input, tail, shape)
+    draft_for = partial(
+        CompactionDraft,
+        offloader=Offloader(by="summarize", view=view, plan_input=plan_input),
+        layout=shape,
+        limits=TokenLimits(facts=ledger_tokens, summary=max_tokens),
+    )
+    # A small window would never reach a number made for large ones, and where room must be made everything counts.
+    is_urgent = _is_urgent(plan_input)
+    min_saved = 1 if is_urgent else min(min_savings, plan_input.budget.window // 8)
+    if stop is not None and stop > start and new_tokens(view, start, stop, shape) >= MIN_NEW_TOKENS:
+        draft = draft_for(entry_range=EntryRange(start=start, stop=stop))
+        questions = list(draft.questions.unanswered())
+        yield from questions
+        if questions:
             return
-        if work.edit.saved >= least:
-            yield work.edit
-            situation = situation.after_freeing(work.edit.saved)
-    steps = _steps(view, situation, keep, shape)
-    if steps is not None and (hard or _is_time(situation, ready=False)):
-        # Of steps nobody is asked: the loop goes on, and what they brought is in the facts.
-        edit = folding(run=steps).edit
-        if edit.saved >= least:
+        if draft.edit.saved >= min_saved:
+            yield draft.edit
+            plan_input = plan_input.after_freeing(draft.edit.saved)
+    steps = loop_steps(view, plan_input, tail, shape)
+    if steps is not None and (is_urgent or _is_over_threshold(plan_input, is_answered=False)):
+        # No model is asked about steps: the loop goes on, and the facts say what they brought.
+        edit = draft_for(entry_range=steps).edit
+        if edit.saved >= min_saved:
             yield edit
 
 
 def fold_to_fit(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
-    ledger_tokens: int = 14_000,  # at most, and a quarter of what there is room for
+    ledger_tokens: int = 14_000,  # of the facts, at most, and a quarter of the room
     shape: SummaryLayout = DEFAULT_LAYOUT,
 ) -> Iterator[Edit]:
-    """The last resort: all but the newest request folds, into as little as the window needs. Nobody is asked.
+    """The last resort: replace all but the newest request by as little as the window needs, without asking a model.
 
-    The user's old words leave too, and stay within reach: whole while there is room, then a line each, then one file.
+    The user's old messages leave too: whole while there is room, then as a line each, then as one file.
     """
-    situation = replace(situation, compaction=replace(situation.compaction, asks=False, answers={}, live=False))
-    room = estimated(situation, situation.budget.levels.hard) - 3 * situation.message_overhead
-    leaving = Offloader(by="fold_to_fit", view=view, plan_input=situation)
-    folding = partial(
-        _smallest, partial(CompactionDraft, leaving=leaving, shape=shape, facts=ledger_tokens, cap=ledger_tokens)
+    compaction = replace(plan_input.compaction, asks=False, answers={}, live=False)
+    plan_input = replace(plan_input, compaction=compaction)
+    room = to_estimate(plan_input, plan_input.budget.levels.hard) - 3 * plan_input.message_overhead
+    edit_for = partial(
+        _edit_within,
+        partial(
+            CompactionDraft,
+            offloader=Offloader(by="fold_to_fit", view=view, plan_input=plan_input),
+            layout=shape,
+        ),
+        TokenLimits(facts=ledger_tokens, summary=ledger_tokens),
     )
-    start, stop = _behind_notes(view, 0), _before_newest(view, situation, room)
-    is_new = _unfolded(view, start, stop) >= LEAST
-    # What is folded already is folded again only to avoid a refusal, and where that helps.
-    if stop > start and (is_new or situation.tokens > situation.budget.window):
+    start, stop = after_notes(view), last_resort_stop(view, plan_input, room)
+    is_new = removable_tokens(view, start, stop) >= MIN_NEW_TOKENS
+    # What an earlier compaction wrote is compacted again only to avoid a refusal, and only if that helps.
+    if stop > start and (is_new or plan_input.tokens > plan_input.budget.window):
         tail = view.entries[stop:]
-        around = situation.message_overhead * len({entry.message for entry in tail})
-        edit = folding(EntryRange(start=start, stop=stop), room - around - sum(entry.tokens for entry in tail))
-        if edit.saved >= (1 if is_new else LEAST):
+        overhead = plan_input.message_overhead * len({entry.message for entry in tail})
+        edit = edit_for(EntryRange(start=start, stop=stop), room - overhead - total_tokens(tail))
+        if edit.saved >= (1 if is_new else MIN_NEW_TOKENS):
             yield edit
-            situation = situation.after_freeing(edit.saved)
-    steps = _steps(view, situation, _Tail(messages=1, turns=0, tokens=0), shape)
-    if steps is not None and situation.tokens > situation.budget.levels.hard:
-        edit = folding(steps, room // 4)
+            plan_input = plan_input.after_freeing(edit.saved)
+    steps = loop_steps(view, plan_input, Tail(messages=1, turns=0, tokens=0), shape)
+    if steps is not None and plan_input.tokens > plan_input.budget.levels.hard:
+        edit = edit_for(steps, room // 4)
         if edit.saved > 0:
             yield edit
 
 
-def _unfolded(view: View, start: int, stop: int) -> int:
-    """Tokens in the run that may leave and that no fold stands for yet."""
-    stays = protected_ids(view) | _newest_entries(view)
-    return sum(
-        one.tokens for one in view.entries[start:stop] if one.id not in stays and not is_summary_entry(view, one)
-    )
+def _edit_within(
+    draft_for: Callable[..., CompactionDraft], limits: TokenLimits, entry_range: EntryRange, max_tokens: int
+) -> Edit:
+    """A compaction of at most `max_tokens`. If its parts need more, they are left out."""
+    draft = draft_for(entry_range=entry_range, limits=replace(limits, total=max(0, max_tokens)))
+    if total_tokens(draft.edit.replacement) > max_tokens:
+        draft = draft_for(entry_range=entry_range, limits=replace(limits, total=0))
+    # Of many short messages most of the cost is around them, and a compaction is two messages.
+    messages = {entry.message for entry in draft.covered.entries}
+    overhead = draft.plan_input.message_overhead * max(0, len(messages) - 2)
+    return replace(draft.edit, saved=draft.edit.saved + overhead)
 
 
-def _smallest(work: Callable[..., CompactionDraft], run: EntryRange, most: int) -> Edit:
-    """A fold of at most so many tokens. Where its parts are more than that, it is made without them."""
-    made = work(run=run, most=max(0, most))
-    if sum(item.tokens for item in made.edit.replacement) > most:
-        made = work(run=run, most=0)
-    entries = made.view.entries[run.start : run.stop]
-    # Of many short messages most of what they cost is around them, and a fold is two.
-    around = made.situation.message_overhead * max(0, len({entry.message for entry in entries}) - 2)
-    return replace(made.edit, saved=made.edit.saved + around)
+def _is_urgent(plan_input: PlanInput) -> bool:
+    return plan_input.trigger != "auto" or plan_input.budget.levels.is_reached(plan_input.tokens, "hard")
 
 
-def _before_newest(view: View, situation: PlanInput, room: int) -> int:
-    """Where a run ends that leaves the newest request, and before it as many words of the user as there is room for.
-
-    It ends with something that leaves, for the reason that `_stop` gives.
-    """
-    live, entries = _newest_entries(view), view.entries
-    asked = _unanswered(view, live)
-    cuts = [cut for cut in find_cuts(view) if cut <= asked]
-    stop = max(cuts, default=0)
-    words = min(situation.budget.window, room - sum(entry.tokens for entry in entries[stop:])) * WORDS
-    for cut in reversed(cuts):
-        said = entries[cut:stop]
-        words -= sum(entry.tokens for entry in said) + situation.message_overhead
-        if words < 0 or any(entry.role != "user" or is_summary_entry(view, entry) for entry in said):
-            break
-        stop = cut
-    ends = (_end(view, cut) for cut in cuts if cut <= stop)
-    return max((end for end in ends if end and entries[end - 1].id not in protected_ids(view) | live), default=0)
-
-
-def _newest_entries(view: View) -> frozenset[str]:
-    """What shows the newest message that the user wrote: itself, or what stands for a part of it."""
-    ids = newest_user_message(view)
-    single = {id: edit.first for id, edit in view.edit_by_entry.items() if edit.first == edit.last}
-    return ids | {id for id, first in single.items() if first in ids}
-
-
-def _unanswered(view: View, live: frozenset[str]) -> int:
-    """Where what the model is asked now begins: results that it has not seen, or else the user's newest message."""
-    entries = view.entries
-    spoke = next((n for n in range(len(entries) - 1, -1, -1) if entries[n].role == "assistant"), -1)
-    unseen = next((n for n in range(spoke + 1, len(entries)) if entries[n].kind == "result"), None)
-    if unseen is not None:
-        return unseen
-    words = next((n for n in range(spoke + 1, len(entries)) if entries[n].id in live), None)
-    return words if words is not None else max(0, min(spoke, len(entries) - 1))
-
-
-def _is_due(view: View, situation: PlanInput, min_messages: int, *, ready: bool) -> bool:
-    """R053, R159: too little to fold, or folded so lately that another would only cost the cache (R157)."""
+def _is_due(view: View, plan_input: PlanInput, min_messages: int, *, is_answered: bool) -> bool:
+    """R053, R159: not if there is too little, or so soon after another that it would only cost the cache (R157)."""
+    compaction = plan_input.compaction
     messages = {entry.message for entry in view.entries if entry.role != "system"}
-    if situation.compaction.forbidden or len(messages) < min_messages:
+    if compaction.forbidden or len(messages) < min_messages:
         return False
-    if situation.trigger != "auto" or situation.budget.levels.is_reached(situation.tokens, "hard"):
+    if _is_urgent(plan_input):
         return True
-    folding = situation.compaction
-    if folding.stalled or folding.waiting or not _is_time(situation, ready):
+    if compaction.stalled or compaction.waiting or not _is_over_threshold(plan_input, is_answered=is_answered):
         return False
-    return folding.after is None or situation.tokens - folding.after >= REGROWN * situation.budget.message_budget
+    min_growth = MIN_REGROWTH * plan_input.budget.message_budget
+    return compaction.after is None or plan_input.tokens - compaction.after >= min_growth
 
 
-def _is_time(situation: PlanInput, ready: bool) -> bool:
-    """Over high water; or over the soft level, where the prefix is lost anyway or an answer is there already.
+def _is_over_threshold(plan_input: PlanInput, *, is_answered: bool) -> bool:
+    """Over `auto`; or over `soft`, if the cached prefix is lost anyway or an answer is known.
 
-    Clearing that ends close below high water would be done again a few turns later, and each time cost the cache.
+    Also if clearing would end close below `auto`: it would be done again a few turns later, each time at the cost of
+    the cache.
     """
-    levels, tokens = situation.budget.levels, situation.tokens
+    levels, tokens = plan_input.budget.levels, plan_input.tokens
     if levels.is_reached(tokens, "auto"):
         return True
-    if situation.forced and situation.cached_entries and tokens > levels.auto - levels.least:
+    if plan_input.forced and plan_input.cached_entries and tokens > levels.auto - levels.least:
         return True
-    return levels.is_reached(tokens, "soft") and (ready or situation.forced or situation.is_cache_cold)
-
-
-# --- which run --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tail:
-    """How much of the newest stays."""
-
-    messages: int
-    turns: int
-    tokens: int
-
-
-def _start(view: View, situation: PlanInput, shape: SummaryLayout) -> int:
-    """After the operator's first words, or where a person said; after the last summary, where summaries stay apart."""
-    if situation.compaction.first:
-        places = [n for n, entry in enumerate(view.entries) if entry.id == situation.compaction.first]
-        # What stands before a fold must not be on its side.
-        cuts = [cut for cut in find_cuts(view) if cut and view.entries[cut - 1].role == "assistant"]
-        return max((cut for cut in cuts if places and cut <= places[0]), default=_behind_notes(view, 0))
-    if shape.merge_mode != "fold":
-        folded = [n for n, entry in enumerate(view.entries) if is_summary_entry(view, entry)]
-        return folded[-1] + 1 if folded else _behind_notes(view, 0)
-    return _behind_notes(view, 0)
-
-
-def _staying(view: View, shape: SummaryLayout) -> frozenset[str]:
-    """What a fold of this shape hands on whatever it is: what may not leave, and the newest message of the user."""
-    return protected_ids(view) | newest_user_message(view) if shape.keeps_newest_message else protected_ids(view)
-
-
-def _new(view: View, start: int, stop: int, shape: SummaryLayout) -> int:
-    """Tokens in the run that a fold would take and none stands for yet: words alone are no reason for one."""
-    stays = _staying(view, shape)
-    run = (entry for entry in view.entries[start:stop] if entry.id not in stays and not is_summary_entry(view, entry))
-    return sum(entry.tokens for entry in run if entry.role in ("assistant", "tool") or entry.kind != "text")
-
-
-def _carrying(view: View, shape: SummaryLayout) -> Callable[[int], bool]:
-    """Tells whether a fold hands the entry at a place on as it is."""
-    stays = _staying(view, shape)
-
-    def is_carried(at: int) -> bool:
-        entry = view.entries[at]
-        words = shape.keeps_user_messages and (entry.role, entry.kind) == ("user", "text") and entry.trust <= USER
-        return words or entry.id in stays
-
-    return is_carried
-
-
-def _stop(view: View, situation: PlanInput, keep: _Tail, shape: SummaryLayout) -> int | None:
-    """The cut that leaves the longest tail within what may stay, and at least what must.
-
-    A run ends with something that leaves: where a client feeds our output back, a fold whose ends were both still there
-    would be made a second time. What a fold would hand on anyway stays where it is.
-    """
-    latest = _latest(view, keep.messages)
-    cuts = [cut for cut in find_cuts(view) if 0 < cut <= latest]
-    if situation.compaction.last:
-        at = [n for n, entry in enumerate(view.entries) if entry.id == situation.compaction.last]
-        fitting = [max((cut for cut in find_cuts(view) if at and cut <= at[0] + 1), default=0)]
-    elif situation.compaction.first:
-        fitting = []
-    else:
-        most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
-        if situation.trigger == "manual":
-            # Who asks for a fold of a short conversation wants one too: a quarter of all that was ever said stays.
-            most = min(most, sum(item.tokens for item in view.originals) // 4)
-        fitting = _fitting(view, cuts, keep.turns, most)
-    stop = min(fitting) if fitting else max(cuts, default=0)
-    ends = (_end(view, cut) for cut in find_cuts(view) if 0 < cut <= stop)
-    is_carried = _carrying(view, shape)
-    return max((end for end in ends if end and not is_carried(end - 1)), default=None)
-
-
-def _end(view: View, cut: int) -> int:
-    """Where a run ends that is cut there: notes of the operator behind it stay in their place, in front of the tail."""
-    while cut and view.entries[cut - 1].role == "system" and is_protected(view, view.entries[cut - 1]):
-        cut -= 1
-    return cut
-
-
-def _behind_notes(view: View, at: int) -> int:
-    """The first place from there on that is not the operator's."""
-    return next((n for n in range(at, len(view.entries)) if view.entries[n].role != "system"), len(view.entries))
-
-
-def _steps(view: View, situation: PlanInput, keep: _Tail, shape: SummaryLayout) -> EntryRange | None:
-    """Steps of an open loop behind its last thinking: in front of that it can be cut, and behind it nowhere (A37)."""
-    thought = [n for n, entry in enumerate(view.entries) if n >= find_loop_start(view) and entry.kind == "thinking"]
-    begin = next((seam for seam in find_seams(view) if thought and seam > thought[-1]), 0)
-    first = next((n for n in range(begin - 1, -1, -1) if view.entries[n].kind == "result"), begin)
-    is_carried = _carrying(view, shape)
-    if first <= max(thought, default=begin) or view.entries[first].media or is_carried(first):
-        return None
-    latest = _latest(view, keep.messages)
-    held = (n for n in range(begin, latest) if is_carried(n) or view.entries[n].kind == "opaque")
-    end = min(latest, next(held, latest))
-    stops = [seam for seam in find_seams(view) if begin <= seam <= end and view.entries[seam].role == "assistant"]
-    most = min(keep.tokens, estimated(situation, situation.budget.levels.low) // 2)
-    fitting = [stop for stop in stops if sum(entry.tokens for entry in view.entries[stop:]) <= most]
-    stop = min(fitting) if fitting else max(stops, default=0)
-    return (
-        EntryRange(start=first, stop=stop, inside=begin - first)
-        if stop and _new(view, begin, stop, shape) >= LEAST
-        else None
-    )
-
-
-def _latest(view: View, messages: int) -> int:
-    """Before the newest messages, and before what the model has not seen."""
-    end, left = len(view.entries), messages
-    while end > 0 and left > 0:
-        newest = view.entries[end - 1].message
-        while end > 0 and view.entries[end - 1].message == newest:
-            end -= 1
-        left -= 1
-    unseen = next((n for n, entry in enumerate(view.entries) if entry.id in view.unseen_ids), end)
-    while 0 < unseen < len(view.entries) and _is_inserted(view, view.entries[unseen]):
-        unseen -= 1  # it would leave with the item that it follows
-    return min(end, unseen)
-
-
-def _is_inserted(view: View, entry: Item) -> bool:
-    owner = view.edit_by_entry.get(entry.id)
-    return owner is not None and bool(owner.insert_after)
-
-
-def _fitting(view: View, cuts: Sequence[int], turns: int, tokens: int) -> list[int]:
-    """Cuts after which so many turns begin at the most, in so many tokens."""
-    behind = list(accumulate((entry.tokens for entry in reversed(view.entries)), initial=0))[::-1]
-    begun = find_turn_starts(view)[-turns - 1] + 1 if turns < len(find_turn_starts(view)) else 0
-    return [cut for cut in cuts if cut >= begun and behind[cut] <= tokens]
-
-
-def _asked_about(view: View, situation: PlanInput, start: int) -> int | None:
-    """Where a run ends that was asked about and is not folded yet, for its answer is paid for; None if overtaken."""
-    if situation.trigger == "manual" or not situation.compaction.answers:
-        return None
-    ends = {entry.id: n + 1 for n, entry in enumerate(view.entries) if entry.id in view.index}
-    known = (ends.get(answer.last, 0) for answer in reversed(list(situation.compaction.answers.values())))
-    stop = next((stop for stop in known if stop > start), None)
-    if stop is None or stop > _latest(view, 1) or _behind_notes(view, stop) not in find_cuts(view):
-        return None
-    tail = sum(entry.tokens for entry in view.entries[stop:])
-    return stop if tail <= estimated(situation, situation.budget.levels.low) else None
+    return levels.is_reached(tokens, "soft") and (is_answered or plan_input.forced or plan_input.is_cache_cold)

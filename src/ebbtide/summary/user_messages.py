@@ -1,7 +1,6 @@
-"""The user's own messages in a fold, and old notes of the operator: verbatim while together they fit, then a line and a
-handle, then a range.
+"""The user's messages and the operator's old notes beside a summary: whole while they fit, then one line each.
 
-None is ever dropped: what is not shown whole stands in a file, under the number and the handle that its line has.
+None is ever dropped. What is not shown whole is saved to a file, under the number and the handle that its line has.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ebbtide.core import texts
 from ebbtide.core.offload import describe
 from ebbtide.core.stub import render
 from ebbtide.core.text.preview import essence
@@ -18,145 +18,144 @@ from ebbtide.core.types import HARNESS, OURS, USER, Blob, Item
 from ebbtide.facts import item_handle
 from ebbtide.facts.text import to_one_line
 
-Keep = Callable[[str, str], tuple[str, tuple[Blob, ...]]]
-"""From a name and a text to the path that a stub may name, and what must be durable first."""
+SaveBlob = Callable[[str, str], tuple[str, tuple[Blob, ...]]]
+"""From a key and a text to the path that a stub may name and the blobs to save first."""
+Count = Callable[[str], int]
 
-_LISTED = 0.2
-"""Share of the space that lines of older messages may take: most of it is for words as they were said."""
-_LISTED_NOTES = 0.4
-"""The same of notes: the newest of them stay in any case, and what an older one asks for must be seen."""
-_LINE = 100
-"""Characters of a message that its line shows."""
-_NOTE_LINE = 160
-"""The same of a note: a sentence that asks for something is seldom longer."""
+_LIST_SHARE = 0.2
+"""Share of the room for lines of older messages: most of it is for whole messages."""
+_NOTE_LIST_SHARE = 0.4
+"""The same for notes: what an older one asks for must be seen."""
+_LINE_CHARS = 100
+_NOTE_LINE_CHARS = 160
+"""A sentence that asks for something is seldom longer."""
 _TAGS = re.compile(r"</?[A-Za-z][\w-]*>")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
-_ASKS = re.compile(
+_REQUESTS = re.compile(
     r"\b(?:must|never|always|do not|don['’]t|only|should|shall|may not|cannot|please|make sure|ensure|avoid|instead"
     r"|from now on|remember|required|forbidden|stop|keep|use|ask)\b|必须|不要|请|务必|禁止|不得|始终|只能",
     re.IGNORECASE,
 )
-"""How a sentence sounds that asks for something. One that is missed still has its line, and stands in the file."""
+"""How a request sounds. A note without one is still listed, and saved in the file."""
 
 
 class _Line(NamedTuple):
     text: str
-    urgent: bool = False
-    """Comes before others where there is no room for all."""
+    is_urgent: bool = False
+    """Comes first if there is no room for all."""
 
 
-class _Kind(NamedTuple):
-    """What a list is of."""
-
-    name: str
+class _ListKind(NamedTuple):
+    key: str
     """Of its file."""
-    told: str
-    tier: int
-    line: Callable[[str], _Line]
-    """From one of them to what is shown of it."""
+    subject: str
+    trust: int
+    shorten: Callable[[str], _Line]
     hint: str = ""
 
 
-def _beginning(text: str) -> _Line:
-    return _Line(" ".join(text.split())[:_LINE])
+def _message_line(text: str) -> _Line:
+    return _Line(" ".join(text.split())[:_LINE_CHARS])
 
 
-def _asked(text: str) -> _Line:
-    """The note, where it is short; else the sentence that asks for something, or the first."""
-    bare = _TAGS.sub(" ", text)
-    asks = _ASKS.search(bare) is not None
-    if len(bare) <= _NOTE_LINE:
-        return _Line(" ".join(bare.split()), asks)
-    sentences = [one for one in _SENTENCES.split(bare) if one.strip()]
-    chosen = next((one for one in sentences if _ASKS.search(one)), sentences[0] if sentences else "")
-    return _Line(f"… {to_one_line(chosen, _NOTE_LINE)} …", asks)
+def _note_line(text: str) -> _Line:
+    """A short note whole; of a longer one the first sentence that asks for something, or else the first."""
+    plain = _TAGS.sub(" ", text)
+    is_request = _REQUESTS.search(plain) is not None
+    if len(plain) <= _NOTE_LINE_CHARS:
+        return _Line(" ".join(plain.split()), is_request)
+    sentences = [sentence for sentence in _SENTENCES.split(plain) if sentence.strip()]
+    requests = (sentence for sentence in sentences if _REQUESTS.search(sentence))
+    chosen = next(requests, sentences[0] if sentences else "")
+    return _Line(f"… {to_one_line(chosen, _NOTE_LINE_CHARS)} …", is_request)
 
 
-_MESSAGES = _Kind("user-messages", "messages", USER, _beginning)
-_NOTES = _Kind(
-    "operator-notes", "notes of the operator", HARNESS, _asked,
-    "Each may hold yet. They are kept whole there, under their numbers; of these something is shown:",
-)  # fmt: skip
+_MESSAGES = _ListKind("user-messages", texts.MESSAGES_LISTED, USER, _message_line)
+_NOTES = _ListKind("operator-notes", texts.NOTES_LISTED, HARNESS, _note_line, texts.NOTES_HINT)
 
 
 def carry_user_messages(
-    said: Sequence[Item],
+    originals: Sequence[Item],
     shown: Sequence[Item],
     *,
     limit: int,
-    count: Callable[[str], int],
-    keep: Keep,
-    live: int = 0,
-    shorten: bool = True,
+    count: Count,
+    save_blob: SaveBlob,
+    whole_count: int = 0,
+    may_shorten: bool = True,
 ) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
-    """`said` are originals, oldest first; `shown` the same as the request has them, perhaps shortened on arrival.
+    """The user's messages within `limit` tokens: the newest whole, the older ones as a list.
 
-    The newest `live` of them stay as they are, however long. Where not even the newest fits it is shortened, or with
-    `shorten` off listed like the others.
+    `shown` are the messages as the request has them, perhaps shortened on arrival. The newest `whole_count` stay as
+    they are, however long. If not even the newest fits, it is shortened, or without `may_shorten` listed.
     """
-    if sum(one.tokens for one in shown) <= limit:
+    if sum(item.tokens for item in shown) <= limit:
         return tuple(shown), ()
-    room, n = round(limit * (1 - _LISTED)), len(shown)
-    while n > 0 and shown[n - 1].tokens <= room:
-        n -= 1
-        room -= shown[n].tokens
-    if n == len(shown) and not live and shorten:
-        listed, blobs = _listing(said[:-1], round(limit * _LISTED), count, keep, _MESSAGES)
-        short, more = _shortened(said[-1], room, count, keep)
-        return (*listed, short), (*blobs, *more)
-    n = min(n, len(shown) - live)
-    listed, blobs = _listing(said[:n], round(limit * _LISTED), count, keep, _MESSAGES)
-    return (*listed, *shown[n:]), blobs
+    list_limit = round(limit * _LIST_SHARE)
+    first_whole, room = _newest_that_fit(shown, round(limit * (1 - _LIST_SHARE)))
+    if first_whole == len(shown) and not whole_count and may_shorten:
+        listed, blobs = _list_items(originals[:-1], list_limit, count, save_blob, _MESSAGES)
+        short, short_blobs = _shorten(originals[-1], room, count, save_blob)
+        return (*listed, short), (*blobs, *short_blobs)
+    first_whole = min(first_whole, len(shown) - whole_count)
+    listed, blobs = _list_items(originals[:first_whole], list_limit, count, save_blob, _MESSAGES)
+    return (*listed, *shown[first_whole:]), blobs
 
 
 def carry_operator_notes(
-    notes: Sequence[Item], *, limit: int, count: Callable[[str], int], keep: Keep
+    notes: Sequence[Item], *, limit: int, count: Count, save_blob: SaveBlob
 ) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Blob, ...]]:
-    """The newest of the operator's notes that fit, which stay; and a list of the older ones."""
-    if sum(one.tokens for one in notes) <= limit:
+    """The newest of the operator's notes that fit, a list of the older ones, and the blobs of the list."""
+    if sum(note.tokens for note in notes) <= limit:
         return tuple(notes), (), ()
-    room, n = round(limit * (1 - _LISTED_NOTES)), len(notes)
-    while n > 0 and notes[n - 1].tokens <= room:
-        n -= 1
-        room -= notes[n].tokens
-    listed, blobs = _listing(notes[:n], round(limit * _LISTED_NOTES), count, keep, _NOTES)
-    return tuple(notes[n:]), listed, blobs
+    first_whole, _ = _newest_that_fit(notes, round(limit * (1 - _NOTE_LIST_SHARE)))
+    listed, blobs = _list_items(notes[:first_whole], round(limit * _NOTE_LIST_SHARE), count, save_blob, _NOTES)
+    return tuple(notes[first_whole:]), listed, blobs
 
 
-def _listing(
-    said: Sequence[Item], room: int, count: Callable[[str], int], keep: Keep, kind: _Kind
+def _newest_that_fit(items: Sequence[Item], room: int) -> tuple[int, int]:
+    """Index of the first of the newest items that fit together, and the room that is left."""
+    first = len(items)
+    while first > 0 and items[first - 1].tokens <= room:
+        first -= 1
+        room -= items[first].tokens
+    return first, room
+
+
+def _list_items(
+    items: Sequence[Item], room: int, count: Count, save_blob: SaveBlob, kind: _ListKind
 ) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
-    if not said:
+    """One item that lists these, and the blob with their full text."""
+    if not items:
         return (), ()
-    whole = "\n\n".join(f"## {n} {item_handle(one)}\n{one.text}" for n, one in enumerate(said, 1))
-    path, blobs = keep(kind.name, whole)
-    tokens = sum(one.tokens for one in said)
-    stub = describe(whole, kind="input", about=f"{kind.told} 1 to {len(said)}", tokens=tokens, path=path)
+    full_text = "\n\n".join(f"## {n} {item_handle(item)}\n{item.text}" for n, item in enumerate(items, 1))
+    path, blobs = save_blob(kind.key, full_text)
+    about = texts.listed_range(kind.subject, len(items))
+    stub = describe(full_text, kind="input", about=about, tokens=sum(item.tokens for item in items), path=path)
     head = "\n".join([render(stub), *([kind.hint] if kind.hint and path else [])])
-    lines = _shown(said, room - count(head), count, kind, named=bool(path))
+    lines = _lines_that_fit(items, room - count(head), count, kind, has_handles=bool(path))
     text = "\n".join([head, *lines])
-    item = Item(
-        id="", message=-1, role="user", kind="text", text=text, tokens=count(text), trust=kind.tier, source=OURS
-    )
+    tokens = count(text)
+    item = Item(id="", message=-1, role="user", kind="text", text=text, tokens=tokens, trust=kind.trust, source=OURS)
     return (item,), blobs
 
 
-def _shown(said: Sequence[Item], room: int, count: Callable[[str], int], kind: _Kind, *, named: bool) -> list[str]:
-    """A line each, in order, while there is room: for the newest, and before them for what cannot wait."""
-    told = [(n, one, kind.line(one.text)) for n, one in enumerate(said, 1)]
+def _lines_that_fit(items: Sequence[Item], room: int, count: Count, kind: _ListKind, *, has_handles: bool) -> list[str]:
+    """A line for each item, in order, while there is room: urgent ones first, then the newest."""
+    rows = [(n, item, kind.shorten(item.text)) for n, item in enumerate(items, 1)]
     lines: dict[int, str] = {}
-    for n, one, line in sorted(told, key=lambda row: (not row[2].urgent, -row[0])):
-        # A handle that nobody can follow would only mislead.
-        place = f"{n} {item_handle(one)}" if named else str(n)
-        room -= count(f"{place}: {line.text}") + 1
+    for n, item, line in sorted(rows, key=lambda row: (not row[2].is_urgent, -row[0])):
+        # Without a file nothing can be opened by its handle.
+        label = f"{n} {item_handle(item)}" if has_handles else str(n)
+        room -= count(f"{label}: {line.text}") + 1
         if room < 0:
             break
-        lines[n] = f"{place}: {line.text}"
+        lines[n] = f"{label}: {line.text}"
     return [lines[n] for n in sorted(lines)]
 
 
-def _shortened(one: Item, room: int, count: Callable[[str], int], keep: Keep) -> tuple[Item, tuple[Blob, ...]]:
-    path, blobs = keep("user-message", one.text)
-    stub = describe(one.text, kind="input", tokens=one.tokens, path=path)
-    text = render(replace(stub, preview=essence(max(60, room - 100))(one.text, count)))
-    return replace(one, id="", message=-1, text=text, tokens=count(text), source=OURS, raw=None), blobs
+def _shorten(item: Item, room: int, count: Count, save_blob: SaveBlob) -> tuple[Item, tuple[Blob, ...]]:
+    path, blobs = save_blob("user-message", item.text)
+    stub = describe(item.text, kind="input", tokens=item.tokens, path=path)
+    text = render(replace(stub, preview=essence(max(60, room - 100))(item.text, count)))
+    return replace(item, id="", message=-1, text=text, tokens=count(text), source=OURS, raw=None), blobs
