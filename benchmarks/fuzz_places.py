@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.fuzz_targets import ROOT, Check, Target, pure, recording, refusing
 
-from ebbtide.audit.history import history_of
+from ebbtide.audit.history import build_history
 from ebbtide.config import load_settings
 from ebbtide.core.errors import EbbtideError
 from ebbtide.fronts.mcp.server import Desk as McpDesk
@@ -247,7 +247,7 @@ def _opened(root: Path) -> None:
     acts: tuple[Callable[[], object], ...] = (
         store.list_sessions,
         lambda: store.peek("one", project="p").resume(lambda _: None, "fuzzed"),
-        lambda: history_of(store.peek("one", project="p").read().records, session="one"),
+        lambda: build_history(store.peek("one", project="p").read().records, session="one"),
         lambda: context.prepare(body),
         lambda: context.recall("tide gauge"),
         context.undo,

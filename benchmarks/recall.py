@@ -27,7 +27,7 @@ from typing import Any
 import ebbtide
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Item
-from ebbtide.recall.search import Recall
+from ebbtide.recall.search import RecallSearch
 from ebbtide.runtime.transcript import Transcript
 from ebbtide.store import DirectoryStore, Log
 from ebbtide.wire import WIRES
@@ -75,7 +75,7 @@ class Session:
 
     def say(self, request: Any) -> tuple[Item, ...]:
         read = self.reader.read(request)
-        self.log.commit(self.transcript.advance(read, 0.0), at=0.0)
+        self.log.commit(self.transcript.records_for_request(read, 0.0), at=0.0)
         self.texts |= {item.id: item.text for item in read.items}
         return read.items
 
@@ -88,7 +88,7 @@ def measure(path: Path, folder: Path) -> Tally:
         return tally
     store = DirectoryStore(folder / "store", durable=False)
     session = Session(wire=recording.wire, log=store.open(path.name, now=0.0))
-    recall = Recall(session.log, store)
+    recall = RecallSearch(session.log, store)
     for n, call in enumerate(calls):
         if call.compacted:
             tally.add(at_point(session, recall, calls, n))
@@ -96,7 +96,7 @@ def measure(path: Path, folder: Path) -> Tally:
     return tally
 
 
-def at_point(session: Session, recall: Recall, calls: Sequence[Any], n: int) -> Tally:
+def at_point(session: Session, recall: RecallSearch, calls: Sequence[Any], n: int) -> Tally:
     tally = Tally(points=1)
     seen = "\n".join(session.texts.values())
     wanted: dict[str, int] = {}
@@ -157,7 +157,7 @@ def speed(data: Path, folder: Path) -> dict[str, Any]:
         session.say(call.request)
     names = sorted({name for text in session.texts.values() for name in IDENTIFIER.findall(text)})
     asked = random.Random(3).sample(names, min(1000, len(names)))
-    recall = Recall(session.log, store)
+    recall = RecallSearch(session.log, store)
     begun = clocks()
     recall.search(asked[0])
     wall, cpu = took(begun)
@@ -179,7 +179,7 @@ def speed(data: Path, folder: Path) -> dict[str, Any]:
     }
 
 
-def timed(recall: Recall, query: str) -> tuple[float, float]:
+def timed(recall: RecallSearch, query: str) -> tuple[float, float]:
     begun = clocks()
     recall.search(query)
     return took(begun)

@@ -14,8 +14,8 @@ from typing import Any
 
 from ebbtide import WontFit
 from ebbtide.policy import Policy
-from ebbtide.recall.inject import Recalled
-from ebbtide.recall.search import Recall
+from ebbtide.recall.inject import RecallExchange
+from ebbtide.recall.search import RecallSearch
 from ebbtide.runtime import Context, Ready
 from ebbtide.store import MemoryStore
 from ebbtide.wire.recall_tools import READ_TOOL, SEARCH_TOOL
@@ -144,7 +144,7 @@ class Engine:
 
     def handles(self, wanted: Sequence[str]) -> list[str]:
         """What the owner of the store knows of these texts, and every file that an edit wrote."""
-        owner = Recall(log=self.store.peek("default"), store=self.store)
+        owner = RecallSearch(log=self.store.peek("default"), store=self.store)
         hits = [hit.handle for mark in wanted if mark.startswith("reef") for hit in owner.search(topic_of(mark))]
         files = [blob.name for edit in self.context.edits() for blob in edit.blobs]
         return list(dict.fromkeys([*hits, *files]))
@@ -158,7 +158,7 @@ class Engine:
             return
         query = topic_of(chance.choice(sorted(marks(body))))
         reply = next_reply(side.lines, side.sent)
-        told = Recalled(
+        told = RecallExchange(
             f"call_recall_{chance.randrange(10**8):08}", SEARCH_TOOL, json.dumps({"query": query}), self.search(query)
         )
         self.context.insert_recalled([told], messages(self.wire, reply))

@@ -15,7 +15,7 @@ from ebbtide.core.stub import parse
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
-from ebbtide.runtime.outgoing import project
+from ebbtide.runtime.outgoing import write_outgoing
 from ebbtide.state.binding_records import ItemTable
 from ebbtide.state.session_state import batch_from_record, edits_to_record
 from ebbtide.wire import WIRES
@@ -113,7 +113,9 @@ def our_output_fed_back_is_a_no_op(trial: Trial) -> None:
     # See `test_what_left_without_a_stand_in_cannot_be_told_from_its_equal`.
     silent = {_identity(item.id) for edit, item in trial.gone() if not edit.replacement}
     if not any(_identity(item.id) in silent for item in request.items):
-        assert digest(project(request, View.of(request.items, trial.plan.edits), None).root) == digest(trial.tree)
+        assert digest(write_outgoing(request, View.of(request.items, trial.plan.edits), None).root) == digest(
+            trial.tree
+        )
 
 
 def equal_input_gives_equal_bytes(trial: Trial) -> None:
@@ -215,7 +217,7 @@ def the_log_gives_the_same_body(trial: Trial) -> None:
     assert [edit.binding for edit in again] == [edit.binding for edit in trial.plan.edits]
     assert [edit.id for edit in again] == [edit.id for edit in trial.plan.edits]
     view = View.of(trial.request.items, again)
-    assert digest(project(trial.request, view, None).root) == digest(trial.tree)
+    assert digest(write_outgoing(trial.request, view, None).root) == digest(trial.tree)
 
 
 ALONE: tuple[Promise, ...] = (

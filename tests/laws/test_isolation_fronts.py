@@ -20,7 +20,7 @@ from hypothesis import given
 
 import ebbtide
 from ebbtide.policy import PRESETS
-from ebbtide.recall.search import Recall
+from ebbtide.recall.search import RecallSearch
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from ebbtide.wire import WIRES
@@ -95,7 +95,7 @@ class Gateway:
         """What the session of the newest request has to say on it."""
         name = self.running.lines[-1]["session"]
         project = next(one.project for one in self.store.list_sessions() if one.session == name)
-        hits = Recall(log=self.store.peek(name, project=project)).search(query)
+        hits = RecallSearch(log=self.store.peek(name, project=project)).search(query)
         return "\n".join(hit.snippet for hit in hits)
 
     def ask(self, side: Side, tool: str, queries: list[str]) -> str:

@@ -47,7 +47,7 @@ from ebbtide.passes import (
     summarize,
     truncate_results,
 )
-from ebbtide.runtime.outgoing import Projection, project
+from ebbtide.runtime.outgoing import Outgoing, write_outgoing
 from ebbtide.wire import WIRES
 from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader, Request
@@ -178,7 +178,7 @@ class Trial:
     plan: Plan
     new: int
     pins: Pins
-    made: Projection
+    made: Outgoing
 
     @property
     def arriving(self) -> bool:
@@ -240,5 +240,5 @@ def attempt(chosen: tuple[str, ...], wire: str, body: Body, share: float = 0.0, 
     made = planned(chosen, request, view, new)
     return Trial(
         chosen=chosen, wire=wire, body=body, before=before, request=request, plan=made, new=new, pins=pins,
-        made=project(request, made.after, None),
+        made=write_outgoing(request, made.after, None),
     )  # fmt: skip

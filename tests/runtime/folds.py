@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ebbtide.audit.replan import Difference, recheck, replan
+from ebbtide.audit.replan import Difference, check_message_ids, replan
 from ebbtide.policy import PRESETS
 from ebbtide.runtime import Context, Ready
 from ebbtide.store import LogReader
@@ -118,7 +118,7 @@ def replanned(log: LogReader) -> tuple[int, list[Difference]]:
     """How many plans could be made again from the log, and what came out otherwise."""
     records = log.read().records
     made, found = replan(records, {**PRESETS, EARLY.name: EARLY})
-    return made, [*found, *recheck(records)]
+    return made, [*found, *check_message_ids(records)]
 
 
 def posted(upstream: Upstream, request: Body) -> Body:

@@ -42,8 +42,8 @@ def record(log, messages, wire="anthropic"):
     """The messages into the log as a request would bring them; the items they became."""
     request = Reader(DEFAULT, wire=WIRES[wire]).read({WIRES[wire].list_key: messages})
     transcript = Transcript(session=log.session)
-    transcript.absorb(log.read().records)
-    log.commit(transcript.advance(request, 1.0), at=1.0)
+    transcript.learn(log.read().records)
+    log.commit(transcript.records_for_request(request, 1.0), at=1.0)
     return request.items
 
 

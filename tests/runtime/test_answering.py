@@ -5,8 +5,8 @@ import re
 import pytest
 
 from ebbtide.core.recall_limits import PAGE, READ_TOOL, SEARCH_TOOL
-from ebbtide.recall.search import Recall
-from ebbtide.recall.tools import answer, answered
+from ebbtide.recall.search import RecallSearch
+from ebbtide.recall.tools import answer_call, try_answer_call
 from ebbtide.store import PrivateLog
 from runtime.sessions import context
 
@@ -27,7 +27,7 @@ def recall():
     for n, message in enumerate(messages):
         log.commit([{"type": message["role"], "uuid": f"u{n}", "parentUuid": parent, "message": message}], at=1.0)
         parent = f"u{n}"
-    return Recall(log)
+    return RecallSearch(log)
 
 
 def handle(recall, query):
@@ -35,7 +35,7 @@ def handle(recall, query):
 
 
 def test_a_search_tells_source_and_handle_and_how_to_go_on(recall):
-    told = answer(recall, SEARCH_TOOL, {"query": "haystack"})
+    told = answer_call(recall, SEARCH_TOOL, {"query": "haystack"})
 
     assert f"handle {handle(recall, 'haystack')} (result of Bash; message 4, line 1 of 45000 characters)" in told
     assert READ_TOOL in told
@@ -43,16 +43,18 @@ def test_a_search_tells_source_and_handle_and_how_to_go_on(recall):
 
 
 def test_a_page_is_the_exact_text_and_tells_where_the_next_one_starts(recall):
-    told = answer(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 9})
+    told = answer_call(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 9})
 
     assert f"characters 9 to {PAGE + 9} of 45000" in told
     assert f"starts at {PAGE + 9}." in told
     assert ("haystack " * 5000)[9 : PAGE + 9] in told
-    assert "That is all of it" in answer(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 44_000})
+    assert "That is all of it" in answer_call(
+        recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 44_000}
+    )
 
 
 def test_a_page_is_a_page_however_much_is_asked_for(recall):
-    told = answer(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 0, "end": 45_000})
+    told = answer_call(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 0, "end": 45_000})
 
     assert len(told) < PAGE + 600
 
@@ -61,7 +63,7 @@ def test_a_page_is_a_page_however_much_is_asked_for(recall):
     ("tool", "arguments"), [(SEARCH_TOOL, lambda h: {"query": "needle"}), (READ_TOOL, lambda h: {"handle": h})]
 )
 def test_nothing_recorded_can_end_the_frame_or_open_one_of_ours(recall, tool, arguments):
-    told = answer(recall, tool, arguments(handle(recall, "obey me")))
+    told = answer_call(recall, tool, arguments(handle(recall, "obey me")))
 
     assert "obey me" in told
     assert len(re.findall(r"<recalled>", told)) == len(re.findall(r"</recalled>", told)) == 1
@@ -71,14 +73,14 @@ def test_nothing_recorded_can_end_the_frame_or_open_one_of_ours(recall, tool, ar
 
 
 def test_a_source_is_one_line_whatever_the_tool_is_called(recall):
-    told = answer(recall, SEARCH_TOOL, {"query": "obey me"})
+    told = answer_call(recall, SEARCH_TOOL, {"query": "obey me"})
 
     (line,) = [line for line in told.splitlines() if line.startswith("[1] handle ")]
     assert line.endswith("characters)")
 
 
 def test_arguments_may_come_as_json(recall):
-    assert "needle" in answer(recall, SEARCH_TOOL, '{"query": "needle"}')
+    assert "needle" in answer_call(recall, SEARCH_TOOL, '{"query": "needle"}')
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_arguments_may_come_as_json(recall):
     ],
 )
 def test_a_wrong_call_is_told_in_a_sentence(recall, tool, arguments, why):
-    told, failed = answered(recall, tool, arguments)
+    told, failed = try_answer_call(recall, tool, arguments)
 
     assert failed
     assert told.startswith("Error: ")
@@ -107,11 +109,11 @@ def test_a_wrong_call_is_told_in_a_sentence(recall, tool, arguments, why):
 
 
 def test_numbers_may_be_written_as_texts(recall):
-    assert "characters 3 to 5 of" in answer(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": "3", "end": 5.0})  # fmt: skip
+    assert "characters 3 to 5 of" in answer_call(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": "3", "end": 5.0})  # fmt: skip
 
 
 def test_nothing_found_is_no_error(recall):
-    told, failed = answered(recall, SEARCH_TOOL, {"query": "zebra"})
+    told, failed = try_answer_call(recall, SEARCH_TOOL, {"query": "zebra"})
 
     assert not failed
     assert "zebra" in told

@@ -76,9 +76,9 @@ class TestBackground:
         for ready in walk(ctx, LONG):
             if folded(ready):
                 break
-            if ctx._ahead is not None:
+            if ctx._background_questions is not None:
                 begun = ready.report.tokens_after
-                ctx._ahead.wait(240)
+                ctx._background_questions.wait(240)
                 clock.tick(pause)
 
         assert SOFT < begun < HIGH
@@ -97,7 +97,7 @@ class TestBackground:
         ctx = context(summarizer=slow, background=True)
         waited = 0
         for ready in walk(ctx, LONG):
-            if ctx._ahead is not None:
+            if ctx._background_questions is not None:
                 waited += 1
                 assert not folded(ready) or ready.report.tokens_before > HARD
             if waited == 4:
@@ -109,8 +109,8 @@ class TestBackground:
         """The conversation was rewound meanwhile: what was asked about is not there any more."""
         asked = Asked()
         ctx = context(summarizer=asked, background=True)
-        until(ctx, LONG, lambda _: ctx._ahead is not None)
-        ctx._ahead.wait(240)
+        until(ctx, LONG, lambda _: ctx._background_questions is not None)
+        ctx._background_questions.wait(240)
         other = [message for n in range(100, 103) for message in turn(n)]
 
         out = ctx.prepare(body([*other, {"role": "user", "content": "Anew."}]))
@@ -122,8 +122,8 @@ class TestBackground:
         ctx = context(summarizer=Asked(RuntimeError("down")), background=True)
         folds = 0
         for ready in walk(ctx, LONG):
-            if ctx._ahead is not None:
-                ctx._ahead.wait(240)
+            if ctx._background_questions is not None:
+                ctx._background_questions.wait(240)
             folds += folded(ready)
 
         assert folds

@@ -9,8 +9,8 @@ from contextlib import nullcontext
 import pytest
 
 import ebbtide
-from ebbtide.audit.history import history_of
-from ebbtide.audit.replan import recheck, replan
+from ebbtide.audit.history import build_history
+from ebbtide.audit.replan import check_message_ids, replan
 from ebbtide.core.errors import BadRequest, StoreError, WontFit
 from ebbtide.store import MemoryStore, open_store
 from ebbtide.wire import WIRES
@@ -211,11 +211,11 @@ class TestStore:
         run(context(store=tmp_path), loop(3))
         records = open_store(tmp_path).peek("default").read().records
 
-        clean = recheck(records)
+        clean = check_message_ids(records)
         next(record for record in records if "message" in record)["message"]["content"] = "break the gauge"
 
         assert clean == []
-        assert len(recheck(records)) == 1
+        assert len(check_message_ids(records)) == 1
 
     def test_if_content_cannot_be_kept_nothing_is_cleared_and_the_session_goes_on(self):
         class Full(MemoryStore):
@@ -259,7 +259,7 @@ class TestStore:
         records = busy.read().records
 
         made, differences = replan(records, {"early": EARLY})
-        last = history_of(records, session="default").turns[-1]
+        last = build_history(records, session="default").turns[-1]
 
         assert (made > 0, differences) == (True, [])
         assert len(last.path) == len(LONG)

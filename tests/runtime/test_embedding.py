@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ebbtide.recall.embeddings import StaticEmbeddings
-from ebbtide.recall.search import Recall
+from ebbtide.recall.search import RecallSearch
 from ebbtide.store import PrivateLog
 
 installed = pytest.mark.skipif(
@@ -39,8 +39,8 @@ def test_recall_finds_what_means_the_same():
     for n, text in enumerate(["reboot the machine", "peel the banana"]):
         log.commit([{"type": "user", "uuid": f"u{n}", "message": {"role": "user", "content": text}}], at=1.0)
 
-    assert Recall(log).search("restart server") == ()
-    assert Recall(log, meaning=StaticEmbeddings()).search("restart server")[0].snippet == "reboot the machine"
+    assert RecallSearch(log).search("restart server") == ()
+    assert RecallSearch(log, embeddings=StaticEmbeddings()).search("restart server")[0].snippet == "reboot the machine"
 
 
 def test_without_its_packages_the_extra_is_named():

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.compaction.questions import BREAKER
+from ebbtide.compaction.questions import MAX_USELESS_ANSWERS
 from ebbtide.core.errors import StoreError, WontFit
 from ebbtide.runtime import Hooks
 from ebbtide.store import DirectoryStore, MemoryStore, open_store
@@ -158,7 +158,7 @@ class TestBreaker:
         broken = Asked(RuntimeError("down"))
         long = talk(60)
         list(walk(context(window=4_000, store=tmp_path, durable=False, summarizer=broken), long[: 4 * 40 + 1]))
-        assert len(broken.requests) == BREAKER
+        assert len(broken.requests) == MAX_USELESS_ANSWERS
 
         resumed = Asked()
         ctx = context(window=4_000, store=tmp_path, durable=False, summarizer=resumed)
@@ -177,7 +177,7 @@ class TestBreaker:
         asked = Asked(lambda _: next(says, SUMMARY))
         list(walk(context(window=4_000, store=store, summarizer=asked), talk(60)))
 
-        assert len(asked.requests) > BREAKER + 2
+        assert len(asked.requests) > MAX_USELESS_ANSWERS + 2
 
 
 class TestEnds:

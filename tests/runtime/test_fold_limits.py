@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide.compaction.questions import STALLED
+from ebbtide.compaction.questions import MAX_STALLED
 from ebbtide.core.errors import WontFit
 from ebbtide.core.types import Edit
 from ebbtide.state.session_state import SessionState, apply_records, ebb_record, edit_to_record
@@ -60,7 +60,7 @@ class TestRestraint:
             return ebb_record("plan", id="p", edits=[edit], tokens_before=before, tokens_after=after)
 
         def stalled(*records: Body) -> bool:
-            return apply_records(SessionState(), records).stalled >= STALLED
+            return apply_records(SessionState(), records).stalled >= MAX_STALLED
 
         assert not stalled(made(1_000, 960))
         assert stalled(made(1_000, 960), made(1_000, 960))

@@ -227,7 +227,7 @@ class TestBytes:
         ctx = context(store=MemoryStore(), summarizer=Asked(f"<summary>\n## Intent\n{said}\n</summary>"))
         _, ready = until(ctx, long, folded)
         history = [*ready.body["messages"], *(message for n in range(60, 90) for message in turn(n))]
-        ctx._session.asking.able = False
+        ctx._session.compaction.can_summarize = False
         last = ctx.prepare(body([*history, {"role": "user", "content": "And now?"}]))
         assert folded(last)
         assert said in text_of(last)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.recall.search import Recall
+from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore
 from runtime.recorded import SOURCE, TALK, record
 from runtime.sessions import context, loop, run
@@ -14,7 +14,7 @@ from runtime.sessions import context, loop, run
 def test_an_item_has_its_whole_id_its_hash_and_its_first_eight_digits_for_handles(kept):
     log, store = kept
     items = record(log, TALK["anthropic"])
-    recall, id = Recall(log, store), items[-1].id
+    recall, id = RecallSearch(log, store), items[-1].id
 
     mark = id.rpartition("-")[0]
     for handle in (id, mark, mark.removeprefix("e1-"), mark.removeprefix("e1-")[:8], f" {id}\n"):
@@ -30,7 +30,7 @@ def test_what_no_session_recorded_is_refused(kept, handle):
     record(log, TALK["anthropic"])
 
     with pytest.raises(BadRequest, match="not a handle that this session recorded"):
-        Recall(log, store).read(handle)
+        RecallSearch(log, store).read(handle)
 
 
 def test_an_occurrence_that_was_not_recorded_is_refused(kept):
@@ -38,7 +38,7 @@ def test_an_occurrence_that_was_not_recorded_is_refused(kept):
     items = record(log, TALK["anthropic"])
 
     with pytest.raises(BadRequest, match="not a handle"):
-        Recall(log, store).read(items[-1].id.rpartition("-")[0] + "-7")
+        RecallSearch(log, store).read(items[-1].id.rpartition("-")[0] + "-7")
 
 
 def test_seven_digits_are_too_few(kept):
@@ -46,7 +46,7 @@ def test_seven_digits_are_too_few(kept):
     items = record(log, TALK["anthropic"])
 
     with pytest.raises(BadRequest, match="not a handle"):
-        Recall(log, store).read(items[-1].id[3:10])
+        RecallSearch(log, store).read(items[-1].id[3:10])
 
 
 def test_a_file_that_stands_in_the_shelf_but_was_not_recorded_is_refused(store):
@@ -57,7 +57,7 @@ def test_a_file_that_stands_in_the_shelf_but_was_not_recorded_is_refused(store):
     planted = os.path.join(os.path.dirname(log.blob_path("t1.txt")), "planted.txt")
     with open(planted, "w") as file:
         file.write("from elsewhere")
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
 
     assert recall.read("t1.txt").text == SOURCE
     for handle in ("planted.txt", planted):
@@ -73,7 +73,7 @@ def test_only_the_path_that_a_stub_gives_is_a_path(store, way):
     log.commit([], at=1.0)
 
     with pytest.raises(BadRequest, match="not a handle"):
-        Recall(log, store).read(way.format(dir=os.path.dirname(log.blob_path("t1.txt"))))
+        RecallSearch(log, store).read(way.format(dir=os.path.dirname(log.blob_path("t1.txt"))))
 
 
 def test_the_handle_of_another_session_is_refused_unless_the_session_is_named(store):
@@ -83,7 +83,7 @@ def test_the_handle_of_another_session_is_refused_unless_the_session_is_named(st
     other.commit([], at=1.0)
     log = store.open("s", now=1.0)
     record(log, [{"role": "user", "content": f"a tool printed {items[-1].id} and {other.blob_path('t1.txt')}"}])
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
 
     for handle in (items[-1].id, other.blob_path("t1.txt"), "t1.txt"):
         with pytest.raises(BadRequest, match="not a handle"):
@@ -101,7 +101,7 @@ def test_a_fork_reads_what_its_stubs_name_though_they_name_the_first_session(tmp
     path = store.peek("default").blob_path(store.peek("default").list_blobs()[0].name)
     store.fork("default", "fork", now=2.0)
 
-    assert Recall(store.peek("fork"), store).read(path, 0, 10**6).text == messages[2]["content"][0]["content"]
+    assert RecallSearch(store.peek("fork"), store).read(path, 0, 10**6).text == messages[2]["content"][0]["content"]
 
 
 def test_digits_that_two_items_share_are_refused_and_both_are_named(kept):
@@ -110,7 +110,7 @@ def test_digits_that_two_items_share_are_refused_and_both_are_named(kept):
     for n, tail in enumerate(("1" * 12, "2" * 12)):
         row = {"type": "user", "uuid": f"u{n}", "message": {"role": "user", "content": f"twin {n}"}}
         log.commit([{**row, "ebbids": [f"e1-aaaaaaaa{tail}-0"]}], at=1.0)
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
 
     with pytest.raises(BadRequest, match="aaaaaaaa111111111111, aaaaaaaa222222222222"):
         recall.read("aaaaaaaa")
@@ -126,4 +126,4 @@ def test_a_stored_text_that_was_changed_is_not_given_out(store):
         file.write("changed")
 
     with pytest.raises(StoreError, match="not what was stored"):
-        Recall(store.peek("s"), store).read("t1.txt")
+        RecallSearch(store.peek("s"), store).read("t1.txt")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ebbtide.audit.replan import replan
-from ebbtide.recall.inject import Recalled
+from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context
 from ebbtide.store import MemoryStore, open_store
 from runtime.sessions import Clock, context, digest, unmarked
@@ -14,7 +14,7 @@ from upstream import check
 KEYS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
 MODELS = {"anthropic": "claude-sonnet-4-5", "openai_chat": "gpt-5", "openai_responses": "gpt-5"}
 FIRST = {"role": "user", "content": "What was the port of the old server?"}
-PAIR = Recalled("toolu_recall_0001", "ebb_recall", '{"query":"port"}', "It was 8123.")
+PAIR = RecallExchange("toolu_recall_0001", "ebb_recall", '{"query":"port"}', "It was 8123.")
 
 
 def body(wire, *messages):

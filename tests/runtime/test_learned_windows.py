@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide.audit.history import history_of
-from ebbtide.runtime.plan_input_builder import LEAST_WINDOW
+from ebbtide.audit.history import build_history
+from ebbtide.runtime.plan_input_builder import MIN_WINDOW
 from ebbtide.store import MemoryStore
 from runtime.sessions import body, context, loop
 
@@ -32,7 +32,7 @@ def test_a_window_that_no_model_has_is_not_learned(limit):
 
     again = ctx.overflowed(refusal(limit))
 
-    assert LEAST_WINDOW < again.report.tokens_after <= sent * 9 // 10
+    assert MIN_WINDOW < again.report.tokens_after <= sent * 9 // 10
     assert ctx.window == WINDOW
     assert context(store=store, window=WINDOW, policy="default").prepare(body(TALK[:43])).report.window == WINDOW
 
@@ -100,13 +100,13 @@ def test_a_history_says_when_a_window_was_learned():
     store = MemoryStore()
     ctx, model = walked(store), body(TALK)["model"]
     ctx.overflowed(refusal(9))
-    assert history_of(store.peek("default").read().records, session="default").learned_window(model) is None
+    assert build_history(store.peek("default").read().records, session="default").learned_window(model) is None
     ctx.prepare(body(TALK[:43]))
     ctx.overflowed(refusal(20_000))
     records = store.peek("default").read().records
 
-    window, at = history_of(records, session="default").learned_window(model)
+    window, at = build_history(records, session="default").learned_window(model)
 
     assert (window, at) == (20_000, next(one["at"] for one in records if one.get("window") == 20_000))
     ctx.reset_window()
-    assert history_of(store.peek("default").read().records, session="default").learned_window(model) is None
+    assert build_history(store.peek("default").read().records, session="default").learned_window(model) is None

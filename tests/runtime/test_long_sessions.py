@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from ebbtide.audit.history import history_of
-from ebbtide.audit.replan import plans_in, replan, replanned
+from ebbtide.audit.history import build_history
+from ebbtide.audit.replan import count_plans, replan, replan_each
 from ebbtide.store import open_store
 from runtime.sessions import EARLY, Clock, body, context, loop
 from work import work
@@ -58,7 +58,7 @@ def records(place):
 
 
 def test_making_all_plans_again_reads_each_message_a_few_times_and_not_for_every_plan(records):
-    plans, taken = plans_in(records), watched(records)
+    plans, taken = count_plans(records), watched(records)
 
     made, differences = replan(records, {"early": EARLY})
 
@@ -73,7 +73,7 @@ def test_a_plan_that_was_changed_in_the_log_is_told_and_no_other(records):
     changed = plans[len(plans) // 2]
     changed["edits"][0]["reason"] = "because"
 
-    found = list(replanned(records, {"early": EARLY}))
+    found = list(replan_each(records, {"early": EARLY}))
 
     assert len(found) == len(plans)
     assert [one.plan for one in found if one] == [changed["id"]]
@@ -81,7 +81,7 @@ def test_a_plan_that_was_changed_in_the_log_is_told_and_no_other(records):
 
 def test_all_that_edits_took_out_is_found_in_one_reading(records):
     taken = watched(records)
-    history = history_of(records, session="default")
+    history = build_history(records, session="default")
 
     covered = [step.covered(edit) for step in history.steps for edit in step.batch.edits]
     calls = [
@@ -104,7 +104,7 @@ def test_a_step_sees_its_own_branch_and_no_item_that_came_after_it(tmp_path):
         for n in range(1, len(messages) + 1, 2):
             clock.tick()
             ctx.prepare(body(messages[:n]))
-    history = history_of(open_store(tmp_path).peek("default").read().records, session="default")
+    history = build_history(open_store(tmp_path).peek("default").read().records, session="default")
 
     for step in history.steps:
         ids = {item.id for item in history.sent(step.turn.number)[0].items}
@@ -116,7 +116,7 @@ def test_a_step_sees_its_own_branch_and_no_item_that_came_after_it(tmp_path):
 def test_walking_all_requests_of_a_long_session_costs_its_length_and_not_its_square(tmp_path):
     def steps(calls):
         records = open_store(driven(tmp_path / str(calls), calls)).peek("default").read().records
-        history = history_of(records, session="default")
+        history = build_history(records, session="default")
         assert len(history.steps) > calls / 8
         return work(lambda: list(history.walk()))
 
@@ -125,7 +125,7 @@ def test_walking_all_requests_of_a_long_session_costs_its_length_and_not_its_squ
 
 def test_every_request_walked_is_what_that_turn_sent(records):
     """A view that grew from the one before it shows the same as one that is made at once; with what a person undid."""
-    history = history_of(records, session="default")
+    history = build_history(records, session="default")
 
     for turn, request, view in history.walk():
         alone, sent = history.sent(turn.number)

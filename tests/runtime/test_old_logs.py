@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide import Context
-from ebbtide.audit.replan import recheck, replan
+from ebbtide.audit.replan import check_message_ids, replan
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.store import open_store
@@ -95,4 +95,4 @@ def test_its_plans_are_made_again_and_its_messages_are_what_they_were(old):
     made, differences = replan(records)
     assert made >= 3
     assert differences == []
-    assert recheck(records) == []
+    assert check_message_ids(records) == []

@@ -2,7 +2,7 @@
 
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.view import View
-from ebbtide.runtime.outgoing import project
+from ebbtide.runtime.outgoing import write_outgoing
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 from runtime.sessions import body, call, context, result
@@ -27,9 +27,9 @@ def test_a_projection_that_grows_is_the_one_that_is_made_at_once():
     reader, made = Reader(DEFAULT, wire=WIRES["anthropic"]), None
     for n in (1, 3, 5):
         request = reader.read(body(talk[:n]))
-        made = project(request, View.of(request.items), made)
+        made = write_outgoing(request, View.of(request.items), made)
     whole = Reader(DEFAULT, wire=WIRES["anthropic"]).read(body(talk))
-    once = project(whole, View.of(whole.items), None)
+    once = write_outgoing(whole, View.of(whole.items), None)
 
     assert made is not None
     assert (list(made.chain), made.tokens, made.starts) == (list(once.chain), once.tokens, once.starts)

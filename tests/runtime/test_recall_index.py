@@ -11,7 +11,7 @@ import pytest
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens import DEFAULT
-from ebbtide.recall.search import Recall
+from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore, MemoryStore
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
@@ -25,7 +25,7 @@ def test_across_sessions_only_those_of_the_project_are_searched(make, tmp_path):
     own = talk(store, "own", "alpha here", "p")
     talk(store, "sister", "alpha there", "p")
     talk(store, "stranger", "alpha elsewhere", "q")
-    recall = Recall(own, store, "p")
+    recall = RecallSearch(own, store, "p")
 
     assert [hit.session for hit in recall.search("alpha")] == ["own"]
     assert {hit.session for hit in recall.search("alpha", across=True)} == {"own", "sister"}
@@ -36,7 +36,7 @@ def test_across_sessions_only_those_of_the_project_are_searched(make, tmp_path):
 def test_a_collected_session_is_found_no_more(store, tmp_path):
     own = talk(store, "own", "alpha here")
     talk(store, "gone", "alpha secret")
-    recall = Recall(own, store)
+    recall = RecallSearch(own, store)
     assert len(recall.search("alpha", across=True)) == 2
     (tmp_path / "projects" / "_" / "gone.jsonl").unlink()
 
@@ -50,7 +50,7 @@ def test_a_collected_session_is_found_no_more(store, tmp_path):
 def test_deleted_between_two_searches_it_is_built_again(store, tmp_path):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
     before = recall.search("parse_header")
     (tmp_path / "index.sqlite").unlink()
 
@@ -61,10 +61,10 @@ def test_deleted_between_two_searches_it_is_built_again(store, tmp_path):
 def test_damaged_it_is_built_again_within_the_search(store, tmp_path):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    before = Recall(log, store).search("parse_header")
+    before = RecallSearch(log, store).search("parse_header")
     (tmp_path / "index.sqlite").write_bytes(b"damaged" * 1000)
 
-    assert Recall(log, store).search("parse_header") == before
+    assert RecallSearch(log, store).search("parse_header") == before
     with sqlite3.connect(tmp_path / "index.sqlite") as db:
         assert db.execute("SELECT count(*) FROM entry").fetchone() == (4,)
 
@@ -72,10 +72,10 @@ def test_damaged_it_is_built_again_within_the_search(store, tmp_path):
 def test_a_search_that_finds_nothing_new_in_the_log_writes_nothing(store, tmp_path):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    Recall(log, store).search("parse_header")
+    RecallSearch(log, store).search("parse_header")
     before = (tmp_path / "index.sqlite").stat().st_mtime_ns
 
-    Recall(log, store).search("parse_header")
+    RecallSearch(log, store).search("parse_header")
 
     assert (tmp_path / "index.sqlite").stat().st_mtime_ns == before
 
@@ -83,11 +83,11 @@ def test_a_search_that_finds_nothing_new_in_the_log_writes_nothing(store, tmp_pa
 def test_locked_the_search_runs_in_memory_and_finds_the_same(store, tmp_path):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    before = Recall(log, store).search("parse_header")
+    before = RecallSearch(log, store).search("parse_header")
     holder = sqlite3.connect(tmp_path / "index.sqlite")
     holder.execute("BEGIN EXCLUSIVE")
     try:
-        assert Recall(log, store).search("parse_header") == before
+        assert RecallSearch(log, store).search("parse_header") == before
     finally:
         holder.rollback()
         holder.close()
@@ -96,7 +96,7 @@ def test_locked_the_search_runs_in_memory_and_finds_the_same(store, tmp_path):
 def test_a_writer_at_work_does_not_keep_others_from_searching_what_is_new(store, tmp_path):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"][:1])
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
     recall.search("x")
     record(log, TALK["anthropic"])
     holder = sqlite3.connect(tmp_path / "index.sqlite")
@@ -132,7 +132,7 @@ def test_several_processes_share_one_index(store, tmp_path):
     ]
 
     assert [(process.communicate(timeout=240)[1], process.returncode) for process in running] == [(b"", 0)] * 3
-    recall = Recall(store.peek("one"), store)
+    recall = RecallSearch(store.peek("one"), store)
     assert len(recall.search("alpha", limit=50, across=True)) == 18
     with sqlite3.connect(tmp_path / "index.sqlite") as db:
         assert db.execute("SELECT count(*) FROM entry").fetchone() == (36,)
@@ -141,7 +141,7 @@ def test_several_processes_share_one_index(store, tmp_path):
 @pytest.mark.parametrize("words", ["beta", "beta " * 100, "beta\n" * 5])
 def test_where_a_log_was_exchanged_the_old_one_is_not_found(store, tmp_path, words):
     log = talk(store, "s", "alpha of the old log, and some more of it")
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
     assert recall.search("alpha")
     handle = recall.search("alpha")[0].handle
     assert recall.read(handle)
@@ -157,7 +157,7 @@ def test_where_a_log_was_exchanged_the_old_one_is_not_found(store, tmp_path, wor
 
 def test_a_write_that_was_cut_short_is_passed_over(store, tmp_path):
     log = talk(store, "s", "alpha")
-    recall = Recall(store.peek("s"), store)
+    recall = RecallSearch(store.peek("s"), store)
     assert recall.search("alpha")
     with (tmp_path / "projects" / "_" / "s.jsonl").open("ab") as file:
         file.write(b'{"type":"user","message":{"role":"user","content":"bet')
@@ -177,7 +177,7 @@ def test_a_claude_code_file_is_searched_as_it_stands(store, tmp_path):
     folder.mkdir(parents=True)
     (folder / "cc.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     items = Reader(DEFAULT, wire=WIRES["anthropic"]).read(body(TALK["anthropic"])).items
-    recall = Recall(store.peek("cc"), store)
+    recall = RecallSearch(store.peek("cc"), store)
 
     hit = recall.search("parse_header")[0]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.recall_limits import PAGE, RECALL_TOOLS
-from ebbtide.recall.search import Recall
+from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore, PrivateLog
 from runtime.recorded import SOURCE, TALK, got, record, use
 from runtime.sessions import context, loop, run
@@ -20,7 +20,7 @@ from runtime.sessions import context, loop, run
 def test_every_item_is_found_by_its_words_and_read_back_exactly(kept, wire):
     log, store = kept
     items = record(log, TALK[wire], wire)
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
 
     for item, query in zip(items, ["拒绝", "read the parser", "file_path", "parse_header"], strict=True):
         hit = recall.search(query)[0]
@@ -33,7 +33,7 @@ def test_a_hit_cites_its_source(kept, wire):
     log, store = kept
     record(log, TALK[wire], wire)
 
-    hit = Recall(log, store).search("9f8e7d6")[0]
+    hit = RecallSearch(log, store).search("9f8e7d6")[0]
 
     last = len(TALK[wire]) - 1
     assert (hit.session, hit.message, hit.role, hit.kind, hit.name, hit.path) == ("s", last, "tool", "result", "Read", "src/net/parser.py")  # fmt: skip
@@ -44,7 +44,7 @@ def test_a_hit_cites_its_source(kept, wire):
 
 def test_what_comes_later_is_found_too_and_its_tool_is_known_from_before(kept):
     log, store = kept
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
     record(log, TALK["anthropic"][:2])
     assert recall.search("parser")
 
@@ -56,10 +56,10 @@ def test_what_comes_later_is_found_too_and_its_tool_is_known_from_before(kept):
 
 def test_it_is_all_there_after_a_restart(tmp_path):
     record(DirectoryStore(tmp_path).open("s", now=1.0), TALK["anthropic"])
-    Recall(DirectoryStore(tmp_path).peek("s"), DirectoryStore(tmp_path)).search("parse_header")
+    RecallSearch(DirectoryStore(tmp_path).peek("s"), DirectoryStore(tmp_path)).search("parse_header")
 
     again = DirectoryStore(tmp_path)
-    recall = Recall(again.peek("s"), again)
+    recall = RecallSearch(again.peek("s"), again)
 
     assert recall.read(recall.search("parse_header")[0].handle).text == SOURCE
 
@@ -68,7 +68,7 @@ def test_only_what_is_new_is_read_again(store):
     """The place up to which a log is indexed is kept with the index."""
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
-    Recall(log, store).search("parser")
+    RecallSearch(log, store).search("parser")
     asked = []
 
     class Watched:
@@ -80,7 +80,7 @@ def test_only_what_is_new_is_read_again(store):
 
         read_blob, blob_path, list_blobs, read = log.read_blob, log.blob_path, log.list_blobs, log.read
 
-    assert Recall(Watched(), store).search("parser")
+    assert RecallSearch(Watched(), store).search("parser")
     assert [position.offset for position in asked] == [log.read().position.offset]
 
 
@@ -91,7 +91,7 @@ def test_a_text_that_was_taken_out_is_read_by_the_path_and_the_name_that_its_stu
     store = DirectoryStore(tmp_path)
     log = store.peek("default")
     name = log.list_blobs()[0].name
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
 
     whole = messages[2]["content"][0]["content"]
     assert recall.read(log.blob_path(name), 0, 10**6).text == whole
@@ -105,7 +105,7 @@ def test_a_hit_says_where_the_same_text_stands_on_disk(store):
     log.save_blob("t1.txt", SOURCE)
     log.commit([], at=2.0)
 
-    hits = Recall(log, store).search("parse_header")
+    hits = RecallSearch(log, store).search("parse_header")
 
     assert [(hit.kind, hit.file) for hit in hits] == [("result", log.blob_path("t1.txt"))]
 
@@ -116,7 +116,7 @@ def test_a_stored_text_that_is_no_item_is_found_by_itself(kept):
     log.save_blob("t9.json", '[{"zebra": 1}]')
     record(log, [*TALK["anthropic"], {"role": "assistant", "content": "stored"}])
 
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
     hit = recall.search("zebra")[0]
 
     assert (hit.handle, hit.kind, hit.message) == ("t9.json", "blob", -1)
@@ -128,13 +128,13 @@ def test_an_image_is_read_as_its_block(kept):
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}}
     (item,) = record(log, [{"role": "user", "content": [block]}])
 
-    assert json.loads(Recall(log, store).read(item.id).text) == block
+    assert json.loads(RecallSearch(log, store).read(item.id).text) == block
 
 
 def test_half_of_a_surrogate_pair_comes_back_as_it_was(kept):
     log, store = kept
     record(log, [{"role": "user", "content": "odd \ud83d half"}])
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
 
     assert recall.read(recall.search("odd")[0].handle).text == "odd \ud83d half"
 
@@ -143,7 +143,7 @@ def test_what_recall_itself_returned_is_not_found_again(kept):
     log, store = kept
     quoted = [use("r1", RECALL_TOOLS[0], query="parse_header"), got("r1", "quoted: def parse_header(line)")]
     items = record(log, [*TALK["anthropic"], *quoted])
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
 
     assert [hit.name for hit in recall.search("parse_header")] == ["Read"]
     assert recall.read(items[-1].id).text.startswith("quoted")
@@ -153,20 +153,20 @@ def test_what_recall_itself_returned_is_not_found_again(kept):
 def test_a_query_without_a_letter_is_refused(kept, query):
     log, store = kept
     with pytest.raises(BadRequest, match="letter"):
-        Recall(log, store).search(query)
+        RecallSearch(log, store).search(query)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 51])
 def test_a_limit_is_from_1_to_50(kept, limit):
     log, store = kept
     with pytest.raises(BadRequest, match="limit"):
-        Recall(log, store).search("x", limit=limit)
+        RecallSearch(log, store).search("x", limit=limit)
 
 
 def test_a_session_without_a_word_has_no_hits(kept):
     log, store = kept
 
-    assert Recall(log, store).search("anything") == ()
+    assert RecallSearch(log, store).search("anything") == ()
 
 
 # --- pages -------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_a_session_without_a_word_has_no_hits(kept):
 def test_pages_laid_side_by_side_are_the_whole(text, step):
     log = PrivateLog("s", now=1.0)
     (item,) = record(log, [got("t1", text)])
-    recall, pages, start = Recall(log), [], 0
+    recall, pages, start = RecallSearch(log), [], 0
 
     while start is not None:
         page = recall.read(item.id, start, start + step)
@@ -190,7 +190,7 @@ def test_pages_laid_side_by_side_are_the_whole(text, step):
 def test_without_an_end_a_page_is_bounded_and_says_what_follows():
     log = PrivateLog("s", now=1.0)
     (item,) = record(log, [got("t1", "x" * (PAGE + 5))])
-    recall = Recall(log)
+    recall = RecallSearch(log)
 
     first = recall.read(item.id)
     second = recall.read(item.id, first.next)
@@ -203,7 +203,7 @@ def test_beyond_the_end_there_is_nothing_and_that_is_told():
     log = PrivateLog("s", now=1.0)
     (item,) = record(log, [got("t1", "short")])
 
-    page = Recall(log).read(item.id, 99)
+    page = RecallSearch(log).read(item.id, 99)
 
     assert (page.text, page.start, page.end, page.total, page.next) == ("", 5, 5, 5, None)
 
@@ -214,4 +214,4 @@ def test_a_range_that_is_none_is_refused(start, end):
     (item,) = record(log, [got("t1", "short")])
 
     with pytest.raises(BadRequest):
-        Recall(log).read(item.id, start, end)
+        RecallSearch(log).read(item.id, start, end)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ebbtide.policy import preset
-from ebbtide.runtime.reapply import replay
+from ebbtide.runtime.reapply import reapply_edits
 from ebbtide.store import MemoryStore
 from runtime.sessions import body, context, loop
 
@@ -23,7 +23,7 @@ def worked(**options):
 def test_a_replay_sends_what_prepare_sent():
     ctx, messages, ready = worked()
 
-    again = replay(json.dumps(body(messages)).encode(), ctx.standing, policy=preset("default"))
+    again = reapply_edits(json.dumps(body(messages)).encode(), ctx.standing, policy=preset("default"))
 
     assert ctx.standing
     assert again.edited
@@ -35,7 +35,7 @@ def test_a_replay_of_the_next_request_extends_the_last():
     ctx, messages, ready = worked()
     more = json.dumps(body([*messages, {"role": "assistant", "content": "done"}, {"role": "user", "content": "ok"}]))
 
-    again = replay(more.encode(), ctx.standing, policy=preset("default"))
+    again = reapply_edits(more.encode(), ctx.standing, policy=preset("default"))
 
     sent, now = (json.loads(one)["messages"] for one in (ready.body, again.body))
     assert now[: len(sent) - 1] == sent[:-1]
@@ -44,7 +44,7 @@ def test_a_replay_of_the_next_request_extends_the_last():
 def test_without_edits_a_body_leaves_as_the_object_that_came():
     raw = json.dumps(body(loop(3)), indent=1).encode()
 
-    assert replay(raw, (), policy=preset("default")).body is raw
+    assert reapply_edits(raw, (), policy=preset("default")).body is raw
 
 
 def test_a_replay_leaves_no_trace():
@@ -52,7 +52,7 @@ def test_a_replay_leaves_no_trace():
     ctx, messages, _ = worked(store=store)
     before = store.peek("default").read().records
 
-    replay(json.dumps(body(messages)).encode(), ctx.standing, policy=preset("default"))
+    reapply_edits(json.dumps(body(messages)).encode(), ctx.standing, policy=preset("default"))
 
     assert store.peek("default").read().records == before
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.compaction.rehydrate import live, restore, skills
+from ebbtide.compaction.rehydrate import read_notes, restore_files, restore_skills
 
 WORDS = "reading = level - datum\n"
 
@@ -34,7 +34,7 @@ def put(root, name, text="level = 1\n"):
 def bring(root, *reads, **options):
     """Paths and texts that came back, and the reasons why others did not."""
     reasons = {}
-    found = restore(reads, root=root, **{"count": quarter, "report": reasons.__setitem__, **options})
+    found = restore_files(reads, root=root, **{"count": quarter, "report": reasons.__setitem__, **options})
     return {one.path: one.text for one in found}, reasons
 
 
@@ -59,7 +59,7 @@ def test_a_file_comes_back_as_it_is_now(root):
 def test_each_file_is_cut_to_five_thousand_tokens_of_whole_lines_and_says_so(root):
     put(root, "long.py", WORDS * 2_000)
 
-    (one,) = restore(["long.py"], root=root, count=quarter)
+    (one,) = restore_files(["long.py"], root=root, count=quarter)
 
     assert one.text == WORDS * (20_000 // len(WORDS))
     assert one.tokens == quarter(one.text) <= 5_000 < quarter(one.text + WORDS)
@@ -70,7 +70,7 @@ def test_each_file_is_cut_to_five_thousand_tokens_of_whole_lines_and_says_so(roo
 def test_a_file_that_fits_is_whole_and_says_so(root):
     put(root, "a.py", "one\ntwo\x0c\nthree")
 
-    (one,) = restore(["a.py"], root=root, count=quarter)
+    (one,) = restore_files(["a.py"], root=root, count=quarter)
 
     assert (one.text, one.truncated, one.last, one.lines) == ("one\ntwo\x0c\nthree", False, 3, 3)
     assert one.title == "a.py (3 lines, whole)"
@@ -79,7 +79,7 @@ def test_a_file_that_fits_is_whole_and_says_so(root):
 def test_fifty_thousand_tokens_in_all(root):
     names = [put(root, f"f{n}.py", "x" * 49 + "\n" + "y" * 4_000 * 4) for n in range(20)]
 
-    found = restore(names, root=root, count=quarter, files=20, tokens_each=4_100)
+    found = restore_files(names, root=root, count=quarter, files=20, tokens_each=4_100)
 
     assert len(found) == 13
     assert sum(one.tokens for one in found) <= 50_000
@@ -89,7 +89,7 @@ def test_fifty_thousand_tokens_in_all(root):
 def test_the_defaults_never_let_through_more_than_five_times_five_thousand(root):
     names = [put(root, f"f{n}.py", WORDS * 5_000) for n in range(9)]
 
-    found = restore(names, root=root, count=quarter)
+    found = restore_files(names, root=root, count=quarter)
 
     assert len(found) == 5
     assert all(4_990 < one.tokens <= 5_000 for one in found)
@@ -98,7 +98,7 @@ def test_the_defaults_never_let_through_more_than_five_times_five_thousand(root)
 def test_a_first_line_that_is_too_long_is_cut_within(root):
     put(root, "bundle.js", "潮" * 30_000)
 
-    (one,) = restore(["bundle.js"], root=root, count=len)
+    (one,) = restore_files(["bundle.js"], root=root, count=len)
 
     assert one.text == "潮" * 5_000
     assert one.title == "bundle.js (the beginning of line 1; the rest is left out)"
@@ -109,7 +109,7 @@ def test_of_a_huge_file_only_the_beginning_is_read(root):
     put(root, "huge.log", WORDS * 20_000)
     os.truncate(root / "huge.log", 2**40)
 
-    (one,) = restore(["huge.log"], root=root, count=quarter)
+    (one,) = restore_files(["huge.log"], root=root, count=quarter)
 
     assert one.tokens <= 5_000
     assert (one.truncated, one.lines) == (True, None)
@@ -121,7 +121,7 @@ def test_a_character_cut_by_reading_is_not_a_broken_file(root):
     put(root, "潮汐.md", "潮位基准\n" * 10_000)
 
     for each in (11, 12, 13):
-        (one,) = restore(["潮汐.md"], root=root, count=quarter, tokens_each=each)
+        (one,) = restore_files(["潮汐.md"], root=root, count=quarter, tokens_each=each)
 
         assert one.path == "潮汐.md"
         assert one.text == "潮位基准\n" * (each * 4 // 5)
@@ -131,7 +131,7 @@ def test_where_reading_stopped_before_the_cap_the_last_line_is_whole_and_the_fil
     """Blanks: so few tokens that the limit of bytes comes first."""
     put(root, "blank.txt", (" " * 99 + "|\n") * 1_000)
 
-    (one,) = restore(["blank.txt"], root=root, count=lambda text: len(text) // 100, tokens_each=50)
+    (one,) = restore_files(["blank.txt"], root=root, count=lambda text: len(text) // 100, tokens_each=50)
 
     assert one.text == (" " * 99 + "|\n") * (50 * 64 // 101)
     assert (one.truncated, one.lines) == (True, None)
@@ -148,7 +148,7 @@ def test_what_comes_back_is_a_beginning_of_the_file_within_its_caps(tmp_path_fac
     root = tmp_path_factory.mktemp("root")
     names = [put(root, f"f{n}", text) for n, text in enumerate(texts)]
 
-    found = restore(names, root=root, count=quarter, tokens_each=each, tokens_total=total)
+    found = restore_files(names, root=root, count=quarter, tokens_each=each, tokens_total=total)
 
     assert len(found) <= 5
     assert sum(one.tokens for one in found) <= total
@@ -293,7 +293,7 @@ def test_skills_in_use_come_back_and_only_from_their_folder(root, tmp_path):
     put(root, "skills/deploy/SKILL.md", "Ask first.\n")
     put(tmp_path, "evil/SKILL.md", "Obey.\n")
 
-    found = skills(root / "skills", ["review", "gone", "../../evil"], count=quarter)
+    found = restore_skills(root / "skills", ["review", "gone", "../../evil"], count=quarter)
 
     assert [(one.path, one.text) for one in found] == [("review/SKILL.md", "Look twice.\n")]
 
@@ -310,7 +310,7 @@ def test_live_sources_speak_in_their_order_and_one_that_fails_is_a_note():
         "wrong": lambda: 7,
     }
 
-    told = live(sources, count=quarter)
+    told = read_notes(sources, count=quarter)
 
     assert [(one.name, one.text, one.tokens) for one in told[:3]] == [
         ("instructions: AGENTS.md", "Use tabs.", 3),

@@ -3,8 +3,8 @@
 import pytest
 
 from ebbtide.core.errors import BadConfig, BadRequest
-from ebbtide.recall.handles import Scope, carries
-from ebbtide.recall.search import Recall
+from ebbtide.recall.handles import Scope, continues_conversation
+from ebbtide.recall.search import RecallSearch
 from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
 from runtime.recorded import TALK, got, record, use
@@ -31,7 +31,7 @@ def test_a_handle_opens_what_is_on_the_conversations_own_path(kept):
     one, two = branches(
         log, [use("t1", "Read", path="a"), got("t1", "apples")], [use("t2", "Read"), got("t2", "pears")]
     )
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
     marks = {entry.text: entry.handle for entry in map(recall._record_of("s").get, _ids(log))}
 
     assert recall.read(marks["apples"], scope=Scope(messages=one, blobs=())).text == "apples"
@@ -52,7 +52,7 @@ def test_a_stored_result_opens_where_an_edit_that_holds_names_it(kept):
     (path,) = branches(log, [{"role": "assistant", "content": "well"}])
     log.save_blob("t1.txt", "the crates of quinces")
     log.commit([], at=1.0)
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
     mine, others = Scope(messages=path, blobs={"t1.txt"}), Scope(messages=path, blobs=())
 
     assert recall.read("t1.txt", scope=mine).text == "the crates of quinces"
@@ -68,7 +68,7 @@ def test_what_a_result_is_of_is_told_by_its_own_conversation(kept):
     secret = [use("call_0", "Read", file_path="/home/ann/secret.txt"), got("call_0", "file not found")]
     other = [use("call_0", "Bash", command="cat b"), got("call_0", "file not found")]
     one, two = branches(log, other, secret)
-    recall = Recall(log, store)
+    recall = RecallSearch(log, store)
 
     (hit,) = recall.search("not found", scope=Scope(messages=one, blobs=()))
     page = recall.read(hit.handle, scope=Scope(messages=one, blobs=()))
@@ -84,7 +84,7 @@ def test_digits_that_an_item_of_another_conversation_shares_are_enough(kept):
         row = {"type": "user", "uuid": f"u{n}", "message": {"role": "user", "content": f"twin {n}"}}
         log.commit([{**row, "ebbids": [f"e1-aaaaaaaa{tail}-0"]}], at=1.0)
 
-    assert Recall(log, store).read("aaaaaaaa", scope=Scope(messages=["u1"], blobs=())).text == "twin 1"
+    assert RecallSearch(log, store).read("aaaaaaaa", scope=Scope(messages=["u1"], blobs=())).text == "twin 1"
 
 
 def test_what_others_said_in_one_session_does_not_crowd_out_ones_own(kept):
@@ -93,7 +93,7 @@ def test_what_others_said_in_one_session_does_not_crowd_out_ones_own(kept):
     theirs = [{"role": ("assistant", "user")[n % 2], "content": f"zebra {n}"} for n in range(120)]
     one, _ = branches(log, mine, theirs)
 
-    hits = Recall(log, store).search("zebra", scope=Scope(messages=one, blobs=()))
+    hits = RecallSearch(log, store).search("zebra", scope=Scope(messages=one, blobs=()))
     assert [hit.snippet[:17] for hit in hits] == ["the zebra is mine"]
     assert hits[0].copies == 1
 
@@ -139,12 +139,12 @@ def test_a_request_carries_a_history_by_its_first_answer(wire, kept):
     again = [{"role": "user", "content": "words that a client put before"}, *TALK[wire]]
     longer = [*again, {"role": "user", "content": "and now?"}]
 
-    assert carries(records, {key: longer}, WIRES[wire])
-    assert not carries(records, {key: TALK[wire][:1]}, WIRES[wire])
-    assert not carries(records, {key: "text"}, WIRES[wire])
-    assert not carries([], {key: longer}, WIRES[wire])
+    assert continues_conversation(records, {key: longer}, WIRES[wire])
+    assert not continues_conversation(records, {key: TALK[wire][:1]}, WIRES[wire])
+    assert not continues_conversation(records, {key: "text"}, WIRES[wire])
+    assert not continues_conversation([], {key: longer}, WIRES[wire])
     other = [{"role": "assistant", "content": "I read something else."}]
-    assert not carries(records, {key: [*TALK[wire][:1], *other]}, WIRES[wire])
+    assert not continues_conversation(records, {key: [*TALK[wire][:1], *other]}, WIRES[wire])
 
 
 def test_an_answer_that_was_asked_for_again_is_a_first_answer_too(kept):
@@ -154,4 +154,4 @@ def test_an_answer_that_was_asked_for_again_is_a_first_answer_too(kept):
         record(log, [asked, {"role": "assistant", "content": colour}, {"role": "user", "content": "more"}])
     later = [asked, {"role": "assistant", "content": "blue"}, {"role": "user", "content": "thanks"}]
 
-    assert carries(log.read().records, {"messages": later}, WIRES["anthropic"])
+    assert continues_conversation(log.read().records, {"messages": later}, WIRES["anthropic"])

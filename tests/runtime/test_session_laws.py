@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.policy import PRESETS
-from ebbtide.runtime.reapply import replay
+from ebbtide.runtime.reapply import reapply_edits
 from ebbtide.store import MemoryStore
 from ebbtide.store.memory import MemoryLog
 from ebbtide.wire import WIRES
@@ -119,7 +119,7 @@ def test_our_output_fed_back_is_a_no_op(policy: str, wire: str, data: st.DataObj
     if last.ready is None or repeats(wire, requests[-1]):
         return
     body = copy.deepcopy(last.ready.body)
-    replayed = replay(body, ctx.edits(), policy=PRESETS[policy], wire=wire)
+    replayed = reapply_edits(body, ctx.edits(), policy=PRESETS[policy], wire=wire)
     assert Stop(asked={}, ready=replace(last.ready, body=replayed.body)).sent(wire) == last.sent(wire)
     again = next(walk.go([body], walk.context))
     if again.ready is not None and again.ready.report.level in ("calm", "warning") and walk.pause < FIVE_MINUTES:

@@ -1,6 +1,6 @@
 """A session may change its window on the way. Each request is told by the one it was held against, and planned again so."""
 
-from ebbtide.audit.history import history_of
+from ebbtide.audit.history import build_history
 from ebbtide.audit.replan import replan
 from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.state.snapshot import restore_snapshot, take_snapshot
@@ -33,7 +33,7 @@ def test_a_window_is_written_where_it_is_another_than_the_last():
     walked(store, 60_000, 19, 23)
 
     assert windows_written(store) == [60_000, None, None, None, 200_000, None, None, None, None, 60_000, None]
-    history = history_of(records_of(store), session="default")
+    history = build_history(records_of(store), session="default")
     assert [history.window(n) for n in (1, 4, 5, 9, 10, 11)] == [60_000, 60_000, 200_000, 200_000, 60_000, 60_000]
 
 
@@ -62,7 +62,7 @@ def test_a_log_that_does_not_say_is_told_by_its_plans():
     for record in old:
         if record.get("kind") == "turn":
             record.pop("window", None)
-    history = history_of(old, session="default")
+    history = build_history(old, session="default")
     first = next(turn.number for turn in history.turns if turn.planned)
 
     assert history.window(first - 1) is None

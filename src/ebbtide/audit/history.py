@@ -28,7 +28,7 @@ from ebbtide.wire.reader import Reader, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class HistoryRequest:
     """One request that went out."""
 
     number: int
@@ -55,7 +55,7 @@ class Turn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strand:
+class Branch:
     """A conversation at its longest: the request of every turn on the way to it is its beginning.
 
     Read once and looked up by name. All of a long session's items, for each of its batches, would be millions.
@@ -87,13 +87,13 @@ class Step:
     """A batch of edits, and the conversation around it."""
 
     batch: Batch
-    turn: Turn
+    turn: HistoryRequest
     undone: bool
     """Left out again, as things stand."""
-    strand_of: Callable[[Turn], Strand] = field(repr=False, compare=False)
+    strand_of: Callable[[HistoryRequest], Branch] = field(repr=False, compare=False)
 
     @property
-    def _strand(self) -> Strand:
+    def _strand(self) -> Branch:
         return self.strand_of(self.turn)
 
     def covered(self, edit: Edit) -> Sequence[Item]:
@@ -124,7 +124,7 @@ class History:
     """What commands call it: the id, or the file."""
     stored: bool
     state: SessionState = field(default_factory=SessionState)
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[HistoryRequest, ...] = ()
     messages: Mapping[str, object] = field(default_factory=dict, repr=False)
     """By uuid."""
     newest: tuple[str, ...] = ()
@@ -135,10 +135,10 @@ class History:
     """Requests of a rehearsal that did not fit."""
     _placed: int = 0
     """Batches that were made for one of the turns; what a person asked for since is made for the next."""
-    _reread: _Rereader | None = field(default=None, repr=False, compare=False)
+    _reread: _RequestReader | None = field(default=None, repr=False, compare=False)
     """Handed on when the session grows: what it read is not read again."""
 
-    def grown(self, records: Sequence[Record]) -> History:
+    def extend(self, records: Sequence[Record]) -> History:
         """The same session, after what was appended to its log. Costs what is new."""
         fresh = {str(one["uuid"]): one.get("wire") or one.get("message") for one in records if one.get("uuid")}
         messages = {**self.messages, **fresh}
@@ -147,11 +147,11 @@ class History:
         branches = len(turns) > len(self.turns) and not (turns[-1].path and turns[-1].path[-1] in fresh)
         path = turns[-1].path if len(turns) > len(self.turns) else self.newest
         newest = (
-            _replied(path, known if branches else records)
+            _path_with_reply(path, known if branches else records)
             if turns
             else [str(one["uuid"]) for one in messages_on_branch(known)]
         )
-        reread = _Rereader(messages, state) if self._reread is None else self._reread.goes_on(messages, state)
+        reread = _RequestReader(messages, state) if self._reread is None else self._reread.extend(messages, state)
         return replace(
             self, state=state, turns=turns, messages=messages, newest=tuple(newest), records=known, _placed=placed,
             _reread=reread,
@@ -160,7 +160,7 @@ class History:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         assert self._reread is not None, "a history has grown from its records"
-        return tuple(_steps(self.turns, self.state, _Strands(self.turns, self._reread)))
+        return tuple(_steps(self.turns, self.state, _Branches(self.turns, self._reread)))
 
     @property
     def wire(self) -> str:
@@ -186,13 +186,13 @@ class History:
     def now(self) -> tuple[Request, View]:
         """The conversation as the model would see it next."""
         model = self.turns[-1].model if self.turns else ""
-        request = _Rereader(self.messages, self.state).read(self.newest, self.wire, model)
+        request = _RequestReader(self.messages, self.state).read(self.newest, self.wire, model)
         return request, View.of(request.items, self.state.edits)
 
     def sent(self, number: int) -> tuple[Request, View]:
         """The request of one turn, with the edits that were in force then."""
         turn = self.turn(number)
-        request = _Rereader(self.messages, self.state)(turn)
+        request = _RequestReader(self.messages, self.state)(turn)
         return request, View.of(request.items, self.in_force(turn))
 
     def view(self, number: int) -> View:
@@ -204,41 +204,41 @@ class History:
         model = self.turns[-1].model if self.turns else ""
         return View.of(self._reread.read(self.newest, self.wire, model).items, self.state.edits)
 
-    def walk(self) -> Iterator[tuple[Turn, Request, View]]:
+    def walk(self) -> Iterator[tuple[HistoryRequest, Request, View]]:
         """Every request in order. A view grows from the one before it: all of them cost little more than the last."""
-        return Walk().on(self)
+        return RequestWalk().on(self)
 
     def ledger(self, items: Sequence[Item]) -> SessionFacts:
         """The facts of these items, as a fold would record them."""
         return collect_facts(items)
 
-    def in_force(self, turn: Turn) -> tuple[Edit, ...]:
+    def in_force(self, turn: HistoryRequest) -> tuple[Edit, ...]:
         made = {id for one in self.turns[: turn.number] for id in one.planned} - turn.undone
         return tuple(edit for batch in self.state.batches if batch.id in made for edit in batch.edits)
 
-    def turn(self, number: int) -> Turn:
+    def turn(self, number: int) -> HistoryRequest:
         if not 1 <= number <= len(self.turns):
             raise BadRequest(f"{self.name} has {pluralize(len(self.turns), 'request')}; there is no number {number}")
         return self.turns[number - 1]
 
 
-def history_of(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
+def build_history(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
     """Fold the records; messages are read where somebody looks at them."""
-    return History(session=session, name=name or session, stored=stored).grown(upgrade_log(records))
+    return History(session=session, name=name or session, stored=stored).extend(upgrade_log(records))
 
 
-class Walk:
+class RequestWalk:
     """Through the requests of a session, in order, and on from there when it has grown."""
 
     def __init__(self) -> None:
-        self._reread: _Rereader | None = None
+        self._reread: _RequestReader | None = None
         self._view, self._force = View.of(()), (frozenset[str](), "")
         self._turns = self._batches = 0
 
-    def on(self, history: History) -> Iterator[tuple[Turn, Request, View]]:
+    def on(self, history: History) -> Iterator[tuple[HistoryRequest, Request, View]]:
         """Those that it has not been at. A view grows from the one before it."""
         messages, state = history.messages, history.state
-        self._reread = _Rereader(messages, state) if self._reread is None else self._reread.goes_on(messages, state)
+        self._reread = _RequestReader(messages, state) if self._reread is None else self._reread.extend(messages, state)
         for turn in history.turns[self._turns :]:
             request, before, self._force = self._reread(turn), self._force, (turn.undone, turn.wire)
             batches = state.batches[self._batches : self._batches + len(turn.planned)]
@@ -253,30 +253,30 @@ class Walk:
             yield turn, request, self._view
 
 
-def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...], SessionState, int]:
+def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[HistoryRequest, ...], SessionState, int]:
     """Every request, what all records come to, and how many batches were made for these requests."""
     turns, state, placed, unread = list(history.turns), history.state, history._placed, list[Record]()
     for record in records:
         unread.append(record)
         if record.get("kind") == "usage":
-            _bill(turns, record)
+            _add_usage(turns, record)
         if record.get("type") != "ebb" or record.get("kind") != "turn":
             continue
         state, unread = apply_records(state, unread), []
         planned, placed = state.batches[placed:], len(state.batches)
         sent = state.sent[-1]
-        made = Turn(
+        made = HistoryRequest(
             number=state.turns,
             at=sent.at,
             model=sent.model,
-            wire=_known(str(record.get("wire"))),
+            wire=_known_wire(str(record.get("wire"))),
             path=state.messages,
             planned=tuple(batch.id for batch in planned),
             undone=frozenset(state.undone),
             marked=bool(sent.breakpoints),
             ttl=sent.ttl,
             overhead=_pair(record.get("overhead")),
-            max_output=_whole(record.get("max_output")),
+            max_output=_int_or_zero(record.get("max_output")),
             usage=None,
             sent=sent,
         )
@@ -284,7 +284,7 @@ def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[Turn, ...
     return tuple(turns), apply_records(state, unread), placed
 
 
-def _bill(turns: list[Turn], record: Record) -> None:
+def _add_usage(turns: list[HistoryRequest], record: Record) -> None:
     """What a request was billed comes after it."""
     number, usage = record.get("turn"), usage_from_record(record)
     if isinstance(number, int) and 0 < number <= len(turns):
@@ -292,32 +292,34 @@ def _bill(turns: list[Turn], record: Record) -> None:
         turns[number - 1] = replace(turn, usage=usage, sent=turn.sent._replace(usage=usage))
 
 
-def _steps(turns: Sequence[Turn], state: SessionState, strand_of: Callable[[Turn], Strand]) -> Iterator[Step]:
+def _steps(
+    turns: Sequence[HistoryRequest], state: SessionState, strand_of: Callable[[HistoryRequest], Branch]
+) -> Iterator[Step]:
     by_id = {batch.id: batch for batch in state.batches}
     for turn in turns:
         for batch in (by_id[id] for id in turn.planned):
             yield Step(batch=batch, turn=turn, undone=batch.id in state.undone, strand_of=strand_of)
 
 
-class _Strands:
+class _Branches:
     """Strands of one session, read where somebody asks. Few are kept: who looks at steps looks at them in order."""
 
-    def __init__(self, turns: Sequence[Turn], reread: Callable[[Turn], Request]) -> None:
+    def __init__(self, turns: Sequence[HistoryRequest], reread: Callable[[HistoryRequest], Request]) -> None:
         self._reread = reread
-        self._longest: dict[int, Turn] = {}
+        self._longest: dict[int, HistoryRequest] = {}
         """By number of a turn: the newest one that goes on from it."""
-        self._read: dict[int, Strand] = {}
+        self._read: dict[int, Branch] = {}
         for turn in reversed(turns):
             later = self._longest.get(turn.number + 1)
-            on = later is not None and later.wire == turn.wire and _begins(turn.path, later.path)
+            on = later is not None and later.wire == turn.wire and _is_prefix(turn.path, later.path)
             self._longest[turn.number] = later if later is not None and on else turn
 
-    def __call__(self, turn: Turn) -> Strand:
+    def __call__(self, turn: HistoryRequest) -> Branch:
         longest = self._longest[turn.number]
         # The inspector asks from several threads: what another let go is read again, and nothing is changed in place.
         found = self._read.get(longest.number)
         if found is None:
-            found = Strand(items=self._reread(longest).items)
+            found = Branch(items=self._reread(longest).items)
             self._read = {**dict(list(self._read.items())[1 - _STRANDS :]), longest.number: found}
         return found
 
@@ -326,33 +328,33 @@ _STRANDS = 4
 """Strands kept: the main one, and what a person compares it with."""
 
 
-def _begins(path: Sequence[str], longer: Sequence[str]) -> bool:
+def _is_prefix(path: Sequence[str], longer: Sequence[str]) -> bool:
     return len(path) <= len(longer) and (not path or path[-1] == longer[len(path) - 1])
 
 
-class _Rereader:
+class _RequestReader:
     """Reads requests of one session again; what the last one had already is not read twice."""
 
     def __init__(self, messages: Mapping[str, object], state: SessionState) -> None:
-        self._messages, self._state, self._estimator = messages, state, _counting(state)
+        self._messages, self._state, self._estimator = messages, state, _estimator_of(state)
         self._readers: dict[str, tuple[Reader, EchoedEdits]] = {}
         self._last: tuple[Sequence[str], list[object]] = (), []
         # Steps are looked at when somebody asks, and the inspector asks from several threads.
         self._lock = Lock()
 
-    def goes_on(self, messages: Mapping[str, object], state: SessionState) -> _Rereader:
+    def extend(self, messages: Mapping[str, object], state: SessionState) -> _RequestReader:
         """The same, where the session has grown; another one where its items are counted or pinned otherwise."""
         with self._lock:
             before = self._state.edits
-            if state.restored_ids != self._state.restored_ids or _counting(state) is not self._estimator:
-                return _Rereader(messages, state)
+            if state.restored_ids != self._state.restored_ids or _estimator_of(state) is not self._estimator:
+                return _RequestReader(messages, state)
             self._messages, self._state = messages, state
             more = state.edits[len(before) :] if state.edits[: len(before)] == before else state.edits
             for wire, (_, ours) in self._readers.items():
                 ours.learn(WIRES[wire], more)
             return self
 
-    def __call__(self, turn: Turn) -> Request:
+    def __call__(self, turn: HistoryRequest) -> Request:
         return self.read(turn.path, turn.wire, turn.model)
 
     def read(self, path: Sequence[str], wire: str, model: str) -> Request:
@@ -377,7 +379,7 @@ class _Rereader:
         return said
 
 
-def _replied(path: Sequence[str], records: Sequence[Record]) -> list[str]:
+def _path_with_reply(path: Sequence[str], records: Sequence[Record]) -> list[str]:
     """The messages of a request, and the reply to it where these records have one."""
     found = list(path)
     for record in records:
@@ -386,20 +388,20 @@ def _replied(path: Sequence[str], records: Sequence[Record]) -> list[str]:
     return found
 
 
-def _counting(state: SessionState) -> Estimator:
+def _estimator_of(state: SessionState) -> Estimator:
     """That of the policy that planned last: its figures are the ones in the log."""
     policy = PRESETS.get(str(state.batches[-1].record.get("policy")), default) if state.batches else default
     return policy.estimator
 
 
-def _known(wire: str) -> str:
+def _known_wire(wire: str) -> str:
     return wire if wire in WIRES else "anthropic"
 
 
 def _pair(value: object) -> tuple[int, int]:
     pair = value if isinstance(value, list) and len(value) == 2 else (0, 0)
-    return _whole(pair[0]), _whole(pair[1])
+    return _int_or_zero(pair[0]), _int_or_zero(pair[1])
 
 
-def _whole(value: object) -> int:
+def _int_or_zero(value: object) -> int:
     return value if isinstance(value, int) else 0

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ebbtide.compaction.questions import folding_from
+from ebbtide.compaction.questions import compaction_input_from_record
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import Prices
 from ebbtide.core.planner import Budget, PlanInput, make_plan
@@ -19,7 +19,7 @@ from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.policy import PRESETS, Policy
-from ebbtide.runtime.plan_input_builder import steps_of
+from ebbtide.runtime.plan_input_builder import passes_for
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records, batch_from_record, edit_to_record
 from ebbtide.store import Record
@@ -40,17 +40,17 @@ class Difference:
 
 def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> tuple[int, list[Difference]]:
     """How many plans were made again, and which came out otherwise."""
-    found = list(replanned(records, policies))
+    found = list(replan_each(records, policies))
     return len(found), [one for one in found if one is not None]
 
 
-def plans_in(records: Sequence[Record]) -> int:
+def count_plans(records: Sequence[Record]) -> int:
     return sum(_is_plan(record) for record in records)
 
 
-def replanned(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
+def replan_each(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
     """Every recorded plan made again, one after the other; None where it came out as it was."""
-    state, known = SessionState(), _Known()
+    state, known = SessionState(), _PlanReader()
     older = {record.get("id") for record in records if _is_plan(record) and "items_on" not in record}
     records = upgrade_log(records)
     messages: dict[str, Any] = {}
@@ -65,7 +65,7 @@ def replanned(records: Sequence[Record], policies: Mapping[str, Policy] = PRESET
             turn = record if "add" in record else records[turns[0]] if turns else None
             why = _compare(record, turn, state, messages, policies, known)
             # The reader only saves time. Report a difference only if a fresh reader finds it too.
-            why = why and _compare(record, turn, state, messages, policies, _Known())
+            why = why and _compare(record, turn, state, messages, policies, _PlanReader())
             # An older version had other names and texts: where its plans come out otherwise, that says nothing.
             if not why or record.get("id") not in older:
                 yield Difference(plan=str(record.get("id")), reason=why) if why else None
@@ -77,7 +77,7 @@ def _is_plan(record: Record) -> bool:
 
 
 @dataclass(slots=True)
-class _Known:
+class _PlanReader:
     """The reader of the plan before, which has read most of the messages already.
 
     It starts over where a person undid or pinned something, or where the wire or the policy changed.
@@ -99,7 +99,7 @@ class _Known:
         return self.reader.read({"model": str(turn.get("model", "")), wire.list_key: path})
 
 
-def recheck(records: Sequence[Record]) -> list[Difference]:
+def check_message_ids(records: Sequence[Record]) -> list[Difference]:
     """Message records whose items no longer hash to the ids recorded with them."""
     found: list[Difference] = []
     for record in records:
@@ -123,42 +123,42 @@ def _compare(
     state: SessionState,
     messages: Mapping[str, Any],
     policies: Mapping[str, Policy],
-    known: _Known,
+    known: _PlanReader,
 ) -> str:
     policy = policies.get(str(record.get("policy")))
     if policy is None:
         return f"the policy {record.get('policy')!r} is not known here"
     if turn is None:
         return "the request it was made for is not in the log"
-    path = [*state.messages[: int(str(turn.get("base", 0)))], *_listed(turn, "add")]
+    path = [*state.messages[: int(str(turn.get("base", 0)))], *_list_in(turn, "add")]
     missing = [uuid for uuid in path if str(uuid) not in messages]
     if missing:
         return f"not in the log: {pluralize(len(missing), 'message')}"
     request = known.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
-    situation = _situation(record, state, policy, int(str(record.get("window", 0))))
+    situation = _plan_input_from_record(record, state, policy, int(str(record.get("window", 0))))
     try:
-        again = make_plan(view, budget=situation.budget, plan_input=situation, **steps_of(policy, situation.trigger))
+        again = make_plan(view, budget=situation.budget, plan_input=situation, **passes_for(policy, situation.trigger))
     except Exception as error:  # noqa: BLE001 - one plan that cannot be made is told, and the others are looked at
         return f"planning failed: {type(error).__name__}: {error}"
-    if [edit.id for edit in again.edits] != _listed(record, "planned"):
+    if [edit.id for edit in again.edits] != _list_in(record, "planned"):
         return "other edits were planned"
     remade = {edit.id: edit for edit in again.edits}
-    for told in _listed(record, "edits"):
+    for told in _list_in(record, "edits"):
         said = {name: value for name, value in told.items() if name != "of"}
         edit = remade.get(str(told["id"]))
         if edit is None or json.dumps(said, sort_keys=True) != json.dumps(edit_to_record(edit), sort_keys=True):
             return "an edit came out otherwise"
     batch, _ = batch_from_record(record, state.items)
-    same = all(edit.binding is None or _hidden(edit) == _hidden(remade[edit.id]) for edit in batch.edits)
+    same = all(edit.binding is None or _hidden_ids(edit) == _hidden_ids(remade[edit.id]) for edit in batch.edits)
     return "" if same else "an edit hides other items"
 
 
-def _hidden(edit: Edit) -> frozenset[str]:
+def _hidden_ids(edit: Edit) -> frozenset[str]:
     return edit.binding.movable.union(edit.binding.hidden) if edit.binding else frozenset()
 
 
-def _situation(record: Record, state: SessionState, policy: Policy, window: int) -> PlanInput:
+def _plan_input_from_record(record: Record, state: SessionState, policy: Policy, window: int) -> PlanInput:
     told = record.get("situation")
     was: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     output, overhead = int(was.get("max_output", 0)), int(was.get("overhead", 0))
@@ -185,11 +185,11 @@ def _situation(record: Record, state: SessionState, policy: Policy, window: int)
         blob_names=BlobNames(directory=directory, taken=state.taken) if directory is not None else None,
         thinking_bound_to_prefix=bool(was.get("bound")),
         cleared=state.cleared,
-        compaction=folding_from(was.get("folding") or {}, state),
+        compaction=compaction_input_from_record(was.get("folding") or {}, state),
         now=float(was.get("now", 0.0)),
     )
 
 
-def _listed(record: Record, key: str) -> list[Any]:
+def _list_in(record: Record, key: str) -> list[Any]:
     found = record.get(key)
     return found if isinstance(found, list) else []

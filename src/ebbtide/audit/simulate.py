@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 
-from ebbtide.audit.history import History, history_of
+from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import WontFit
 from ebbtide.formats import RecordedCall
 from ebbtide.policy import Policy
-from ebbtide.runtime.effects import drive
+from ebbtide.runtime.effects import run
 from ebbtide.runtime.session import Session
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, open_store
@@ -22,7 +22,7 @@ from ebbtide.wire import WIRES
 _PACE = 10.0  # seconds between calls where the file has no times: within any cache's lifetime
 
 
-def rehearsed(
+def simulate(
     calls: Iterable[RecordedCall], *, name: str, wire: str, policy: Policy, window: int
 ) -> tuple[History, Log]:
     """The calls of one conversation, and the log that came of them: what left can be read back from it."""
@@ -33,15 +33,15 @@ def rehearsed(
     for number, call in enumerate(calls, 1):
         now = max(now + 0.001, call.at if call.at is not None else now + _PACE)
         try:
-            ready = drive(session.preparing(call.request, now=now), log)
+            ready = run(session.prepare(call.request, now=now), log)
         except WontFit as refused:
             refusals.append(f"call {number}: {refused}")
             continue
         if call.usage is None:
             continue
         if not ready.report.held:
-            drive(session.recording((), call.usage, ready, now=now), log)
+            run(session.record_reply((), call.usage, ready, now=now), log)
         # For the books alone: it anchors nothing, being the bill of another request where an edit holds.
-        drive(session.noting(ebb_record("recorded", turn=ready.turn, at=now, **asdict(call.usage)), now=now), log)
-    history = history_of(log.read().records, session=name, name=name, stored=False)
+        run(session.append_record(ebb_record("recorded", turn=ready.turn, at=now, **asdict(call.usage)), now=now), log)
+    history = build_history(log.read().records, session=name, name=name, stored=False)
     return replace(history, refusals=tuple(refusals)), log

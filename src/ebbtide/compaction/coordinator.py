@@ -7,9 +7,17 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ebbtide.compaction.answer_sources import Consult, Heard
+from ebbtide.compaction.answer_sources import AskModel, RawAnswer
 from ebbtide.compaction.manual import Hooks
-from ebbtide.compaction.questions import BREAKER, STALLED, Manual, finished_children, judged, question_for, unasked
+from ebbtide.compaction.questions import (
+    MAX_STALLED,
+    MAX_USELESS_ANSWERS,
+    ManualCompaction,
+    build_question,
+    check_answer,
+    finished_children,
+    unanswered_record,
+)
 from ebbtide.core.edit_binding import UsableAnswers, mark_history
 from ebbtide.core.planner import CompactionInput, Pass, Plan, PlanInput
 from ebbtide.core.recall_limits import RECALL_TOOLS
@@ -26,17 +34,17 @@ _FIRST = 6
 """Items at the beginning among which a client puts the project's instructions."""
 
 
-class Decided(NamedTuple):
+class Decision(NamedTuple):
     """What a plan was made of, and the plan; None where none could be made."""
 
     request: Request
     view: View
-    situation: PlanInput
-    made: Plan | None
-    may_edit: bool
+    plan_input: PlanInput
+    plan: Plan | None
+    has_lock: bool
 
 
-class Compacted(NamedTuple):
+class CompactionResult(NamedTuple):
     """The plan of a fold that was asked for, and which of its edits were made or would be."""
 
     plan: Plan | None
@@ -44,12 +52,12 @@ class Compacted(NamedTuple):
     notes: tuple[str, ...]
 
 
-def folds(made: Plan) -> bool:
+def is_compaction(made: Plan) -> bool:
     """Whether a plan folds, or would if it were answered."""
     return bool(made.questions) or any(edit.by in COMPACTION_PASSES for edit in made.edits)
 
 
-def _asked_by(propose: Pass, view: View, situation: PlanInput) -> list[Question]:
+def _questions_of(propose: Pass, view: View, situation: PlanInput) -> list[Question]:
     """What a fold would ask. One that breaks asks nothing here: a plan names it."""
     try:
         return [step for step in propose(view, situation) if isinstance(step, Question)]
@@ -57,56 +65,56 @@ def _asked_by(propose: Pass, view: View, situation: PlanInput) -> list[Question]
         return []
 
 
-def _nobody(kind: str, **fields: object) -> None:
+def _ignore_event(kind: str, **fields: object) -> None:
     """Nobody listens."""
 
 
 @dataclass(slots=True)
-class Asking:
+class CompactionCoordinator:
     """What a session knows about its advisers; asking them is the edge's work."""
 
-    able: bool = False
+    can_summarize: bool = False
     """Whether somebody can be asked for a summary."""
     model: str = ""
     """The model that is asked, where it is not the conversation's own."""
-    live: bool = False
+    can_read_live: bool = False
     """Whether files and notes can be read as they are now."""
-    recall: str = "path"
+    recall_mode: str = "path"
     """How the model gets at what left; a session keeps the way of its first request."""
-    waiting: bool = False
+    is_asking: bool = False
     """Whether somebody is being asked in the background."""
-    about: Decided | None = None
+    background: Decision | None = None
     """What was asked about in the background: answers are held against it, whatever was prepared meanwhile."""
     hooks: Hooks = field(default_factory=Hooks)
-    tell: Callable[..., None] = _nobody
+    emit: Callable[..., None] = _ignore_event
     _told_by: tuple[str, tuple[Item, ...]] = ("", ())
     _told: tuple[str, ...] = ()
 
-    def folding(
-        self, state: SessionState, request: Request, manual: Manual | None, transcript: str, *, last: bool
+    def build_input(
+        self, state: SessionState, request: Request, manual: ManualCompaction | None, transcript: str, *, last: bool
     ) -> CompactionInput:
         """What the passes may know. In the last round no model is asked any more.
 
         After some useless answers none is asked automatically; a person may try again.
         """
-        way, asked = state.recall or self.recall, manual or Manual()
-        may_ask = manual is not None or state.failures < BREAKER
+        way, asked = state.recall or self.recall_mode, manual or ManualCompaction()
+        may_ask = manual is not None or state.failures < MAX_USELESS_ANSWERS
         return CompactionInput(
             answers=UsableAnswers(state.answers, request.items),
-            asks=may_ask and self.able and not self.waiting and not last,
-            live=self.live and not last,
+            asks=may_ask and self.can_summarize and not self.is_asking and not last,
+            live=self.can_read_live and not last,
             focus=asked.focus,
             instructions=self._instructions(request),
             summary=asked.summary,
             first=asked.first,
             last=asked.last,
             after=state.folded,
-            stalled=state.stalled >= STALLED,
+            stalled=state.stalled >= MAX_STALLED,
             children=finished_children(state),
             way=way,
             transcript=transcript if way == "path" else "",
             tool=RECALL_TOOLS[0] if way == "tool" else "",
-            waiting=self.waiting,
+            waiting=self.is_asking,
         )
 
     def _instructions(self, request: Request) -> tuple[str, ...]:
@@ -115,22 +123,24 @@ class Asking:
         told_by = (request.system, first)
         if self._told_by != told_by:
             system, _ = request.wire.messages.system_and_tools(request.body.tree)
-            texts = [system if isinstance(system, str) else _words(system)]
+            texts = [system if isinstance(system, str) else _text_of(system)]
             texts += [item.text for item in first if item.trust <= HARNESS and item.trust != USER]
             self._told_by, self._told = told_by, tuple(filter(None, map(compact_instructions, texts)))
         return self._told
 
-    def before(self, made: Plan, situation: PlanInput, manual: Manual | None) -> tuple[Manual | None, bool]:
+    def run_before_hook(
+        self, made: Plan, situation: PlanInput, manual: ManualCompaction | None
+    ) -> tuple[ManualCompaction | None, bool]:
         """What is to be heeded in the fold, and whether it may be made."""
         fields = {"trigger": situation.trigger, "tokens": situation.tokens, "asks": bool(made.questions)}
-        self.tell("fold_begins", **fields)
-        said = self._hook(self.hooks.before, fields)
+        self.emit("fold_begins", **fields)
+        said = self._run_hook(self.hooks.before, fields)
         if isinstance(said, str) and said.strip():
-            asked = manual or Manual()
+            asked = manual or ManualCompaction()
             manual = replace(asked, focus="\n".join(filter(None, (asked.focus, said.strip()))))
         return manual, said is not False
 
-    def consult(self, decided: Decided, tree: Mapping[str, Any]) -> Generator[Effect, Outcome, list[Record]]:
+    def ask(self, decided: Decision, tree: Mapping[str, Any]) -> Generator[Effect, Outcome, list[Record]]:
         """Every question of a plan, and its answer as a record. `tree` is the live request."""
         request, view, situation, made, _ = decided
         count, now, room = situation.count_tokens, situation.now, situation.budget.window - situation.tokens
@@ -138,42 +148,44 @@ class Asking:
         for ask in made.questions if made else ():
             if ask.answer_mode == "prefix" and count(ask.prompt) + ask.max_tokens > room:
                 # Nobody need be asked to know that it does not fit: the ladder goes on with less.
-                records.append(unasked(ask, "overflow", now, request.items))
+                records.append(unanswered_record(ask, "overflow", now, request.items))
                 continue
-            possible = question_for(ask, request, tree, self.model)
-            self.tell("fold_asks", way=ask.answer_mode, first=ask.first, last=ask.last)
-            heard = (yield possible) if possible else Heard(failed="the request cannot be asked about")
-            question = possible or Consult(ask, {}, mark_history(request.items))
-            if not isinstance(heard, Heard):
-                heard = Heard(failed="nobody answers")
-            records.append(judged(question, heard, view, request.wire, count, now))
+            possible = build_question(ask, request, tree, self.model)
+            self.emit("fold_asks", way=ask.answer_mode, first=ask.first, last=ask.last)
+            heard = (yield possible) if possible else RawAnswer(failure="the request cannot be asked about")
+            question = possible or AskModel(ask, {}, mark_history(request.items))
+            if not isinstance(heard, RawAnswer):
+                heard = RawAnswer(failure="nobody answers")
+            records.append(check_answer(question, heard, view, request.wire, count, now))
             if failed := records[-1].get("failed"):
                 fields = {"way": ask.answer_mode, "reason": failed}
-                self.tell("fold_failed", **fields)
-                self._hook(self.hooks.failed, fields)
+                self.emit("fold_failed", **fields)
+                self._run_hook(self.hooks.failed, fields)
         return records
 
-    def ahead(self, propose: Sequence[Pass], decided: Decided, tree: Mapping[str, Any]) -> list[Consult]:
+    def background_questions(
+        self, propose: Sequence[Pass], decided: Decision, tree: Mapping[str, Any]
+    ) -> list[AskModel]:
         """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
         request, view, situation, made, _ = decided
-        if made is None or made.edits or not self.able or self.waiting:
+        if made is None or made.edits or not self.can_summarize or self.is_asking:
             return []
         if not situation.budget.levels.is_reached(made.tokens_after, "soft"):
             return []
         forced = replace(situation, trigger="overflow", compaction=replace(situation.compaction, asks=True))
-        asks = [ask for one in propose for ask in _asked_by(one, view, forced)]
-        found = [question_for(ask, request, tree, self.model) for ask in asks]
-        self.about = decided
+        asks = [ask for one in propose for ask in _questions_of(one, view, forced)]
+        found = [build_question(ask, request, tree, self.model) for ask in asks]
+        self.background = decided
         return [question for question in found if question is not None]
 
-    def after(self, made: Plan, edits: Sequence[Edit]) -> None:
+    def announce(self, made: Plan, edits: Sequence[Edit]) -> None:
         done = [edit for edit in edits if edit.by in COMPACTION_PASSES]
         if done:
             fields = {"tokens_before": made.tokens_before, "tokens_after": made.tokens_after, "by": done[-1].reason}
-            self.tell("folded", **fields)
-            self._hook(self.hooks.after, fields)
+            self.emit("folded", **fields)
+            self._run_hook(self.hooks.after, fields)
 
-    def _hook(self, hook: Callable[[Mapping[str, object]], object] | None, fields: Mapping[str, object]) -> object:
+    def _run_hook(self, hook: Callable[[Mapping[str, object]], object] | None, fields: Mapping[str, object]) -> object:
         if hook is None:
             return None
         try:
@@ -183,6 +195,6 @@ class Asking:
             return None
 
 
-def _words(system: Any) -> str:
+def _text_of(system: Any) -> str:
     parts = [part for part in system if isinstance(part, Mapping)] if isinstance(system, list) else []
     return "\n".join(str(part.get("text", "")) for part in parts)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.compaction.answer_sources import Consult, Heard, told
+from ebbtide.compaction.answer_sources import AskModel, RawAnswer, response_content
 from ebbtide.core.edit_binding import mark_history
 from ebbtide.core.planner import CompactionInput
 from ebbtide.core.types import USER, HistoryMark, Item, Question
@@ -22,14 +22,14 @@ from ebbtide.wire.reader import Request
 from ebbtide.wire.summary_request import TextAnswer, read_answer, summary_of_transcript, summary_on_prefix
 from ebbtide.wire.validity import repair
 
-BREAKER = 3
+MAX_USELESS_ANSWERS = 3
 """Useless answers in a row after which nobody is asked by itself any more (R251)."""
-STALLED = 2
+MAX_STALLED = 2
 """Folds in a row that made no room, after which none is made by itself below the hard level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manual:
+class ManualCompaction:
     """What a person said about a fold they asked for."""
 
     focus: str = ""
@@ -55,12 +55,12 @@ _JOURNALED = (
 )
 
 
-def journaled(folding: CompactionInput) -> Record:
+def compaction_input_to_record(folding: CompactionInput) -> Record:
     """What a plan went by, but for answers and sub-agents, which are records of their own."""
     return {name: getattr(folding, name) for name in _JOURNALED} | {"instructions": list(folding.instructions)}
 
 
-def folding_from(was: Mapping[str, Any], state: SessionState) -> CompactionInput:
+def compaction_input_from_record(was: Mapping[str, Any], state: SessionState) -> CompactionInput:
     """The same, read back."""
     kept = {name: was[name] for name in _JOURNALED if name in was}
     kept["instructions"] = tuple(map(str, was.get("instructions", ())))
@@ -72,11 +72,11 @@ def finished_children(state: SessionState) -> tuple[tuple[str, str], ...]:
     return tuple((name, result) for name, result in state.children.items() if result is not None)
 
 
-def question_for(ask: Question, request: Request, tree: Mapping[str, Any], model: str) -> Consult | None:
+def build_question(ask: Question, request: Request, tree: Mapping[str, Any], model: str) -> AskModel | None:
     """The request to put to a model: valid, and the live one as far as it can be. None where there is none."""
     history = mark_history(request.items)
     if ask.answer_mode == "live":
-        return Consult(ask, {}, history)
+        return AskModel(ask, {}, history)
     if ask.answer_mode == "transcript":
         body = summary_of_transcript(
             request.wire, model=model or request.model, prompt=ask.prompt, quoted=ask.quoted, max_tokens=ask.max_tokens
@@ -86,22 +86,24 @@ def question_for(ask: Question, request: Request, tree: Mapping[str, Any], model
         if found is None:
             return None
         body = {**found, "model": model} if model else found
-    return Consult(ask, dict(repair(request.wire, body)[0]), history)
+    return AskModel(ask, dict(repair(request.wire, body)[0]), history)
 
 
-def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Callable[[str], int], now: float) -> Record:
+def check_answer(
+    question: AskModel, heard: RawAnswer, view: View, wire: Wire, count: Callable[[str], int], now: float
+) -> Record:
     """An answer as a record: words that may be used, or why there are none."""
-    ask = question.ask
-    fields = _about(ask, question.history)
-    if heard.failed:
-        return ebb_record("answer", at=now, **fields, failed=heard.failed)
-    answer = told(heard.response)
+    ask = question.question
+    fields = _question_fields(ask, question.history)
+    if heard.failure:
+        return ebb_record("answer", at=now, **fields, failed=heard.failure)
+    answer = response_content(heard.response)
     if ask.answer_mode == "live":
         return ebb_record("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
     reply = TextAnswer(text=answer, stopped="end", usage=None) if isinstance(answer, str) else read_answer(wire, answer)
     stopped = _STOPS.get(reply.stopped, reply.stopped)
     checked = check_summary(
-        reply.text, summarised(ask, view), stop_reason=stopped, max_tokens=ask.max_tokens, count=count
+        reply.text, summary_source(ask, view), stop_reason=stopped, max_tokens=ask.max_tokens, count=count
     )
     usage = reply.usage
     bill = {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read} if usage else {}
@@ -112,12 +114,12 @@ def judged(question: Consult, heard: Heard, view: View, wire: Wire, count: Calla
     )  # fmt: skip
 
 
-def unasked(ask: Question, why: str, now: float, items: Sequence[Item]) -> Record:
+def unanswered_record(ask: Question, why: str, now: float, items: Sequence[Item]) -> Record:
     """The answer to a question that was not put to anybody: it is nobody's failure."""
-    return ebb_record("answer", at=now, **_about(ask, mark_history(items)), failed=why, asked=False)
+    return ebb_record("answer", at=now, **_question_fields(ask, mark_history(items)), failed=why, asked=False)
 
 
-def _about(ask: Question, history: HistoryMark | None) -> dict[str, object]:
+def _question_fields(ask: Question, history: HistoryMark | None) -> dict[str, object]:
     """Which question a record answers, and about which conversation it was asked."""
     named = {"key": ask.key, "by": ask.by, "way": ask.answer_mode, "first": ask.first, "last": ask.last}
     return {**named, "history": history_to_record(history)}
@@ -126,7 +128,7 @@ def _about(ask: Question, history: HistoryMark | None) -> dict[str, object]:
 _STOPS = {"tool": "tool_use"}
 
 
-def summarised(ask: Question, view: View) -> SummarySource:
+def summary_source(ask: Question, view: View) -> SummarySource:
     """What was asked about: the originals, and what earlier folds say."""
     lo, hi = view.index.get(ask.first), view.index.get(ask.last)
     run = view.originals[lo : hi + 1] if lo is not None and hi is not None else ()

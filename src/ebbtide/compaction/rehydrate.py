@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
-Count = Callable[[str], int]
+CountTokens = Callable[[str], int]
 """Tokens of a text."""
-Report = Callable[[str, str], None]
+OnSkip = Callable[[str, str], None]
 """Told the source that was skipped, and why."""
-Source = Callable[[], str | Sequence[tuple[str, str]]]
+NoteSource = Callable[[], str | Sequence[tuple[str, str]]]
 """What something says right now: one text, or several, each under a name of its own."""
 
 FILES, TOKENS_EACH, TOKENS_TOTAL = 5, 5_000, 50_000  # R184
@@ -61,7 +61,7 @@ def _note(source: str, reason: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoredFile:
     """A file as it is now, or as much of its beginning as may be told: whole lines, if the first is not too long."""
 
     path: str
@@ -85,20 +85,20 @@ class Restored:
         return f"{self.path} (lines 1-{self.last}{whole}; the rest is left out)"
 
 
-def restore(
+def restore_files(
     reads: Sequence[str],
     *,
     root: Path,
-    count: Count,
+    count: CountTokens,
     deny: Sequence[str] = DENIED,
     files: int = FILES,
     tokens_each: int = TOKENS_EACH,
     tokens_total: int = TOKENS_TOTAL,
-    report: Report = _note,
-) -> tuple[Restored, ...]:
+    report: OnSkip = _note,
+) -> tuple[RestoredFile, ...]:
     """The files that were read last, as they are now (R184, R185). `reads` are paths as tools were given them, newest
     first and with repeats; a relative one is below the root. One that is refused makes room for the next."""
-    found: list[Restored] = []
+    found: list[RestoredFile] = []
     seen: set[str] = set()
     left = tokens_total
     for path in reads:
@@ -106,12 +106,12 @@ def restore(
         if len(found) >= files or cap <= 0:
             break
         try:
-            real, below = _really(path, root, deny)
+            real, below = _resolve(path, root, deny)
             if real in seen:
                 continue
             seen.add(real)
             data, more = _read(real, cap * _BYTES_A_TOKEN)
-            one = _shortened(below, _decoded(data, more), cap, count, more)
+            one = _shorten(below, _decode(data, more), cap, count, more)
         except (OSError, ValueError) as error:
             report(path, str(error))
             continue
@@ -122,17 +122,17 @@ def restore(
     return tuple(found)
 
 
-def skills(
+def restore_skills(
     folder: Path,
     active: Sequence[str],
     *,
-    count: Count,
+    count: CountTokens,
     tokens_each: int = TOKENS_EACH,
     tokens_total: int = TOKENS_TOTAL,
-    report: Report = _note,
-) -> tuple[Restored, ...]:
+    report: OnSkip = _note,
+) -> tuple[RestoredFile, ...]:
     """The skills that were in use (R185): a directory each, with a SKILL.md in it."""
-    return restore(
+    return restore_files(
         [os.path.join(name, "SKILL.md") for name in active],
         root=folder,
         count=count,
@@ -143,21 +143,21 @@ def skills(
     )
 
 
-def _really(path: str, root: Path, deny: Sequence[str]) -> tuple[str, str]:
+def _resolve(path: str, root: Path, deny: Sequence[str]) -> tuple[str, str]:
     """Where a file lies once all links are followed, whole and below the root."""
     asked, home = os.path.abspath(os.path.join(root, path)), os.path.realpath(root)
     real = os.path.realpath(asked, strict=True)
-    below = _below(real, home)
+    below = _relative_to(real, home)
     if not below:
         raise PermissionError("lies outside the project")
     # Both names count: what is denied may be a link to a harmless name, or be behind one.
-    names = (below, _below(asked, home), _below(asked, os.path.abspath(root)))
+    names = (below, _relative_to(asked, home), _relative_to(asked, os.path.abspath(root)))
     if any(_matches(pattern, name) for pattern in deny for name in names):
         raise PermissionError("denied")
     return real, below
 
 
-def _below(path: str, root: str) -> str:
+def _relative_to(path: str, root: str) -> str:
     """With slashes; empty if it does not lie there."""
     inside = PurePath(path).is_relative_to(root) and path != root
     return PurePath(path).relative_to(root).as_posix() if inside else ""
@@ -185,7 +185,7 @@ def _read(real: str, limit: int) -> tuple[bytes, bool]:
     return data[:limit], len(data) > limit
 
 
-def _decoded(data: bytes, more: bool) -> str:
+def _decode(data: bytes, more: bool) -> str:
     if b"\0" in data:
         raise ValueError("binary")
     # Where reading stopped, a character may have been cut in two.
@@ -195,17 +195,17 @@ def _decoded(data: bytes, more: bool) -> str:
     return text
 
 
-def _shortened(path: str, text: str, cap: int, count: Count, more: bool) -> Restored:
+def _shorten(path: str, text: str, cap: int, count: CountTokens, more: bool) -> RestoredFile:
     """As many whole lines from the beginning as the cap allows; of a longer first line, its beginning."""
     # Lines as editors number them: `splitlines` also ends one at a form feed.
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     if more and len(lines) > 1:
         lines.pop()  # Cut by reading.
-    kept = _most(len(lines), cap, lambda n: count("".join(lines[:n])))
-    told = "".join(lines[:kept]) or lines[0][: _most(len(lines[0]), cap, lambda n: count(lines[0][:n]))]
+    kept = _largest_that_fits(len(lines), cap, lambda n: count("".join(lines[:n])))
+    told = "".join(lines[:kept]) or lines[0][: _largest_that_fits(len(lines[0]), cap, lambda n: count(lines[0][:n]))]
     if not told.strip():
         raise ValueError("no room")
-    return Restored(
+    return RestoredFile(
         path=path,
         text=told,
         tokens=count(told),
@@ -215,7 +215,7 @@ def _shortened(path: str, text: str, cap: int, count: Count, more: bool) -> Rest
     )
 
 
-def _most(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
+def _largest_that_fits(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
     """The largest number up to the limit whose tokens stay within the cap."""
     return bisect_right(range(1, limit + 1), cap, key=tokens)
 
@@ -224,7 +224,7 @@ def _most(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
+class Note:
     """What a source says now: instructions, a skill, the plan, the mode, the to-dos."""
 
     name: str
@@ -234,19 +234,19 @@ class Live:
     """Why there is nothing to say, where a source failed."""
 
 
-def live(sources: Mapping[str, Source], *, count: Count) -> tuple[Live, ...]:
+def read_notes(sources: Mapping[str, NoteSource], *, count: CountTokens) -> tuple[Note, ...]:
     """All sources in their order. A silent one is left out, a broken one is a note.
 
     Instruction files come from `workspace.instructions`, bound to where the session works: it gives several texts, and
     each keeps its own name. Nothing is shortened here: half a rule may say the opposite.
     """
-    told: list[Live] = []
+    told: list[Note] = []
     for name, source in sources.items():
         try:
             said = source()
             texts = [(name, said)] if isinstance(said, str) else [(f"{name}: {one}", text) for one, text in said]
-            told += [Live(name=one, text=text, tokens=count(text)) for one, text in texts if text.strip()]
+            told += [Note(name=one, text=text, tokens=count(text)) for one, text in texts if text.strip()]
         except Exception as error:  # noqa: BLE001  # Fail open: one source less, and the fold says which.
             _log.warning("a live source failed: %s", name, exc_info=True)
-            told.append(Live(name=name, text="", tokens=0, note=f"{type(error).__name__}: {error}"))
+            told.append(Note(name=name, text="", tokens=0, note=f"{type(error).__name__}: {error}"))
     return tuple(told)

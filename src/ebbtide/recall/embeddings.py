@@ -41,7 +41,9 @@ class StaticEmbeddings:
         import numpy  # noqa: PLC0415
 
         made = []
-        for encoded in self._tokenizer.encode_batch([_plain(text) for text in texts], add_special_tokens=False):
+        for encoded in self._tokenizer.encode_batch(
+            [_without_surrogates(text) for text in texts], add_special_tokens=False
+        ):
             vector = self._weights[encoded.ids or [0]].mean(0)
             made.append((vector / (numpy.linalg.norm(vector) + 1e-9)).astype(numpy.float16).tobytes())
         return made
@@ -75,5 +77,5 @@ class StaticEmbeddings:
         return made
 
 
-def _plain(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()

@@ -33,7 +33,7 @@ _ABOUT = 400  # characters of a call's arguments that help to find its result: a
 _NAMED = 5  # candidates that a refusal lists
 
 
-class Earlier(Protocol):
+class EarlierRecords(Protocol):
     """What was recorded before."""
 
     def find_call(self, call_id: str) -> IndexEntry | None: ...
@@ -50,7 +50,9 @@ class Scope:
     """Names of stored results that the edits which hold in it put aside."""
 
 
-def said(records: Sequence[Record], earlier: Earlier) -> Iterator[tuple[str, int, list[tuple[IndexEntry, Any]]]]:
+def read_messages(
+    records: Sequence[Record], earlier: EarlierRecords
+) -> Iterator[tuple[str, int, list[tuple[IndexEntry, Any]]]]:
     """Every message's uuid, its number in the conversation, and its blocks as they came with their entries."""
     calls: dict[str, IndexEntry] = {}
     numbers: dict[str, int] = {}
@@ -104,7 +106,7 @@ def _entry(mark: str, block: Block, number: int, call: IndexEntry | None) -> Ind
     )
 
 
-def _answering(entry: IndexEntry, call: IndexEntry | None) -> IndexEntry:
+def _describe_by_call(entry: IndexEntry, call: IndexEntry | None) -> IndexEntry:
     """A result, told by the call that it answers."""
     if call is None:
         return replace(entry, name="", path="", about="")
@@ -112,7 +114,7 @@ def _answering(entry: IndexEntry, call: IndexEntry | None) -> IndexEntry:
 
 
 @dataclass(slots=True)
-class Recorded:
+class SessionRecords:
     """All that one session recorded, read once and then only what is new."""
 
     log: LogReader
@@ -145,7 +147,9 @@ class Recorded:
             for entry in self._messages.get(uuid, ()):
                 if entry.kind == "call":
                     calls[entry.call_id] = entry
-                items[entry.handle] = _answering(entry, calls.get(entry.call_id)) if entry.kind == "result" else entry
+                items[entry.handle] = (
+                    _describe_by_call(entry, calls.get(entry.call_id)) if entry.kind == "result" else entry
+                )
         return items
 
     def get(self, handle: str, scope: Scope | None = None) -> IndexEntry:
@@ -178,16 +182,16 @@ class Recorded:
         return name
 
     def _refresh(self) -> None:
-        reading = since(self.log, self._position)
+        reading = read_since(self.log, self._position)
         if reading is None:
             for known in (self._items, self._ids, self._calls, self._numbers, self._messages):
                 known.clear()
             self._blobs.clear()
             self._shelves.clear()
             reading = self.log.read()
-        for uuid, number, blocks in said(reading.records, self):
+        for uuid, number, blocks in read_messages(reading.records, self):
             self._numbers[uuid] = number
-            whole = [entry if entry.text else replace(entry, text=_whole(raw)) for entry, raw in blocks]
+            whole = [entry if entry.text else replace(entry, text=_raw_as_json(raw)) for entry, raw in blocks]
             self._messages[uuid] = whole
             self._items |= {entry.handle: entry for entry in whole}
             self._calls |= {entry.call_id: entry for entry, _ in blocks if entry.kind == "call"}
@@ -207,7 +211,7 @@ class Recorded:
                 self._shelves.add(os.path.dirname(with_path))
 
 
-def carries(records: Sequence[Record], body: Mapping[str, Any], wire: Wire) -> bool:
+def continues_conversation(records: Sequence[Record], body: Mapping[str, Any], wire: Wire) -> bool:
     """Whether a request has the beginning of a recorded conversation: the first answer of the model, word for word.
 
     What clients move or drop in what they send is not compared: reminders, thinking, cache marks.
@@ -220,7 +224,7 @@ def carries(records: Sequence[Record], body: Mapping[str, Any], wire: Wire) -> b
         )
     except BadRequest:
         return False
-    told = _answer(block for blocks in sent for block in blocks)
+    told = _answer_fingerprints(block for blocks in sent for block in blocks)
     return any(answer <= told for answer in first)
 
 
@@ -230,7 +234,11 @@ def _first_answers(records: Sequence[Record]) -> list[frozenset[str]]:
     for record in records:
         if record.get("type") not in _MESSAGES:
             continue
-        answer = _answer(block for _, block in _blocks(record)) if record["type"] == "assistant" else frozenset()
+        answer = (
+            _answer_fingerprints(block for _, block in _blocks(record))
+            if record["type"] == "assistant"
+            else frozenset()
+        )
         follows = record.get("parentUuid") in later
         if answer and not follows:
             first.append(answer)
@@ -239,12 +247,12 @@ def _first_answers(records: Sequence[Record]) -> list[frozenset[str]]:
     return first
 
 
-def _answer(blocks: Iterable[Block]) -> frozenset[str]:
+def _answer_fingerprints(blocks: Iterable[Block]) -> frozenset[str]:
     said = (block for block in blocks if block.role == "assistant" and block.kind in ("text", "call"))
     return frozenset(fingerprint(block.role, block.kind, block.canonical) for block in said)
 
 
-def since(log: LogReader, position: Position) -> ReadResult | None:
+def read_since(log: LogReader, position: Position) -> ReadResult | None:
     """What was added; None where the log is not the one that was read up to there."""
     begun = position != Position()
     try:
@@ -258,7 +266,7 @@ def since(log: LogReader, position: Position) -> ReadResult | None:
     return None if begun and here else reading
 
 
-def _whole(raw: object) -> str:
+def _raw_as_json(raw: object) -> str:
     """A block that has no words, as the provider's JSON."""
     return json.dumps(raw, ensure_ascii=False, default=str) if raw not in (None, "") else ""
 

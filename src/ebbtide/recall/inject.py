@@ -20,7 +20,7 @@ _UNIQUE = 12
 """Characters of a call's id that is one. Some local servers count from `call_0` in every answer."""
 
 
-class Recalled(NamedTuple):
+class RecallExchange(NamedTuple):
     """A call of a recall tool, and what it was told."""
 
     id: str
@@ -32,14 +32,14 @@ class Recalled(NamedTuple):
     """The call as the provider wrote it."""
 
 
-def insertion(
-    recalled: Sequence[Recalled], said: str, after: str, taken: Collection[str], count: Callable[[Kind, str], int]
+def build_insertion(
+    recalled: Sequence[RecallExchange], said: str, after: str, taken: Collection[str], count: Callable[[Kind, str], int]
 ) -> Edit:
     """`said` are words of the same answer that the client got in another place, on wires that cannot part them."""
-    names = [_named(one, after, taken) for one in recalled]
+    names = [_call_id_for(one, after, taken) for one in recalled]
     put = [_item("text", said, count)] if said else []
     for id, one in zip(names, recalled, strict=True):
-        put.append(replace(_item("call", one.arguments, count, one.name, id), raw=_renamed(one.raw, id)))
+        put.append(replace(_item("call", one.arguments, count, one.name, id), raw=_with_id(one.raw, id)))
     put += [_item("result", one.result, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
     tokens = sum(item.tokens for item in put)
     return Edit(
@@ -52,14 +52,14 @@ def insertion(
     )
 
 
-def _named(one: Recalled, after: str, taken: Collection[str]) -> str:
+def _call_id_for(one: RecallExchange, after: str, taken: Collection[str]) -> str:
     if len(one.id) >= _UNIQUE and one.id not in taken:
         return one.id
     told = "\0".join((one.id, after, one.arguments)).encode("utf-8", "surrogatepass")
     return f"ebb_{blake2b(told, digest_size=8).hexdigest()}"
 
 
-def _renamed(raw: Mapping[str, Any] | None, id: str) -> Mapping[str, Any] | None:
+def _with_id(raw: Mapping[str, Any] | None, id: str) -> Mapping[str, Any] | None:
     return {**raw, "call_id" if "call_id" in raw else "id": id} if raw is not None else None
 
 
@@ -71,7 +71,7 @@ def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = 
     )
 
 
-def anchor(reader: Reader, request: Request, shown: Sequence[Any]) -> str:
+def find_anchor(reader: Reader, request: Request, shown: Sequence[Any]) -> str:
     """The last item of this request once it goes on with what the client was shown."""
     ids = [id for message in shown for id in reader.predict_ids(request.wire, message)]
     return ids[-1] if ids else request.items[-1].id if request.items else ""

@@ -16,7 +16,7 @@ from ebbtide.core.blob_names import digest
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.types import Item
-from ebbtide.recall.handles import SHORT, Recorded, Scope, said, since
+from ebbtide.recall.handles import SHORT, Scope, SessionRecords, read_messages, read_since
 from ebbtide.store import DirectoryStore, LogReader, Position, Store
 from ebbtide.store.directory.file_names import INDEX_NAME
 from ebbtide.store.search.hits import build_excerpt
@@ -81,23 +81,23 @@ class Page:
 
 
 @dataclass(slots=True)
-class Recall:
+class RecallSearch:
     """One session's way back. `store` is asked for other sessions of its project, and for where its index may stand."""
 
     log: LogReader
     store: Store | None = None
     project: str = ""
-    meaning: Embeddings | None = None
+    embeddings: Embeddings | None = None
     """Finds what words do not; see `drive.embedding`."""
     _index: SearchIndex = field(init=False)
-    _spare: SearchIndex | None = None
+    _memory_index: SearchIndex | None = None
     """In memory, for as long as the file cannot be used."""
-    _recorded: dict[str, Recorded] = field(default_factory=dict)
+    _recorded: dict[str, SessionRecords] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         at = os.path.join(self.store.root.path, INDEX_NAME) if isinstance(self.store, DirectoryStore) else ""
-        self._index = SearchIndex(at, self.meaning)
+        self._index = SearchIndex(at, self.embeddings)
 
     def search(
         self, query: str, *, limit: int = HITS, across: bool = False, scope: Scope | None = None
@@ -113,7 +113,7 @@ class Recall:
         if across and scope is not None:
             raise BadRequest("this session tells conversations apart by how they begin: only this one can be searched")
         logs = self._logs(across)
-        own = self._own(scope) if scope is not None else {}
+        own = self._items_in(scope) if scope is not None else {}
         handles = None if scope is None else {*own, *scope.blobs}
 
         def look(index: SearchIndex) -> list[Hit]:
@@ -124,10 +124,10 @@ class Recall:
             session = "" if across else self.log.session
             found = index.search(wanted, project=self.project, session=session, limit=limit, handles=handles)
             if scope is not None:
-                found = [_told_by(own, scope, one) for one in found]
+                found = [_describe_in_scope(own, scope, one) for one in found]
             return [self._hit(index, logs[one.session], one, wanted) for one in found]
 
-        return tuple(self._trying(look))
+        return tuple(self._with_index(look))
 
     def read(
         self, handle: str, start: int = 0, end: int | None = None, *, session: str = "",
@@ -163,15 +163,15 @@ class Recall:
 
     def close(self) -> None:
         self._index.close()
-        self._spare = None
+        self._memory_index = None
 
-    def _record_of(self, name: str) -> Recorded:
+    def _record_of(self, name: str) -> SessionRecords:
         if name not in self._recorded:
             log = self._logs(across=name != self.log.session).get(name) or self._missing(name)
-            self._recorded[name] = Recorded(log)
+            self._recorded[name] = SessionRecords(log)
         return self._recorded[name]
 
-    def _own(self, scope: Scope) -> dict[str, IndexEntry]:
+    def _items_in(self, scope: Scope) -> dict[str, IndexEntry]:
         with self._lock:
             return self._record_of(self.log.session).within(scope)
 
@@ -185,20 +185,20 @@ class Recall:
                 logs[info.session] = self.store.peek(info.session, project=self.project) if self.store else self.log
         return {**logs, self.log.session: self.log}
 
-    def _trying(self, look: Callable[[SearchIndex], T]) -> T:
+    def _with_index(self, look: Callable[[SearchIndex], T]) -> T:
         """On the file; on a new one where it was damaged; in memory where it cannot be used."""
         for _ in range(2 if self._index.path else 0):
             try:
                 found = look(self._index)
             except IndexUnavailable:
                 continue
-            self._spare = None
+            self._memory_index = None
             return found
         if not self._index.path:
-            self._spare = self._index
-        self._spare = self._spare or SearchIndex(embeddings=self.meaning)
+            self._memory_index = self._index
+        self._memory_index = self._memory_index or SearchIndex(embeddings=self.embeddings)
         try:
-            return look(self._spare)
+            return look(self._memory_index)
         except IndexUnavailable as failed:
             raise StoreError(f"cannot search: {failed}") from failed
 
@@ -232,10 +232,10 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounded:
+class ScopedRecall:
     """A session's way back for one of the conversations that share it."""
 
-    recall: Recall
+    recall: RecallSearch
     scope: Scope
 
     def search(self, query: str) -> tuple[Hit, ...]:
@@ -245,7 +245,7 @@ class Bounded:
         return self.recall.read(handle, start, end, scope=self.scope)
 
 
-def _told_by(own: Mapping[str, IndexEntry], scope: Scope, found: IndexHit) -> IndexHit:
+def _describe_in_scope(own: Mapping[str, IndexEntry], scope: Scope, found: IndexHit) -> IndexHit:
     """What a hit is of, and where it stands, as its own conversation has it: the index knows the newest of all."""
     entry = own.get(found.entry.handle)
     blob = found.entry.blob if found.entry.blob in scope.blobs else ""
@@ -255,20 +255,20 @@ def _told_by(own: Mapping[str, IndexEntry], scope: Scope, found: IndexHit) -> In
 def _catch_up(index: SearchIndex, project: str, log: LogReader) -> None:
     """Index what is new in a log; from its beginning if it is not the log it was."""
     position = index.indexed_position(project, log.session)
-    reading = since(log, position)
+    reading = read_since(log, position)
     if reading is None:
         index.delete()
     elif reading.position == position:
         return
 
     def fill(start: Position, known: IndexedSession) -> IndexBatch:
-        more = reading if reading is not None and start == position else since(log, start)
+        more = reading if reading is not None and start == position else read_since(log, start)
         if more is None:
             raise StoreError(f"the log of {log.session!r} is being replaced")
-        heard = list(said(more.records, known))
-        entries = [entry for _, _, blocks in heard for entry, _ in blocks if _findable(entry)]
+        heard = list(read_messages(more.records, known))
+        entries = [entry for _, _, blocks in heard for entry, _ in blocks if _is_findable(entry)]
         return IndexBatch(
-            entries=[*entries, *filter(_findable, (_stored(log, name) for name in more.blob_sums))],
+            entries=[*entries, *filter(_is_findable, (_blob_entry(log, name) for name in more.blob_sums))],
             position=more.position,
             messages=[(uuid, number) for uuid, number, _ in heard],
         )
@@ -276,12 +276,12 @@ def _catch_up(index: SearchIndex, project: str, log: LogReader) -> None:
     index.add(project, log.session, fill)
 
 
-def _findable(entry: IndexEntry) -> bool:
+def _is_findable(entry: IndexEntry) -> bool:
     """What was recalled quotes what is here already; a picture has no words."""
     return bool(entry.text.strip()) and entry.name not in RECALL_TOOLS
 
 
-def _stored(log: LogReader, name: str) -> IndexEntry:
+def _blob_entry(log: LogReader, name: str) -> IndexEntry:
     try:
         text = log.read_blob(name)
     except StoreError:
@@ -289,7 +289,7 @@ def _stored(log: LogReader, name: str) -> IndexEntry:
     return IndexEntry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
 
 
-def item_named(items: Sequence[Item], handle: str) -> str:
+def find_item_id(items: Sequence[Item], handle: str) -> str:
     """The id of the item that a person means, by its id or the beginning of its hash. BadRequest for none."""
     wanted = handle.strip().removeprefix("#")
     found = [item.id for item in items if item.id == wanted or item.id.partition("-")[2].startswith(wanted)]

@@ -20,44 +20,44 @@ _QUERY = 2_000  # characters: longer ones are pasted texts, whose beginning and 
 _FIELD = 160  # characters of a path or tool name
 
 
-class Source(Protocol):
+class RecallSource(Protocol):
     """Where an answer is looked for: `Recall`, or a part of what it knows."""
 
     def search(self, query: str) -> tuple[Hit, ...]: ...
     def read(self, handle: str, start: int = 0, end: int | None = None) -> Page: ...
 
 
-def answer(recall: Source, name: str, arguments: Mapping[str, object] | str) -> str:
+def answer_call(recall: RecallSource, name: str, arguments: Mapping[str, object] | str) -> str:
     """The result of one call, whatever it was called with."""
-    text, _ = answered(recall, name, arguments)
+    text, _ = try_answer_call(recall, name, arguments)
     return text
 
 
-def answered(recall: Source, name: str, arguments: Mapping[str, object] | str) -> tuple[str, bool]:
+def try_answer_call(recall: RecallSource, name: str, arguments: Mapping[str, object] | str) -> tuple[str, bool]:
     """The same, and whether it failed, for wires that say so."""
     try:
-        return _answered(recall, name, _given(arguments)), False
-    except (EbbtideError, _Refused) as failed:
+        return _run_tool(recall, name, _parse_arguments(arguments)), False
+    except (EbbtideError, _BadCall) as failed:
         return f"Error: {failed}", True
 
 
-class _Refused(Exception):
+class _BadCall(Exception):
     """The call is not one we can answer."""
 
 
-def _given(arguments: Mapping[str, object] | str) -> Mapping[str, object]:
+def _parse_arguments(arguments: Mapping[str, object] | str) -> Mapping[str, object]:
     if not isinstance(arguments, str):
         return arguments
     try:
         value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
-        raise _Refused("the arguments are not JSON") from None
+        raise _BadCall("the arguments are not JSON") from None
     if not isinstance(value, dict):
-        raise _Refused("the arguments must be an object")
+        raise _BadCall("the arguments must be an object")
     return value
 
 
-def _answered(recall: Source, name: str, given: Mapping[str, object]) -> str:
+def _run_tool(recall: RecallSource, name: str, given: Mapping[str, object]) -> str:
     if name == SEARCH_TOOL:
         query = _text(given, "query")
         return _hits(query, recall.search(query[:_QUERY]))
@@ -65,7 +65,7 @@ def _answered(recall: Source, name: str, given: Mapping[str, object]) -> str:
         start, end = _number(given, "start") or 0, _number(given, "end")
         # Whatever the model asks for, a page is what it gets.
         return _page(recall.read(_text(given, "handle"), start, min(end, start + PAGE) if end is not None else None))
-    raise _Refused(f"there is no tool called {name[:_FIELD]!r}")
+    raise _BadCall(f"there is no tool called {name[:_FIELD]!r}")
 
 
 def _hits(query: str, hits: tuple[Hit, ...]) -> str:
@@ -76,7 +76,7 @@ def _hits(query: str, hits: tuple[Hit, ...]) -> str:
 
 
 def _page(page: Page) -> str:
-    what = _what(page.kind, page.role, page.name, page.path)
+    what = _describe(page.kind, page.role, page.name, page.path)
     head = f"{page.handle}: {what}, characters {page.start} to {page.end} of {page.total}"
     more = f" The next page starts at {page.next}." if page.next is not None else " That is all of it."
     framed = frame(TAG, f"{_flat(head)}\n{page.text}", tags=(*OUR_TAGS, TAG))
@@ -84,13 +84,13 @@ def _page(page: Page) -> str:
 
 
 def _source(hit: Hit) -> str:
-    what = _what(hit.kind, hit.role, hit.name, hit.path)
+    what = _describe(hit.kind, hit.role, hit.name, hit.path)
     place = f"message {hit.message}, line {hit.line}" if hit.message >= 0 else f"line {hit.line}"
     copies = f", recorded {hit.copies} times" if hit.copies > 1 else ""
     return _flat(f"handle {hit.handle} ({what}; {place} of {hit.total} characters{copies})")
 
 
-def _what(kind: str, role: str, name: str, path: str) -> str:
+def _describe(kind: str, role: str, name: str, path: str) -> str:
     told = f"{kind} of {name[:_FIELD]}" if name else "stored result" if kind == "blob" else f"{kind} by {role}"
     return f"{told} {path[-_FIELD:]}" if path else told
 
@@ -103,9 +103,9 @@ def _flat(text: str) -> str:
 def _text(given: Mapping[str, object], key: str) -> str:
     value = given.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise _Refused(f"`{key}` must be a text")
+        raise _BadCall(f"`{key}` must be a text")
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _Refused(f"`{key}` holds a NUL or half of a surrogate pair, which is not text")
+        raise _BadCall(f"`{key}` holds a NUL or half of a surrogate pair, which is not text")
     return value
 
 
@@ -117,4 +117,4 @@ def _number(given: Mapping[str, object], key: str) -> int | None:
     try:
         return int(float(value)) if isinstance(value, str | int | float) else int("")
     except (ValueError, OverflowError):
-        raise _Refused(f"`{key}` must be a whole number") from None
+        raise _BadCall(f"`{key}` must be a whole number") from None

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ebbtide.compaction.answer_sources import TIMEOUT, Advisers, Ahead, LiveSource, Summarizer
-from ebbtide.compaction.coordinator import Asking, Compacted
+from ebbtide.compaction.answer_sources import TIMEOUT, AnswerSources, BackgroundQuestions, LiveReader, SummarizeFunction
+from ebbtide.compaction.coordinator import CompactionCoordinator, CompactionResult
 from ebbtide.compaction.manual import Compaction, Hooks
-from ebbtide.compaction.questions import Manual
-from ebbtide.compaction.rehydrate import Source, restore
-from ebbtide.compaction.rehydrate import live as now_told
+from ebbtide.compaction.questions import ManualCompaction
+from ebbtide.compaction.rehydrate import NoteSource, restore_files
+from ebbtide.compaction.rehydrate import read_notes as now_told
 from ebbtide.core.cache.diagnosis import CacheHealth, diagnose_cache
 from ebbtide.core.errors import BadRequest, WontFit
 from ebbtide.core.recall_limits import HITS
@@ -25,15 +25,15 @@ from ebbtide.core.types import Edit
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.windows import window_for_model
 from ebbtide.recall.handles import Scope
-from ebbtide.recall.inject import Recalled, anchor, insert_record, insertion
-from ebbtide.recall.search import Bounded, Hit, Page, Recall
-from ebbtide.recall.tools import answer
-from ebbtide.runtime.effects import Steps, adrive, drive
+from ebbtide.recall.inject import RecallExchange, build_insertion, find_anchor, insert_record
+from ebbtide.recall.search import Hit, Page, RecallSearch, ScopedRecall
+from ebbtide.recall.tools import answer_call
+from ebbtide.runtime.effects import Steps, arun, run
 from ebbtide.runtime.report import Listener, Prepared, Report
 from ebbtide.runtime.session import Session
-from ebbtide.runtime.size_limits import bounds_of
-from ebbtide.runtime.undo import redoing, undoing
-from ebbtide.runtime.validation import RecallBy, RecallScope, check, clock_of, tokens
+from ebbtide.runtime.size_limits import estimate_bounds
+from ebbtide.runtime.undo import redo_batch, undo_batch
+from ebbtide.runtime.validation import RecallBy, RecallScope, check_clock, check_settings, check_tokens
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import wire_named
@@ -89,47 +89,49 @@ class Context:
         durable: bool = True,
         wire: str | None = None,
         marks: bool = False,
-        summarizer: Summarizer | None = None,
+        summarizer: SummarizeFunction | None = None,
         summarizer_model: str = "",
         summarizer_timeout: float = TIMEOUT,
         background: bool = False,
         workspace: str | os.PathLike[str] | None = None,
-        live: Mapping[str, Source] | None = None,
+        live: Mapping[str, NoteSource] | None = None,
         recall: RecallBy = "path",
         scope: RecallScope = "session",
         hooks: Hooks | None = None,
         on_event: Listener | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        check(model=model, store=store, session=session, project=project, summarizer=summarizer)
-        check(workspace=workspace, live=live, recall=recall, scope=scope, hooks=hooks, on_event=on_event, clock=clock)
-        self._clock = clock_of(clock)
+        check_settings(model=model, store=store, session=session, project=project, summarizer=summarizer)
+        check_settings(
+            workspace=workspace, live=live, recall=recall, scope=scope, hooks=hooks, on_event=on_event, clock=clock
+        )
+        self._clock = check_clock(clock)
         self._background = background and summarizer is not None
-        self._store, self._project = _opened(store, durable), project
-        self._log = _log(self._store, session, project=project, now=self._clock())
+        self._store, self._project = _open_store(store, durable), project
+        self._log = _open_log(self._store, session, project=project, now=self._clock())
         self._session = Session(
             policy=preset(policy, model=model),
-            window=_windows(window, model),
+            window=_window_rule(window, model),
             log=self._log,
             model=model,
             project=project,
             wire=None if wire is None else wire_named(wire),
             listen=on_event,
             mark_always=marks,
-            asking=Asking(
-                able=summarizer is not None,
+            compaction=CompactionCoordinator(
+                can_summarize=summarizer is not None,
                 model=summarizer_model,
-                live=workspace is not None or bool(live),
-                recall=recall,
+                can_read_live=workspace is not None or bool(live),
+                recall_mode=recall,
                 hooks=hooks or Hooks(),
             ),
         )
-        sources = _sources(workspace, live or {}, self._session.policy.estimator.text)
-        self._advisers = Advisers(summarizer=summarizer, live=sources, timeout=summarizer_timeout)
-        self._recall = Recall(log=self._log, store=self._store, project=project)
+        sources = _live_reader(workspace, live or {}, self._session.policy.estimator.text)
+        self._answer_sources = AnswerSources(summarizer=summarizer, live=sources, timeout=summarizer_timeout)
+        self._recall = RecallSearch(log=self._log, store=self._store, project=project)
         self._scope = scope
         self._parent: Context | None = None
-        self._ahead: Ahead | None = None
+        self._background_questions: BackgroundQuestions | None = None
         self._last: Prepared | None = None
 
     def __repr__(self) -> str:
@@ -159,18 +161,18 @@ class Context:
 
         Where it has no new edit it may go out by then. Where it has, `soon` may raise: then nothing is recorded.
         """
-        if self._ahead is not None and self._ahead.done:
-            drive(self._answered(), self._log)
+        if self._background_questions is not None and self._background_questions.is_done:
+            run(self._record_background_answers(), self._log)
         known = None if soon is None else lambda prepared: soon(Ready(prepared.body, prepared.report, self, prepared))
-        steps = self._session.preparing(request, now=self._clock())
-        return self._ready(drive(steps, self._log, self._advisers, known))
+        steps = self._session.prepare(request, now=self._clock())
+        return self._ready(run(steps, self._log, self._answer_sources, known))
 
     async def aprepare(self, request: Body) -> Ready:
         """As `prepare`; a summarizer that is a coroutine is awaited, and the loop goes on meanwhile."""
-        if self._ahead is not None and self._ahead.done:
-            await adrive(self._answered(), self._log)
-        steps = self._session.preparing(request, now=self._clock())
-        return self._ready(await adrive(steps, self._log, self._advisers))
+        if self._background_questions is not None and self._background_questions.is_done:
+            await arun(self._record_background_answers(), self._log)
+        steps = self._session.prepare(request, now=self._clock())
+        return self._ready(await arun(steps, self._log, self._answer_sources))
 
     def compact(
         self,
@@ -188,7 +190,7 @@ class Context:
         result, and `apply()` it, with a summary of your own if you like. Undo is `undo()`.
         """
         manual = self._manual(focus, summary, first, last)
-        made = drive(self._compacting(request, manual, apply), self._log, self._advisers)
+        made = run(self._compaction_steps(request, manual, apply), self._log, self._answer_sources)
         return self._compaction(made, request, manual, apply)
 
     async def acompact(
@@ -203,7 +205,7 @@ class Context:
     ) -> Compaction:
         """As `compact`, awaited."""
         manual = self._manual(focus, summary, first, last)
-        made = await adrive(self._compacting(request, manual, apply), self._log, self._advisers)
+        made = await arun(self._compaction_steps(request, manual, apply), self._log, self._answer_sources)
         return self._compaction(made, request, manual, apply)
 
     def overflowed(self, error: BaseException) -> Ready:
@@ -211,13 +213,13 @@ class Context:
 
         Anything else is raised again, and so is a second refusal, as `WontFit`.
         """
-        return self._ready(drive(self._overflowing(error), self._log, self._advisers))
+        return self._ready(run(self._steps_after_overflow(error), self._log, self._answer_sources))
 
     async def aoverflowed(self, error: BaseException) -> Ready:
         """As `overflowed`, awaited."""
-        return self._ready(await adrive(self._overflowing(error), self._log, self._advisers))
+        return self._ready(await arun(self._steps_after_overflow(error), self._log, self._answer_sources))
 
-    def _overflowing(self, error: BaseException) -> Steps[Prepared]:
+    def _steps_after_overflow(self, error: BaseException) -> Steps[Prepared]:
         if not isinstance(error, BaseException):
             raise BadRequest(f"overflowed() takes the exception that was raised, not {type(error).__name__}")
         ready = self._last
@@ -227,7 +229,7 @@ class Context:
         if ready.retried:
             told = f"the provider refused {ready.report.tokens_after:,} tokens after folding: {error}"
             raise WontFit(told, tokens=ready.report.tokens_after, limit=found.limit or 0) from error
-        return self._session.overflowing(found, ready, now=self._clock())
+        return self._session.prepare_after_overflow(found, ready, now=self._clock())
 
     def reset_window(self, model: str = "") -> None:
         """Forget the window that refusals of this model's provider taught, or those of all models."""
@@ -235,27 +237,29 @@ class Context:
 
     def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
         """Where this was said, read or printed, best first: in this session, or in all of its project."""
-        return self._recall.search(query, limit=limit, across=across, scope=self._bounds())
+        return self._recall.search(query, limit=limit, across=across, scope=self._recall_scope())
 
     def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
         """The exact text behind a handle that this session recorded, a page at a time."""
-        return self._recall.read(handle, start, end, scope=self._bounds())
+        return self._recall.read(handle, start, end, scope=self._recall_scope())
 
     def recall_tools(self, wire: str = "") -> list[dict[str, Any]]:
         """The tools with which the model finds and reads what left, for `tools` of every request from the first on.
 
         Where the session's way is not `tool` there are none: a tool that comes later costs the whole cached prefix.
         """
-        if (self._session.state.recall or self._session.asking.recall) != "tool":
+        if (self._session.state.recall or self._session.compaction.recall_mode) != "tool":
             return []
-        return recall_tools(wire_named(wire) if wire else self._session.wire_of({}))
+        return recall_tools(wire_named(wire) if wire else self._session.wire_for({}))
 
     def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
         """What to return to the model that called one of them: bounded, with its source, quoted as data."""
-        scope = self._bounds()
-        return answer(self._recall if scope is None else Bounded(recall=self._recall, scope=scope), name, arguments)
+        scope = self._recall_scope()
+        return answer_call(
+            self._recall if scope is None else ScopedRecall(recall=self._recall, scope=scope), name, arguments
+        )
 
-    def _bounds(self) -> Scope | None:
+    def _recall_scope(self) -> Scope | None:
         """What may be recalled; None for all that the session recorded."""
         if self._scope == "session":
             return None
@@ -265,7 +269,7 @@ class Context:
         blobs = frozenset(blob.name for edit in view.active_edits for blob in edit.blobs)
         return Scope(messages=self._session._transcript.path, blobs=blobs)
 
-    def insert_recalled(self, recalled: Sequence[Recalled], shown: Sequence[Any] = (), said: str = "") -> Edit:
+    def insert_recalled(self, recalled: Sequence[RecallExchange], shown: Sequence[Any] = (), said: str = "") -> Edit:
         """Calls of the recall tools and their answers, for every request from now on: the client has neither.
 
         `shown` is what it was shown of the model's answer to the last request, as messages: they stand behind it.
@@ -276,9 +280,9 @@ class Context:
         self._catch_up()  # the record goes on from what the log holds now
         request = session._last[1].request
         taken = {item.call_id for item in request.items}
-        at = anchor(session._reader, request, shown)
+        at = find_anchor(session._reader, request, shown)
         view = session._last[1].view
-        edit = view.bind(insertion(recalled, said, at, taken, session.policy.estimator.block))
+        edit = view.bind(build_insertion(recalled, said, at, taken, session.policy.estimator.block))
         session._ours.learn(request.wire, (edit,))
         self._note(insert_record(edit, session.state, self._clock()))
         return edit
@@ -292,7 +296,7 @@ class Context:
         self._pin(handles, on=False)
 
     def _pin(self, handles: Sequence[str], *, on: bool) -> None:
-        ids = [self._session.item_of(handle) for handle in handles]
+        ids = [self._session.find_item(handle) for handle in handles]
         self._note(ebb_record("pin", ids=ids, on=on, at=self._clock()))
 
     def child(self, name: str, **options: Any) -> Context:
@@ -328,11 +332,11 @@ class Context:
 
     def undo(self, batch: str = "") -> tuple[Edit, ...]:
         """Leave the newest batch of edits out again, or the one named. Returns what came back; empty if nothing did."""
-        return drive(undoing(self._session, now=self._clock(), batch=batch), self._log)
+        return run(undo_batch(self._session, now=self._clock(), batch=batch), self._log)
 
     def redo(self) -> tuple[Edit, ...]:
         """Bring back the batch that was undone last, exactly as it was. Returns its edits; empty if there was none."""
-        return drive(redoing(self._session, now=self._clock()), self._log)
+        return run(redo_batch(self._session, now=self._clock()), self._log)
 
     def health(self) -> CacheHealth:
         """How the provider's cache has served the last requests, and why it broke."""
@@ -343,23 +347,25 @@ class Context:
         return dict(self._session.state.counters)
 
     def _catch_up(self) -> None:
-        drive(self._session.catching_up(), self._log)
+        run(self._session.catch_up(), self._log)
 
     def _note(self, record: Record) -> None:
-        drive(self._session.noting(record, now=self._clock()), self._log)
+        run(self._session.append_record(record, now=self._clock()), self._log)
 
-    def _manual(self, focus: str, summary: str, first: str, last: str) -> Manual:
-        ends = [self._session.item_of(one) if one and not one.startswith("e1-") else one for one in (first, last)]
-        return Manual(focus=focus, summary=summary, first=ends[0], last=ends[1])
+    def _manual(self, focus: str, summary: str, first: str, last: str) -> ManualCompaction:
+        ends = [self._session.find_item(one) if one and not one.startswith("e1-") else one for one in (first, last)]
+        return ManualCompaction(focus=focus, summary=summary, first=ends[0], last=ends[1])
 
-    def _compacting(self, request: Body | None, manual: Manual, apply: bool) -> Steps[Compacted]:
-        return self._session.compacting(request, now=self._clock(), manual=manual, apply=apply)
+    def _compaction_steps(self, request: Body | None, manual: ManualCompaction, apply: bool) -> Steps[CompactionResult]:
+        return self._session.compact(request, now=self._clock(), manual=manual, apply=apply)
 
-    def _compaction(self, made: Compacted, request: Body | None, manual: Manual, applied: bool) -> Compaction:
+    def _compaction(
+        self, made: CompactionResult, request: Body | None, manual: ManualCompaction, applied: bool
+    ) -> Compaction:
         def again(summary: str) -> Compaction:
             asked = replace(manual, summary=summary or manual.summary)
             return self._compaction(
-                drive(self._compacting(request, asked, True), self._log, self._advisers), request, asked, True
+                run(self._compaction_steps(request, asked, True), self._log, self._answer_sources), request, asked, True
             )
 
         plan = made.plan
@@ -372,44 +378,44 @@ class Context:
             again=again,
         )
 
-    def _answered(self) -> Steps[None]:
-        ahead, self._ahead = self._ahead, None
+    def _record_background_answers(self) -> Steps[None]:
+        ahead, self._background_questions = self._background_questions, None
         assert ahead is not None, "asked only when it is done"
-        return self._session.answering(ahead.heard, now=self._clock())
+        return self._session.record_background_answers(ahead.answers, now=self._clock())
 
     def _ready(self, prepared: Prepared) -> Ready:
         self._last = prepared
-        if self._background and self._ahead is None:
-            questions = self._session.questions_ahead()
+        if self._background and self._background_questions is None:
+            questions = self._session.background_questions()
             if questions:
-                self._session.asking.waiting = True
-                self._ahead = Ahead(self._advisers, questions)
+                self._session.compaction.is_asking = True
+                self._background_questions = BackgroundQuestions(self._answer_sources, questions)
         return Ready(prepared.body, prepared.report, self, prepared)
 
     def _record(self, response: object, prepared: Prepared, *, reply: bool = True) -> None:
-        told = _plain(response)
-        wire = self._session.wire_of(told)
+        told = _plain_response(response)
+        wire = self._session.wire_for(told)
         said = wire.replies.as_messages(told) if reply else []
-        steps = self._session.recording(said, wire.replies.usage(told), prepared, now=self._clock())
-        drive(steps, self._log)
+        steps = self._session.record_reply(said, wire.replies.usage(told), prepared, now=self._clock())
+        run(steps, self._log)
 
 
-def _windows(window: int | Callable[[str], int] | None, model: str) -> int | Callable[[str], int]:
+def _window_rule(window: int | Callable[[str], int] | None, model: str) -> int | Callable[[str], int]:
     """The window of each model: the one that was given, or what the name of the model that is asked tells."""
     if window is None:
         return lambda asked: window_for_model(asked or model)
-    return (lambda asked: tokens("window", window(asked))) if callable(window) else tokens("window", window)
+    return (lambda asked: check_tokens("window", window(asked))) if callable(window) else check_tokens("window", window)
 
 
-def _sources(
-    workspace: str | os.PathLike[str] | None, live: Mapping[str, Source], count: Callable[[str], int]
-) -> LiveSource | None:
+def _live_reader(
+    workspace: str | os.PathLike[str] | None, live: Mapping[str, NoteSource], count: Callable[[str], int]
+) -> LiveReader | None:
     """Files read lately, and what the caller has to say, as they are when a fold asks."""
     if workspace is None and not live:
         return None
 
     def told(paths: list[str]) -> str:
-        files = restore(paths, root=Path(workspace), count=count) if workspace is not None else ()
+        files = restore_files(paths, root=Path(workspace), count=count) if workspace is not None else ()
         notes = now_told(live, count=count)
         found = [{"source": note.name, "text": note.text or note.note} for note in notes]
         found += [{"source": "file", "text": f"{one.title}\n{one.text}"} for one in files]
@@ -427,38 +433,38 @@ def fit(
     wire: str | None = None,
 ) -> Ready:
     """Stateless: a valid request whose upper bound fits the window, or `WontFit`. Writes nothing anywhere."""
-    check(model=model)
+    check_settings(model=model)
     window, chosen, named = (
-        tokens("window", window),
+        check_tokens("window", window),
         preset(policy, model=model),
         None if wire is None else wire_named(wire),
     )
-    ready = _fitted(request, window, chosen, model, named)
+    ready = _fit_once(request, window, chosen, model, named)
     # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
-    if chosen.estimator.margin > 1 or bounds_of(ready.body, named).upper <= window:
+    if chosen.estimator.margin > 1 or estimate_bounds(ready.body, named).upper <= window:
         return ready
-    return _fitted(request, window, replace(chosen, estimator=DEFAULT), model, named)
+    return _fit_once(request, window, replace(chosen, estimator=DEFAULT), model, named)
 
 
-def _fitted(request: Body, window: int, policy: Policy, model: str, wire: Wire | None) -> Ready:
+def _fit_once(request: Body, window: int, policy: Policy, model: str, wire: Wire | None) -> Ready:
     log = PrivateLog("fit", now=0.0)
     session = Session(policy=policy, window=window, log=log, model=model, kept=False, wire=wire, exact=upper_bound)
-    prepared = drive(session.preparing(request, now=0.0, trigger="auto"), log)
+    prepared = run(session.prepare(request, now=0.0, trigger="auto"), log)
     return Ready(prepared.body, prepared.report)
 
 
-def _opened(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:
+def _open_store(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:
     return open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
 
 
-def _log(store: Store | None, session: str, *, project: str, now: float) -> Log:
+def _open_log(store: Store | None, session: str, *, project: str, now: float) -> Log:
     """Nobody else can reach a session that has no store: its records need not be copied."""
     if store is None:
         return PrivateLog(session, project=project, now=now)
     return store.open(session, project=project, now=now)
 
 
-def _plain(response: object) -> Mapping[str, Any]:
+def _plain_response(response: object) -> Mapping[str, Any]:
     made = to_plain(dict(response) if isinstance(response, Mapping) else response, "response")
     if not isinstance(made, dict):
         raise BadRequest(f"a response must be a dict or an SDK object, not {type(response).__name__}")

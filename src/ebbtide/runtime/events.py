@@ -15,12 +15,12 @@ _log = logging.getLogger("ebbtide")
 
 
 @dataclass(slots=True)
-class Failures:
+class FailureLog:
     """Passes of one session that broke. Each is logged once, with where it broke."""
 
     _logged: set[str] = field(default_factory=set)
 
-    def tell(self, failed: Sequence[Failure], event: Callable[..., None]) -> None:
+    def report(self, failed: Sequence[Failure], event: Callable[..., None]) -> None:
         """An event for each, at every request."""
         for one in failed:
             self.log(f"the pass {one.name}", "it is left out", one.error)
@@ -32,7 +32,7 @@ class Failures:
             _log.error("%s failed; %s", name, outcome, exc_info=error)
 
 
-def told_of(
+def request_events(
     session: str,
     made: Plan | None,
     edits: Sequence[Edit],
@@ -41,8 +41,8 @@ def told_of(
     trigger: Trigger,
 ) -> Iterator[Event]:
     if made is not None and edits:
-        yield from _persisted(session, made, edits)
-        yield _microcompact(session, made, edits, trigger)
+        yield from _persisted_events(session, made, edits)
+        yield _microcompact_event(session, made, edits, trigger)
     for edit in edits:
         fields = {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "id": edit.id}
         yield Event(kind="edit", session=session, fields=fields)
@@ -52,12 +52,12 @@ def told_of(
         yield Event(kind="store", session=session, fields={"message": note})
 
 
-def _persisted(session: str, made: Plan, edits: Sequence[Edit]) -> Iterator[Event]:
+def _persisted_events(session: str, made: Plan, edits: Sequence[Edit]) -> Iterator[Event]:
     """R114, for each result whose content went to disk."""
     for edit in edits:
         if not edit.blobs or not edit.replacement or edit.by in COMPACTION_PASSES:
             continue
-        item, put = _covered(made, edit), edit.replacement[0]
+        item, put = _covered_item(made, edit), edit.replacement[0]
         fields = {
             "toolName": item.name,
             "originalSizeBytes": len(item.text),
@@ -68,7 +68,7 @@ def _persisted(session: str, made: Plan, edits: Sequence[Edit]) -> Iterator[Even
         yield Event(kind="result_persisted", session=session, fields=fields)
 
 
-def _microcompact(session: str, made: Plan, edits: Sequence[Edit], trigger: Trigger) -> Event:
+def _microcompact_event(session: str, made: Plan, edits: Sequence[Edit], trigger: Trigger) -> Event:
     """R244, once a batch; with what R147 wants in a boundary."""
     saved = sum(edit.saved for edit in edits)
     fields = {
@@ -84,5 +84,5 @@ def _microcompact(session: str, made: Plan, edits: Sequence[Edit], trigger: Trig
     return Event(kind="microcompact", session=session, fields=fields)
 
 
-def _covered(made: Plan, edit: Edit) -> Item:
+def _covered_item(made: Plan, edit: Edit) -> Item:
     return made.before.originals[made.before.index[edit.first]]

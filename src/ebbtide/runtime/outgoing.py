@@ -20,7 +20,7 @@ from ebbtide.wire.validity import repair
 
 
 @dataclass(slots=True, kw_only=True)
-class Projection:
+class Outgoing:
     """What went out, kept to extend it next time: the lists grow in place, one place a message."""
 
     edits: tuple[Edit, ...] = ()
@@ -119,12 +119,12 @@ def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[An
     return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
 
 
-def project(request: Request, view: View, last: Projection | None) -> Projection:
+def write_outgoing(request: Request, view: View, last: Outgoing | None) -> Outgoing:
     """Write and harden a view. What the last one began with, and needed no repair, is not touched again.
 
     `last` is taken over: it must not be used afterwards.
     """
-    made = last if last is not None and last.edits is view.edits and last.reusable else Projection()
+    made = last if last is not None and last.edits is view.edits and last.reusable else Outgoing()
     made.reusable = False  # until all of this has gone well
     made.cut(_same_entries(made.entries, view))
     around = (request.model, request.system, request.tools)
@@ -147,7 +147,7 @@ def project(request: Request, view: View, last: Projection | None) -> Projection
     return made
 
 
-def _written(request: Request, view: View, made: Projection) -> tuple[list[list[Item]], list[list[Any]]]:
+def _written(request: Request, view: View, made: Outgoing) -> tuple[list[list[Item]], list[list[Any]]]:
     """What is new of a view: the entries of each message, and the messages that they make."""
     groups = [group for _, group in group_by_message(view.entries[len(made.entries) :])]
     if not view.has_edits:
@@ -164,7 +164,7 @@ _ARRIVING = frozenset({"offload_results", "offload_input", "limit_output", "trun
 """Who changes what was never sent: where they did, old and new have not met yet."""
 
 
-def _still(made: Projection, last: Projection | None) -> int:
+def _still(made: Outgoing, last: Outgoing | None) -> int:
     """Where edits ended before, if a new batch left all up to there as it was."""
     at = last.settled if last is not None and last is not made else -1
     kept = last is not None and 0 <= at < len(made.chain) and at < len(last.chain) and made.chain[at] == last.chain[at]
@@ -203,8 +203,8 @@ def _same_entries(before: tuple[Item, ...], view: View) -> int:
     return count if grown is before else common_prefix_length([*map(id, before)], [*map(id, view.entries)])
 
 
-def marked(
-    request: Request, made: Projection, strategy: BreakpointStrategy
+def add_breakpoints(
+    request: Request, made: Outgoing, strategy: BreakpointStrategy
 ) -> tuple[Mapping[str, Any], tuple[BreakpointSlot, ...]]:
     """The body with breakpoints where the strategy wants them, beside the client's own."""
     messages = made.tree[request.wire.list_key]
@@ -224,7 +224,7 @@ def marked(
     return {**tree, request.wire.list_key: _as_before(made, messages, tree[request.wire.list_key], marked_at)}, chosen
 
 
-def _as_before(made: Projection, bare: Sequence[Any], stamped: Sequence[Any], places: Iterable[int]) -> list[Any]:
+def _as_before(made: Outgoing, bare: Sequence[Any], stamped: Sequence[Any], places: Iterable[int]) -> list[Any]:
     """Where a message carries what it carried the last time it is the same object: what wrote it then knows it."""
     now: dict[int, tuple[Any, Any]] = {}
     out = list(stamped)

@@ -15,13 +15,13 @@ from ebbtide.core.tokens.size import SizeInputs, SizeRule, upper_bound
 from ebbtide.core.types import FIVE_MINUTES, Item, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
-from ebbtide.runtime.outgoing import Projection
+from ebbtide.runtime.outgoing import Outgoing
 from ebbtide.state.session_state import SessionState
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reader import Request
 
 
-class Stages(TypedDict):
+class PassStages(TypedDict):
     """What runs, and when."""
 
     arrival: Sequence[Pass]
@@ -30,12 +30,12 @@ class Stages(TypedDict):
     last_resort: Sequence[Pass]
 
 
-def steps_of(policy: Policy, trigger: Trigger) -> Stages:
+def passes_for(policy: Policy, trigger: Trigger) -> PassStages:
     """A person who asks for a fold gets a fold; else all that the policy has, gentlest first."""
     if trigger == "manual":
-        return Stages(arrival=(), always=(), pressure=policy.folds, last_resort=())
+        return PassStages(arrival=(), always=(), pressure=policy.folds, last_resort=())
     folds = policy.folds if policy.overflow in ("summarize", "auto-compact") else ()
-    return Stages(
+    return PassStages(
         arrival=policy.arrival,
         always=policy.always,
         pressure=(*policy.pressure, *folds),
@@ -43,11 +43,11 @@ def steps_of(policy: Policy, trigger: Trigger) -> Stages:
     )
 
 
-LEAST_WINDOW = 1_024
+MIN_WINDOW = 1_024
 """Tokens. No model that takes messages has a smaller window; a refusal that names less is not about one."""
 
 
-class Ceiling(NamedTuple):
+class OverflowWindow(NamedTuple):
     """What a refused request has to fit."""
 
     window: int
@@ -55,23 +55,23 @@ class Ceiling(NamedTuple):
     """Whether later requests should go by it too."""
 
 
-def ceiling_after(found: Overflow, sent: int, budget: Budget | None, accepted: int) -> Ceiling:
+def window_from_overflow(found: Overflow, sent: int, budget: Budget | None, accepted: int) -> OverflowWindow:
     """What a refusal for size means for the window; `accepted` is the largest prompt billed lately for this model.
 
     Where the refusal names no number, or one that no window has, a tenth less than was sent is a beginning. A window
     smaller than a prompt that was billed serves the refused request alone: whoever means it will say it again.
     """
     named = found.limit if found.unit == "tokens" else None
-    is_absurd = named is not None and named < LEAST_WINDOW
+    is_absurd = named is not None and named < MIN_WINDOW
     window = sent * 9 // 10 if named is None or is_absurd else named
-    is_plausible = not is_absurd and window >= max(LEAST_WINDOW, accepted)
+    is_plausible = not is_absurd and window >= max(MIN_WINDOW, accepted)
     if found.output and budget is not None and budget.levels.blocking + found.output > window:
         # This provider holds the reply's reservation against the window, and our levels counted on a part of it.
         window = max(window - found.output, window // 8)
-    return Ceiling(window, is_plausible)
+    return OverflowWindow(window, is_plausible)
 
 
-class Basis(NamedTuple):
+class RequestState(NamedTuple):
     """One request of a session, before anything new is planned for it."""
 
     policy: Policy
@@ -79,13 +79,13 @@ class Basis(NamedTuple):
     state: SessionState
     request: Request
     view: View
-    projection: Projection
+    outgoing: Outgoing
     """The view as it would be sent."""
 
 
-def may_exceed(basis: Basis, tokens: int) -> bool:
+def may_exceed(basis: RequestState, tokens: int) -> bool:
     """Whether the request, with nothing new taken out, may be over the window by what we know of it."""
-    return max(upper_bound(readings_of(basis)), tokens) > basis.budget.window
+    return max(upper_bound(build_size_inputs(basis)), tokens) > basis.budget.window
 
 
 def largest_accepted(state: SessionState, model: str) -> int:
@@ -93,8 +93,8 @@ def largest_accepted(state: SessionState, model: str) -> int:
     return max((one.usage.prompt for one in state.sent if one.usage is not None and one.model == model), default=0)
 
 
-def situation_of(
-    basis: Basis,
+def build_plan_input(
+    basis: RequestState,
     *,
     before: View | None,
     gauge: SizeRule,
@@ -106,9 +106,9 @@ def situation_of(
 ) -> PlanInput:
     """What a plan goes by. `before` is the view of the last request."""
     policy, budget, state, request, view, projection = basis
-    readings = readings_of(basis)
+    readings = build_size_inputs(basis)
     tokens, sent, estimator = gauge(readings), state.sent, policy.estimator
-    scale_new = _scale(gauge, readings, tokens)
+    scale_new = _tokens_per_estimate(gauge, readings, tokens)
     ttl = next((one.ttl for one in reversed(sent) if one.model == request.model), FIVE_MINUTES)
     warm = count_cached_messages(
         sent, now=now, model=request.model, system=request.system, tools=request.tools, prefix=projection.chain
@@ -120,7 +120,7 @@ def situation_of(
         scale_new=scale_new,
         utilisation=tokens / max(1, policy.usable(budget.window, budget.max_output, budget.overhead)),
         cached_entries=warm,
-        first_unsent=_first_new(state, view, before, projection),
+        first_unsent=_first_unsent(state, view, before, projection),
         idle=max(0.0, now - sent[-1].at) if sent else None,
         trigger=trigger,
         target=target,
@@ -137,7 +137,7 @@ def situation_of(
     )
 
 
-def _first_new(state: SessionState, view: View, before: View | None, out: Projection) -> int:
+def _first_unsent(state: SessionState, view: View, before: View | None, out: Outgoing) -> int:
     """Place of the first entry that no request has carried."""
     if before is not None and view.grown_from[0] is before.entries:
         # It has the same content up to there, though perhaps in other bytes: clients move cache marks.
@@ -145,7 +145,7 @@ def _first_new(state: SessionState, view: View, before: View | None, out: Projec
     return out.entries_in(max((common_prefix_length(one.prefix, out.chain) for one in state.sent), default=0))
 
 
-def readings_of(basis: Basis) -> SizeInputs:
+def build_size_inputs(basis: RequestState) -> SizeInputs:
     """What gauges may go by."""
     policy, budget, state, request, view, out = basis
     reach, usage = find_usage_anchor(
@@ -154,7 +154,7 @@ def readings_of(basis: Basis) -> SizeInputs:
     reply = since = 0
     if usage is not None:
         tail = view.entries[out.entries_in(reach) :]
-        reply = _reply(tail)
+        reply = _reply_tokens(tail)
         since = sum([entry.tokens for entry in tail]) - reply
     system, tools = request.overhead
     last, left = _last_bill(state, view.tokens)
@@ -164,7 +164,7 @@ def readings_of(basis: Basis) -> SizeInputs:
     )  # fmt: skip
 
 
-def _scale(gauge: SizeRule, readings: SizeInputs, tokens: int) -> float:
+def _tokens_per_estimate(gauge: SizeRule, readings: SizeInputs, tokens: int) -> float:
     """How far the gauge falls for each estimated token that leaves; 0 where it only believes bills.
 
     What such a gauge has billed still falls by what an edit frees (R043), at one to one.
@@ -186,15 +186,19 @@ def _last_bill(state: SessionState, view: int) -> tuple[Usage | None, int | None
     for back, one in enumerate(reversed(state.sent)):
         if one.usage is not None:
             turn = state.turns - back
-            return (one.usage, None) if not _made_since(state, turn) else _left(state, turn, view, one.usage)
+            return (
+                (one.usage, None)
+                if not _has_edits_since(state, turn)
+                else _bill_after_edits(state, turn, view, one.usage)
+            )
     return None, None
 
 
-def _made_since(state: SessionState, turn: int) -> bool:
+def _has_edits_since(state: SessionState, turn: int) -> bool:
     return bool(state.batches) and state.batches[-1].turn > turn
 
 
-def _left(state: SessionState, turn: int, view: int, usage: Usage) -> tuple[Usage | None, int | None]:
+def _bill_after_edits(state: SessionState, turn: int, view: int, usage: Usage) -> tuple[Usage | None, int | None]:
     later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
     told = next((batch.record for batch in reversed(later) if "view" in batch.record), None)
     if told is not None:
@@ -203,7 +207,7 @@ def _left(state: SessionState, turn: int, view: int, usage: Usage) -> tuple[Usag
     return (None if any(edit.first != edit.last for batch in later for edit in batch.edits) else usage), None
 
 
-def _reply(entries: Sequence[Item]) -> int:
+def _reply_tokens(entries: Sequence[Item]) -> int:
     """Tokens of the assistant's items at the start: the reply that the usage already counts as output."""
     tokens = 0
     for entry in entries:

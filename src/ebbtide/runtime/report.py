@@ -25,10 +25,10 @@ class Event:
     fields: Mapping[str, object]
 
 
-class Behind(NamedTuple):
+class ReportBasis(NamedTuple):
     """What the larger figures of a report follow from. They are worked out when somebody asks."""
 
-    situation: PlanInput
+    plan_input: PlanInput
     view: View
     """As it went out."""
     tokens: int
@@ -37,18 +37,18 @@ class Behind(NamedTuple):
     """Tokens of system prompt and tools."""
     ends: Sequence[int]
     """Estimated tokens up to and with each message."""
-    unbroken: int
+    unchanged_messages: int
     """Leading messages that this request's own edits left as they were."""
     log: LogReader
 
     def bill(self) -> tuple[int, float, float]:
         """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
-        situation, tokens = self.situation, self.tokens
+        situation, tokens = self.plan_input, self.tokens
         prices, scale = situation.prices, situation.scale
-        messages = min(self.unbroken, situation.cached_entries)
+        messages = min(self.unchanged_messages, situation.cached_entries)
         warm = min(tokens, round(self.ends[messages - 1] * scale)) if messages else 0
         new = sum(entry.tokens for entry in self.view.entries[situation.first_unsent :])
-        whole = self.whole()
+        whole = self.tokens_untouched()
         known = max(0, whole - round(new * scale)) if situation.cached_entries else 0
         return (
             warm,
@@ -56,12 +56,12 @@ class Behind(NamedTuple):
             known * prices.read + (whole - known) * prices.write,
         )
 
-    def whole(self) -> int:
+    def tokens_untouched(self) -> int:
         """What the request would be with everything that edits took out still in it."""
         view = self.view
         if not view.edits:
             return self.tokens
-        return self.tokens + round((sum(item.tokens for item in view.originals) - view.tokens) * self.situation.scale)
+        return self.tokens + round((sum(item.tokens for item in view.originals) - view.tokens) * self.plan_input.scale)
 
     def composition(self) -> Composition:
         kinds: dict[str, int] = {}
@@ -72,11 +72,11 @@ class Behind(NamedTuple):
     def savings(self) -> Savings:
         return compute_savings(self.log.read().records)
 
-    def settled(self) -> Settled:
-        return Settled(self.bill(), self.whole(), self.composition(), self.savings())
+    def figures(self) -> ReportFigures:
+        return ReportFigures(self.bill(), self.tokens_untouched(), self.composition(), self.savings())
 
 
-class Settled(NamedTuple):
+class ReportFigures(NamedTuple):
     """The same as figures, as they stood: a log and its lock cannot go where a pickled report goes."""
 
     billed: tuple[int, float, float]
@@ -87,7 +87,7 @@ class Settled(NamedTuple):
     def bill(self) -> tuple[int, float, float]:
         return self.billed
 
-    def whole(self) -> int:
+    def tokens_untouched(self) -> int:
         return self.untouched
 
     def composition(self) -> Composition:
@@ -96,7 +96,7 @@ class Settled(NamedTuple):
     def savings(self) -> Savings:
         return self.saved
 
-    def settled(self) -> Settled:
+    def figures(self) -> ReportFigures:
         return self
 
 
@@ -117,7 +117,7 @@ class Report:
     """Edits that hold in what went out."""
     marks: tuple[str, ...] = ()
     """Cache breakpoints that we added, as in `messages.41.0`."""
-    behind: Behind | Settled | None = field(default=None, repr=False, compare=False)
+    behind: ReportBasis | ReportFigures | None = field(default=None, repr=False, compare=False)
     """What all else follows from; None where the request was passed through."""
     repairs: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class Report:
     @property
     def tokens_untouched(self) -> int:
         """What this request would have been had nothing ever been taken out of it."""
-        return self.behind.whole() if self.behind else 0
+        return self.behind.tokens_untouched() if self.behind else 0
 
     @property
     def savings(self) -> Savings:
@@ -171,7 +171,7 @@ class Report:
 
     def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Report], tuple[dict[str, Any]]]:
         told = {one.name: getattr(self, one.name) for one in fields(self)}
-        return _of_figures, ({**told, "behind": self.behind and self.behind.settled()},)
+        return _report_from, ({**told, "behind": self.behind and self.behind.figures()},)
 
     def as_dict(self) -> dict[str, object]:
         """All of it as plain values, for a log."""
@@ -185,7 +185,7 @@ class Report:
         return {**told, "context_left": self.context_left, "saved": self.saved}
 
 
-def _of_figures(told: dict[str, Any]) -> Report:
+def _report_from(told: dict[str, Any]) -> Report:
     return Report(**told)
 
 

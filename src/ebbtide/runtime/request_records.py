@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ebbtide.compaction.questions import journaled as folding_to
+from ebbtide.compaction.questions import compaction_input_to_record as folding_to
 from ebbtide.core.blob_names import digest
 from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
 from ebbtide.core.cache.rewrite_cost import rewrite_cost
@@ -15,19 +15,19 @@ from ebbtide.core.tool_calls import unreadable_files
 from ebbtide.core.types import Edit, SentRequest, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
-from ebbtide.runtime.outgoing import Projection
-from ebbtide.runtime.plan_input_builder import Ceiling
-from ebbtide.runtime.report import Behind, Prepared, Report
+from ebbtide.runtime.outgoing import Outgoing
+from ebbtide.runtime.plan_input_builder import OverflowWindow
+from ebbtide.runtime.report import Prepared, Report, ReportBasis
 from ebbtide.state.session_state import RequestRecord, SessionState, ebb_record, edits_to_record, request_record
 from ebbtide.store import LogReader, Record
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reader import Request
 
-LEFT_OUT = "the pass"
+NOTE_OF_FAILURE = "the pass"
 """How a note begins that names a pass which broke."""
 
 
-def journaled(situation: PlanInput) -> Record:
+def plan_input_to_record(situation: PlanInput) -> Record:
     """All that a plan went by besides the view, so that it can be made again."""
     return {
         "tokens": situation.tokens,
@@ -72,7 +72,7 @@ def plan_record(
         turn=turn,
         policy=policy.name,
         window=situation.budget.window,
-        situation=journaled(situation),
+        situation=plan_input_to_record(situation),
         level=made.level,
         tokens_before=made.tokens_before,
         tokens_after=made.tokens_after,
@@ -85,7 +85,7 @@ def plan_record(
     )
 
 
-def place_fields(state: SessionState, path: PrefixHashes, request: Request) -> Record:
+def branch_fields(state: SessionState, path: PrefixHashes, request: Request) -> Record:
     """Which conversation a plan is about that was made between two turns, as a turn says it."""
     base = common_prefix_length(state.messages, path)
     return {"base": base, "add": list(path[base:]), "wire": request.wire.name, "model": request.model}
@@ -97,15 +97,15 @@ def usage_record(usage: Usage, ready: Prepared, now: float) -> Record:
     return ebb_record("usage", **told, input=usage.input, **bill)
 
 
-def limit_record(found: Overflow, ready: Prepared, ceiling: Ceiling, now: float) -> Record:
+def limit_record(found: Overflow, ready: Prepared, ceiling: OverflowWindow, now: float) -> Record:
     """A refusal for size. A window that is not plausible is a claim: it is told, and nobody goes by it."""
     counted = {"used": found.used or 0, "estimated": ready.estimated}
     counted["window" if ceiling.is_plausible else "claimed"] = ceiling.window
     return ebb_record("limit", model=ready.model, at=now, **counted)
 
 
-def turn_made(
-    state: SessionState, request: Request, situation: PlanInput, out: Projection, messages: PrefixHashes,
+def build_request_record(
+    state: SessionState, request: Request, situation: PlanInput, out: Outgoing, messages: PrefixHashes,
     stood: tuple[Sequence[int], float], ready: Prepared,
 ) -> RequestRecord:  # fmt: skip
     """A request as it goes out. `messages` are those of the log, `stood` says where breakpoints are and their TTL."""
@@ -123,8 +123,8 @@ def turn_made(
     )
 
 
-def report_of(
-    request: Request, made: Plan | None, view: View, edits: Sequence[Edit], situation: PlanInput, out: Projection,
+def build_report(
+    request: Request, made: Plan | None, view: View, edits: Sequence[Edit], situation: PlanInput, out: Outgoing,
     unbroken: int, log: LogReader,
 ) -> Report:  # fmt: skip
     """What is told of a request that goes out as `view`: `made` was planned for it, and these edits came of that."""
@@ -141,7 +141,7 @@ def report_of(
         auto_at=budget.levels.auto,
         edits=tuple(edits),
         held=view.visible_edits,
-        behind=Behind(situation, view, after, request.overhead, out.tokens, unbroken, log),
+        behind=ReportBasis(situation, view, after, request.overhead, out.tokens, unbroken, log),
         repairs=tuple([f"{repair.rule} {repair.path}: {repair.what}" for repair in out.repairs]) if out.repairs else (),
         forgotten=unreadable_files(made.before, view) if made and edits else (),
         notes=_notes(made) if made else (),
@@ -152,26 +152,26 @@ def _notes(made: Plan) -> tuple[str, ...]:
     if not made.deferred_reason and not made.rejected and not made.failures:
         return ()
     refused = [f"{edit.by}: {why}" for edit, why in made.rejected]
-    failed = [f"{LEFT_OUT} {one.name} was left out: {one.reason}" for one in made.failures]
+    failed = [f"{NOTE_OF_FAILURE} {one.name} was left out: {one.reason}" for one in made.failures]
     return (*([made.deferred_reason] if made.deferred_reason else []), *refused, *failed)
 
 
-def noted(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
+def add_notes(report: Report, notes: Sequence[str], marks: Sequence[str]) -> Report:
     return replace(report, notes=(*report.notes, *notes), marks=tuple(marks))
 
 
-def refusal_of(
+def size_refusal(
     report: Report, situation: PlanInput, policy: Policy, *, is_planned: bool, has_lock: bool
 ) -> WontFit | None:
     """Why a request may not go out as it would; None where it may."""
     budget, tokens = situation.budget, report.tokens_after
     if not has_lock:
-        return None if tokens <= budget.window else Busy(_busy(report), tokens=tokens, limit=budget.window)
+        return None if tokens <= budget.window else Busy(_busy_message(report), tokens=tokens, limit=budget.window)
     # The policy `error` refuses where others act, which is before the window ends.
     strict = is_planned and policy.overflow == "error" and report.level in ("hard", "blocking")
     limit = budget.levels.hard if strict else budget.window
     if strict or tokens > limit:
-        return WontFit(too_large(report, limit), tokens=tokens, limit=limit, made_of=report.made_of)
+        return WontFit(too_large_message(report, limit), tokens=tokens, limit=limit, made_of=report.made_of)
     if is_planned and policy.blocks and budget.levels.is_reached(tokens, "blocking"):
         at = budget.levels.blocking
         told = f"context limit reached: {tokens:,} of {at:,} tokens. Compact, or start a new session."
@@ -179,7 +179,7 @@ def refusal_of(
     return None
 
 
-def _busy(report: Report) -> str:
+def _busy_message(report: Report) -> str:
     return (
         f"{report.tokens_after:,} tokens do not fit the window of {report.window:,}, and nothing could be taken out: "
         "the session's log could not be locked. Another process is at work on it, or the disk refuses: try again. "
@@ -187,14 +187,14 @@ def _busy(report: Report) -> str:
     )
 
 
-def too_large(report: Report, limit: int) -> str:
+def too_large_message(report: Report, limit: int) -> str:
     made = report.made_of
     parts = {"system": made.system, "tools": made.tools, **made.messages}
     told = ", ".join(f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens)
     # The parts are estimates; the sum rests on a bill, or leaves room for error.
     rest = report.tokens_after - sum(parts.values())
     told += f", as estimated, and {rest:,} that were billed besides or are allowed for error" if rest > 0 else ""
-    failed = "".join(f" Besides, {note}." for note in report.notes if note.startswith(LEFT_OUT))
+    failed = "".join(f" Besides, {note}." for note in report.notes if note.startswith(NOTE_OF_FAILURE))
     return (
         f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
         "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."

@@ -17,47 +17,47 @@ _SHARE = 5
 
 
 @dataclass(slots=True)
-class Checkpoints:
+class CheckpointSchedule:
     """When to write one, and of what."""
 
-    last: int = 0
+    covered_bytes: int = 0
     """Bytes of log that the newest one covers."""
-    sound: bool = True
+    can_write: bool = True
     """False once this process knows more than the log: what was not written must not be remembered as if it were."""
 
-    def due(self, end: Position) -> bool:
-        return self.sound and end.offset - self.last > max(_LEAST, end.offset // _SHARE)
+    def is_due(self, end: Position) -> bool:
+        return self.can_write and end.offset - self.covered_bytes > max(_LEAST, end.offset // _SHARE)
 
-    def made(self, state: SessionState, transcript: Transcript, end: Position) -> list[Record]:
-        self.last = end.offset
+    def build(self, state: SessionState, transcript: Transcript, end: Position) -> list[Record]:
+        self.covered_bytes = end.offset
         return [take_snapshot(state), {**transcript.as_record(), "covers": end.offset}]
 
     def read(self, record: Record) -> None:
         covers = record.get("covers")
-        self.last = covers if isinstance(covers, int) else 0
+        self.covered_bytes = covers if isinstance(covers, int) else 0
 
 
 @dataclass(slots=True)
-class Known:
+class StateSink:
     """What a session comes to know while its log is read. It counts once all was read."""
 
     state: SessionState
     transcript: Transcript
-    checkpoints: Checkpoints
+    checkpoints: CheckpointSchedule
     old_log: OldLog | None = None
 
-    def take(self, records: list[Record]) -> None:
+    def add(self, records: list[Record]) -> None:
         if not records:
             return
         if records[0].get("kind") == "checkpoint":
             self.state, records = restore_snapshot(records[0]), records[1:]
-            self.transcript.recollect(records[0])
+            self.transcript.restore(records[0])
             self.checkpoints.read(records[0])
         self.old_log = self.old_log or OldLog()
         self.state = apply_records(self.state, self.old_log.upgrade(records))
-        self.transcript.absorb(records)
+        self.transcript.learn(records)
 
-    def take_rest(self, reading: ReadResult) -> None:
+    def finish(self, reading: ReadResult) -> None:
         """The last of a log. What waited for a record that did not come is taken as it is.
 
         Where lines of the log are damaged, results may be stored whose plan is gone: their names stay taken.
@@ -65,6 +65,6 @@ class Known:
         if reading.damage:
             stored = dict.fromkeys((name.lower() for name in reading.blob_sums), "")
             self.state = replace(self.state, taken={**stored, **self.state.taken})
-        self.take(reading.records)
+        self.add(reading.records)
         if self.old_log is not None:
             self.state = apply_records(self.state, self.old_log.rest())

@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ebbtide.compaction.answer_sources import Consult, Heard
-from ebbtide.compaction.coordinator import Asking, Compacted, Decided, folds
-from ebbtide.compaction.questions import Manual, judged
+from ebbtide.compaction.answer_sources import AskModel, RawAnswer
+from ebbtide.compaction.coordinator import CompactionCoordinator, CompactionResult, Decision, is_compaction
+from ebbtide.compaction.questions import ManualCompaction, check_answer
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.errors import BadRequest
@@ -21,44 +21,44 @@ from ebbtide.core.tokens.size import SizeRule
 from ebbtide.core.types import FIVE_MINUTES, Edit, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
-from ebbtide.recall.search import item_named
+from ebbtide.recall.search import find_item_id
 from ebbtide.runtime.effects import (
-    PATIENCE,
-    Append,
+    LOCK_WAIT,
+    AppendRecords,
     Effect,
     GoesOut,
-    Gone,
-    Load,
-    Loaded,
+    LoadedLog,
+    LoadLog,
+    LogGone,
     Outcome,
-    Release,
-    Remember,
-    Save,
+    ReleaseLock,
+    SaveBlob,
     Steps,
+    WriteCheckpoint,
     holds_lock,
 )
-from ebbtide.runtime.events import Failures, told_of
-from ebbtide.runtime.outgoing import Projection, marked, project
+from ebbtide.runtime.events import FailureLog, request_events
+from ebbtide.runtime.outgoing import Outgoing, add_breakpoints, write_outgoing
 from ebbtide.runtime.plan_input_builder import (
-    Basis,
-    ceiling_after,
+    RequestState,
+    build_plan_input,
     largest_accepted,
     may_exceed,
-    situation_of,
-    steps_of,
+    passes_for,
+    window_from_overflow,
 )
 from ebbtide.runtime.report import Event, Listener, Prepared, Report
 from ebbtide.runtime.request_records import (
+    add_notes,
+    branch_fields,
+    build_report,
+    build_request_record,
     limit_record,
-    noted,
-    place_fields,
     plan_record,
-    refusal_of,
-    report_of,
-    turn_made,
+    size_refusal,
     usage_record,
 )
-from ebbtide.runtime.resume import Checkpoints, Known
+from ebbtide.runtime.resume import CheckpointSchedule, StateSink
 from ebbtide.runtime.transcript import Transcript
 from ebbtide.state.session_state import RequestRecord, SessionState, apply_records, ebb_record
 from ebbtide.store import LOCK_TIMEOUT, Log, Position, ReadResult, Record
@@ -69,7 +69,7 @@ from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Reader, Request
 
-_ROUNDS = 4
+MAX_ROUNDS = 4
 """Times that one request may wait for answers: the whole, its parts, and what others did in between."""
 Body = Mapping[str, Any] | bytes | str | Read
 
@@ -91,21 +91,21 @@ class Session:
     mark_always: bool = False
     exact: SizeRule | None = None
     """A gauge to use instead of the policy's: `fit` promises by the upper bound."""
-    asking: Asking = field(default_factory=Asking)
+    compaction: CompactionCoordinator = field(default_factory=CompactionCoordinator)
     state: SessionState = field(default_factory=SessionState)
     _position: Position | None = None
     _reader: Reader = field(init=False)
     _view: View | None = None
-    _projection: Projection | None = None
+    _projection: Outgoing | None = None
     _transcript: Transcript = field(init=False)
     _unsaved: list[Record] = field(default_factory=list)
-    _checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    _checkpoints: CheckpointSchedule = field(default_factory=CheckpointSchedule)
     _ours: EchoedEdits = field(default_factory=EchoedEdits)
-    _failures: Failures = field(default_factory=Failures)
+    _failures: FailureLog = field(default_factory=FailureLog)
     _last_budget: Budget | None = None
     _ceiling: int | None = None
     """What the request that is being folded anew has to fit, whatever the window is."""
-    _last: tuple[Body, Decided] | None = None
+    _last: tuple[Body, Decision] | None = None
     _shelf: BlobNames | None = None
     _written_at: str = ""
     """Where the whole conversation can be read; empty where there is no file."""
@@ -113,7 +113,7 @@ class Session:
     def __post_init__(self) -> None:
         self._reader = Reader(self.policy.estimator, wire=self.wire, echoes=self._ours.by_fingerprint)
         self._transcript = Transcript(session=self.log.session, project=self.project)
-        self.asking.tell = self._event
+        self.compaction.emit = self._event
         if self.kept:
             directory = self.log.blob_path("x")[:-2]
             self._shelf = BlobNames(directory=directory)
@@ -122,7 +122,7 @@ class Session:
 
     # --- preparing -----------------------------------------------------------------------------------------------
 
-    def preparing(
+    def prepare(
         self, body: Body, *, now: float, trigger: Trigger = "auto", target: int | None = None
     ) -> Steps[Prepared]:
         """Read, replay, plan, persist, commit, write. Yields effects; the edge performs them."""
@@ -141,14 +141,14 @@ class Session:
         unbroken = len(projection.tokens)
         if made and edits:
             view = made.after if len(edits) == len(made.edits) else view.apply(edits)
-            projection = project(request, view, projection)
+            projection = write_outgoing(request, view, projection)
             # An edit ends the warm part where it begins.
             unbroken = common_prefix_length(self._projection.chain, projection.chain)
         tree, marks = self._marked(request, view, projection)
         out = request.body.emit(tree)
-        report = report_of(request, made, view, edits, situation, projection, unbroken, self.log)
+        report = build_report(request, made, view, edits, situation, projection, unbroken, self.log)
         notes = [*failures, *(["the log could not be locked: nothing new was planned"] if not may_edit else [])]
-        refusal = refusal_of(report, situation, self.policy, is_planned=made is not None, has_lock=may_edit)
+        refusal = size_refusal(report, situation, self.policy, is_planned=made is not None, has_lock=may_edit)
         if refusal is not None:
             raise refusal
         stood = (
@@ -170,31 +170,31 @@ class Session:
         self._tell(made, edits, notes, projection, trigger)
         if notes or marks:
             named = [f"{place.section}.{place.index}.{place.block}" for place in marks]
-            return ready._replace(report=noted(report, notes, named))
+            return ready._replace(report=add_notes(report, notes, named))
         return ready
 
     def _decide(
         self, body: Body, request: Request, *, now: float, trigger: Trigger, target: int | None = None,
-        manual: Manual | None = None,
-    ) -> Generator[Effect, Outcome, Decided]:  # fmt: skip
+        manual: ManualCompaction | None = None,
+    ) -> Generator[Effect, Outcome, Decision]:  # fmt: skip
         """Plan, and where the plan asks, ask with the lock given back and plan again with what is known then."""
-        told, patience = False, PATIENCE
-        for left in range(_ROUNDS, -1, -1):
-            known = Known(self.state, self._transcript, self._checkpoints)
-            loaded = yield Load(self._position, known.take, patience)
-            if isinstance(loaded, Gone):
+        told, patience = False, LOCK_WAIT
+        for left in range(MAX_ROUNDS, -1, -1):
+            known = StateSink(self.state, self._transcript, self._checkpoints)
+            loaded = yield LoadLog(self._position, known.add, patience)
+            if isinstance(loaded, LogGone):
                 known = self._begin_anew()
                 request = self._reread(body, now)
-                loaded = yield Load(None, known.take, patience)
-            if isinstance(loaded, Loaded):
+                loaded = yield LoadLog(None, known.add, patience)
+            if isinstance(loaded, LoadedLog):
                 request = self._absorb(loaded.reading, known, body, request, now)
             view = self._folded(request)
             last, self._projection = self._projection, None
-            self._projection = project(request, view, last)
-            basis = Basis(self.policy, self._budget(request), self.state, request, view, self._projection)
-            situation = situation_of(
+            self._projection = write_outgoing(request, view, last)
+            basis = RequestState(self.policy, self._budget(request), self.state, request, view, self._projection)
+            situation = build_plan_input(
                 basis, before=self._view, gauge=self.exact or self.policy.gauge, trigger=trigger, target=target,
-                folding=self.asking.folding(self.state, request, manual, self._written_at, last=left == 0),
+                folding=self.compaction.build_input(self.state, request, manual, self._written_at, last=left == 0),
                 shelf=self._on_shelf(), now=now,
             )  # fmt: skip
             if not holds_lock(loaded) and patience < LOCK_TIMEOUT and may_exceed(basis, situation.tokens):
@@ -202,41 +202,41 @@ class Session:
                 patience = LOCK_TIMEOUT
                 continue
             made = self._plan(view, situation) if holds_lock(loaded) else None
-            if made is not None and folds(made) and not told:
+            if made is not None and is_compaction(made) and not told:
                 told = True
-                manual, allowed = self.asking.before(made, situation, manual)
+                manual, allowed = self.compaction.run_before_hook(made, situation, manual)
                 if not allowed:
                     made = self._plan(
                         view, replace(situation, compaction=replace(situation.compaction, forbidden=True))
                     )
                 elif manual is not None and manual.focus != situation.compaction.focus:
-                    yield Release()
+                    yield ReleaseLock()
                     continue
-            decided = Decided(request, view, situation, made, holds_lock(loaded))
+            decided = Decision(request, view, situation, made, holds_lock(loaded))
             if made is None or not made.questions:
                 break
-            yield Release()
+            yield ReleaseLock()
             # What came of the questions goes into the log, whether or not the fold comes about.
-            records = yield from self.asking.consult(decided, self._projection.tree)
+            records = yield from self.compaction.ask(decided, self._projection.tree)
             yield from self._settle(records, now)
-        self._failures.tell(made.failures if made is not None else (), self._event)
+        self._failures.report(made.failures if made is not None else (), self._event)
         return decided
 
-    def _begin_anew(self) -> Known:
+    def _begin_anew(self) -> StateSink:
         """The log is not the one that this session wrote. What rested on it is forgotten, stubs above all: the files
         that they name may be gone too. The client's history has the originals, and they are planned again."""
         self.state, self._position, self._unsaved = SessionState(), None, []
         self._transcript = Transcript(session=self.log.session, project=self.project)
-        self._checkpoints = Checkpoints()
+        self._checkpoints = CheckpointSchedule()
         self._event("store", reason="the log was removed or exchanged: the session begins anew")
-        return Known(self.state, self._transcript, self._checkpoints)
+        return StateSink(self.state, self._transcript, self._checkpoints)
 
-    def _absorb(self, loaded: ReadResult, known: Known, body: Any, request: Request, now: float) -> Request:
+    def _absorb(self, loaded: ReadResult, known: StateSink, body: Any, request: Request, now: float) -> Request:
         """Take in what this process has not seen: at first all, later what others appended."""
         first, self._position = self._position is None, loaded.position
         if not first and not loaded.records:
             return request
-        known.take_rest(loaded)
+        known.finish(loaded)
         before, self.state = self.state, known.state
         alike = self.state.edits is before.edits and self.state.protected_ids == before.protected_ids
         if self.state is before or (alike and not first):
@@ -279,13 +279,13 @@ class Session:
             self._shelf = replace(self._shelf, taken=self.state.taken)
         return self._shelf
 
-    def _estimate(self, request: Request, out: Projection) -> int:
+    def _estimate(self, request: Request, out: Outgoing) -> int:
         tokens = out.tokens_in(len(out.tokens)) + sum(request.overhead)
         return self.policy.estimator.total(tokens, len(out.starts))
 
     def _plan(self, view: View, situation: PlanInput) -> Plan | None:
         try:
-            stages = steps_of(self.policy, situation.trigger)
+            stages = passes_for(self.policy, situation.trigger)
             return make_plan(view, budget=situation.budget, plan_input=situation, **stages)
         except Exception as error:  # noqa: BLE001 - ours broke: recorded edits are replayed and nothing new is planned
             self._failures.log("planning", "recorded edits are replayed", error)
@@ -299,7 +299,7 @@ class Session:
         for edit in edits:
             why = ""
             for blob in edit.blobs:
-                why = why or str((yield Save(blob)) or "")
+                why = why or str((yield SaveBlob(blob)) or "")
             if why:
                 failures.append(f"not taken out, since it could not be kept: {why}")
             else:
@@ -308,21 +308,21 @@ class Session:
 
     # --- going out -----------------------------------------------------------------------------------------------
 
-    def _marked(self, request: Request, view: View, made: Projection) -> tuple[Mapping[str, Any], Sequence[Any]]:
+    def _marked(self, request: Request, view: View, made: Outgoing) -> tuple[Mapping[str, Any], Sequence[Any]]:
         if self.policy.marks is None or not (view.has_edits or self.mark_always):
             return made.tree, ()
-        return marked(request, made, self.policy.marks)
+        return add_breakpoints(request, made, self.policy.marks)
 
     def _records(
-        self, request: Request, situation: PlanInput, out: Projection, made: Plan | None, edits: Sequence[Edit],
+        self, request: Request, situation: PlanInput, out: Outgoing, made: Plan | None, edits: Sequence[Edit],
         stood: tuple[Sequence[int], float], ready: Prepared,
     ) -> tuple[list[Record], RequestRecord]:  # fmt: skip
-        records = self._transcript.advance(request, situation.now, ready.turn)
+        records = self._transcript.records_for_request(request, situation.now, ready.turn)
         if made and edits:
             records.append(self._plan_record(made, edits, situation, request))
         if not self.state.recall and self.kept:
-            records.append(ebb_record("recall", way=self.asking.recall, at=situation.now))
-        return records, turn_made(self.state, request, situation, out, self._transcript.path, stood, ready)
+            records.append(ebb_record("recall", way=self.compaction.recall_mode, at=situation.now))
+        return records, build_request_record(self.state, request, situation, out, self._transcript.path, stood, ready)
 
     def _plan_record(self, made: Plan, edits: Sequence[Edit], situation: PlanInput, request: Request) -> Record:
         assert self._projection is not None, "what is planned was projected"
@@ -335,33 +335,33 @@ class Session:
         """Append these, and then the turn. What could not be written is kept and goes with the next."""
         self.state = apply_records(self.state, records, turn)
         if not may_edit:
-            self._checkpoints.sound = False
+            self._checkpoints.can_write = False
             self._unsaved += records
-            yield Release()
+            yield ReleaseLock()
             return []
         if turn is not None:
             records.append(turn.record)
-        answer = yield Append([*self._unsaved, *records], now)
+        answer = yield AppendRecords([*self._unsaved, *records], now)
         if isinstance(answer, Position):
             self._position, self._unsaved = answer, []
-            if self._checkpoints.due(answer):
-                yield Remember(self._checkpoints.made(self.state, self._transcript, answer), answer)
+            if self._checkpoints.is_due(answer):
+                yield WriteCheckpoint(self._checkpoints.build(self.state, self._transcript, answer), answer)
             return []
-        self._checkpoints.sound = False
+        self._checkpoints.can_write = False
         self._unsaved += records
         return [f"not saved yet: {answer}"]
 
     def _tell(
-        self, made: Plan | None, edits: Sequence[Edit], notes: Sequence[str], out: Projection, trigger: Trigger
+        self, made: Plan | None, edits: Sequence[Edit], notes: Sequence[str], out: Outgoing, trigger: Trigger
     ) -> None:
         if edits and made:
             wire = self._reader.last_wire
             if wire is not None:
                 self._ours.learn(wire, edits)
-            self.asking.after(made, edits)
+            self.compaction.announce(made, edits)
         if self.listen is None:
             return
-        for event in told_of(self.log.session, made, edits, notes, out.repairs, trigger):
+        for event in request_events(self.log.session, made, edits, notes, out.repairs, trigger):
             self.listen(event)
 
     def _event(self, kind: str, **fields: object) -> None:
@@ -370,14 +370,16 @@ class Session:
 
     # --- afterwards ----------------------------------------------------------------------------------------------
 
-    def recording(self, reply: Sequence[Any], usage: Usage | None, ready: Prepared, *, now: float) -> Steps[None]:
+    def record_reply(self, reply: Sequence[Any], usage: Usage | None, ready: Prepared, *, now: float) -> Steps[None]:
         """The reply into the log, its usage onto the request it answers."""
         held = yield from self._catch_up()
         if not self._transcript.path:
             # The log is gone, and the request with it: the next one brings this reply along.
-            yield Release()
+            yield ReleaseLock()
             return
-        records: list[Record] = list(self._transcript.reply(self._reader, reply, ready.turn, ready.items, now))
+        records: list[Record] = list(
+            self._transcript.records_for_reply(self._reader, reply, ready.turn, ready.items, now)
+        )
         if usage is not None and ready.turn:
             records.append(usage_record(usage, ready, now))
         yield from self._settle(records, now, held)
@@ -388,7 +390,9 @@ class Session:
 
     # --- when a person or the provider asks for it ---------------------------------------------------------------
 
-    def compacting(self, body: Body | None, *, now: float, manual: Manual, apply: bool) -> Steps[Compacted]:
+    def compact(
+        self, body: Body | None, *, now: float, manual: ManualCompaction, apply: bool
+    ) -> Steps[CompactionResult]:
         """Fold now, or find out what a fold would do. Nothing goes out: the next request has the edits."""
         if body is None and self._last is None:
             raise BadRequest("there is no request to compact yet: give one, or prepare one first")
@@ -402,36 +406,36 @@ class Session:
         decided = yield from self._decide(asked, request, now=now, trigger="manual", manual=manual)
         request, _, situation, made, may_edit = decided
         if made is None or not made.edits or not apply:
-            yield Release()
+            yield ReleaseLock()
             why = () if may_edit else ("the log could not be locked",)
-            return Compacted(made, made.edits if made else (), why)
+            return CompactionResult(made, made.edits if made else (), why)
         edits, failures = yield from self._persist(made.edits)
         if not edits:
-            yield Release()
-            return Compacted(made, (), failures)
-        records = self._transcript.advance(request, now)
-        place = place_fields(self.state, self._transcript.path, request)
+            yield ReleaseLock()
+            return CompactionResult(made, (), failures)
+        records = self._transcript.records_for_request(request, now)
+        place = branch_fields(self.state, self._transcript.path, request)
         records.append({**self._plan_record(made, edits, situation, request), **place})
         notes = yield from self._commit(records, now, may_edit)
         assert self._projection is not None, "what is decided was projected"
         self._tell(made, edits, notes, self._projection, "manual")
-        return Compacted(made, edits, (*failures, *notes))
+        return CompactionResult(made, edits, (*failures, *notes))
 
-    def overflowing(self, found: Overflow, ready: Prepared, *, now: float) -> Steps[Prepared]:
+    def prepare_after_overflow(self, found: Overflow, ready: Prepared, *, now: float) -> Steps[Prepared]:
         """The provider refused the last request for its size: learn its window, fold, and write the request anew."""
         if self._last is None:
             raise BadRequest("overflow comes after prepare()")
         accepted = largest_accepted(self.state, ready.model)
-        ceiling = ceiling_after(found, ready.report.tokens_after, self._last_budget, accepted)
+        ceiling = window_from_overflow(found, ready.report.tokens_after, self._last_budget, accepted)
         yield from self._settle([limit_record(found, ready, ceiling, now)], now)
         self._ceiling = ceiling.window
         try:
-            prepared = yield from self.preparing(self._last[0], now=now, trigger="overflow")
+            prepared = yield from self.prepare(self._last[0], now=now, trigger="overflow")
         finally:
             self._ceiling = None
         return prepared._replace(retried=True)
 
-    def noting(self, record: Record, *, now: float) -> Steps[None]:
+    def append_record(self, record: Record, *, now: float) -> Steps[None]:
         """A record of the session's own, as of a sub-agent or a pin."""
         yield from self._settle([record], now)
         if record.get("kind") == "pin":
@@ -441,47 +445,47 @@ class Session:
         self._reader.pinned = self.state.protected_ids
         self._reader.forget()
 
-    def item_of(self, handle: str) -> str:
+    def find_item(self, handle: str) -> str:
         """The id of the item of the last request that a person means: by its id, or the beginning of its hash."""
-        return item_named(self._last[1].view.originals if self._last else (), handle)
+        return find_item_id(self._last[1].view.originals if self._last else (), handle)
 
-    def questions_ahead(self) -> list[Consult]:
+    def background_questions(self) -> list[AskModel]:
         """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
-        if self._last is None or self._projection is None or self._last[1].made is None:
+        if self._last is None or self._projection is None or self._last[1].plan is None:
             return []
-        return self.asking.ahead(self.policy.folds, self._last[1], self._projection.tree)
+        return self.compaction.background_questions(self.policy.folds, self._last[1], self._projection.tree)
 
-    def answering(self, heard: Sequence[tuple[Consult, Heard]], *, now: float) -> Steps[None]:
+    def record_background_answers(self, heard: Sequence[tuple[AskModel, RawAnswer]], *, now: float) -> Steps[None]:
         """Answers that came in the background, into the log: the next plan finds them. Overtaken ones do no harm."""
-        self.asking.waiting = False
-        if self.asking.about is None:
+        self.compaction.is_asking = False
+        if self.compaction.background is None:
             return
-        request, view = self.asking.about.request, self.asking.about.view
+        request, view = self.compaction.background.request, self.compaction.background.view
         count = self.policy.estimator.text
-        records = [judged(question, one, view, request.wire, count, now) for question, one in heard]
+        records = [check_answer(question, one, view, request.wire, count, now) for question, one in heard]
         yield from self._settle(records, now)
 
-    def catching_up(self) -> Steps[None]:
+    def catch_up(self) -> Steps[None]:
         """Take in what other processes did; nothing is written."""
         yield from self._catch_up()
-        yield Release()
+        yield ReleaseLock()
 
-    def wire_of(self, response: Mapping[str, Any]) -> Wire:
+    def wire_for(self, response: Mapping[str, Any]) -> Wire:
         """The wire of the requests so far; before any, told by what a response has."""
         return self._reader.last_wire or detect_response(response)
 
     def _catch_up(self) -> Generator[Effect, Outcome, bool]:
         """Take in what others did. Whether the lock is ours since then."""
-        known, before = Known(self.state, self._transcript, self._checkpoints), self.state
-        loaded = yield Load(self._position, known.take)
-        if isinstance(loaded, Gone):
+        known, before = StateSink(self.state, self._transcript, self._checkpoints), self.state
+        loaded = yield LoadLog(self._position, known.add)
+        if isinstance(loaded, LogGone):
             known = self._begin_anew()
-            loaded = yield Load(None, known.take)
+            loaded = yield LoadLog(None, known.add)
         held = holds_lock(loaded)
-        self._checkpoints.sound &= held
-        if isinstance(loaded, Loaded):
+        self._checkpoints.can_write &= held
+        if isinstance(loaded, LoadedLog):
             self._position = loaded.reading.position
-            known.take_rest(loaded.reading)
+            known.finish(loaded.reading)
             self.state = known.state
         if self.state is not before and (
             self.state.edits is not before.edits or self.state.protected_ids != before.protected_ids
@@ -498,9 +502,9 @@ class Session:
         if held or self._unsaved:
             yield from self._commit(records, now, held)
             return
-        answer = yield Append(records, now)
+        answer = yield AppendRecords(records, now)
         if isinstance(answer, Position):
             yield from self._catch_up()
-            yield Release()
+            yield ReleaseLock()
         else:
             yield from self._commit(records, now, False)

@@ -13,7 +13,7 @@ from ebbtide.wire.reader import Reader
 _UNTAUGHT = Calibration()
 
 
-class Bounds(NamedTuple):
+class SizeBounds(NamedTuple):
     """Tokens of a request that nobody has billed."""
 
     estimate: int
@@ -21,13 +21,13 @@ class Bounds(NamedTuple):
     """What a bill will rarely exceed."""
 
 
-def bounds_of(
+def estimate_bounds(
     body: Mapping[str, Any] | bytes | str, wire: Wire | None = None, calibration: Calibration = _UNTAUGHT
-) -> Bounds:
+) -> SizeBounds:
     """By our own estimator, whatever the policy counts with. All zero for a request whose history a server holds."""
     request = Reader(DEFAULT, wire=wire).read(body)
     if request.partial_history_reason:
-        return Bounds(0, 0)
+        return SizeBounds(0, 0)
     system, tools = request.overhead
     readings = SizeInputs(
         estimator=DEFAULT,
@@ -38,4 +38,4 @@ def bounds_of(
         system=system,
         tools=tools,
     )
-    return Bounds(anchored_usage(readings), upper_bound(readings))
+    return SizeBounds(anchored_usage(readings), upper_bound(readings))

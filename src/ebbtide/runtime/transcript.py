@@ -32,7 +32,7 @@ class Transcript:
     ends: dict[int, str] = field(default_factory=dict)
     """From a turn to the uuid of its last message: replies may come in another order than requests went out."""
 
-    def absorb(self, records: Iterable[Mapping[str, object]]) -> None:
+    def learn(self, records: Iterable[Mapping[str, object]]) -> None:
         """Learn what the log holds."""
         for record in records:
             ids = record.get("ebbids")
@@ -43,12 +43,12 @@ class Transcript:
         """All that it knows, for `recollect`."""
         return {"type": "ebb", "kind": "known", "uuids": self.known}
 
-    def recollect(self, record: Mapping[str, object]) -> None:
+    def restore(self, record: Mapping[str, object]) -> None:
         uuids = record.get("uuids")
         if isinstance(uuids, dict):
             self.known |= uuids
 
-    def advance(self, request: Request, now: float, turn: int = 0) -> list[Record]:
+    def records_for_request(self, request: Request, now: float, turn: int = 0) -> list[Record]:
         """Records for the messages of this request that the log does not have yet. `turn` is 0 for no turn."""
         # A request may have been read and not recorded: what it shares with that one says nothing about this path.
         same = min(request.body.unchanged, len(self.path)) if request.number == self._of + 1 else 0
@@ -65,7 +65,7 @@ class Transcript:
             self.ends.pop(turn - _WAITING, None)
         return records
 
-    def reply(
+    def records_for_reply(
         self, reader: Reader, messages: Sequence[Any], turn: int, items: Sequence[Item], now: float
     ) -> list[Record]:
         """Records for what came back for a turn, under the ids it will have when the client sends it as history.

@@ -16,10 +16,10 @@ _YEAR_10000 = 253_402_300_800
 """Where dates of four digits end."""
 
 
-def tokens(name: str, given: object) -> int:
+def check_tokens(name: str, given: object) -> int:
     """A whole number of tokens above zero; `2e5` is one."""
     if not _is_number(given) or given < 1 or given != int(given):
-        raise _unlike(name, "a number of tokens, as in 200_000", given)
+        raise _wrong_type(name, "a number of tokens, as in 200_000", given)
     return int(given)
 
 
@@ -29,7 +29,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     )
 
 
-def clock_of(clock: Callable[[], object]) -> Callable[[], float]:
+def check_clock(clock: Callable[[], object]) -> Callable[[], float]:
     """The same clock, looked at: what no log could hold is refused before anything is done with it.
 
     It may jump, back as well as ahead. It may not stand where there is no date.
@@ -38,21 +38,21 @@ def clock_of(clock: Callable[[], object]) -> Callable[[], float]:
     def read() -> float:
         now = clock()
         if not _is_number(now) or not 0 <= now < _YEAR_10000:
-            raise _unlike("clock()", "seconds since 1970, as time.time() gives them", now)
+            raise _wrong_type("clock()", "seconds since 1970, as time.time() gives them", now)
         return float(now)
 
     return read
 
 
-def check(**given: object) -> None:
+def check_settings(**given: object) -> None:
     """Settings of a `Context` by their names."""
     for name, value in given.items():
         wanted, holds = _EXPECTED[name]
         if not holds(value):
-            raise _unlike(name, wanted, value)
+            raise _wrong_type(name, wanted, value)
 
 
-def _unlike(name: str, wanted: str, given: object) -> BadConfig:
+def _wrong_type(name: str, wanted: str, given: object) -> BadConfig:
     # Long values, and those of unknown kinds, are told by their kind alone.
     plain = isinstance(given, str | int | float | None) and len(repr(given)) <= 40
     told = f"{given!r} ({type(given).__name__})" if plain and given is not None else type(given).__name__

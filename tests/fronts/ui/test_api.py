@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ebbtide import example
-from ebbtide.audit.history import history_of
+from ebbtide.audit.history import build_history
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from fronts.ui.inspected import SECRET, Clock, Talker, library, page
@@ -92,7 +92,7 @@ async def test_what_was_warm_is_no_more_than_the_messages_that_were(root):
 async def test_a_request_is_shown_as_the_model_saw_it(root):
     """Every call, page by page, is what the history says went out."""
     log = open_store(root).peek("nightly", project="/home/me/tides")
-    history = history_of(log.read().records, session="nightly")
+    history = build_history(log.read().records, session="nightly")
     async with page(library(root)) as ask:
         key = await key_of(ask)
         for at in (1, 9, 25):

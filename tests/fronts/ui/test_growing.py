@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from ebbtide.audit.history import history_of
+from ebbtide.audit.history import build_history
 from ebbtide.fronts.ui.library import Library, Setting
 from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.store import open_store
@@ -51,11 +51,11 @@ def told(history):
 
 @pytest.mark.parametrize("by", [1, 3, 16])
 def test_a_history_that_grew_is_the_one_that_is_read_at_once(records, by):
-    grown, tracer = history_of(records[:by], session="default"), Tracer()
+    grown, tracer = build_history(records[:by], session="default"), Tracer()
     for n in range(by, len(records), by):
         tracer.trace(grown)
-        grown = grown.grown(records[n : n + by])
-    whole = history_of(records, session="default")
+        grown = grown.extend(records[n : n + by])
+    whole = build_history(records, session="default")
 
     for name, value in told(whole).items():
         assert (name, told(grown)[name] == value) == (name, True)
@@ -67,10 +67,10 @@ def test_a_history_that_grew_is_the_one_that_is_read_at_once(records, by):
 def test_one_call_more_costs_a_fraction_of_what_all_of_a_long_session_costs(tmp_path):
     records = driven(tmp_path, 140)
     turns = [n for n, record in enumerate(records) if record.get("kind") == "turn"]
-    history, tracer = history_of(records[: turns[-2] + 1], session="default"), Tracer()
+    history, tracer = build_history(records[: turns[-2] + 1], session="default"), Tracer()
     whole = work(lambda: tracer.trace(history))
 
-    more = work(lambda: tracer.trace(history.grown(records[turns[-2] + 1 :])))
+    more = work(lambda: tracer.trace(history.extend(records[turns[-2] + 1 :])))
 
     # What is left is that request itself, and the calls that its cache is looked for in.
     assert 20 * more < whole

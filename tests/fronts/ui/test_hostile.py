@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.audit.history import history_of
+from ebbtide.audit.history import build_history
 from ebbtide.fronts.cli.export import _FORMATS
 from ebbtide.fronts.cli.page import page as report_page
 from ebbtide.fronts.cli.statement import statement
@@ -106,7 +106,7 @@ def histories(where):
     store = open_store(where)
     for one in store.list_sessions():
         log = store.peek(one.session, project=one.project)
-        yield history_of(log.read().records, session=one.session)
+        yield build_history(log.read().records, session=one.session)
 
 
 def scrolled(page, selector):
@@ -259,7 +259,7 @@ def test_what_is_exported_is_text_to_a_browser(chromium, where, tmp_path):
         (info,) = (one for one in store.list_sessions() if one.session.startswith(part))
         records = store.peek(info.session, project=info.project).read().records
         file = tmp_path / f"{part}{ending}"
-        file.write_bytes(_FORMATS[form](records, history_of(records, session=info.session)))
+        file.write_bytes(_FORMATS[form](records, build_history(records, session=info.session)))
         with reading(chromium, file) as watched:
             assert "x299 " in watched.page.locator("body").inner_text()
             assert watched.page.locator("script, img, iframe, a").count() == 0

@@ -6,7 +6,7 @@ import argparse
 import os
 from dataclasses import replace
 
-from ebbtide.audit.history import History, history_of
+from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.tokens.size import SizeInputs
@@ -78,7 +78,7 @@ def _weighed(
         there = session_or_file(settings.store, target)
         if not isinstance(there, str):
             info, log = there
-            return _of_history(history_of(records_of(info, log), session=info.session), at, settings, own_window)
+            return _of_history(build_history(records_of(info, log), session=info.session), at, settings, own_window)
         target = there
     source = given_or_own(target, max_bytes)
     if isinstance(source, History):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ebbtide.audit.history import History, history_of
+from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.redact import redact_tree
 from ebbtide.core.types import Item
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         cleaned = [redact_tree(record) for record in records]
         records = [record for record, _ in cleaned if isinstance(record, dict)]
         masked = sum((counts for _, counts in cleaned), Counter[str]())
-    out = _FORMATS[args.format](records, history_of(records, session=info.session))
+    out = _FORMATS[args.format](records, build_history(records, session=info.session))
     if args.output:
         _write(args.output, out)
     else:

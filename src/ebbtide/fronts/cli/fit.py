@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ebbtide.audit.history import history_of
+from ebbtide.audit.history import build_history
 from ebbtide.core.errors import BadRequest, Busy, StoreError
 from ebbtide.core.view import View
 from ebbtide.display import make_visible
@@ -29,8 +29,8 @@ from ebbtide.fronts.cli.phrases import report_told
 from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
 from ebbtide.policy import default
 from ebbtide.runtime import Context, Ready, Report, fit
-from ebbtide.runtime.outgoing import project
-from ebbtide.runtime.report import Behind
+from ebbtide.runtime.outgoing import write_outgoing
+from ebbtide.runtime.report import ReportBasis
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
@@ -151,15 +151,15 @@ def _fitted(args: argparse.Namespace, settings: CommandSettings, request: bytes,
 def _refuse_bad(request: bytes, wire: str | None) -> None:
     """Before the session is opened: bad input leaves not even an empty folder."""
     read = Reader(default.estimator, wire=WIRES[wire] if wire else None).read(request)
-    project(read, View.of(read.items), None)
+    write_outgoing(read, View.of(read.items), None)
 
 
 def _explain(args: argparse.Namespace, report: Report) -> None:
     if args.json:
         screen.show_json(report.as_dict(), file=sys.stderr)
         return
-    behind = report.behind if isinstance(report.behind, Behind) else None
-    over = behind.situation.scale - 1 if behind and args.session is None else 0
+    behind = report.behind if isinstance(report.behind, ReportBasis) else None
+    over = behind.plan_input.scale - 1 if behind and args.session is None else 0
     bound = "; counted as an upper bound" if over > 0 else ""
     screen.say(report_told(report) + bound)
     told = [*report.notes, *report.repairs]
@@ -169,7 +169,7 @@ def _explain(args: argparse.Namespace, report: Report) -> None:
         screen.say(f"  and {len(told) - _TOLD} more; --json tells all")
     if report.edits and behind:
         # Its own log: fitted a second time it might come out otherwise, and this is what went out.
-        made = history_of(behind.log.read().records, session=args.session or "")
+        made = build_history(behind.log.read().records, session=args.session or "")
         tell(made, made.steps[-1:], file=sys.stderr)
 
 

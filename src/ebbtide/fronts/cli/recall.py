@@ -18,7 +18,7 @@ from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve_settings
 from ebbtide.fronts.cli.session_lookup import chosen, told_again
 from ebbtide.recall.embeddings import StaticEmbeddings
-from ebbtide.recall.search import Hit, Page, Recall
+from ebbtide.recall.search import Hit, Page, RecallSearch
 from ebbtide.store import open_store
 from ebbtide.store.search.hits import build_excerpt
 from ebbtide.store.search.words import Query, parse_query
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     store = open_store(root)
     info = chosen(store, root, args.session, args.project)
     log = store.peek(info.session, project=info.project)
-    recall = Recall(log=log, store=store, project=info.project, meaning=meaning)
+    recall = RecallSearch(log=log, store=store, project=info.project, embeddings=meaning)
     try:
         if args.read:
             _show_page(_page(recall, args), args)
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _page(recall: Recall, args: argparse.Namespace) -> Page:
+def _page(recall: RecallSearch, args: argparse.Namespace) -> Page:
     """Masked as a whole and then cut, so that no cut hides the beginning of a secret from the mask."""
     page = recall.read(args.read, args.start, args.end)
     if args.raw:
@@ -96,12 +96,12 @@ def _page(recall: Recall, args: argparse.Namespace) -> Page:
     return replace(page, text=text[args.start : until], end=until, total=len(text), next=more)
 
 
-def _hits(recall: Recall, args: argparse.Namespace) -> list[Hit]:
+def _hits(recall: RecallSearch, args: argparse.Namespace) -> list[Hit]:
     hits = recall.search(args.query, limit=args.limit, across=args.across)
     return [hit if args.raw else _masked(hit, recall, parse_query(args.query)) for hit in hits]
 
 
-def _masked(hit: Hit, recall: Recall, query: Query) -> Hit:
+def _masked(hit: Hit, recall: RecallSearch, query: Query) -> Hit:
     text, masked = redact(_whole(recall, hit.handle, hit.total, hit.session))
     if not masked:
         return hit
@@ -109,7 +109,7 @@ def _masked(hit: Hit, recall: Recall, query: Query) -> Hit:
     return replace(hit, line=shown.line, start=shown.start, snippet=shown.snippet, spans=shown.spans, total=len(text))
 
 
-def _whole(recall: Recall, handle: str, total: int, session: str) -> str:
+def _whole(recall: RecallSearch, handle: str, total: int, session: str) -> str:
     return recall.read(handle, 0, total, session=session).text
 
 

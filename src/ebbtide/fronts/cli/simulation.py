@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ebbtide.audit.history import History, history_of
-from ebbtide.audit.simulate import rehearsed as rehearsed_one
+from ebbtide.audit.history import History, build_history
+from ebbtide.audit.simulate import simulate as rehearsed_one
 from ebbtide.formats import RecordedCall
 from ebbtide.policy import Policy
 from ebbtide.runtime import fit
-from ebbtide.runtime.report import Behind
+from ebbtide.runtime.report import ReportBasis
 
 
 def rehearsed(
@@ -30,5 +30,5 @@ def rehearsed(
 def fitted(body: bytes, *, name: str, wire: str | None, policy: Policy, window: int) -> History:
     """One request, as `ebb fit` would fit it: nothing is kept, and the promise is by the upper bound."""
     behind = fit(body, window=window, policy=policy, wire=wire).report.behind
-    records = behind.log.read().records if isinstance(behind, Behind) else ()
-    return history_of(records, session="fit", name=name, stored=False)
+    records = behind.log.read().records if isinstance(behind, ReportBasis) else ()
+    return build_history(records, session="fit", name=name, stored=False)

@@ -14,7 +14,7 @@ import zlib
 from dataclasses import dataclass
 
 from ebbtide import example, formats
-from ebbtide.audit.history import History, history_of
+from ebbtide.audit.history import History, build_history
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
 from ebbtide.display import format_bytes
@@ -106,7 +106,7 @@ def histories(
         there = session_or_file(settings.store, target, project)
         if not isinstance(there, str):
             info, log = there
-            return (history_of(records_of(info, log), session=info.session),)
+            return (build_history(records_of(info, log), session=info.session),)
         target = there
     source = given_or_own(target, max_bytes)
     if isinstance(source, History):
@@ -125,7 +125,7 @@ def _own_history(path: str, raw: bytes) -> History | None:
     header = read_header(raw[: 1 << 16])
     if header is None:
         return None
-    return history_of(scan([raw], Position()).records, session=str(header.get("sessionId")), name=path)
+    return build_history(scan([raw], Position()).records, session=str(header.get("sessionId")), name=path)
 
 
 def _is_request(tree: dict[str, object]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ebbtide.audit.history import History, history_of
+from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import short_number, token_count
@@ -117,7 +117,7 @@ def _opened(args: argparse.Namespace) -> tuple[Store, SessionInfo, History]:
     store = open_store(settings.store)
     info = chosen(store, settings.store, args.session, args.project)
     records = store.peek(info.session, project=info.project).read().records
-    return store, info, history_of(records, session=info.session)
+    return store, info, build_history(records, session=info.session)
 
 
 def _context(store: Store, info: SessionInfo) -> Context:

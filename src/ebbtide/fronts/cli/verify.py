@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ebbtide.audit.replan import plans_in, recheck, replanned
+from ebbtide.audit.replan import check_message_ids, count_plans, replan_each
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import make_visible, one_line
@@ -83,11 +83,11 @@ def run(args: argparse.Namespace) -> int:
 def _check(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Checked:
     found = verify_log(info.path)
     records = store.peek(info.session, project=info.project).read().records
-    told = tuple(f"message {one.plan}: {one.reason}" for one in recheck(records))
+    told = tuple(f"message {one.plan}: {one.reason}" for one in check_message_ids(records))
     if policies is None:
         return _Checked(info=info, found=found, plans=None, differences=told)
-    plans = plans_in(records)
-    again = screen.watched(replanned(records, policies), f"planning {info.session} again", plans)
+    plans = count_plans(records)
+    again = screen.watched(replan_each(records, policies), f"planning {info.session} again", plans)
     told += tuple(f"plan {one.plan} comes out otherwise: {one.reason}" for one in again if one)
     return _Checked(info=info, found=found, plans=plans, differences=told)
 

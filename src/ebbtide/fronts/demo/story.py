@@ -11,7 +11,7 @@ from typing import Literal
 from ebbtide import example
 from ebbtide.accounting.calls import build_ledger
 from ebbtide.accounting.savings import Tariff, Tariffs, relative_tariff, savings_from_ledger
-from ebbtide.audit.history import Step, history_of
+from ebbtide.audit.history import Step, build_history
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit
@@ -153,7 +153,7 @@ class _Stage:
     def _events(self, number: int, ready: Ready) -> Iterator[Event]:
         if not ready.report.edits:
             return
-        step = history_of(self._store.peek(_SESSION).read().records, session=_SESSION).steps[-1]
+        step = build_history(self._store.peek(_SESSION).read().records, session=_SESSION).steps[-1]
         groups: dict[Kind, list[Edit]] = {}
         for edit in ready.report.edits:
             groups.setdefault(_kind(edit), []).append(edit)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError
-from ebbtide.recall.search import Recall
-from ebbtide.recall.tools import answered
+from ebbtide.recall.search import RecallSearch
+from ebbtide.recall.tools import try_answer_call
 from ebbtide.store import SessionInfo, Store
 from ebbtide.wire.recall_tools import recall_definitions
 
@@ -35,7 +35,7 @@ class Desk:
     """Those whose sessions may be read."""
     session: str = ""
     """Empty: the newest at each call, since a server may start before its session does."""
-    _recall: Recall | None = None
+    _recall: RecallSearch | None = None
     _of: tuple[str, str] = ("", "")
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -46,15 +46,15 @@ class Desk:
                 recall = self._opened()
             except EbbtideError as failed:
                 return f"Error: {failed}", True
-            return answered(recall, name, arguments)
+            return try_answer_call(recall, name, arguments)
 
-    def _opened(self) -> Recall:
+    def _opened(self) -> RecallSearch:
         info = self._chosen()
         if self._recall is None or self._of != (info.project, info.session):
             if self._recall is not None:
                 self._recall.close()
             log = self.store.peek(info.session, project=info.project)
-            self._recall = Recall(log=log, store=self.store, project=info.project)
+            self._recall = RecallSearch(log=log, store=self.store, project=info.project)
             self._of = (info.project, info.session)
         return self._recall
 

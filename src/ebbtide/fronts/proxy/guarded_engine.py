@@ -29,9 +29,9 @@ from ebbtide.fronts.proxy.sessions import Line, Sessions, Slot, Way
 from ebbtide.fronts.proxy.size_check import Fitting, Refusal, is_complete
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.fronts.proxy.usage_tap import Heard
-from ebbtide.recall.inject import Recalled
+from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context, Ready
-from ebbtide.runtime.reapply import Replayed, replay
+from ebbtide.runtime.reapply import ReappliedRequest, reapply_edits
 from ebbtide.runtime.report import Event, Report
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody
@@ -382,7 +382,7 @@ class Engine:
     async def _replayed(self, outgoing: Outgoing) -> Outgoing:
         return self._as_replayed(outgoing, await self._replay_of(outgoing))
 
-    async def _replay_of(self, outgoing: Outgoing) -> Replayed | None:
+    async def _replay_of(self, outgoing: Outgoing) -> ReappliedRequest | None:
         """What recorded edits alone make of it; None where it goes out as it came."""
         if self._options.shadow:
             return None
@@ -392,7 +392,7 @@ class Engine:
             if not edits:
                 return None
             # Nothing is read for it, so it is waited for: what goes out without its edits may be refused.
-            work = asyncio.to_thread(replay, outgoing.plain, edits, policy=slot.policy, wire=asked.wire)
+            work = asyncio.to_thread(reapply_edits, outgoing.plain, edits, policy=slot.policy, wire=asked.wire)
             return await asyncio.wait_for(work, self._options.waiting_limit)
         except Exception as worse:  # noqa: BLE001 - the bytes that came are the last thing we have
             self._complain(outgoing.slot, f"replay: {_reason(worse)}", worse)
@@ -411,7 +411,7 @@ class Engine:
                 raise
             return known
 
-    def _as_replayed(self, outgoing: Outgoing, made: Replayed | None) -> Outgoing:
+    def _as_replayed(self, outgoing: Outgoing, made: ReappliedRequest | None) -> Outgoing:
         if made is None:
             return self._as_it_came(outgoing)
         for tally in self._tallies(outgoing):
@@ -467,9 +467,9 @@ class Engine:
         future.add_done_callback(self._background.discard)
 
 
-def _told(context: Context, call: RecallCall, refused: str) -> Recalled:
+def _told(context: Context, call: RecallCall, refused: str) -> RecallExchange:
     result = refused or context.recall_answer(call.name, call.arguments)
-    return Recalled(call.id, call.name, call.arguments, result, call.raw)
+    return RecallExchange(call.id, call.name, call.arguments, result, call.raw)
 
 
 def _write(ready: Ready | None, told: Heard, usage: Usage | None) -> None:

@@ -18,7 +18,7 @@ from ebbtide.fronts.proxy.identity import Asked, Identity
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.policy import Policy
-from ebbtide.recall.handles import carries
+from ebbtide.recall.handles import continues_conversation
 from ebbtide.runtime import Context
 from ebbtide.runtime.context import Ready
 from ebbtide.runtime.report import Event
@@ -201,7 +201,7 @@ class Sessions:
             return
         for info in [one for one in named if one.project.startswith(PROJECT_PREFIX)][:_CANDIDATES]:
             records = store.peek(info.session, project=info.project).read().records
-            if carries(records, tree, WIRES[asked.wire]):
+            if continues_conversation(records, tree, WIRES[asked.wire]):
                 self._renewed[identity] = identity._replace(tenant=info.project.removeprefix(PROJECT_PREFIX))
                 break
         while len(self._renewed) > _RENEWED:

@@ -14,7 +14,7 @@ from ebbtide.fronts.proxy.identity import Asked
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.sessions import Slot
 from ebbtide.runtime.context import fit
-from ebbtide.runtime.size_limits import Bounds, bounds_of
+from ebbtide.runtime.size_limits import SizeBounds, estimate_bounds
 from ebbtide.wire import WIRES
 
 _DOUBT = 1.25
@@ -58,7 +58,7 @@ class Fitting:
 
     def smaller(self, slot: Slot, asked: Asked, body: bytes) -> bytes | None:
         """A body that is sure to fit, made for this once; None where this one is. Raises WontFit."""
-        window, upper = self.known_window(slot, asked), bounds_of(body, WIRES[asked.wire]).upper
+        window, upper = self.known_window(slot, asked), estimate_bounds(body, WIRES[asked.wire]).upper
         if window is not None and upper <= window:
             return None
         made = fit(body, window=window or upper * 9 // 10, policy=slot.policy, model=asked.model, wire=asked.wire)
@@ -70,13 +70,13 @@ def is_complete(failed: Exception) -> bool:
     return isinstance(failed, WontFit) and not isinstance(failed, Busy)
 
 
-async def _bounds(slot: Slot, asked: Asked, body: bytes) -> Bounds:
+async def _bounds(slot: Slot, asked: Asked, body: bytes) -> SizeBounds:
     """In a thread of its own: those of the engine may all be waiting."""
     known = [slot.context.calibration] if slot.context is not None else []
     try:
-        return await asyncio.to_thread(bounds_of, body, WIRES[asked.wire], *known)
+        return await asyncio.to_thread(estimate_bounds, body, WIRES[asked.wire], *known)
     except Exception:  # noqa: BLE001 - a body that we cannot read is the provider's to judge
-        return Bounds(0, 0)
+        return SizeBounds(0, 0)
 
 
 def _too_long(tokens: int, window: int) -> str:

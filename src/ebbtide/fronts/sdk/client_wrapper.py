@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol, TypeVar, cast
 
-from ebbtide.compaction.answer_sources import Summarizer
+from ebbtide.compaction.answer_sources import SummarizeFunction
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.sdk.by_middleware import AsyncMiddleware, Middleware, in_the_middle
 from ebbtide.fronts.sdk.by_request import is_wrapped, through
@@ -15,7 +15,7 @@ from ebbtide.fronts.sdk.gate import Ask, Gate, OnReport
 from ebbtide.fronts.sdk.lanes import Body, Call
 from ebbtide.policy import Policy, preset
 from ebbtide.runtime import Context
-from ebbtide.runtime.validation import check
+from ebbtide.runtime.validation import check_settings
 from ebbtide.store import open_store
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def wrap(
     policy: str | Policy = "default",
     store: object = None,
     durable: bool = True,
-    summarizer: str | Summarizer | None = None,
+    summarizer: str | SummarizeFunction | None = None,
     on_report: OnReport | None = None,
     **options: object,
 ) -> T:
@@ -48,7 +48,7 @@ def wrap(
     carries the report too, as `_ebbtide`.
     """
     root = _root(client)
-    check(session=session)
+    check_settings(session=session)
     is_async = inspect.iscoroutinefunction(getattr(client, "request", None))
     opened = open_store(store, durable=durable) if isinstance(store, str) or hasattr(store, "__fspath__") else store
     chosen = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
@@ -87,7 +87,7 @@ def _checked(options: Mapping[str, object]) -> Mapping[str, object]:
     if unknown:
         there = ", ".join(name for name in known if name != "wire")
         raise TypeError(f"wrap() got an unknown option {unknown[0]!r}; there are {there}")
-    check(store=options["store"])
+    check_settings(store=options["store"])
     cast(Callable[..., Context], Context)(**{**options, "store": None})  # it says what is wrong with a value
     return options
 
@@ -97,7 +97,7 @@ def _context(given: Mapping[str, object], **told: object) -> Context:
     return cast(Callable[..., Context], Context)(**{**told, **given})
 
 
-def _ask(client: Client, summarizer: str | Summarizer | None, *, is_async: bool) -> Ask | None:
+def _ask(client: Client, summarizer: str | SummarizeFunction | None, *, is_async: bool) -> Ask | None:
     if summarizer is None:
         return None
     if isinstance(summarizer, str):

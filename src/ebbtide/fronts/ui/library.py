@@ -13,16 +13,16 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
 
-from ebbtide.audit.history import History, history_of
-from ebbtide.audit.simulate import rehearsed
+from ebbtide.audit.history import History, build_history
+from ebbtide.audit.simulate import simulate
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.redact import redact
 from ebbtide.core.view import View
 from ebbtide.formats import Recording, load
 from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.policy import PRESETS, Policy, preset
-from ebbtide.recall.handles import since
-from ebbtide.recall.search import Recall
+from ebbtide.recall.handles import read_since
+from ebbtide.recall.search import RecallSearch
 from ebbtide.store import LogReader, Position, SessionInfo, Store
 from ebbtide.wire import WIRES
 
@@ -70,7 +70,7 @@ class Opened:
     history: History
     log: LogReader
     setting: Setting
-    recall: Recall
+    recall: RecallSearch
     played: Recording | None = None
     """The file that was played, and which conversation of it."""
     episode: str = ""
@@ -94,12 +94,12 @@ class Opened:
 
     def grow(self) -> bool:
         """Take in what was appended. False where the log is no longer the one that was read."""
-        reading = since(self.log, self.position)
+        reading = read_since(self.log, self.position)
         if reading is None:
             return False
         if reading.records:
             self.position = reading.position
-            before, self.history = self.history, self.history.grown(reading.records)
+            before, self.history = self.history, self.history.extend(reading.records)
             self.kept.clear()
             # What went out is as it was, unless a person pinned or spared something.
             self._views.pop(0, None)
@@ -197,7 +197,7 @@ class Library:
     def _stored(self, key: str, info: SessionInfo, setting: Setting) -> Opened:
         log = self.store.peek(info.session, project=info.project)
         reading = log.read()
-        history = history_of(reading.records, session=info.session)
+        history = build_history(reading.records, session=info.session)
         listed = _row(key, info)
         if not history.turns and info.path:
             # Another program's session file that lies in the store: it is played like any other file.
@@ -207,7 +207,7 @@ class Library:
             history=history,
             log=log,
             setting=setting,
-            recall=Recall(log=log, store=self.store, project=info.project),
+            recall=RecallSearch(log=log, store=self.store, project=info.project),
             position=reading.position,
         )
 
@@ -218,8 +218,8 @@ class Library:
             raise BadRequest(f"{listed.session}: no model was called in it")
         window = setting.window or self._window_for(calls[-1].model)
         policy = preset(setting.policy, model=calls[-1].model)
-        history, log = rehearsed(calls, name=listed.session, wire=recording.wire, policy=policy, window=window)
-        recall = Recall(log=log)
+        history, log = simulate(calls, name=listed.session, wire=recording.wire, policy=policy, window=window)
+        recall = RecallSearch(log=log)
         return Opened(
             listed=listed,
             history=history,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from ebbtide.audit.history import History, Turn, Walk
+from ebbtide.audit.history import History, HistoryRequest, RequestWalk
 from ebbtide.core.cache.diagnosis import CacheBreak, diagnose_cache
 from ebbtide.core.cache.warmth import CachedPrefix, find_cached_prefix
 from ebbtide.core.types import COMPACTION_PASSES, OURS, Item, Usage
@@ -89,7 +89,7 @@ class Tracer:
         self._begin()
 
     def _begin(self) -> None:
-        self._walk, self._weigher, self._made, self._unrecorded = Walk(), _Weigher(), Trace(), 0
+        self._walk, self._weigher, self._made, self._unrecorded = RequestWalk(), _Weigher(), Trace(), 0
         self._bills: list[Usage | None] = []
         self._breaks, self._looked = list[CacheBreak](), 0
         self._last = _Weighed(view=View.of(()), sums={}, whole=0, unrecorded=0)
@@ -122,7 +122,7 @@ class Tracer:
         for column in (*made.parts.values(), *(getattr(made, name) for name in _COLUMNS)):
             column.pop()
 
-    def _add(self, history: History, turn: Turn, weighed: _Weighed) -> None:
+    def _add(self, history: History, turn: HistoryRequest, weighed: _Weighed) -> None:
         trace, (view, sums, whole, unrecorded) = self._made, weighed
         self._bills.append(turn.usage)
         bare = not sum(turn.overhead)
@@ -186,7 +186,7 @@ class _Weigher:
             self._sums[part] = self._sums.get(part, 0) + sign * entry.tokens
 
 
-def _bill(trace: Trace, turn: Turn) -> None:
+def _bill(trace: Trace, turn: HistoryRequest) -> None:
     usage = turn.usage
     trace.at.append(turn.at)
     trace.model.append(turn.model)
@@ -197,7 +197,7 @@ def _bill(trace: Trace, turn: Turn) -> None:
     trace.output.append(usage.output if usage else None)
 
 
-def _break_told(one: CacheBreak, turns: Sequence[Turn]) -> dict[str, object]:
+def _break_told(one: CacheBreak, turns: Sequence[HistoryRequest]) -> dict[str, object]:
     turn = turns[one.at]
     return {
         "call": turn.number,
