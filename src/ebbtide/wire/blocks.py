@@ -92,38 +92,38 @@ def _without_cache_and_nulls(value: Any) -> Any:
                 }
         return value
     if isinstance(value, list):
-        return [one if type(one) in _ATOMS else _without_cache_and_nulls(one) for one in value]
+        return [element if type(element) in _ATOMS else _without_cache_and_nulls(element) for element in value]
     return value
 
 
-def describe_call(identity: Any, called: Any, given: Any) -> tuple[str, str]:
+def describe_call(call_id: Any, name: Any, arguments: Any) -> tuple[str, str]:
     """The arguments of a call as they are written, and what its id is made of. Where both read alike, written once."""
-    text = dumps(given)
-    if type(given) is dict and type(identity) is str and type(called) is str and _is_canonical(given):
-        return text, f"[{dumps(identity)},{dumps(called)},{text}]"
-    return text, canonical_json([identity, called, given])
+    text = dumps(arguments)
+    if type(arguments) is dict and type(call_id) is str and type(name) is str and _is_canonical(arguments):
+        return text, f"[{dumps(call_id)},{dumps(name)},{text}]"
+    return text, canonical_json([call_id, name, arguments])
 
 
-def _is_canonical(given: dict[str, Any]) -> bool:
+def _is_canonical(arguments: dict[str, Any]) -> bool:
     """Flat, bare and in order: most calls have one argument, or a few."""
-    last = ""
-    for name, value in given.items():
-        if type(name) is not str or name < last or type(value) not in _ATOMS or name == "cache_control":
+    previous = ""
+    for name, value in arguments.items():
+        if type(name) is not str or name < previous or type(value) not in _ATOMS or name == "cache_control":
             return False
-        last = name
+        previous = name
     return True
 
 
 def fingerprint(role: str, kind: str, canonical: str) -> str:
     """The content part of an item's id."""
-    told = f"{role}\0{kind}\0{canonical}".encode("utf-8", "surrogatepass")
-    return f"{SCHEME}-{blake2b(told, digest_size=10).hexdigest()}"
+    content = f"{role}\0{kind}\0{canonical}".encode("utf-8", "surrogatepass")
+    return f"{SCHEME}-{blake2b(content, digest_size=10).hexdigest()}"
 
 
 def digest(value: Any) -> str:
     """Hash of a part that has no place in ids: system prompt, tools, a message that went out."""
-    told = canonical_json(value).encode("utf-8", "surrogatepass")
-    return blake2b(told, digest_size=8).hexdigest()
+    content = canonical_json(value).encode("utf-8", "surrogatepass")
+    return blake2b(content, digest_size=8).hexdigest()
 
 
 _TRUST: Mapping[Role, tuple[int, str]] = {
@@ -137,8 +137,8 @@ def find_trust(role: Role, text: str) -> tuple[int, str]:
     """Tier and source of a text by who could have written it."""
     if role != "user":
         return _TRUST[role]
-    for words, known in _INJECTED_WORDS:
-        if text.startswith(words):
+    for beginning, known in _INJECTED_WORDS:
+        if text.startswith(beginning):
             return HARNESS, known
     tag = _INJECTED.match(text)
     if tag and (source := _INJECTED_TAGS.get(tag[1])):
@@ -169,8 +169,8 @@ def as_str(value: Any) -> str:
 
 def shorten(value: Any) -> str:
     """A value in a message about it: what is long is cut."""
-    told = repr(value)
-    return told if len(told) <= 80 else f"{told[:80]}..."
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def is_original(entry: Item) -> bool:

@@ -54,10 +54,10 @@ def read_body(
 
 def _count_equal(before: Sequence[Any], now: Sequence[Any]) -> int:
     """Count the leading elements that are equal."""
-    most = min(len(before), len(now))
-    if is_equal(before[:most], now[:most]):
-        return most
-    return next((n for n in range(most) if before[n] is not now[n] and not is_equal(before[n], now[n])), most)
+    shorter = min(len(before), len(now))
+    if is_equal(before[:shorter], now[:shorter]):
+        return shorter
+    return next((n for n in range(shorter) if before[n] is not now[n] and not is_equal(before[n], now[n])), shorter)
 
 
 def _continue(body: ParsedBody, previous: ParsedBody | None) -> ParsedBody:
@@ -97,16 +97,22 @@ def _read_json(request: bytes | bytearray | str, previous: ParsedBody | None) ->
 def _read_mapping(request: Mapping[str, Any], previous: ParsedBody | None) -> ParsedBody:
     key, messages = _conversation_in(request)
     _check_fields(request, key, previous.tree if previous is not None else {})
-    given, same, before = list(messages), 0, list[Any]()
+    client_messages, same, before = list(messages), 0, list[Any]()
     origin: Origins = {}
     if previous is not None and previous.list_key == key and isinstance(previous.emit, _Restore):
-        same, before, origin = _count_equal(previous.client_messages, given), previous.messages, previous.emit.origin
-    new = given[same:] if same else given
+        same, before, origin = (
+            _count_equal(previous.client_messages, client_messages),
+            previous.messages,
+            previous.emit.origin,
+        )
+    new = client_messages[same:] if same else client_messages
     plain = to_plain_messages(new, origin, key, same)
     # Where nothing had to be made plain, the one copy of the client's list serves as both.
-    messages = given if not origin and plain is new else [*before[:same], *plain]
+    messages = client_messages if not origin and plain is new else [*before[:same], *plain]
     tree = {**request, key: messages}
-    return ParsedBody(tree, key, messages, same, _Restore(request, tree, key, messages, given, origin), given)
+    return ParsedBody(
+        tree, key, messages, same, _Restore(request, tree, key, messages, client_messages, origin), client_messages
+    )
 
 
 def _check_fields(request: Mapping[str, Any], key: str, before: Tree) -> None:
@@ -129,7 +135,7 @@ class _Restore:
     tree: Tree
     key: str
     messages: list[Any]
-    given: list[Any]
+    client_messages: list[Any]
     origin: Origins
 
     def __call__(self, tree: Tree) -> Mapping[str, Any]:
@@ -146,8 +152,8 @@ class _Restore:
         return out
 
     def _restore_messages(self, messages: Sequence[Any]) -> list[Any]:
-        given = dict(zip(map(id, self.messages), self.given, strict=True))
-        return [given[id(message)] if id(message) in given else self._restore(message) for message in messages]
+        originals = dict(zip(map(id, self.messages), self.client_messages, strict=True))
+        return [originals[id(message)] if id(message) in originals else self._restore(message) for message in messages]
 
     def _restore(self, value: Any) -> Any:
         if id(value) in self.origin:

@@ -52,8 +52,10 @@ class Caller(NamedTuple):
     @property
     def stable_pairs(self) -> Pairs:
         """What stays when a bearer token is renewed: all ids, all other credentials, and that there was a token."""
-        kept = [(name, "bearer") if _is_bearer((name, value)) else (name, value) for name, value in self.credentials]
-        return (*self.ids, *kept)
+        credentials = [
+            (name, "bearer") if _is_bearer((name, value)) else (name, value) for name, value in self.credentials
+        ]
+        return (*self.ids, *credentials)
 
 
 def identify_caller(headers: Mapping[str, str], body: Mapping[str, object], query: str = "") -> Caller:
@@ -70,12 +72,14 @@ def identify_caller(headers: Mapping[str, str], body: Mapping[str, object], quer
 
 def find_credentials(headers: Mapping[str, str], query: str = "") -> Pairs:
     """Every credential, in headers and in the query."""
-    found = {(name, _key(value)) for name, value in headers.items() if _is_credential(name)}
-    asked = parse_qsl(query, keep_blank_values=True, max_num_fields=1000) if "=" in query else []
-    for name, value in asked:
+    credentials = {(name, _key(value)) for name, value in headers.items() if _is_credential(name)}
+    parameters = parse_qsl(query, keep_blank_values=True, max_num_fields=1000) if "=" in query else []
+    for name, value in parameters:
         if name.lower() in _QUERY_CREDENTIALS or _is_credential(name.lower()):
-            found.add((f"?{name.lower()}", value.partition("/")[0] if name.lower() == "x-amz-credential" else value))
-    return tuple(sorted(found))
+            credentials.add(
+                (f"?{name.lower()}", value.partition("/")[0] if name.lower() == "x-amz-credential" else value)
+            )
+    return tuple(sorted(credentials))
 
 
 @lru_cache(maxsize=1024)
@@ -96,16 +100,16 @@ def _is_id(name: str) -> bool:
 
 def _conversation(ids: Pairs) -> str:
     """The client's own name for this conversation: a header's before a field's, and one nobody can guess first."""
-    found = [value for name, value in ids if not name.startswith("body.") and _names_talk(name)]
+    candidates = [value for name, value in ids if not name.startswith("body.") and _names_talk(name)]
     for name, value in ids:
         if name == "body.metadata.user_id":
-            found += [session] if (session := _session_in(value)) else []
+            candidates += [session] if (session := _session_in(value)) else []
         elif name.startswith("body.") and _names_talk(name.removeprefix("body.").removeprefix("metadata.")):
-            found.append(value)
+            candidates.append(value)
         elif name == "body.prompt_cache_key" and has_uuid(value):
             # Without one it may name a prompt that many conversations share.
-            found.append(value)
-    return next(filter(has_uuid, found), found[0] if found else "")
+            candidates.append(value)
+    return next(filter(has_uuid, candidates), candidates[0] if candidates else "")
 
 
 @lru_cache(maxsize=1024)
@@ -122,8 +126,8 @@ def _session_in(user: str) -> str:
     if user.startswith("{"):
         match = _SESSION_FIELD.search(user)
         return match[1] if match else ""
-    _, found, session = user.rpartition("_session_")
-    return session if found else ""
+    _, separator, session = user.rpartition("_session_")
+    return session if separator else ""
 
 
 def _is_bearer(credential: tuple[str, str]) -> bool:

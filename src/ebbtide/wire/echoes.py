@@ -62,11 +62,11 @@ def block_fingerprints(wire: Wire, messages: Sequence[Any]) -> set[str]:
 
 def _replaced_ends(edit: Edit) -> dict[str, int]:
     """Count the items at the edit's ends. One that the edit keeps comes back as itself, and is not replaced."""
-    kept = {item.id for item in edit.replacement}
+    kept_ids = {item.id for item in edit.replacement}
     replaced: dict[str, int] = {}
     for id in (edit.first, edit.last):
         mark, _, number = id.rpartition("-")
-        if id not in kept and number.isdecimal():
+        if id not in kept_ids and number.isdecimal():
             replaced[mark] = max(replaced.get(mark, 0), int(number) + 1)
     return replaced
 

@@ -135,20 +135,20 @@ def find_unencodable(value: Json, path: str) -> Iterator[Finding]:
     """Every place under `path` that JSON or UTF-8 refuses. Nesting too deep has no repair, and ends the search."""
     stack = [(value, path, 0)]
     while stack:
-        part, here, depth = stack.pop()
+        part, part_path, depth = stack.pop()
         if isinstance(part, dict | list | tuple) and depth >= DEPTH:
             yield Finding("A11", path, "The request body is not valid JSON: nested too deep")
             return
         if isinstance(part, dict):
-            stack += [(child, f"{here}.{_printable(key)}".lstrip("."), depth + 1) for key, child in part.items()]
+            stack += [(child, f"{part_path}.{_printable(key)}".lstrip("."), depth + 1) for key, child in part.items()]
             if not all(is_encodable(key) for key in part):
-                yield Finding("A11", here, "The request body is not valid JSON: surrogates not allowed", "U+FFFD")
+                yield Finding("A11", part_path, "The request body is not valid JSON: surrogates not allowed", "U+FFFD")
         elif isinstance(part, list | tuple):
-            stack += [(child, f"{here}.{index}", depth + 1) for index, child in enumerate(part)]
+            stack += [(child, f"{part_path}.{index}", depth + 1) for index, child in enumerate(part)]
         elif isinstance(part, str) and not is_encodable(part):
-            yield Finding("A11", here, "The request body is not valid JSON: no low surrogate in string", "U+FFFD")
+            yield Finding("A11", part_path, "The request body is not valid JSON: no low surrogate in string", "U+FFFD")
         elif isinstance(part, float) and not math.isfinite(part):
-            yield Finding("A11", here, "The request body is not valid JSON: NaN or Infinity", "null")
+            yield Finding("A11", part_path, "The request body is not valid JSON: NaN or Infinity", "null")
 
 
 def make_encodable(value: Json) -> Json:
@@ -166,18 +166,18 @@ def make_encodable(value: Json) -> Json:
 
 def find_unencodable_parts(body: Mapping[str, Json], key: str, since: int) -> list[Finding]:
     """What is unsound in the list under `key` from `since` on, and in what was not accepted with the part before it."""
-    known = (key, "system", "instructions", "tools") if since else (key,)
-    rest = {name: value for name, value in body.items() if name not in known}
+    accepted = (key, "system", "instructions", "tools") if since else (key,)
+    fields = {name: value for name, value in body.items() if name not in accepted}
     new = body[key][since:]
-    if is_encodable(rest) and all(is_encodable(part) for part in new):
+    if is_encodable(fields) and all(is_encodable(part) for part in new):
         return []
-    inside = (found for at, part in enumerate(new, since) for found in find_unencodable(part, f"{key}.{at}"))
-    return [*find_unencodable(rest, ""), *inside]
+    inside = (finding for at, part in enumerate(new, since) for finding in find_unencodable(part, f"{key}.{at}"))
+    return [*find_unencodable(fields, ""), *inside]
 
 
 def make_parts_encodable(body: Mapping[str, Json], key: str, since: int) -> Mapping[str, Json]:
-    rest = make_encodable({name: value for name, value in body.items() if name != key})
-    return {**rest, key: [*body[key][:since], *map(make_encodable, body[key][since:])]}
+    fields = make_encodable({name: value for name, value in body.items() if name != key})
+    return {**fields, key: [*body[key][:since], *map(make_encodable, body[key][since:])]}
 
 
 def _encodes(text: str) -> bool:

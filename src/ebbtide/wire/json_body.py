@@ -85,7 +85,11 @@ class JsonBody:
         if are_same_objects(newest, new) and len(self.spans) == len(self.messages):
             return dict(zip(map(id, new), self.spans[-len(new) :], strict=False))
         sent_ids = set(map(id, sent))
-        unsent = [(one, span) for one, span in zip(self.messages, self.spans, strict=False) if id(one) not in sent_ids]
+        unsent = [
+            (new_message, span)
+            for new_message, span in zip(self.messages, self.spans, strict=False)
+            if id(new_message) not in sent_ids
+        ]
         spans = {id(message): span for message, span in unsent}
         wanted = {id(part) for message in new if id(message) not in spans for part in _parts(message)}
         for message, span in unsent if wanted else ():

@@ -69,8 +69,8 @@ def read_value(text: str, at: int, path: str) -> tuple[Any, int]:
 
 
 def skip_space(text: str, at: int) -> int:
-    found = _SKIP.match(text, at)
-    return found.end() if found else at
+    match = _SKIP.match(text, at)
+    return match.end() if match else at
 
 
 def expect(text: str, at: int, allowed: str, path: str) -> str:

@@ -196,8 +196,8 @@ def find_overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> 
     if status is not None and 200 <= status < 300 and not _is_error(body):
         return None
     for provider, unit, wording in ROWS:
-        if found := compile_wording(wording).search(words):
-            return _numbered(provider, unit, found, _counted(body))
+        if match := compile_wording(wording).search(words):
+            return _numbered(provider, unit, match, _counted(body))
     return Overflow(used=None, limit=None, provider="http", unit="bytes") if status == 413 else None
 
 
@@ -206,16 +206,21 @@ def find_overflow_in_error(error: BaseException) -> Overflow | None:
 
     Read by the names that SDKs share, without importing one.
     """
-    seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        response = getattr(one, "response", None)
-        status = _status(one, response)
-        for said in (getattr(one, "body", None), _text_of(response), getattr(one, "message", None), str(one)):
-            if isinstance(said, Mapping | str | bytes) and said and (found := find_overflow(status, said)):
-                return found
-        one = one.__cause__ or one.__context__
+    visited: set[int] = set()
+    exception: BaseException | None = error
+    while exception is not None and id(exception) not in visited:
+        visited.add(id(exception))
+        response = getattr(exception, "response", None)
+        status = _status(exception, response)
+        for text in (
+            getattr(exception, "body", None),
+            _text_of(response),
+            getattr(exception, "message", None),
+            str(exception),
+        ):
+            if isinstance(text, Mapping | str | bytes) and text and (overflow := find_overflow(status, text)):
+                return overflow
+        exception = exception.__cause__ or exception.__context__
     return None
 
 
@@ -238,12 +243,12 @@ def _text_of(response: Any) -> Any:
         return None
 
 
-def _numbered(provider: str, unit: Unit, found: re.Match[str], counted: Mapping[str, int]) -> Overflow:
-    told = {name: int(value.replace(",", "")) for name, value in found.groupdict().items() if value is not None}
-    told = {**counted, **told} if unit == "tokens" else told
-    used, limit, output, over = (told.get(name) for name in ("used", "limit", "output", "over"))
-    if used is None and "total" in told:
-        used = told["total"] - (output or 0)
+def _numbered(provider: str, unit: Unit, match: re.Match[str], counted: Mapping[str, int]) -> Overflow:
+    numbers = {name: int(value.replace(",", "")) for name, value in match.groupdict().items() if value is not None}
+    numbers = {**counted, **numbers} if unit == "tokens" else numbers
+    used, limit, output, over = (numbers.get(name) for name in ("used", "limit", "output", "over"))
+    if used is None and "total" in numbers:
+        used = numbers["total"] - (output or 0)
     if used is None and limit is not None and over is not None:
         used = limit + over
     if over is None and used is not None and limit is not None:
@@ -294,8 +299,8 @@ def _is_error(body: Mapping[str, Any] | str | bytes) -> bool:
     opened = _opened(body)
     if not isinstance(opened, Mapping):
         return False
-    told = opened.get("response") if str(opened.get("type", "")).startswith("response.") else opened
-    return isinstance(told, Mapping) and any(told.get(name) for name in ("error", "errors"))
+    response = opened.get("response") if str(opened.get("type", "")).startswith("response.") else opened
+    return isinstance(response, Mapping) and any(response.get(name) for name in ("error", "errors"))
 
 
 def _counted(body: Mapping[str, Any] | str | bytes) -> dict[str, int]:

@@ -30,8 +30,8 @@ def to_plain_messages(messages: list[Any], origin: Origins, path: str, first: in
     """
     if is_plain(messages):
         return messages
-    made = [_plain(message, origin, f"{path}.{n}", _DEEP) for n, message in enumerate(messages, first)]
-    return messages if all(map(is_, made, messages)) else made
+    plain = [_plain(message, origin, f"{path}.{n}", _DEEP) for n, message in enumerate(messages, first)]
+    return messages if all(map(is_, plain, messages)) else plain
 
 
 def to_plain(value: Any, path: str) -> Any:
@@ -44,15 +44,15 @@ def is_plain(values: Sequence[Any]) -> bool:
     level: list[Any] = [values]
     for _ in range(_DEEP):
         above, level = level, []
-        for whole in above:
-            if type(whole) is dict:
-                for key, part in whole.items():
+        for container in above:
+            if type(container) is dict:
+                for key, part in container.items():
                     if type(key) is not str:
                         return False
                     if type(part) not in _ATOMS:
                         level.append(part)
             else:
-                level += [part for part in whole if type(part) not in _ATOMS]
+                level += [part for part in container if type(part) not in _ATOMS]
         if not level:
             return True
         numbers = [part for part in level if type(part) not in _CONTAINERS]
@@ -70,10 +70,10 @@ def _is_number(value: Any) -> bool:
     return type(value) is float and isfinite(value)
 
 
-def is_equal(one: Any, other: Any) -> bool:
+def is_equal(left: Any, right: Any) -> bool:
     """Whether two parts of requests are equal. Foreign objects may refuse to be compared: they are not."""
     try:
-        return bool(one == other)
+        return bool(left == right)
     except Exception:  # noqa: BLE001 - whatever a foreign object raises; it is refused when it is read
         return False
 
@@ -84,11 +84,11 @@ def _plain(value: Any, origin: Origins, path: str, deep: int) -> Any:
     if isinstance(value, dict):
         return _plain_dict(value, origin, path, deep)
     if isinstance(value, list):
-        listed = [_plain(one, origin, f"{path}.{n}", deep - 1) for n, one in enumerate(value)]
-        if all(map(is_, listed, value)):
+        plain_list = [_plain(element, origin, f"{path}.{n}", deep - 1) for n, element in enumerate(value)]
+        if all(map(is_, plain_list, value)):
             return value
-        origin[id(listed)] = (listed, value)
-        return listed
+        origin[id(plain_list)] = (plain_list, value)
+        return plain_list
     if isinstance(value, tuple):
         return [_plain(one, origin, f"{path}.{n}", deep - 1) for n, one in enumerate(value)]
     if value is None or isinstance(value, str | bool):
@@ -103,15 +103,15 @@ def _plain(value: Any, origin: Origins, path: str, deep: int) -> Any:
 
 
 def _plain_dict(value: dict[Any, Any], origin: Origins, path: str, deep: int) -> Mapping[str, Any]:
-    made: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for key, part in value.items():
         if not isinstance(key, str):
             raise BadRequest(f"a key must be a text, not a {type(key).__name__}", path=path)
-        made[key] = _plain(part, origin, f"{path}.{key}", deep - 1)
-    if all(made[key] is part for key, part in value.items()):
+        plain[key] = _plain(part, origin, f"{path}.{key}", deep - 1)
+    if all(plain[key] is part for key, part in value.items()):
         return value
-    origin[id(made)] = (made, value)
-    return made
+    origin[id(plain)] = (plain, value)
+    return plain
 
 
 def _number(value: int | float, path: str) -> int | float:
@@ -129,8 +129,8 @@ def _dump(value: Any, path: str) -> Any:
     try:
         return value.model_dump(mode="json", exclude_unset=True, by_alias=True)
     except Exception as failed:
-        told = f"a {type(value).__name__} could not be written as JSON: {type(failed).__name__}"
-        raise BadRequest(told, path=path) from failed
+        problem = f"a {type(value).__name__} could not be written as JSON: {type(failed).__name__}"
+        raise BadRequest(problem, path=path) from failed
 
 
 def _brief(path: str) -> str:

@@ -61,7 +61,7 @@ class Request(NamedTuple):
 class _Around(NamedTuple):
     """System prompt and tools, and what is known of them."""
 
-    given: tuple[Any, Any]
+    values: tuple[Any, Any]
     system: str
     tools: str
     overhead: tuple[int, int]
@@ -108,7 +108,7 @@ class Reader:
         self._wire = wire
         self._number += 1
         self._last = None  # should this fail, the next one is read whole: what they share has grown already
-        around = self._surroundings(wire, body.tree)
+        surroundings = self._surroundings(wire, body.tree)
         items, firsts, same = self._items(wire, body, last, at)
         self._last = Request(
             wire=wire,
@@ -118,9 +118,9 @@ class Reader:
             first_items=firsts,
             model=as_str(body.tree.get("model")),
             max_output=wire.messages.max_output(body.tree),
-            system=around.system,
-            tools=around.tools,
-            overhead=around.overhead,
+            system=surroundings.system,
+            tools=surroundings.tools,
+            overhead=surroundings.overhead,
             partial_history_reason=wire.messages.partial_history_reason(body.tree),
             thinking_bound_to_prefix=wire.messages.thinking_bound_to_prefix(body.tree),
             number=self._number,
@@ -137,65 +137,65 @@ class Reader:
 
     def predict_ids(self, wire: Wire, message: Any, after: Sequence[Item] | None = None) -> list[str]:
         """The ids a message would get if it came next, or after these items, without reading it in."""
-        seen: dict[str, int] = {}
-        found = []
+        counts: dict[str, int] = {}
+        ids = []
         newest = after is None or (self._last is not None and after is self._last.items)
         before = self._seen if newest or after is None else self._counts(after)
         for block in wire.messages.split(message, wire.list_key):
             mark = fingerprint(block.role, block.kind, block.canonical)
-            occurrence = seen.get(mark) or before.get(mark, 0)
-            found.append(f"{mark}-{occurrence}")
-            seen[mark] = occurrence + 1
-        return found
+            occurrence = counts.get(mark) or before.get(mark, 0)
+            ids.append(f"{mark}-{occurrence}")
+            counts[mark] = occurrence + 1
+        return ids
 
     def _items(
         self, wire: Wire, body: ParsedBody, last: Request | None, at: float | None
     ) -> tuple[tuple[Item, ...], list[int], int]:
         messages, blocks, key = body.messages, wire.messages.split, wire.list_key
         # All of the new messages first: one that is no message must not leave half of a request counted.
-        read = [blocks(messages[n], f"{key}.{n}") for n in range(body.unchanged, len(messages))]
-        counts = iter(self._counted([block for found in read for block in found]))
-        kept, firsts = self._kept(last, body.unchanged)
-        new, item, before = list[Item](), self._item, len(kept)
-        for n, found in enumerate(read, body.unchanged):
+        blocks_by_message = [blocks(messages[n], f"{key}.{n}") for n in range(body.unchanged, len(messages))]
+        counts = iter(self._counted([block for message_blocks in blocks_by_message for block in message_blocks]))
+        unchanged, firsts = self._kept(last, body.unchanged)
+        new, item, before = list[Item](), self._item, len(unchanged)
+        for n, found in enumerate(blocks_by_message, body.unchanged):
             firsts.append(before + len(new))
             for block in found:
                 new.append(item(block, n, at, next(counts)))
-        return kept + tuple(new), firsts, before
+        return unchanged + tuple(new), firsts, before
 
-    def _kept(self, last: Request | None, same: int) -> tuple[tuple[Item, ...], list[int]]:
+    def _kept(self, last: Request | None, message_count: int) -> tuple[tuple[Item, ...], list[int]]:
         """The items of the first messages of the last request, which this one has too, and where each begins."""
-        if last is None or not same:
+        if last is None or not message_count:
             self._seen = {}
             return (), []
-        if same == len(last.first_items):
+        if message_count == len(last.first_items):
             return last.items, last.first_items
-        first = last.first_items[same]
-        gone, kept = last.items[first:], last.items[:first]
-        for item in gone:
+        first = last.first_items[message_count]
+        dropped, unchanged = last.items[first:], last.items[:first]
+        for item in dropped:
             self._seen[item.id.rpartition("-")[0]] -= 1
-        if any(item.source == OURS for item in gone):
-            self._recount(kept)
-        return kept, last.first_items[:same]
+        if any(item.source == OURS for item in dropped):
+            self._recount(unchanged)
+        return unchanged, last.first_items[:message_count]
 
-    def _recount(self, kept: Sequence[Item]) -> None:
+    def _recount(self, items: Sequence[Item]) -> None:
         """A stand-in went, and what it stood for is no longer counted."""
-        self._seen = self._counts(kept)
+        self._seen = self._counts(items)
 
     def _counts(self, items: Sequence[Item]) -> dict[str, int]:
         """How often each content occurs in these, and in what stand-ins of ours among them stand for."""
-        seen: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for item in items:
             mark, _, number = item.id.rpartition("-")
-            seen[mark] = int(number) + 1
-            self._count_left(mark, int(number), seen)
-        return seen
+            counts[mark] = int(number) + 1
+            self._count_left(mark, int(number), counts)
+        return counts
 
-    def _count_left(self, mark: str, occurrence: int, seen: dict[str, int]) -> None:
+    def _count_left(self, mark: str, occurrence: int, counts: dict[str, int]) -> None:
         """What left for a stand-in of ours was there: the next of its equals is the next."""
-        stands = self.echoes.get(mark, ())
-        for gone, times in stands[occurrence].items() if occurrence < len(stands) else ():
-            seen[gone] = max(times, seen.get(gone, 0))
+        replacements = self.echoes.get(mark, ())
+        for replaced, times in replacements[occurrence].items() if occurrence < len(replacements) else ():
+            counts[replaced] = max(times, counts.get(replaced, 0))
 
     def _item(self, block: Block, message: int, at: float | None, tokens: int) -> Item:
         kind, call_id, name, tier, source = block.kind, block.call_id, block.name, block.tier, block.source
@@ -230,9 +230,9 @@ class Reader:
 
     def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
         system, tools = wire.messages.system_and_tools(tree)
-        around = self._around
-        if around is not None and is_equal((system, tools), around.given):
-            return around
+        previous = self._around
+        if previous is not None and is_equal((system, tools), previous.values):
+            return previous
         for name in SYSTEM_AND_TOOLS & tree.keys():
             to_plain(tree[name], name)
         words = system if isinstance(system, str) else canonical_json(system) if system else ""
@@ -254,8 +254,8 @@ def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any
     original = request.original(message)
     if original is None or _touched(view, group):
         return request.wire.messages.join(original, group)
-    whole = len(group) == request.count_blocks(message) and group[-1].message == message
-    return [original] if whole else request.wire.messages.join(original, group)
+    is_complete = len(group) == request.count_blocks(message) and group[-1].message == message
+    return [original] if is_complete else request.wire.messages.join(original, group)
 
 
 def _touched(view: View, group: Sequence[Item]) -> bool:

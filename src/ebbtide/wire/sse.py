@@ -22,8 +22,8 @@ class Event(NamedTuple):
 class EventReader:
     """Takes chunks and yields the events that they complete."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int = MOST) -> None:
+        self._most = max_bytes
         self._held = b""
         """The end of the last chunk, if it may be half of a CRLF or of a byte order mark."""
         self._pieces: list[bytes] = []

@@ -39,15 +39,15 @@ def split(message: Any, path: str) -> list[Block]:
         return [text_block(role, content, content, locked=role == "system")]
     if not isinstance(content, list) or not content:
         return [Block(role, "opaque", "", content, canonical_json(content))]
-    found: list[Block] = []
-    for i, one in enumerate(content):
-        if isinstance(one, dict):
-            found.append(_block(role, one))
-        elif isinstance(one, str):
-            found.append(text_block(role, one, one))
+    blocks: list[Block] = []
+    for i, block in enumerate(content):
+        if isinstance(block, dict):
+            blocks.append(_block(role, block))
+        elif isinstance(block, str):
+            blocks.append(text_block(role, block, block))
         else:
             raise BadRequest("a block must be an object", path=f"{path}.content.{i}")
-    return found
+    return blocks
 
 
 def _block(role: Role, block: dict[str, Any]) -> Block:
@@ -56,8 +56,8 @@ def _block(role: Role, block: dict[str, Any]) -> Block:
         return text_block(role, as_text(block.get("text")), block, locked=role == "system")
     if kind == "tool_use":
         identity, called = block.get("id"), block.get("name")
-        text, told = describe_call(identity, called, block.get("input"))
-        return Block("assistant", "call", text, block, told, as_text(called), as_text(identity))
+        text, canonical = describe_call(identity, called, block.get("input"))
+        return Block("assistant", "call", text, block, canonical, as_text(called), as_text(identity))
     if kind == "tool_result":
         return _result(block)
     if kind in ("thinking", "redacted_thinking"):
@@ -79,13 +79,13 @@ def _result(block: Mapping[str, Any]) -> Block:
     content = block.get("content")
     images: tuple[tuple[int, int] | None, ...] = ()
     if isinstance(content, list):
-        text, told, images = _parts(content)
+        text, canonical, images = _parts(content)
     else:
-        text = told = as_text(content)
+        text = canonical = as_text(content)
     flag = "error" if block.get("is_error") else "ok"
     call_id = as_text(block.get("tool_use_id"))
     return Block(
-        "tool", "result", text, block, f"{call_id}\0{flag}\0{told}",
+        "tool", "result", text, block, f"{call_id}\0{flag}\0{canonical}",
         call_id=call_id, source="tool", media=len(images), pixels=images,
     )  # fmt: skip
 
@@ -159,8 +159,8 @@ def _render(entry: Item) -> Any:
     if is_original(entry):
         return {"type": "text", "text": raw} if isinstance(raw, str) else raw
     if entry.kind == "result":
-        kept = raw if isinstance(raw, dict) else {"type": "tool_result", "tool_use_id": entry.call_id}
-        return {**kept, "content": entry.text}
+        fields = raw if isinstance(raw, dict) else {"type": "tool_result", "tool_use_id": entry.call_id}
+        return {**fields, "content": entry.text}
     if entry.kind == "call" and isinstance(raw, dict):
         return raw
     if entry.kind == "call":

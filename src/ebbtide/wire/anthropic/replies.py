@@ -163,9 +163,9 @@ class _ResponseMerger:
         usage, delta = as_mapping(event.get("usage")), as_mapping(event.get("delta"))
         self._output = as_int(usage.get("output_tokens"))
         if self._responses:
-            known = {name: value for name, value in usage.items() if value is not None}
+            reported = {name: value for name, value in usage.items() if value is not None}
             output = self._earlier_output + self._output
-            event = {**event, "usage": {**self._input, **known, "output_tokens": output}}
+            event = {**event, "usage": {**self._input, **reported, "output_tokens": output}}
         if self.is_hiding and not self._has_client_calls and delta.get("stop_reason") == "tool_use":
             event = {**event, "delta": {**delta, "stop_reason": "end_turn"}}
         return event

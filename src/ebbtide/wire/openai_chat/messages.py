@@ -36,19 +36,19 @@ def split(message: Any, path: str) -> list[Block]:
         raise BadRequest("a message must be an object", path=path)
     role = _ROLES.get(as_str(message.get("role")))
     if role is None:
-        told = f"role must be one of {', '.join(_ROLES)}, not {shorten(message.get('role'))}"
-        raise BadRequest(told, path=f"{path}.role")
+        problem = f"role must be one of {', '.join(_ROLES)}, not {shorten(message.get('role'))}"
+        raise BadRequest(problem, path=f"{path}.role")
     if role == "tool":
         return [_result(message)]
-    found = _content(role, message)
+    blocks = _content(role, message)
     if role == "assistant":
         calls = message.get("tool_calls") or []
         if not isinstance(calls, list):
             raise BadRequest("must be a list of calls", path=f"{path}.tool_calls")
-        found += [_call(call) for call in calls if isinstance(call, dict)]
+        blocks += [_call(call) for call in calls if isinstance(call, dict)]
         if isinstance(legacy := message.get("function_call"), dict):
-            found.append(_legacy_call(legacy))
-    return found or [Block(role, "opaque", as_text(message.get("refusal")), message, canonical_json(message))]
+            blocks.append(_legacy_call(legacy))
+    return blocks or [Block(role, "opaque", as_text(message.get("refusal")), message, canonical_json(message))]
 
 
 def _content(role: Role, message: Mapping[str, Any]) -> list[Block]:
@@ -61,15 +61,15 @@ def _content(role: Role, message: Mapping[str, Any]) -> list[Block]:
 
 
 def _part(role: Role, part: Any) -> Block:
-    told = as_mapping(part)
-    if told.get("type") == "text":
-        return text_block(role, as_text(told.get("text")), part, locked=role == "system")
-    if told.get("type") == "image_url":
+    fields = as_mapping(part)
+    if fields.get("type") == "text":
+        return text_block(role, as_text(fields.get("text")), part, locked=role == "system")
+    if fields.get("type") == "image_url":
         return Block(
-            role, "image", "", part, canonical_json(part), media=1, pixels=(_pixels(told),), tier=USER, source="user"
+            role, "image", "", part, canonical_json(part), media=1, pixels=(_pixels(fields),), tier=USER, source="user"
         )
-    if told.get("type") in ("file", "input_audio"):
-        size = len(as_text(as_mapping(told.get("file")).get("file_data")))
+    if fields.get("type") in ("file", "input_audio"):
+        size = len(as_text(as_mapping(fields.get("file")).get("file_data")))
         return Block(role, "document", "", part, canonical_json(part), media=1, pages=size, tier=USER, source="user")
     return Block(role, "opaque", as_text(part), part, canonical_json(part))
 
@@ -82,15 +82,15 @@ def _pixels(part: Mapping[str, Any]) -> tuple[int, int] | None:
 def _call(call: Mapping[str, Any]) -> Block:
     function = as_mapping(call.get("function") or call.get("custom"))
     args = as_text(function.get("arguments", function.get("input")))
-    told = canonical_json([call.get("id"), function.get("name"), args])
-    return Block("assistant", "call", args, call, told, as_text(function.get("name")), as_text(call.get("id")))
+    canonical = canonical_json([call.get("id"), function.get("name"), args])
+    return Block("assistant", "call", args, call, canonical, as_text(function.get("name")), as_text(call.get("id")))
 
 
 def _legacy_call(call: Mapping[str, Any]) -> Block:
     """The old `function_call` has no id; it is paired by name with the `function` message that follows."""
-    told = as_text(call.get("name"))
+    name = as_text(call.get("name"))
     return Block(
-        "assistant", "call", as_text(call.get("arguments")), call, canonical_json(call), told, f"function:{told}"
+        "assistant", "call", as_text(call.get("arguments")), call, canonical_json(call), name, f"function:{name}"
     )
 
 
@@ -99,9 +99,9 @@ def _result(message: Mapping[str, Any]) -> Block:
     parts = content if isinstance(content, list) else []
     texts = [as_text(as_mapping(part).get("text", part)) for part in parts] if parts else [as_text(content)]
     text = "\n".join(texts)
-    named = as_text(message.get("name"))
-    call_id = as_text(message.get("tool_call_id")) or f"function:{named}"
-    return Block("tool", "result", text, message, f"{call_id}\0{text}", name=named, call_id=call_id, source="tool")
+    name = as_text(message.get("name"))
+    call_id = as_text(message.get("tool_call_id")) or f"function:{name}"
+    return Block("tool", "result", text, message, f"{call_id}\0{text}", name=name, call_id=call_id, source="tool")
 
 
 def system_and_tools(body: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -130,10 +130,10 @@ def join(original: Any, entries: Sequence[Item]) -> list[Any]:
     role = entries[0].role
     if _ROLES.get(as_str(as_mapping(original).get("role"))) != role:
         original = None  # A note where a result stood is no result.
-    kept = {k: v for k, v in (original or {}).items() if k not in ("content", "tool_calls", "function_call")}
-    words = [entry for entry in entries if entry.kind != "call"]
+    fields = {k: v for k, v in (original or {}).items() if k not in ("content", "tool_calls", "function_call")}
+    contents = [entry for entry in entries if entry.kind != "call"]
     calls = [entry for entry in entries if entry.kind == "call"]
-    out: dict[str, Any] = {"role": role, **kept, "content": _compose_content(original, words)}
+    out: dict[str, Any] = {"role": role, **fields, "content": _compose_content(original, contents)}
     modern = [_compose_call(entry) for entry in calls if not entry.call_id.startswith("function:")]
     if modern:
         out["tool_calls"] = modern

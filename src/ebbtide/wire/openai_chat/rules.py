@@ -52,8 +52,8 @@ NOT_ASKED = "messages with role 'tool' must be a response to a preceeding messag
 def check(body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
     """All that is wrong from `since` on."""
     messages = body["messages"]
-    if found := find_unencodable_parts(body, "messages", since):
-        return found
+    if findings := find_unencodable_parts(body, "messages", since):
+        return findings
     log = Log()
     if not messages:
         log.note(SHAPE, "messages", "[] is too short")
@@ -73,8 +73,8 @@ def repair(
         body = make_parts_encodable(body, "messages", since)
     new = [(at, _cleaned(body["messages"][at], at, log)) for at in range(since, len(body["messages"]))]
     refuse_unrepairable(log)
-    kept = [(at, message) for at, message in new if message is not None]
-    return {**body, "messages": [*body["messages"][:since], *_paired(kept, log)]}, log
+    cleaned = [(at, message) for at, message in new if message is not None]
+    return {**body, "messages": [*body["messages"][:since], *_paired(cleaned, log)]}, log
 
 
 def list_rule(_value: Json) -> str:
@@ -99,8 +99,8 @@ def role(message: Json) -> str:
 
 
 def _calls(message: Json) -> list[Message]:
-    listed = message.get("tool_calls") if role(message) == "assistant" else None
-    return [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    calls = message.get("tool_calls") if role(message) == "assistant" else None
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
 def _cleaned(message: Json, at: int, log: Log) -> Message | None:
@@ -117,17 +117,17 @@ def _cleaned(message: Json, at: int, log: Log) -> Message | None:
 
 def _called(message: Message, path: str, log: Log) -> Message:
     """C3: an assistant message has calls or no `tool_calls` at all. Null is taken as absent, as OpenAI takes it."""
-    listed = message.get("tool_calls")
+    tool_calls = message.get("tool_calls")
     # Whoever speaks: the array is refused for being empty before anybody asks whose it is.
-    if listed is None or (role(message) != "assistant" and listed != []):
+    if tool_calls is None or (role(message) != "assistant" and tool_calls != []):
         return message
-    calls = listed if isinstance(listed, list) else []
-    kept = [call for index, part in enumerate(calls) if (call := _call(part, f"{path}.tool_calls.{index}", log))]
-    if kept:
-        same = len(kept) == len(calls) and all(old is new for old, new in zip(calls, kept, strict=True))
-        return message if same else {**message, "tool_calls": kept}
-    what = "empty array. Expected an array with minimum length 1, but got an empty array instead."
-    log.note("C3", f"{path}.tool_calls", what, "field dropped")
+    calls = tool_calls if isinstance(tool_calls, list) else []
+    valid_calls = [call for index, part in enumerate(calls) if (call := _call(part, f"{path}.tool_calls.{index}", log))]
+    if valid_calls:
+        same = len(valid_calls) == len(calls) and all(old is new for old, new in zip(calls, valid_calls, strict=True))
+        return message if same else {**message, "tool_calls": valid_calls}
+    problem = "empty array. Expected an array with minimum length 1, but got an empty array instead."
+    log.note("C3", f"{path}.tool_calls", problem, "field dropped")
     return {key: value for key, value in message.items() if key != "tool_calls"}
 
 
@@ -217,18 +217,18 @@ def _left(waiting: Mapping[str, int]) -> Iterator[Finding]:
 
 def _paired(turns: list[tuple[int, Message]], log: Log) -> list[Message]:
     """Each run from one assistant message to the next, with its results brought to the front."""
-    kept: list[Message] = []
+    paired: list[Message] = []
     run: list[tuple[int, Message]] = []
     calls: list[tuple[str, str]] = []
     for at, message in turns:
         if role(message) != "assistant":
             run.append((at, message))
             continue
-        kept += _answered(run, calls, log)
+        paired += _answered(run, calls, log)
         message, calls = _renamed(message, at, log)
-        kept.append(message)
+        paired.append(message)
         run = []
-    return kept + _answered(run, calls, log)
+    return paired + _answered(run, calls, log)
 
 
 def _renamed(message: Message, at: int, log: Log) -> tuple[Message, list[tuple[str, str]]]:
@@ -236,36 +236,36 @@ def _renamed(message: Message, at: int, log: Log) -> tuple[Message, list[tuple[s
     names: list[tuple[str, str]] = []
     calls = []
     for index, call in enumerate(_calls(message)):
-        came = leaves = call["id"]
+        client_id = sent_id = call["id"]
         attempt = 0
-        while any(leaves == used for _, used in names):
-            leaves = make_id("call_", "again", came, at, index, attempt)
+        while any(sent_id == used for _, used in names):
+            sent_id = make_id("call_", "again", client_id, at, index, attempt)
             attempt += 1
-        if leaves != came:
+        if sent_id != client_id:
             log.note("C5", f"messages.{at}.tool_calls.{index}.id", "tool call ids must be unique", "renamed")
-        names.append((came, leaves))
-        calls.append(call if leaves == came else {**call, "id": leaves})
+        names.append((client_id, sent_id))
+        calls.append(call if sent_id == client_id else {**call, "id": sent_id})
     renamed = any(came != leaves for came, leaves in names)
     return ({**message, "tool_calls": calls} if renamed else message), names
 
 
 def _answered(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log: Log) -> list[Message]:
     """C1, C2: results first, stand-ins for missing ones, then what else was said before the next reply."""
-    given: dict[str, list[Message]] = defaultdict(list)
+    results_by_id: dict[str, list[Message]] = defaultdict(list)
     for _, message in run:
         if role(message) == "tool":
-            given[message["tool_call_id"]].append(message)
-    share = Counter(came for came, _ in calls)
+            results_by_id[message["tool_call_id"]].append(message)
+    calls_left = Counter(client_id for client_id, _ in calls)
     chosen: dict[int, str] = {}
     missing = []
-    for came, leaves in calls:
-        share[came] -= 1
-        rest = given[came]
+    for came, sent_id in calls:
+        calls_left[came] -= 1
+        candidates = results_by_id[came]
         # Several calls of one id take their results in order; the last one takes the last result.
-        if rest:
-            chosen[id(rest.pop(0 if share[came] else -1))] = leaves
+        if candidates:
+            chosen[id(candidates.pop(0 if calls_left[came] else -1))] = sent_id
         else:
-            missing.append(leaves)
+            missing.append(sent_id)
     _tell(run, calls, missing, chosen, log)
     results = [_under(message, chosen[id(message)]) for _, message in run if id(message) in chosen]
     stand_ins = [{"role": "tool", "tool_call_id": identity, "content": UNANSWERED} for identity in missing]
@@ -276,15 +276,15 @@ def _tell(
     run: list[tuple[int, Message]], calls: list[tuple[str, str]], missing: list[str], chosen: dict[int, str], log: Log
 ) -> None:
     """Notes what `_answered` did."""
-    asked = {came for came, _ in calls}
-    spoken = False
+    open_ids = {client_id for client_id, _ in calls}
+    has_other_messages = False
     for at, message in run:
         path = f"messages.{at}"
         if role(message) != "tool":
-            spoken = True
-        elif id(message) in chosen and spoken:
+            has_other_messages = True
+        elif id(message) in chosen and has_other_messages:
             log.note("C1", path, NOT_ANSWERED + message["tool_call_id"], "moved to its call")
-        elif id(message) not in chosen and message["tool_call_id"] in asked:
+        elif id(message) not in chosen and message["tool_call_id"] in open_ids:
             log.note("C5", path, "one tool message per tool_call_id", "the last one kept")
         elif id(message) not in chosen:
             log.note("C2", path, NOT_ASKED, "dropped")

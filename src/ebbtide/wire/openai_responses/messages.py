@@ -44,10 +44,10 @@ def split(message: Any, path: str) -> list[Block]:
     if kind == "message":
         return _message(message, path)
     if kind in _CALLS:
-        told = message.get(_CALLS[kind])
+        arguments = message.get(_CALLS[kind])
         call_id = as_text(message.get("call_id") or message.get("id"))
-        canonical = canonical_json([kind, call_id, message.get("name"), told])
-        return [Block("assistant", "call", as_text(told), message, canonical, _name(message), call_id)]
+        canonical = canonical_json([kind, call_id, message.get("name"), arguments])
+        return [Block("assistant", "call", as_text(arguments), message, canonical, _name(message), call_id)]
     if kind in _OUTPUTS:
         return [_output(message)]
     # Reasoning and server tools leave whole with their run, or stay.
@@ -69,8 +69,8 @@ def _name(message: Mapping[str, Any]) -> str:
 def _message(message: Mapping[str, Any], path: str) -> list[Block]:
     role = _ROLES.get(as_str(message.get("role")))
     if role is None:
-        told = f"role must be one of {', '.join(_ROLES)}, not {shorten(message.get('role'))}"
-        raise BadRequest(told, path=f"{path}.role")
+        problem = f"role must be one of {', '.join(_ROLES)}, not {shorten(message.get('role'))}"
+        raise BadRequest(problem, path=f"{path}.role")
     content = message.get("content")
     if isinstance(content, str):
         return [text_block(role, content, content, locked=role == "system")]
@@ -80,16 +80,16 @@ def _message(message: Mapping[str, Any], path: str) -> list[Block]:
 
 
 def _part(role: Role, part: Any) -> Block:
-    told = as_mapping(part)
-    kind = as_str(told.get("type"))
+    fields = as_mapping(part)
+    kind = as_str(fields.get("type"))
     if kind in _PARTS:
-        return text_block(role, as_text(told.get("text")), part, locked=role == "system")
+        return text_block(role, as_text(fields.get("text")), part, locked=role == "system")
     if kind == "input_image":
         return Block(
-            role, "image", "", part, canonical_json(part), media=1, pixels=(_pixels(told),), tier=USER, source="user"
+            role, "image", "", part, canonical_json(part), media=1, pixels=(_pixels(fields),), tier=USER, source="user"
         )
     if kind == "input_file":
-        pages = len(as_text(told.get("file_data")))
+        pages = len(as_text(fields.get("file_data")))
         return Block(role, "document", "", part, canonical_json(part), media=1, pages=pages, tier=USER, source="user")
     return Block(role, "opaque", as_text(part), part, canonical_json(part))
 
@@ -103,8 +103,8 @@ def _output(message: Mapping[str, Any]) -> Block:
     output = message.get("output", message.get("tools"))
     parts = output if isinstance(output, list) else []
     images = [_pixels(part) for part in parts if as_mapping(part).get("type") == "input_image"]
-    told = [as_mapping(part) for part in parts]
-    texts = [as_text(part["text"]) for part in told if as_str(part.get("type")) in _PARTS and "text" in part]
+    mappings = [as_mapping(part) for part in parts]
+    texts = [as_text(part["text"]) for part in mappings if as_str(part.get("type")) in _PARTS and "text" in part]
     text = "\n".join(texts) if texts or images else as_text(output)
     call_id = as_text(message.get("call_id"))
     canonical = f"{call_id}\0{text if not images else canonical_json(output)}"
@@ -166,7 +166,7 @@ def _compose_words(original: Any, words: Sequence[Item]) -> list[Any]:
         return []
     if as_mapping(original).get("type", "message") != "message":
         original = None  # A note where a call or a result stood is neither.
-    kept = {k: v for k, v in as_mapping(original).items() if k not in ("id", "content")}
+    fields = {k: v for k, v in as_mapping(original).items() if k not in ("id", "content")}
     role = as_mapping(original).get("role") or words[0].role
     kind = "output_text" if role == "assistant" else "input_text"
     content = [
@@ -176,7 +176,7 @@ def _compose_words(original: Any, words: Sequence[Item]) -> list[Any]:
     # An id names what the server stored. What we changed is no longer that; what stays whole beside its reasoning is.
     if as_mapping(original).get("id") and content == original["content"]:
         return [original]
-    return [{"type": "message", **kept, "role": role, "content": content}]
+    return [{"type": "message", **fields, "role": role, "content": content}]
 
 
 def must_join(_before: Sequence[Item], _after: Sequence[Item]) -> bool:

@@ -72,22 +72,22 @@ def check(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int |
     return [] if is_ordinary(body, since, call_ids, breakpoints) else _judged(body, since, call_ids, breakpoints)
 
 
-def _judged(body: Body, since: int, taken: AbstractSet[str], marked: int | None) -> list[Finding]:
+def _judged(body: Body, since: int, call_ids: AbstractSet[str], breakpoint_count: int | None) -> list[Finding]:
     if found := find_unencodable_parts(body, "messages", since):
         return found
-    seen = request(body, since, taken)
+    facts = request(body, since, call_ids)
     log = Log()
-    for index, message in numbered(seen.messages, since):
-        content.cleaned(Turn(index, message), seen, log)
+    for index, message in numbered(facts.messages, since):
+        content.cleaned(Turn(index, message), facts, log)
     if not since:
         system_and_tools.mended(body, log)
         log += system_and_tools.broken_tools(body.get("tools"))
-    log += structure.broken(seen)
-    log += pairs.broken(seen)
-    log += server_tools.broken(seen)
-    log += thinking.broken(seen)
-    log += (finding for _, finding, _, _ in media.crowded(seen.messages, since))
-    log += breakpoints.broken(body, since, marked)
+    log += structure.broken(facts)
+    log += pairs.broken(facts)
+    log += server_tools.broken(facts)
+    log += thinking.broken(facts)
+    log += (finding for _, finding, _, _ in media.crowded(facts.messages, since))
+    log += breakpoints.broken(body, since, breakpoint_count)
     return log
 
 
@@ -96,20 +96,20 @@ def repair(body: Body, since: int, call_ids: AbstractSet[str]) -> tuple[Body, li
     log = Log()
     body = _sound(body, since, log)
     body = system_and_tools.mended(body, log)
-    seen = request(body, since, call_ids)
-    before = list(seen.messages[:since])
-    turns = [Turn(index, message) for index, message in numbered(seen.messages, since)]
-    cleaned = [mended for turn in turns if (mended := content.cleaned(turn, seen, log)) is not None]
+    facts = request(body, since, call_ids)
+    before = list(facts.messages[:since])
+    turns = [Turn(index, message) for index, message in numbered(facts.messages, since)]
+    cleaned = [mended for turn in turns if (mended := content.cleaned(turn, facts, log)) is not None]
     refuse_unrepairable(log)
-    turns = _settled(pairs.handed_over(cleaned, log), before, seen, log)
+    turns = _settled(pairs.handed_over(cleaned, log), before, facts, log)
     turns = turns if before else structure.opened(turns, log)
     turns = pairs.paired(turns, before[-1] if before else None, call_ids, log)
     messages = [*before, *(turn.message for turn in turns)]
     if not messages:
         refuse(Finding("A1", "messages", "at least one message is required"))
-    messages = structure.ended(messages, seen, log)
-    body, messages = thinking.mended(body, messages, replace(seen, messages=messages), log)
-    messages = structure.ended(messages, seen, log)  # thinking stripped from the end can bare white space
+    messages = structure.ended(messages, facts, log)
+    body, messages = thinking.mended(body, messages, replace(facts, messages=messages), log)
+    messages = structure.ended(messages, facts, log)  # thinking stripped from the end can bare white space
     for index, finding, old, new in media.crowded(messages, since):
         log.append(finding)
         messages[index] = media.replaced(messages[index], old, new)
@@ -133,14 +133,14 @@ def call_ids(message: Json) -> frozenset[str]:
     return frozenset(str(block.get("id")) for block in blocks(message) if kind(block) == "tool_use")
 
 
-def _settled(turns: list[Turn], before: list[Json], seen: Request, log: Log) -> list[Turn]:
+def _settled(turns: list[Turn], before: list[Json], facts: Request, log: Log) -> list[Turn]:
     """Taking out half a server pair can empty a message, and joining messages can complete a pair: until it rests."""
     while True:
-        turns = structure.settled(turns, before, seen, log)
-        whole = server_tools.whole(turns, before, seen, log)
-        if same_parts(turns, whole):
+        turns = structure.settled(turns, before, facts, log)
+        unbroken = server_tools.whole(turns, before, facts, log)
+        if same_parts(turns, unbroken):
             return turns
-        turns = whole
+        turns = unbroken
 
 
 def _sound(body: Body, since: int, log: Log) -> Body:
@@ -149,8 +149,8 @@ def _sound(body: Body, since: int, log: Log) -> Body:
     if not log:
         return body
     refuse_unrepairable(log)
-    kept = [message if is_encodable(message) else _without_broken_thinking(message) for message in body["messages"]]
-    return make_parts_encodable({**body, "messages": [*body["messages"][:since], *kept[since:]]}, "messages", since)
+    messages = [message if is_encodable(message) else _without_broken_thinking(message) for message in body["messages"]]
+    return make_parts_encodable({**body, "messages": [*body["messages"][:since], *messages[since:]]}, "messages", since)
 
 
 def _without_broken_thinking(message: Json) -> Json:

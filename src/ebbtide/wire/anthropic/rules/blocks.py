@@ -55,18 +55,18 @@ class Turn:
     message: Message
 
 
-def request(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> Request:
+def request(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]) -> Request:
     thinking = body.get("thinking")
     mode = thinking.get("type") if isinstance(thinking, dict) else None
     model, tools = body.get("model"), body.get("tools")
-    listed = tools if isinstance(tools, list) else []
-    names = (tool.get("name") for tool in listed if isinstance(tool, dict))
+    tool_list = tools if isinstance(tools, list) else []
+    names = (tool.get("name") for tool in tool_list if isinstance(tool, dict))
     open_calls = calls(body["messages"][since - 1]) if since else []
     return Request(
         messages=body["messages"],
         since=since,
-        taken=taken,
-        tools=listed,
+        taken=call_ids,
+        tools=tool_list,
         model=model if isinstance(model, str) else "",
         manual=mode == "enabled",
         thinks=mode in ("enabled", "adaptive"),
@@ -109,7 +109,7 @@ def with_blocks(message: Message, new: Sequence[Block]) -> Message:
 
 
 def same_parts(old: Sequence[Json], new: Sequence[Json]) -> bool:
-    return len(old) == len(new) and all(one is other for one, other in zip(old, new, strict=True))
+    return len(old) == len(new) and all(left is right for left, right in zip(old, new, strict=True))
 
 
 def without(block: Block, *fields: str) -> Block:

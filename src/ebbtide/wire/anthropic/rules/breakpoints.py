@@ -31,19 +31,19 @@ class _Mark:
         return f"{self.part}.{self.at}{inside}.cache_control"
 
 
-def broken(body: Mapping[str, Json], since: int, marked: int | None) -> Iterator[Finding]:
+def broken(body: Mapping[str, Json], since: int, accepted: int | None) -> Iterator[Finding]:
     if _automatic(body) and not is_mark(body["cache_control"]):
         yield Finding("A49", "cache_control", _MALFORMED)
-    if marked is not None and _harmless(list(_marks(body, since)), marked + _automatic(body)):
+    if accepted is not None and _harmless(list(_marks(body, since)), accepted + _automatic(body)):
         return
-    found = list(_marks(body))
-    count = len(found) + _automatic(body)
+    breakpoints = list(_marks(body))
+    count = len(breakpoints) + _automatic(body)
     if count > MOST:
-        what = f"A maximum of 4 blocks with cache_control may be provided. Found {count}."
-        yield Finding("A45", found[0].path, what)
+        message = f"A maximum of 4 blocks with cache_control may be provided. Found {count}."
+        yield Finding("A45", breakpoints[0].path, message)
     yield from (
-        Finding("A48", f"{mark.path}.ttl", "a ttl='1h' cache_control block must not come after a ttl='5m' block.")
-        for mark in _too_long(found)
+        Finding("A48", f"{breakpoint.path}.ttl", "a ttl='1h' cache_control block must not come after a ttl='5m' block.")
+        for breakpoint in _too_long(breakpoints)
     )
 
 
@@ -56,13 +56,13 @@ def trimmed(body: Mapping[str, Json], log: Log) -> Mapping[str, Json]:
     if _automatic(body) and not is_mark(body["cache_control"]):
         log.note("A49", "cache_control", _MALFORMED, "mark dropped")
         body = {key: value for key, value in body.items() if key != "cache_control"}
-    found = list(_marks(body))
-    surplus = max(0, len(found) + _automatic(body) - MOST)
-    going = sorted(found, key=lambda mark: mark.part != "messages")[:surplus]
-    for mark in going:
+    breakpoints = list(_marks(body))
+    surplus = max(0, len(breakpoints) + _automatic(body) - MOST)
+    surplus_breakpoints = sorted(breakpoints, key=lambda breakpoint: breakpoint.part != "messages")[:surplus]
+    for mark in surplus_breakpoints:
         log.note("A45", mark.path, "A maximum of 4 blocks with cache_control may be provided.", "mark dropped")
         body = _edited(body, mark, without(_block(body, mark), "cache_control"))
-    for mark in _too_long([mark for mark in found if mark not in going]):
+    for mark in _too_long([mark for mark in breakpoints if mark not in surplus_breakpoints]):
         log.note("A48", f"{mark.path}.ttl", "a ttl='1h' block must not come after a ttl='5m' block", "shortened")
         block = _block(body, mark)
         body = _edited(body, mark, {**block, "cache_control": {**block["cache_control"], "ttl": "5m"}})
@@ -91,10 +91,10 @@ def _ttl(block: Block) -> str:
     return "1h" if isinstance(mark, dict) and mark.get("ttl") == "1h" else "5m"
 
 
-def _too_long(found: Sequence[_Mark]) -> list[_Mark]:
+def _too_long(breakpoints: Sequence[_Mark]) -> list[_Mark]:
     """A48: whatever lasts an hour after the first that lasts five minutes."""
-    first = next((index for index, mark in enumerate(found) if mark.ttl == "5m"), len(found))
-    return [mark for mark in found[first:] if mark.ttl == "1h"]
+    first = next((index for index, breakpoint in enumerate(breakpoints) if breakpoint.ttl == "5m"), len(breakpoints))
+    return [mark for mark in breakpoints[first:] if mark.ttl == "1h"]
 
 
 def _block(body: Mapping[str, Json], mark: _Mark) -> Block:

@@ -62,13 +62,13 @@ def cleaned(turn: Turn, request: Request, log: Log) -> Turn | None:
     content = message["content"]
     if isinstance(content, str):
         return Turn(turn.at, _spoken(message, path, log))
-    kept = []
+    blocks = []
     for index, part in enumerate(content):
         place = Place(f"{path}.content.{index}", role(message), request, log.note)
         block = _told(part, place) if place.role == "system" else cleaned_block(part, place)
         if block is not None:
-            kept.append(block)
-    return Turn(turn.at, _signed_or_none(with_blocks(message, kept), path, log))
+            blocks.append(block)
+    return Turn(turn.at, _signed_or_none(with_blocks(message, blocks), path, log))
 
 
 def _told(part: Json, place: Place) -> Block | None:
@@ -241,13 +241,13 @@ def _result(block: Block, place: Place) -> Block:
 
 def _parts(content: list[Json], place: Place) -> list[Json]:
     """The list itself if all its parts are fine; a placeholder if none of them could stay."""
-    kept = []
+    parts = []
     for index, part in enumerate(content):
         inner = Place(f"{place.path}.content.{index}", place.role, place.request, place.note)
         block = _part(part, inner)
         if block is not None:
-            kept.append(block)
-    return content if same_parts(content, kept) else kept or [text(NO_OUTPUT)]
+            parts.append(block)
+    return content if same_parts(content, parts) else parts or [text(NO_OUTPUT)]
 
 
 def _part(part: Json, place: Place) -> Block | None:

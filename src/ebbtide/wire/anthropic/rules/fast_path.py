@@ -26,13 +26,15 @@ _PART = frozenset(("type", "text"))
 _PREAMBLE = ("messages", "system", "tools")
 
 
-def is_ordinary(body: Mapping[str, Json], since: int, taken: AbstractSet[str], marked: int | None) -> bool:
+def is_ordinary(
+    body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], accepted_breakpoints: int | None
+) -> bool:
     messages = body["messages"]
-    if not since < len(messages) <= MOST or role(messages[-1]) != "user" or (since and marked is None):
+    if not since < len(messages) <= MOST or role(messages[-1]) != "user" or (since and accepted_breakpoints is None):
         return False
     if not (_surroundings(body) if since else _preamble(body)):
         return False
-    walk = _Walk(body, messages[since - 1] if since else {"role": "assistant"}, taken)
+    walk = _Walk(body, messages[since - 1] if since else {"role": "assistant"}, call_ids)
     takes = walk.takes
     for n in range(since, len(messages)):
         if not takes(messages[n]):
@@ -40,7 +42,7 @@ def is_ordinary(body: Mapping[str, Json], since: int, taken: AbstractSet[str], m
     # The walk has seen what is new. Where it met no mark, those that were accepted are no more than they were.
     if since and not walk.marks and "cache_control" not in body:
         return True
-    return not any(broken_marks(body, since if walk.marks else len(messages), marked or 0))
+    return not any(broken_marks(body, since if walk.marks else len(messages), accepted_breakpoints or 0))
 
 
 def _surroundings(body: Mapping[str, Json]) -> bool:
@@ -64,7 +66,7 @@ def _preamble(body: Mapping[str, Json]) -> bool:
 class _Walk:
     """Message after message. Knows who spoke, and which calls wait for a result."""
 
-    def __init__(self, body: Mapping[str, Json], before: Json, taken: AbstractSet[str]) -> None:
+    def __init__(self, body: Mapping[str, Json], before: Json, call_ids: AbstractSet[str]) -> None:
         thinking = body.get("thinking")
         self.manual = isinstance(thinking, dict) and thinking.get("type") == "enabled"
         self.role = role(before)
@@ -72,11 +74,11 @@ class _Walk:
         """Whether the last message said more than results: the next one then opens a loop (A37)."""
         self.waiting, self.strange = set[Json](), False
         if self.role == "assistant":
-            asked = calls(before)
-            self.waiting = {call.get("id") for call in asked}
-            called = any(call.get("caller", _DIRECT) != _DIRECT for call in asked)
-            self.strange = called or len(self.waiting) < len(asked)
-        self.taken, self.new = taken, set[str]()
+            open_calls = calls(before)
+            self.waiting = {call.get("id") for call in open_calls}
+            called = any(call.get("caller", _DIRECT) != _DIRECT for call in open_calls)
+            self.strange = called or len(self.waiting) < len(open_calls)
+        self.taken, self.new = call_ids, set[str]()
         self.marks = 0
         """Cache breakpoints met."""
 
@@ -107,16 +109,16 @@ class _Walk:
         return True
 
     def _asks(self, block: Block) -> bool:
-        identity, name, given = block.get("id"), block.get("name"), block.get("input")
-        if not isinstance(identity, str) or not isinstance(name, str) or not isinstance(given, dict):
+        identity, name, arguments = block.get("id"), block.get("name"), block.get("input")
+        if not isinstance(identity, str) or not isinstance(name, str) or not isinstance(arguments, dict):
             return False
         if identity in self.taken or identity in self.new:
             return False
         self.new.add(identity)
         self.waiting.add(identity)
-        named = CALL_ID.fullmatch(identity) and TOOL_NAME.fullmatch(name)
+        has_valid_names = CALL_ID.fullmatch(identity) and TOOL_NAME.fullmatch(name)
         direct = block.get("caller", _DIRECT) == _DIRECT
-        return bool(named) and direct and block.keys() <= _CALL and is_encodable(given)
+        return bool(has_valid_names) and direct and block.keys() <= _CALL and is_encodable(arguments)
 
     def _results(self, content: list[Json]) -> bool:
         """Results first, one for each call, then words."""

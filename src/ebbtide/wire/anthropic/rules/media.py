@@ -67,12 +67,12 @@ def crowded(messages: Sequence[Json], since: int) -> list[tuple[int, Finding, Bl
     """
     if not any(True for index in range(since, len(messages)) for _ in _images(messages[index])):
         return []
-    found = [(index, path, block) for index, message in enumerate(messages) for path, block in _images(message)]
-    spare = len(found) - MANY
+    images = [(index, path, block) for index, message in enumerate(messages) for path, block in _images(message)]
+    spare = len(images) - MANY
     if spare <= 0:
         return []
     changes = []
-    for index, path, block in found:
+    for index, path, block in images:
         pixels = _pixels(block)
         if pixels and max(pixels) > MANY_SIDE:
             where = f"messages.{index}.content.{path}.image.source.base64.data"

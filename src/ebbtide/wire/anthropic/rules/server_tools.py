@@ -36,16 +36,16 @@ def broken(request: Request) -> Iterator[Finding]:
 def whole(turns: list[Turn], before: Sequence[Json], request: Request, log: Log) -> list[Turn]:
     """The turns without halves of server-tool pairs and without what a fallback has voided."""
     messages = [*before, *(turn.message for turn in turns)]
-    kept = []
+    whole_turns = []
     for index, turn in enumerate(turns, len(before)):
-        leaving = _leaving(messages, index, request)
+        invalid = _leaving(messages, index, request)
         log += [
-            Finding(found.rule, f"messages.{turn.at}", found.message, "dropped with its group")
-            for found in leaving.values()
+            Finding(finding.rule, f"messages.{turn.at}", finding.message, "dropped with its group")
+            for finding in invalid.values()
         ]
-        rest = [block for at, block in enumerate(blocks(turn.message)) if at not in leaving]
-        kept.append(Turn(turn.at, with_blocks(turn.message, rest)) if leaving else turn)
-    return kept
+        remaining = [block for at, block in enumerate(blocks(turn.message)) if at not in invalid]
+        whole_turns.append(Turn(turn.at, with_blocks(turn.message, remaining)) if invalid else turn)
+    return whole_turns
 
 
 def _leaving(messages: Sequence[Json], index: int, request: Request) -> dict[int, Finding]:
@@ -56,27 +56,27 @@ def _leaving(messages: Sequence[Json], index: int, request: Request) -> dict[int
         return {}
     if role(message) != "assistant":
         return {at: _unasked(f"{path}.{at}", block) for at, block in enumerate(parts) if is_server_result(block)}
-    leaving = _voided(parts, path)
-    leaving |= _without_advisor(parts, path, request)
+    invalid = _voided(parts, path)
+    invalid |= _without_advisor(parts, path, request)
     uses = {
         as_text(block.get("id")): at
         for at, block in enumerate(parts)
-        if kind(block) in SERVER_USE and at not in leaving
+        if kind(block) in SERVER_USE and at not in invalid
     }
     answered = set()
     for at, block in enumerate(parts):
         identity = as_text(block.get("tool_use_id"))
-        if not is_server_result(block) or at in leaving:
+        if not is_server_result(block) or at in invalid:
             continue
         if uses.get(identity, at) < at and identity not in answered:
             answered.add(identity)
         elif identity in uses or not _left_open_before(messages, index, identity, request):
-            leaving[at] = _unasked(f"{path}.{at}", block)
+            invalid[at] = _unasked(f"{path}.{at}", block)
     for identity, at in uses.items():
         if identity not in answered and not _may_stay_open(messages, index, identity, request):
             what = f"`{kind(parts[at])}` {identity} was found without its result block"
-            leaving[at] = Finding("A29", f"{path}.{at}", what)
-    return leaving
+            invalid[at] = Finding("A29", f"{path}.{at}", what)
+    return invalid
 
 
 def _unasked(path: str, block: Block) -> Finding:
@@ -118,8 +118,10 @@ def _without_advisor(parts: Sequence[Block], path: str, request: Request) -> dic
     advice = {at for at, block in enumerate(parts) if kind(block) == "advisor_tool_result"}
     if not advice or any(kind(tool).startswith("advisor") for tool in request.tools):
         return {}
-    asked = {as_text(parts[at].get("tool_use_id")) for at in advice}
-    advice |= {at for at, block in enumerate(parts) if kind(block) in SERVER_USE and as_text(block.get("id")) in asked}
+    use_ids = {as_text(parts[at].get("tool_use_id")) for at in advice}
+    advice |= {
+        at for at, block in enumerate(parts) if kind(block) in SERVER_USE and as_text(block.get("id")) in use_ids
+    }
     message = "advisor_tool_result blocks require the advisor tool in tools"
     return {at: Finding("A26", f"{path}.{at}", message) for at in sorted(advice)}
 

@@ -50,8 +50,8 @@ def broken(request: Request) -> Iterator[Finding]:
         if index and role(message) == role(messages[index - 1]):
             yield Finding("A5", path, 'roles must alternate between "user" and "assistant"')
         if not blocks(message) and not (index == last and may_end_empty(message, request)):
-            what = "all messages must have non-empty content except for the optional final assistant message"
-            yield Finding("A8", path, what)
+            problem = "all messages must have non-empty content except for the optional final assistant message"
+            yield Finding("A8", path, problem)
     yield from _broken_end(request, last)
 
 
@@ -100,32 +100,32 @@ def settled(turns: list[Turn], before: Sequence[Json], request: Request, log: Lo
 
 def _without_empty(turns: list[Turn], before: Sequence[Json], request: Request, log: Log) -> list[Turn]:
     """A8: an empty message goes; a user's leaves a placeholder where two assistant turns would meet."""
-    kept: list[Turn] = []
+    turns_left: list[Turn] = []
     for index, turn in enumerate(turns):
         if blocks(turn.message) or (turn is turns[-1] and may_end_empty(turn.message, request)):
-            kept.append(turn)
+            turns_left.append(turn)
             continue
-        previous = role(kept[-1].message) if kept else role(before[-1]) if before else ""
+        previous = role(turns_left[-1].message) if turns_left else role(before[-1]) if before else ""
         following = next((role(later.message) for later in turns[index:] if blocks(later.message)), "")
-        alone = role(turn.message) == "user" and "user" not in (previous, following)
-        what = "all messages must have non-empty content except for the optional final assistant message"
-        log.note("A8", f"messages.{turn.at}", what, "placeholder" if alone else "dropped")
-        if alone:
-            kept.append(Turn(turn.at, {**turn.message, "content": [text(EMPTY)]}))
-    return kept
+        is_needed = role(turn.message) == "user" and "user" not in (previous, following)
+        problem = "all messages must have non-empty content except for the optional final assistant message"
+        log.note("A8", f"messages.{turn.at}", problem, "placeholder" if is_needed else "dropped")
+        if is_needed:
+            turns_left.append(Turn(turn.at, {**turn.message, "content": [text(EMPTY)]}))
+    return turns_left
 
 
 def _coalesced(turns: list[Turn], log: Log) -> list[Turn]:
     """A5: neighbours of one role are one turn. A system turn between them keeps them apart."""
-    kept: list[Turn] = []
+    joined_turns: list[Turn] = []
     for turn in turns:
-        if not kept or role(kept[-1].message) != role(turn.message):
-            kept.append(turn)
+        if not joined_turns or role(joined_turns[-1].message) != role(turn.message):
+            joined_turns.append(turn)
             continue
         log.note("A5", f"messages.{turn.at}", 'roles must alternate between "user" and "assistant"', "joined")
-        joined = [*blocks(kept[-1].message), *blocks(turn.message)]
-        kept[-1] = Turn(kept[-1].at, with_blocks(kept[-1].message, joined))
-    return kept
+        joined = [*blocks(joined_turns[-1].message), *blocks(turn.message)]
+        joined_turns[-1] = Turn(joined_turns[-1].at, with_blocks(joined_turns[-1].message, joined))
+    return joined_turns
 
 
 def _as_user(turn: Turn, rule: str, why: str, log: Log) -> Turn:
@@ -160,10 +160,10 @@ def ended(messages: list[Message], request: Request, log: Log) -> list[Message]:
     if not _trailing_space(last):
         return messages
     log.note("A7", path, "final assistant content cannot end with trailing whitespace", "stripped")
-    *rest, final = blocks(last)
+    *others, final = blocks(last)
     if isinstance(last["content"], str):
         return [*messages[:-1], {**last, "content": last["content"].rstrip()}]
-    return [*messages[:-1], with_blocks(last, [*rest, {**final, "text": final["text"].rstrip()}])]
+    return [*messages[:-1], with_blocks(last, [*others, {**final, "text": final["text"].rstrip()}])]
 
 
 def _trailing_space(message: Json) -> bool:

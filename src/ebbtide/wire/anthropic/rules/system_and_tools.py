@@ -60,8 +60,8 @@ def _system(system: Json, log: Log) -> Json:
     if not isinstance(system, list):
         log.note(SHAPE, "system", "Input should be a valid string or list")
         return system
-    kept = [block for index, part in enumerate(system) if (block := _system_block(part, index, log)) is not None]
-    return system if same_parts(system, kept) else kept
+    blocks = [block for index, part in enumerate(system) if (block := _system_block(part, index, log)) is not None]
+    return system if same_parts(system, blocks) else blocks
 
 
 def _system_block(part: Json, index: int, log: Log) -> Json:
@@ -80,8 +80,8 @@ def _system_block(part: Json, index: int, log: Log) -> Json:
 def _tools(tools: Json, log: Log) -> Json:
     if not isinstance(tools, list):
         return tools
-    kept = [_well_marked(tool, f"tools.{index}", log) for index, tool in enumerate(tools)]
-    return tools if same_parts(tools, kept) else kept
+    fixed = [_well_marked(tool, f"tools.{index}", log) for index, tool in enumerate(tools)]
+    return tools if same_parts(tools, fixed) else fixed
 
 
 def _well_marked(block: Json, path: str, log: Log) -> Json:

@@ -26,13 +26,13 @@ OPENERS = (*THINKING, "fallback", "compaction")
 
 
 def broken(request: Request) -> Iterator[Finding]:
-    thoughtless = _thoughtless(request)
-    if thoughtless is not None:
-        found = kind((blocks(request.messages[thoughtless]) or [{}])[0]) or "nothing"
+    index = _thoughtless(request)
+    if index is not None:
+        first_kind = kind((blocks(request.messages[index]) or [{}])[0]) or "nothing"
         yield Finding(
             "A37",
-            f"messages.{thoughtless}.content.0.type",
-            f"Expected `thinking` or `redacted_thinking`, but found `{found}`. When `thinking` is enabled, a final "
+            f"messages.{index}.content.0.type",
+            f"Expected `thinking` or `redacted_thinking`, but found `{first_kind}`. When `thinking` is enabled, a final "
             "`assistant` message must start with a thinking block. To avoid this requirement, disable `thinking`.",
         )
     if _thinks_at_the_end(request):
@@ -48,20 +48,20 @@ def mended(
 ) -> tuple[Mapping[str, Json], list[Message]]:
     """Thinking cannot be invented: a loop that began without it goes on without it, and a bare prefill is answered."""
     last = len(messages) - 1
-    thoughtless = _thoughtless(request)
-    if thoughtless is not None and thoughtless == last and not ends_in_server_use(messages[-1]):
+    index = _thoughtless(request)
+    if index is not None and index == last and not ends_in_server_use(messages[-1]):
         log.note("A37", f"messages.{last}", "a final `assistant` message must start with a thinking block", "answered")
         return body, [*messages, {"role": "user", "content": CONTINUE}]
-    if thoughtless is not None:
-        what = "Expected `thinking` or `redacted_thinking`"
-        log.note("A37", f"messages.{thoughtless}.content.0.type", what, "thinking switched off")
+    if index is not None:
+        problem = "Expected `thinking` or `redacted_thinking`"
+        log.note("A37", f"messages.{index}.content.0.type", problem, "thinking switched off")
         return {key: value for key, value in body.items() if key != "thinking"}, messages
     if not _thinks_at_the_end(request):
         return body, messages
-    what = "When thinking is disabled, the final `assistant` message cannot contain `thinking`."
-    log.note("A38", f"messages.{last}", what, "thinking stripped")
-    rest = [block for block in blocks(messages[-1]) if kind(block) not in THINKING]
-    return body, [*messages[:-1], with_blocks(messages[-1], rest)]
+    problem = "When thinking is disabled, the final `assistant` message cannot contain `thinking`."
+    log.note("A38", f"messages.{last}", problem, "thinking stripped")
+    others = [block for block in blocks(messages[-1]) if kind(block) not in THINKING]
+    return body, [*messages[:-1], with_blocks(messages[-1], others)]
 
 
 def _thoughtless(request: Request) -> int | None:

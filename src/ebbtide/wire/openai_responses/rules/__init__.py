@@ -50,16 +50,16 @@ def check(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], _bre
     return [] if is_ordinary(body, since) else _judged(body, since, call_ids)
 
 
-def _judged(body: Mapping[str, Json], since: int, taken: AbstractSet[str]) -> list[Finding]:
-    if found := find_unencodable_parts(body, "input", since):
-        return found
+def _judged(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]) -> list[Finding]:
+    if findings := find_unencodable_parts(body, "input", since):
+        return findings
     log = Log()
     new = [
         At(at, item) if cleaned(item, at, body.get("store") is not False, log) is not None else At(at, {})
         for at, item in enumerate(body["input"][since:], since)
     ]
     unique(new, log)
-    pairing = broken_pairs(new, partial(_lenient, body), taken)
+    pairing = broken_pairs(new, partial(_lenient, body), call_ids)
     log += pairing.orphans.values()
     log += (Finding("R1", f"input.{new[at].at}", no_output(new[at].item)) for at in pairing.unanswered)
     log += (without_follower(new[at]) for at in lonely(new))

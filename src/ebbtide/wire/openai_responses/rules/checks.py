@@ -78,8 +78,8 @@ def _call_ids(item: Item, path: str, log: Log) -> Item:
     identity = safe_id(item.get("call_id"), "call_", CALL_ID)
     if identity == item.get("call_id"):
         return item
-    what = "string too long. Expected a string with maximum length 64"
-    log.note("R10", f"{path}.call_id", what, "id mapped")
+    problem = "string too long. Expected a string with maximum length 64"
+    log.note("R10", f"{path}.call_id", problem, "id mapped")
     return {**item, "call_id": identity}
 
 
@@ -91,10 +91,10 @@ def _identified(item: Item, path: str, stored: bool, log: Log) -> Item | None:
         return None
     if name == "item_reference" or identity is None or _fits(name, identity):
         return item
-    wanted = (
+    expected = (
         f"that begins with '{PREFIXES[name]}'" if name in PREFIXES else "of letters, numbers, underscores or dashes"
     )
-    log.note("R8", f"{path}.id", f"Expected an ID {wanted}.", "id dropped")
+    log.note("R8", f"{path}.id", f"Expected an ID {expected}.", "id dropped")
     return anonymous(item)
 
 
@@ -125,20 +125,20 @@ def _fits(name: str, identity: Json) -> bool:
 
 def unique(entries: list[At], log: Log) -> list[At]:
     """R9: a second copy goes; a different item under the same id keeps its content and loses the id."""
-    seen: dict[str, Item] = {}
-    kept = []
+    items_by_id: dict[str, Item] = {}
+    unique_entries = []
     for entry in entries:
         identity = entry.item.get("id")
-        if not isinstance(identity, str) or identity not in seen or kind(entry.item) in OUTPUT_TYPES:
-            kept.append(entry)
+        if not isinstance(identity, str) or identity not in items_by_id or kind(entry.item) in OUTPUT_TYPES:
+            unique_entries.append(entry)
             if isinstance(identity, str):
-                seen.setdefault(identity, entry.item)
+                items_by_id.setdefault(identity, entry.item)
             continue
-        what = f"Duplicate item found with id {identity}. Remove duplicate items from your input and try again."
-        copy = entry.item == seen[identity] or kind(entry.item) not in PREFIXES
-        log.note("R9", f"input.{entry.at}", what, "dropped" if copy else "id dropped")
+        problem = f"Duplicate item found with id {identity}. Remove duplicate items from your input and try again."
+        copy = entry.item == items_by_id[identity] or kind(entry.item) not in PREFIXES
+        log.note("R9", f"input.{entry.at}", problem, "dropped" if copy else "id dropped")
         if kind(entry.item) == "reasoning":
-            kept.append(At(entry.at, VOID))
+            unique_entries.append(At(entry.at, VOID))
         elif not copy:
-            kept.append(At(entry.at, anonymous(entry.item)))
-    return kept
+            unique_entries.append(At(entry.at, anonymous(entry.item)))
+    return unique_entries

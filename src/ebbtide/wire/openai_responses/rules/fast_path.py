@@ -58,23 +58,23 @@ class _Walk:
 
     def reasons_on(self, item: Item) -> bool:
         self.reasons = True
-        kept = self.stored or item.get("id") is None or bool(item.get("encrypted_content"))
-        return kept and isinstance(item.get("summary"), list)
+        is_available = self.stored or item.get("id") is None or bool(item.get("encrypted_content"))
+        return is_available and isinstance(item.get("summary"), list)
 
     def calls(self, item: Item) -> bool:
         identity, name = item.get("call_id"), item["type"]
-        given = item.get("arguments" if name == "function_call" else "input")
+        arguments = item.get("arguments" if name == "function_call" else "input")
         if not isinstance(identity, str) or identity in self.called or not CALL_ID.fullmatch(identity):
             return False
         self.reasons = False
         self.called.add(identity)
         self.open[identity] = f"{name}_output"
-        return isinstance(item.get("name"), str) and isinstance(given, str)
+        return isinstance(item.get("name"), str) and isinstance(arguments, str)
 
     def answers(self, item: Item) -> bool:
         identity = item.get("call_id")
-        wanted = self.open.pop(identity, "") if isinstance(identity, str) else ""
-        return wanted == item["type"] and not self.reasons and isinstance(item.get("output"), str | list)
+        expected_type = self.open.pop(identity, "") if isinstance(identity, str) else ""
+        return expected_type == item["type"] and not self.reasons and isinstance(item.get("output"), str | list)
 
 
 _JUDGES: Mapping[str, Callable[[_Walk, Item], bool]] = {

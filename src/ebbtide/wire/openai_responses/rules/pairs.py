@@ -32,7 +32,7 @@ class Pairing:
     unanswered: Sequence[int]
 
 
-def broken_pairs(entries: Sequence[At], lenient: Callable[[], bool], taken: AbstractSet[str]) -> Pairing:
+def broken_pairs(entries: Sequence[At], lenient: Callable[[], bool], accepted_ids: AbstractSet[str]) -> Pairing:
     """R1, R2, R11: an output answers the open call of its id; of two outputs for one call the later one counts.
 
     A call repeated while it is still open is one call: the second has no output of its own to wait for. `lenient` tells
@@ -60,15 +60,15 @@ def broken_pairs(entries: Sequence[At], lenient: Callable[[], bool], taken: Abst
             mistyped.pop(earlier, None)
             answers[identity] = (call, at)
         else:
-            if identity not in taken and not lenient():
+            if identity not in accepted_ids and not lenient():
                 orphans[at] = _orphan(entry, identity)
             continue
-        wanted = OUTPUTS[kind(entries[call].item)]
-        if kind(item) not in wanted:
-            what = f"No tool call found for {kind(item)} with call_id {identity}."
-            orphans[at] = Finding("R11", f"input.{entry.at}", what)
-            if wanted[0] in TEXT_OUTPUTS and kind(item) in TEXT_OUTPUTS:
-                mistyped[at] = wanted[0]
+        expected_types = OUTPUTS[kind(entries[call].item)]
+        if kind(item) not in expected_types:
+            problem = f"No tool call found for {kind(item)} with call_id {identity}."
+            orphans[at] = Finding("R11", f"input.{entry.at}", problem)
+            if expected_types[0] in TEXT_OUTPUTS and kind(item) in TEXT_OUTPUTS:
+                mistyped[at] = expected_types[0]
             else:
                 answers.pop(identity)
                 unanswered.append(call)
@@ -83,43 +83,43 @@ def no_output(item: Item) -> str:
     return f"No tool output found for function call {call_id(item)}."
 
 
-def matched(entries: list[At], lenient: Callable[[], bool], taken: AbstractSet[str], log: Log) -> list[At]:
+def matched(entries: list[At], lenient: Callable[[], bool], accepted_ids: AbstractSet[str], log: Log) -> list[At]:
     """R2, R9, R11: outputs without a call and calls said twice go; an output of the wrong name gets the right one."""
-    pairing = broken_pairs(entries, lenient, taken)
-    kept = []
+    pairing = broken_pairs(entries, lenient, accepted_ids)
+    matched_entries = []
     for at, entry in enumerate(entries):
         if at in pairing.mistyped:
             entry = At(entry.at, {**entry.item, "type": pairing.mistyped[at]})
         if at in pairing.orphans:
-            found = pairing.orphans[at]
+            finding = pairing.orphans[at]
             repaired = "type corrected" if at in pairing.mistyped else "dropped"
-            log.note(found.rule, found.path, found.message, repaired)
+            log.note(finding.rule, finding.path, finding.message, repaired)
         if at not in pairing.orphans or at in pairing.mistyped:
-            kept.append(entry)
-    return kept
+            matched_entries.append(entry)
+    return matched_entries
 
 
 def completed(entries: list[At], log: Log) -> list[At]:
     """R1: a stand-in for each missing output, behind the outputs of the same reply. A call that only a screen or a
     patch could answer goes, and its reasoning with it."""
     unanswered = {entries[at].at for at in broken_pairs(entries, lambda: True, frozenset()).unanswered}
-    kept: list[At] = []
-    waiting: list[At] = []
+    done: list[At] = []
+    added: list[At] = []
     for entry in entries:
-        new_reply = is_models(entry.item) and bool(kept) and kind(kept[-1].item) in OUTPUT_TYPES
+        new_reply = is_models(entry.item) and bool(done) and kind(done[-1].item) in OUTPUT_TYPES
         if new_reply or not (is_models(entry.item) or kind(entry.item) in OUTPUT_TYPES):
-            kept, waiting = kept + waiting, []
+            done, added = done + added, []
         if not (entry.at in unanswered and pairs_by_call_id(entry.item)):
-            kept.append(entry)
+            done.append(entry)
             continue
         stand_in = _stand_in(entry.item)
         log.note("R1", f"input.{entry.at}", no_output(entry.item), "stand-in" if stand_in else "call dropped")
         if stand_in:
-            kept.append(entry)
-            waiting.append(At(entry.at, stand_in))
+            done.append(entry)
+            added.append(At(entry.at, stand_in))
         else:
-            kept = _void_before(kept)
-    return kept + waiting
+            done = _void_before(done)
+    return done + added
 
 
 def _stand_in(call: Item) -> Item | None:
@@ -142,11 +142,11 @@ def _stand_in(call: Item) -> Item | None:
     return None
 
 
-def _void_before(kept: list[At]) -> list[At]:
+def _void_before(entries: list[At]) -> list[At]:
     """The reasoning whose follower has gone cannot stay."""
-    for at in range(len(kept) - 1, -1, -1):
-        if kind(kept[at].item) == "reasoning":
-            return [*kept[:at], At(kept[at].at, VOID), *kept[at + 1 :]]
-        if not (is_models(kept[at].item) or kind(kept[at].item) in OUTPUT_TYPES):
+    for at in range(len(entries) - 1, -1, -1):
+        if kind(entries[at].item) == "reasoning":
+            return [*entries[:at], At(entries[at].at, VOID), *entries[at + 1 :]]
+        if not (is_models(entries[at].item) or kind(entries[at].item) in OUTPUT_TYPES):
             break
-    return kept
+    return entries
