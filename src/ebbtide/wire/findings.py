@@ -70,6 +70,14 @@ class Finding:
         return Repair(rule=self.rule, path=self.path, what=self.repair)
 
 
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A message under repair, and its index in the client's body."""
+
+    index: int
+    message: Mapping[str, Json]
+
+
 Note = Callable[..., None]
 """Called as `note(rule, path, message, repair)` by rules that mend what they find."""
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.wire.anthropic.rules import _judged
+from ebbtide.wire.anthropic.rules import find_problems
 from ebbtide.wire.anthropic.rules.fast_path import is_ordinary
 from ebbtide.wire.openai_responses import rules as responses
 from poison.histories import GRAMMARS, spoiled
@@ -27,7 +27,7 @@ def test_what_is_ordinary_breaks_no_rule(data):
     taken = ids(messages[:since])
     marked = data.draw(st.sampled_from([None, 0, 1, 4]))
     if is_ordinary(body, since, taken, marked):
-        assert _judged(body, since, taken, marked or 0) == []
+        assert find_problems(body, since, taken, marked or 0) == []
 
 
 CALL = {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "x"}}
@@ -84,7 +84,7 @@ def test_what_is_ordinary_in_a_responses_body_breaks_no_rule(data):
         return
     since = data.draw(st.integers(0, len(items)))
     if responses.is_ordinary(body, since):
-        assert responses._judged(body, since, frozenset()) == []
+        assert responses.find_problems(body, since, frozenset()) == []
 
 
 ASKED = {"role": "user", "content": "go"}

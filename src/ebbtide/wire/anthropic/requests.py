@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ebbtide.wire.anthropic.rules.blocks import blocks, calls, ends_in_server_use, is_programmatic, role
+from ebbtide.wire.anthropic.rules.structure import blocks, calls, ends_in_server_use, is_programmatic, role
 from ebbtide.wire.blocks import as_mapping
 
 route = "/v1/messages"

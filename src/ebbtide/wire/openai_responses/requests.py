@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ebbtide.wire.openai_responses.rules.items import OUTPUT_TYPES, call_id, is_models, kind, pairs_by_call_id
+from ebbtide.wire.openai_responses.rules.items import OUTPUT_TYPES, call_id, is_from_model, kind, pairs_by_call_id
 
 route = "/responses"
 side_routes: Mapping[str, str] = {"/responses/compact": "compaction"}
@@ -27,7 +27,7 @@ def count_before_user_text(items: Sequence[Any]) -> int:
     count = next(open_calls, len(items))
     if count == len(items) and not (items and kind(items[-1]) == "reasoning"):
         return count
-    while count and is_models(items[count - 1]):
+    while count and is_from_model(items[count - 1]):
         count -= 1
     return count
 

@@ -31,30 +31,21 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from ebbtide.wire.anthropic.rules import (
-    breakpoints,
-    content,
-    media,
-    pairs,
-    server_tools,
-    structure,
-    system_and_tools,
-    thinking,
-)
-from ebbtide.wire.anthropic.rules.blocks import (
-    THINKING,
-    Request,
-    Turn,
-    blocks,
-    kind,
-    numbered,
-    request,
-    role,
-    same_parts,
-)
+from ebbtide.wire.anthropic.rules import content, pairs, positions, structure
 from ebbtide.wire.anthropic.rules.fast_path import is_ordinary
+from ebbtide.wire.anthropic.rules.structure import (
+    THINKING,
+    BodyFacts,
+    are_same_objects,
+    blocks,
+    enumerate_from,
+    kind,
+    read_facts,
+    role,
+)
 from ebbtide.wire.findings import (
     Finding,
+    Indexed,
     Json,
     Log,
     find_unencodable_parts,
@@ -69,51 +60,51 @@ Body = Mapping[str, Json]
 
 def check(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int | None) -> list[Finding]:
     """All that is wrong from `since` on. An unsound body is only told that: nothing else can be read from it."""
-    return [] if is_ordinary(body, since, call_ids, breakpoints) else _judged(body, since, call_ids, breakpoints)
+    return [] if is_ordinary(body, since, call_ids, breakpoints) else find_problems(body, since, call_ids, breakpoints)
 
 
-def _judged(body: Body, since: int, call_ids: AbstractSet[str], breakpoint_count: int | None) -> list[Finding]:
+def find_problems(body: Body, since: int, call_ids: AbstractSet[str], breakpoint_count: int | None) -> list[Finding]:
     if found := find_unencodable_parts(body, "messages", since):
         return found
-    facts = request(body, since, call_ids)
+    facts = read_facts(body, since, call_ids)
     log = Log()
-    for index, message in numbered(facts.messages, since):
-        content.cleaned(Turn(index, message), facts, log)
+    for index, message in enumerate_from(facts.messages, since):
+        content.clean_message(Indexed(index, message), facts, log)
     if not since:
-        system_and_tools.mended(body, log)
-        log += system_and_tools.broken_tools(body.get("tools"))
-    log += structure.broken(facts)
-    log += pairs.broken(facts)
-    log += server_tools.broken(facts)
-    log += thinking.broken(facts)
-    log += (finding for _, finding, _, _ in media.crowded(facts.messages, since))
-    log += breakpoints.broken(body, since, breakpoint_count)
+        positions.fix_system_and_tools(body, log)
+        log += positions.find_tool_problems(body.get("tools"))
+    log += structure.find_structure_problems(facts)
+    log += pairs.find_pair_problems(facts)
+    log += pairs.find_server_tool_problems(facts)
+    log += positions.find_thinking_problems(facts)
+    log += (finding for _, finding, _, _ in content.find_crowded_images(facts.messages, since))
+    log += positions.find_breakpoint_problems(body, since, breakpoint_count)
     return log
 
 
 def repair(body: Body, since: int, call_ids: AbstractSet[str]) -> tuple[Body, list[Finding]]:
     """The body as it may go out, and what was done to it."""
     log = Log()
-    body = _sound(body, since, log)
-    body = system_and_tools.mended(body, log)
-    facts = request(body, since, call_ids)
+    body = _make_encodable(body, since, log)
+    body = positions.fix_system_and_tools(body, log)
+    facts = read_facts(body, since, call_ids)
     before = list(facts.messages[:since])
-    turns = [Turn(index, message) for index, message in numbered(facts.messages, since)]
-    cleaned = [mended for turn in turns if (mended := content.cleaned(turn, facts, log)) is not None]
+    entries = [Indexed(index, message) for index, message in enumerate_from(facts.messages, since)]
+    cleaned = [clean for entry in entries if (clean := content.clean_message(entry, facts, log)) is not None]
     refuse_unrepairable(log)
-    turns = _settled(pairs.handed_over(cleaned, log), before, facts, log)
-    turns = turns if before else structure.opened(turns, log)
-    turns = pairs.paired(turns, before[-1] if before else None, call_ids, log)
-    messages = [*before, *(turn.message for turn in turns)]
+    entries = _fix_until_stable(pairs.move_results_to_user(cleaned, log), before, facts, log)
+    entries = entries if before else structure.start_with_user(entries, log)
+    entries = pairs.pair_calls(entries, before[-1] if before else None, call_ids, log)
+    messages = [*before, *(entry.message for entry in entries)]
     if not messages:
         refuse(Finding("A1", "messages", "at least one message is required"))
-    messages = structure.ended(messages, facts, log)
-    body, messages = thinking.mended(body, messages, replace(facts, messages=messages), log)
-    messages = structure.ended(messages, facts, log)  # thinking stripped from the end can bare white space
-    for index, finding, old, new in media.crowded(messages, since):
+    messages = structure.fix_end(messages, facts, log)
+    body, messages = positions.fix_thinking(body, messages, replace(facts, messages=messages), log)
+    messages = structure.fix_end(messages, facts, log)  # thinking stripped from the end can bare white space
+    for index, finding, old, new in content.find_crowded_images(messages, since):
         log.append(finding)
-        messages[index] = media.replaced(messages[index], old, new)
-    return breakpoints.trimmed({**body, "messages": messages}, log), log
+        messages[index] = content.replace_image(messages[index], old, new)
+    return positions.fix_breakpoints({**body, "messages": messages}, log), log
 
 
 def list_rule(_value: Json) -> str:
@@ -133,27 +124,27 @@ def call_ids(message: Json) -> frozenset[str]:
     return frozenset(str(block.get("id")) for block in blocks(message) if kind(block) == "tool_use")
 
 
-def _settled(turns: list[Turn], before: list[Json], facts: Request, log: Log) -> list[Turn]:
+def _fix_until_stable(entries: list[Indexed], before: list[Json], facts: BodyFacts, log: Log) -> list[Indexed]:
     """Taking out half a server pair can empty a message, and joining messages can complete a pair: until it rests."""
     while True:
-        turns = structure.settled(turns, before, facts, log)
-        unbroken = server_tools.whole(turns, before, facts, log)
-        if same_parts(turns, unbroken):
-            return turns
-        turns = unbroken
+        entries = structure.fix_structure(entries, before, facts, log)
+        repaired_entries = pairs.drop_server_tool_halves(entries, before, facts, log)
+        if are_same_objects(entries, repaired_entries):
+            return entries
+        entries = repaired_entries
 
 
-def _sound(body: Body, since: int, log: Log) -> Body:
+def _make_encodable(body: Body, since: int, log: Log) -> Body:
     """A11. Signed thinking cannot be mended: a block with a broken character in it is left out."""
     log += find_unencodable_parts(body, "messages", since)
     if not log:
         return body
     refuse_unrepairable(log)
-    messages = [message if is_encodable(message) else _without_broken_thinking(message) for message in body["messages"]]
+    messages = [message if is_encodable(message) else _drop_broken_thinking(message) for message in body["messages"]]
     return make_parts_encodable({**body, "messages": [*body["messages"][:since], *messages[since:]]}, "messages", since)
 
 
-def _without_broken_thinking(message: Json) -> Json:
+def _drop_broken_thinking(message: Json) -> Json:
     parts = message.get("content") if isinstance(message, dict) else None
     if not isinstance(parts, list):
         return message

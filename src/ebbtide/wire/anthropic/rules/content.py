@@ -2,37 +2,41 @@
 
 The validator runs the same functions and reports their notes. Fields and block types we do not know pass untouched
 (A10, A13): providers add them faster than we learn them. Only what is known to be refused is taken out.
+
+A54 to A57: pictures and documents. Adding an image can invalidate an old one.
+
+More than twenty images lower the limit on each side for all of them. A picture that must go leaves a line of text.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ebbtide.wire.anthropic.rules.blocks import (
+from ebbtide.core.text.media import HEAD, base64_head, image_pixels, media_type
+from ebbtide.wire.anthropic.rules.structure import (
     NO_OUTPUT,
     SERVER_USE,
     THINKING,
     Block,
+    BodyFacts,
     Message,
-    Request,
-    Turn,
+    are_same_objects,
+    blocks,
+    drop_fields,
     kind,
+    replace_blocks,
     role,
-    same_parts,
-    text,
-    with_blocks,
-    without,
+    text_block,
 )
-from ebbtide.wire.anthropic.rules.media import document, image
-from ebbtide.wire.findings import SHAPE, Json, Log, Note, as_text, safe_id
+from ebbtide.wire.findings import SHAPE, Finding, Indexed, Json, Log, Note, as_text, safe_id
 
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 RESULT_PARTS = ("text", "image", "search_result", "document", "tool_reference")
-NO_MARK = (*THINKING, "fallback")
+NO_BREAKPOINT = (*THINKING, "fallback")
 """A46: block types that carry no `cache_control`."""
 REFUSED_FIELDS = {"tool_use": ("text",)}
 """A10: fields seen refused, by block type. Streaming clients merge a text delta into a call."""
@@ -40,55 +44,55 @@ BAD_ID = "String should match pattern '^[a-zA-Z0-9_-]+$'"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPlace:
     """Where a block stands, and whom to tell."""
 
     path: str
     role: str
-    request: Request
+    facts: BodyFacts
     note: Note
 
 
-def cleaned(turn: Turn, request: Request, log: Log) -> Turn | None:
+def clean_message(entry: Indexed, facts: BodyFacts, log: Log) -> Indexed | None:
     """The turn with every block mended; None if it was no message at all. A note without a repair means: refuse."""
-    path, message = f"messages.{turn.at}", turn.message
+    path, message = f"messages.{entry.index}", entry.message
     if not isinstance(message, dict) or not ("role" in message or "content" in message):
         log.note(SHAPE, path, "Input should be a valid dictionary", "dropped")
         return None
     if role(message) not in ("user", "assistant", "system"):
         log.note("A2", f"{path}.role", "Input should be 'user' or 'assistant'")
         return None
-    message = _listed(message, path, log)
+    message = _fix_content_type(message, path, log)
     content = message["content"]
     if isinstance(content, str):
-        return Turn(turn.at, _spoken(message, path, log))
+        return Indexed(entry.index, _drop_blank_string(message, path, log))
     blocks = []
     for index, part in enumerate(content):
-        place = Place(f"{path}.content.{index}", role(message), request, log.note)
-        block = _told(part, place) if place.role == "system" else cleaned_block(part, place)
+        place = BlockPlace(f"{path}.content.{index}", role(message), facts, log.note)
+        block = _clean_system_block(part, place) if place.role == "system" else clean_block(part, place)
         if block is not None:
             blocks.append(block)
-    return Turn(turn.at, _signed_or_none(with_blocks(message, blocks), path, log))
+    return Indexed(entry.index, _drop_unsigned_thinking(replace_blocks(message, blocks), path, log))
 
 
-def _told(part: Json, place: Place) -> Block | None:
+def _clean_system_block(part: Json, place: BlockPlace) -> Block | None:
     """A3: an operator's turn is text."""
-    block = cleaned_block(part, place)
+    block = clean_block(part, place)
     if block is None or kind(block) == "text":
         return block
     place.note("A3", place.path, "a system message may contain only text", "block dropped")
     return None
 
 
-def cleaned_block(part: Json, place: Place) -> Block | None:
-    block = _blockish(part, place)
+def clean_block(part: Json, place: BlockPlace) -> Block | None:
+    block = _as_block(part, place)
     if block is None:
         return None
-    block = _known_fields(_eligible_mark(block, place), place)
+    block = _drop_refused_fields(_fix_breakpoint(block, place), place)
     return _RULES[kind(block)](block, place) if kind(block) in _RULES else block
 
 
-def _listed(message: Message, path: str, log: Log) -> Message:
+def _fix_content_type(message: Message, path: str, log: Log) -> Message:
     """Content is a string or a list; nothing at all is an empty string (A8 decides what becomes of it)."""
     content = message.get("content")
     if isinstance(content, str | list):
@@ -103,7 +107,7 @@ def _listed(message: Message, path: str, log: Log) -> Message:
     return {**message, "content": ""}
 
 
-def _spoken(message: Message, path: str, log: Log) -> Message:
+def _drop_blank_string(message: Message, path: str, log: Log) -> Message:
     """A9: words that are only white space are none."""
     if not message["content"] or message["content"].strip():
         return message
@@ -111,16 +115,16 @@ def _spoken(message: Message, path: str, log: Log) -> Message:
     return {**message, "content": ""}
 
 
-def _signed_or_none(message: Message, path: str, log: Log) -> Message:
+def _drop_unsigned_thinking(message: Message, path: str, log: Log) -> Message:
     """A34, A40 with A39: thinking goes back signed and whole, or all of the message's thinking stays behind."""
     content = message["content"]
-    bad = [index for index, block in enumerate(content) if kind(block) in THINKING and not _is_signed(block)]
-    if not bad:
+    unsigned = [index for index, block in enumerate(content) if kind(block) in THINKING and not _is_signed(block)]
+    if not unsigned:
         return message
-    for index in bad:
+    for index in unsigned:
         rule, field = ("A34", "signature") if kind(content[index]) == "thinking" else ("A40", "data")
         log.note(rule, f"{path}.content.{index}.{kind(content[index])}.{field}", "Field required", "dropped")
-    return with_blocks(message, [block for block in content if kind(block) not in THINKING])
+    return replace_blocks(message, [block for block in content if kind(block) not in THINKING])
 
 
 def _is_signed(block: Block) -> bool:
@@ -130,46 +134,50 @@ def _is_signed(block: Block) -> bool:
     return isinstance(signature, str) and bool(signature) and isinstance(block.get("thinking"), str)
 
 
-def _blockish(part: Json, place: Place) -> Block | None:
+def _as_block(part: Json, place: BlockPlace) -> Block | None:
     if isinstance(part, dict) and kind(part):
         return part
     if isinstance(part, str) and part:
         place.note(SHAPE, place.path, "Input should be a valid dictionary", "string made a text block")
-        return text(part)
+        return text_block(part)
     place.note(SHAPE, place.path, "Input should be a content block", "dropped")
     return None
 
 
-def _eligible_mark(block: Block, place: Place) -> Block:
+def _fix_breakpoint(block: Block, place: BlockPlace) -> Block:
     """A46, A49: a breakpoint is `ephemeral`, 5m or 1h, and not on thinking."""
-    mark = block.get("cache_control")
-    if mark is None:
+    breakpoint = block.get("cache_control")
+    if breakpoint is None:
         return block
-    if kind(block) in NO_MARK:
+    if kind(block) in NO_BREAKPOINT:
         where = f"{place.path}.{kind(block)}.cache_control"
         place.note("A46", where, "Extra inputs are not permitted", "mark dropped")
-        return without(block, "cache_control")
-    return block if is_mark(mark) else unmarked(block, f"{place.path}.cache_control", place.note)
+        return drop_fields(block, "cache_control")
+    return block if is_breakpoint(breakpoint) else drop_breakpoint(block, f"{place.path}.cache_control", place.note)
 
 
-def is_mark(mark: Json) -> bool:
-    return isinstance(mark, dict) and mark.get("type") == "ephemeral" and mark.get("ttl") in (None, "5m", "1h")
+def is_breakpoint(breakpoint: Json) -> bool:
+    return (
+        isinstance(breakpoint, dict)
+        and breakpoint.get("type") == "ephemeral"
+        and breakpoint.get("ttl") in (None, "5m", "1h")
+    )
 
 
-def unmarked(block: Block, path: str, note: Note) -> Block:
+def drop_breakpoint(block: Block, path: str, note: Note) -> Block:
     note("A49", path, "cache_control: Input should be 'ephemeral' with ttl '5m' or '1h'", "mark dropped")
-    return without(block, "cache_control")
+    return drop_fields(block, "cache_control")
 
 
-def _known_fields(block: Block, place: Place) -> Block:
+def _drop_refused_fields(block: Block, place: BlockPlace) -> Block:
     """A10: fields known to be refused."""
     extra = [field for field in REFUSED_FIELDS.get(kind(block), ()) if field in block]
     for field in extra:
         place.note("A10", f"{place.path}.{kind(block)}.{field}", "Extra inputs are not permitted", "field dropped")
-    return without(block, *extra) if extra else block
+    return drop_fields(block, *extra) if extra else block
 
 
-def spoken_text(block: Block, path: str, note: Note) -> Block | None:
+def drop_blank_text(block: Block, path: str, note: Note) -> Block | None:
     """A9, A47: a text block has words in it, all the more if it carries a breakpoint."""
     words = block.get("text")
     if isinstance(words, str) and words.strip():
@@ -181,7 +189,7 @@ def spoken_text(block: Block, path: str, note: Note) -> Block | None:
     return None
 
 
-def _assistants_own(block: Block, place: Place) -> Block | None:
+def _require_assistant(block: Block, place: BlockPlace) -> Block | None:
     """A20: only the assistant thinks."""
     if place.role == "assistant":
         return block
@@ -189,7 +197,7 @@ def _assistants_own(block: Block, place: Place) -> Block | None:
     return None
 
 
-def _call(block: Block, place: Place) -> Block:
+def _fix_call(block: Block, place: BlockPlace) -> Block:
     """A14, A21, A25: a call has a plain id, a plain name and an object for input."""
     fixed = dict(block)
     if not _matches(CALL_ID, block.get("id")):
@@ -201,7 +209,7 @@ def _call(block: Block, place: Place) -> Block:
         fixed["name"] = re.sub(r"[^a-zA-Z0-9_-]", "_", as_text(block.get("name") or "unknown_tool"))[:128]
     if not isinstance(block.get("input"), dict):
         place.note("A21", f"{place.path}.tool_use.input", "Input should be a valid dictionary", "made an object")
-        fixed["input"] = _object(block.get("input"))
+        fixed["input"] = _parse_object(block.get("input"))
     return block if fixed == block else fixed
 
 
@@ -209,7 +217,7 @@ def _matches(pattern: re.Pattern[str], value: Json) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _object(value: Json) -> Json:
+def _parse_object(value: Json) -> Json:
     """Arguments kept as JSON text, as OpenAI does, are the object they encode; anything else is none."""
     try:
         parsed = json.loads(value) if isinstance(value, str) else None
@@ -218,16 +226,16 @@ def _object(value: Json) -> Json:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _result(block: Block, place: Place) -> Block:
+def _fix_result(block: Block, place: BlockPlace) -> Block:
     """A14, A22: a result names its call plainly and holds text or a list of known parts."""
     fixed = dict(block)
     identity = block.get("tool_use_id")
-    if not _matches(CALL_ID, identity) and as_text(identity) not in place.request.open_ids:
+    if not _matches(CALL_ID, identity) and as_text(identity) not in place.facts.open_call_ids:
         place.note("A14", f"{place.path}.tool_result.tool_use_id", BAD_ID, "id mapped")
         fixed["tool_use_id"] = safe_id(identity, "toolu_", CALL_ID)
     content = block.get("content")
     if isinstance(content, list):
-        fixed["content"] = _parts(content, place)
+        fixed["content"] = _fix_result_parts(content, place)
     elif content is not None and not isinstance(content, str):
         place.note("A22", f"{place.path}.content", "Input should be a valid string or list", "made text")
         fixed["content"] = as_text(content)
@@ -239,36 +247,36 @@ def _result(block: Block, place: Place) -> Block:
     return block if same else fixed
 
 
-def _parts(content: list[Json], place: Place) -> list[Json]:
+def _fix_result_parts(content: list[Json], place: BlockPlace) -> list[Json]:
     """The list itself if all its parts are fine; a placeholder if none of them could stay."""
     parts = []
     for index, part in enumerate(content):
-        inner = Place(f"{place.path}.content.{index}", place.role, place.request, place.note)
-        block = _part(part, inner)
+        inner = BlockPlace(f"{place.path}.content.{index}", place.role, place.facts, place.note)
+        block = _fix_result_part(part, inner)
         if block is not None:
             parts.append(block)
-    return content if same_parts(content, parts) else parts or [text(NO_OUTPUT)]
+    return content if are_same_objects(content, parts) else parts or [text_block(NO_OUTPUT)]
 
 
-def _part(part: Json, place: Place) -> Block | None:
+def _fix_result_part(part: Json, place: BlockPlace) -> Block | None:
     """A9, A22, A23, A46 inside a result."""
-    block = _blockish(part, place)
+    block = _as_block(part, place)
     if block is None:
         return None
     if block.get("cache_control") is not None:
         place.note("A46", f"{place.path}.cache_control", "Extra inputs are not permitted", "mark dropped")
-        block = without(block, "cache_control")
-    if kind(block) == "tool_reference" and as_text(block.get("tool_name")) not in place.request.tool_names:
+        block = drop_fields(block, "cache_control")
+    if kind(block) == "tool_reference" and as_text(block.get("tool_name")) not in place.facts.tool_names:
         message = f"Tool reference '{as_text(block.get('tool_name'))}' not found in available tools"
         place.note("A23", place.path, message, "reference dropped")
         return None
     if kind(block) not in RESULT_PARTS:
         place.note("A22", place.path, f"Input tag '{kind(block)}' is not allowed in a tool result", "made text")
-        return text(as_text(block))
+        return text_block(as_text(block))
     return _RULES[kind(block)](block, place) if kind(block) in _RULES else block
 
 
-def _compaction(block: Block, place: Place) -> Block:
+def _fix_compaction(block: Block, place: BlockPlace) -> Block:
     """A61: null is a no-op, an empty string is refused."""
     if block.get("content") != "":
         return block
@@ -276,26 +284,140 @@ def _compaction(block: Block, place: Place) -> Block:
     return {**block, "content": None}
 
 
-def _text(block: Block, place: Place) -> Block | None:
-    return spoken_text(block, place.path, place.note)
+def _fix_text(block: Block, place: BlockPlace) -> Block | None:
+    return drop_blank_text(block, place.path, place.note)
 
 
-def _image(block: Block, place: Place) -> Block:
-    return image(block, place.path, place.note)
+def _fix_image(block: Block, place: BlockPlace) -> Block:
+    return fix_image(block, place.path, place.note)
 
 
-def _document(block: Block, place: Place) -> Block:
-    return document(block, place.path, place.note)
+def _fix_document(block: Block, place: BlockPlace) -> Block:
+    return fix_document(block, place.path, place.note)
 
 
-_RULES: dict[str, Callable[[Block, Place], Block | None]] = {
-    "text": _text,
-    "thinking": _assistants_own,
-    "redacted_thinking": _assistants_own,
-    "tool_use": _call,
-    "tool_result": _result,
-    "image": _image,
-    "document": _document,
-    "compaction": _compaction,
-    **dict.fromkeys(SERVER_USE, _assistants_own),
+_RULES: dict[str, Callable[[Block, BlockPlace], Block | None]] = {
+    "text": _fix_text,
+    "thinking": _require_assistant,
+    "redacted_thinking": _require_assistant,
+    "tool_use": _fix_call,
+    "tool_result": _fix_result,
+    "image": _fix_image,
+    "document": _fix_document,
+    "compaction": _fix_compaction,
+    **dict.fromkeys(SERVER_USE, _require_assistant),
 }
+
+
+MAX_SIDE, MANY_MAX_SIDE, MANY = 8000, 2000, 20
+"""Pixels allowed on a side; pixels allowed once there are more than `MANY` images."""
+STEP = 10
+"""Images leave ten at a time: one at a time would move the cached prefix with every new screenshot."""
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+"""A55, the older and lower limit: reports of 10 MB exist, a refusal wedges the session."""
+TOO_LARGE = f"At least one of the image dimensions exceed max allowed size: {MAX_SIDE} pixels"
+TOO_LARGE_AMONG_MANY = (
+    f"At least one of the image dimensions exceed max allowed size for many-image requests: {MANY_MAX_SIDE} pixels"
+)
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def fix_image(block: Block, path: str, note: Note) -> Block:
+    """A54 (one image), A55, A56: small enough, and what it says it is."""
+    source = block.get("source")
+    if not isinstance(source, dict):
+        note("A56", path, "Could not process image", "replaced by a line of text")
+        return text_block("[image removed: it had no data]")
+    if source.get("type") != "base64":
+        return block
+    data, declared = source.get("data"), source.get("media_type")
+    head = _head(data)
+    actual = media_type(head)
+    if not isinstance(data, str) or not head or (actual is None and declared not in IMAGE_TYPES):
+        note("A56", path, "Could not process image", "replaced by a line of text")
+        return text_block("[image removed: it could not be read]")
+    if len(data) * 3 // 4 > MAX_IMAGE_BYTES:
+        note("A55", f"{path}.image.source.base64.data", "image exceeds 5 MB maximum", "replaced by a line of text")
+        return text_block(
+            f"[image removed: {len(data) * 3 // 4 / 1_000_000:.1f} MB is over the provider's limit of 5 MB]"
+        )
+    if (pixels := image_pixels(head)) and max(pixels) > MAX_SIDE:
+        note("A54", f"{path}.image.source.base64.data", TOO_LARGE, "replaced by a line of text")
+        return _describe_removed(pixels, MAX_SIDE)
+    if actual in IMAGE_TYPES and declared != actual:
+        note("A56", f"{path}.image.source.base64.media_type", "Could not process image", f"media type is {actual}")
+        return {**block, "source": {**source, "media_type": actual}}
+    return block
+
+
+def fix_document(block: Block, path: str, note: Note) -> Block:
+    """A57: base64 without newlines."""
+    source = block.get("source")
+    data = source.get("data") if isinstance(source, dict) and source.get("type") == "base64" else None
+    if not isinstance(source, dict) or not isinstance(data, str) or not any(space in data for space in "\r\n"):
+        return block
+    note("A57", f"{path}.document.source.base64.data", "base64 must not contain newlines", "newlines removed")
+    return {**block, "source": {**source, "data": data.replace("\r", "").replace("\n", "")}}
+
+
+def find_crowded_images(messages: Sequence[Json], since: int) -> list[tuple[int, Finding, Block, Block]]:
+    """A54 (many images): message index, finding, the image, what stands in for it. Oldest first, only as many as help.
+
+    Read only if something new holds an image: without one, the old images were accepted together.
+    """
+    if not any(True for index in range(since, len(messages)) for _ in _images(messages[index])):
+        return []
+    images = [(index, path, block) for index, message in enumerate(messages) for path, block in _images(message)]
+    surplus = len(images) - MANY
+    if surplus <= 0:
+        return []
+    changes = []
+    for index, path, block in images:
+        pixels = _read_pixels(block)
+        if pixels and max(pixels) > MANY_MAX_SIDE:
+            where = f"messages.{index}.content.{path}.image.source.base64.data"
+            finding = Finding("A54", where, TOO_LARGE_AMONG_MANY, "replaced by a line of text")
+            changes.append((index, finding, block, _describe_removed(pixels, MANY_MAX_SIDE)))
+    return changes[: -(-surplus // STEP) * STEP]
+
+
+def replace_image(message: Message, old: Block, new: Block) -> Message:
+    """The message with one image, at any depth, replaced by another block."""
+    parts = []
+    for block in blocks(message):
+        inner = block.get("content")
+        if block is old:
+            parts.append(new)
+        elif isinstance(inner, list) and any(part is old for part in inner):
+            parts.append({**block, "content": [new if part is old else part for part in inner]})
+        else:
+            parts.append(block)
+    return replace_blocks(message, parts)
+
+
+def _images(message: Json) -> Iterator[tuple[str, Block]]:
+    for index, block in enumerate(blocks(message)):
+        if kind(block) == "image":
+            yield str(index), block
+        inner = block.get("content")
+        if kind(block) == "tool_result" and isinstance(inner, list):
+            yield from ((f"{index}.content.{at}", part) for at, part in enumerate(inner) if kind(part) == "image")
+
+
+def _read_pixels(block: Block) -> tuple[int, int] | None:
+    source = block.get("source")
+    if not isinstance(source, dict) or source.get("type") != "base64":
+        return None
+    return image_pixels(_head(source.get("data")))
+
+
+def _head(data: Json) -> bytes:
+    """The first bytes; more of them only for JPEG, whose size stands behind its metadata."""
+    if not isinstance(data, str):
+        return b""
+    head = base64_head(data, 64)
+    return base64_head(data, HEAD) if media_type(head) == "image/jpeg" else head
+
+
+def _describe_removed(pixels: tuple[int, int], limit: int) -> Block:
+    return text_block(f"[image removed: {pixels[0]}x{pixels[1]} px is over the provider's limit of {limit} px]")

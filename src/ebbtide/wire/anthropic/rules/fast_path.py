@@ -8,59 +8,63 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from ebbtide.wire.anthropic.rules.blocks import THINKING, Block, blocks, calls, kind, role
-from ebbtide.wire.anthropic.rules.breakpoints import broken as broken_marks
 from ebbtide.wire.anthropic.rules.content import CALL_ID, TOOL_NAME
-from ebbtide.wire.anthropic.rules.structure import MOST
-from ebbtide.wire.anthropic.rules.system_and_tools import broken_tools, mended
+from ebbtide.wire.anthropic.rules.positions import find_breakpoint_problems, find_tool_problems, fix_system_and_tools
+from ebbtide.wire.anthropic.rules.structure import MAX_MESSAGES, THINKING, Block, blocks, calls, kind, role
 from ebbtide.wire.findings import Json, Log, is_encodable
 
-_WORDS = frozenset(("type", "text", "cache_control"))
-_CALL = frozenset(("type", "id", "name", "input", "cache_control", "caller"))
+_TEXT_FIELDS = frozenset(("type", "text", "cache_control"))
+_CALL_FIELDS = frozenset(("type", "id", "name", "input", "cache_control", "caller"))
 _DIRECT = {"type": "direct"}
 """The caller of a call that the model made itself, as current answers say it; others are code."""
-_RESULT = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
-_THOUGHT = frozenset(("type", "thinking", "signature"))
-_HIDDEN = frozenset(("type", "data"))
-_PART = frozenset(("type", "text"))
-_PREAMBLE = ("messages", "system", "tools")
+_RESULT_FIELDS = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
+_THINKING_FIELDS = frozenset(("type", "thinking", "signature"))
+_REDACTED_FIELDS = frozenset(("type", "data"))
+_PART_FIELDS = frozenset(("type", "text"))
+_START = ("messages", "system", "tools")
 
 
 def is_ordinary(
     body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], accepted_breakpoints: int | None
 ) -> bool:
     messages = body["messages"]
-    if not since < len(messages) <= MOST or role(messages[-1]) != "user" or (since and accepted_breakpoints is None):
+    if (
+        not since < len(messages) <= MAX_MESSAGES
+        or role(messages[-1]) != "user"
+        or (since and accepted_breakpoints is None)
+    ):
         return False
-    if not (_surroundings(body) if since else _preamble(body)):
+    if not (_has_valid_fields(body) if since else _has_valid_start(body)):
         return False
     walk = _Walk(body, messages[since - 1] if since else {"role": "assistant"}, call_ids)
-    takes = walk.takes
+    accepts = walk.accepts
     for n in range(since, len(messages)):
-        if not takes(messages[n]):
+        if not accepts(messages[n]):
             return False
     # The walk has seen what is new. Where it met no mark, those that were accepted are no more than they were.
-    if since and not walk.marks and "cache_control" not in body:
+    if since and not walk.breakpoints and "cache_control" not in body:
         return True
-    return not any(broken_marks(body, since if walk.marks else len(messages), accepted_breakpoints or 0))
+    return not any(
+        find_breakpoint_problems(body, since if walk.breakpoints else len(messages), accepted_breakpoints or 0)
+    )
 
 
-def _surroundings(body: Mapping[str, Json]) -> bool:
+def _has_valid_fields(body: Mapping[str, Json]) -> bool:
     """Beside an accepted prefix, with the same system prompt and tools."""
     for name, value in body.items():
-        if type(value) is int or name in _PREAMBLE:
+        if type(value) is int or name in _START:
             continue
         if not is_encodable(value):
             return False
     return True
 
 
-def _preamble(body: Mapping[str, Json]) -> bool:
+def _has_valid_start(body: Mapping[str, Json]) -> bool:
     log = Log()
     if not is_encodable({name: value for name, value in body.items() if name != "messages"}):
         return False
-    mended(body, log)
-    return not log and not any(broken_tools(body.get("tools")))
+    fix_system_and_tools(body, log)
+    return not log and not any(find_tool_problems(body.get("tools")))
 
 
 class _Walk:
@@ -68,112 +72,118 @@ class _Walk:
 
     def __init__(self, body: Mapping[str, Json], before: Json, call_ids: AbstractSet[str]) -> None:
         thinking = body.get("thinking")
-        self.manual = isinstance(thinking, dict) and thinking.get("type") == "enabled"
+        self.has_thinking_budget = isinstance(thinking, dict) and thinking.get("type") == "enabled"
         self.role = role(before)
-        self.spoke = any(kind(block) != "tool_result" for block in blocks(before)) if self.manual else True
+        self.has_spoken = (
+            any(kind(block) != "tool_result" for block in blocks(before)) if self.has_thinking_budget else True
+        )
         """Whether the last message said more than results: the next one then opens a loop (A37)."""
-        self.waiting, self.strange = set[Json](), False
+        self.open_ids, self.is_unusual = set[Json](), False
         if self.role == "assistant":
             open_calls = calls(before)
-            self.waiting = {call.get("id") for call in open_calls}
+            self.open_ids = {call.get("id") for call in open_calls}
             called = any(call.get("caller", _DIRECT) != _DIRECT for call in open_calls)
-            self.strange = called or len(self.waiting) < len(open_calls)
-        self.taken, self.new = call_ids, set[str]()
-        self.marks = 0
+            self.is_unusual = called or len(self.open_ids) < len(open_calls)
+        self.call_ids, self.new_ids = call_ids, set[str]()
+        self.breakpoints = 0
         """Cache breakpoints met."""
 
-    def takes(self, message: Json) -> bool:
-        if self.strange or not isinstance(message, dict):
+    def accepts(self, message: Json) -> bool:
+        if self.is_unusual or not isinstance(message, dict):
             return False
-        speaker, content = message.get("role"), message.get("content")
-        if speaker == self.role or speaker not in ("user", "assistant"):
+        sender, content = message.get("role"), message.get("content")
+        if sender == self.role or sender not in ("user", "assistant"):
             return False
-        self.role = speaker
+        self.role = sender
         if not content or len(message) > len(("role", "content")):
             return False
         if isinstance(content, list):
-            return self._calls(content) if speaker == "assistant" else self._results(content)
-        opens = self.manual and self.spoke and speaker == "assistant"
-        self.spoke = True
-        return not self.waiting and not opens and _is_said(content)
+            return self._accepts_assistant(content) if sender == "assistant" else self._accepts_user(content)
+        opens_loop = self.has_thinking_budget and self.has_spoken and sender == "assistant"
+        self.has_spoken = True
+        return not self.open_ids and not opens_loop and _is_text(content)
 
-    def _calls(self, content: list[Json]) -> bool:
-        if self.waiting or (self.manual and self.spoke and kind(content[0]) not in THINKING):
+    def _accepts_assistant(self, content: list[Json]) -> bool:
+        if self.open_ids or (self.has_thinking_budget and self.has_spoken and kind(content[0]) not in THINKING):
             return False
-        self.spoke = True
+        self.has_spoken = True
         for block in content:
             name = kind(block)
-            fine = self._asks(block) if name == "tool_use" else name in _OWN and _OWN[name](block)
-            if not fine or ("cache_control" in block and not self._is_marked_well(block)):
+            is_valid = (
+                self._accepts_call(block)
+                if name == "tool_use"
+                else name in _ASSISTANT_BLOCKS and _ASSISTANT_BLOCKS[name](block)
+            )
+            if not is_valid or ("cache_control" in block and not self._accepts_breakpoint(block)):
                 return False
         return True
 
-    def _asks(self, block: Block) -> bool:
+    def _accepts_call(self, block: Block) -> bool:
         identity, name, arguments = block.get("id"), block.get("name"), block.get("input")
         if not isinstance(identity, str) or not isinstance(name, str) or not isinstance(arguments, dict):
             return False
-        if identity in self.taken or identity in self.new:
+        if identity in self.call_ids or identity in self.new_ids:
             return False
-        self.new.add(identity)
-        self.waiting.add(identity)
+        self.new_ids.add(identity)
+        self.open_ids.add(identity)
         has_valid_names = CALL_ID.fullmatch(identity) and TOOL_NAME.fullmatch(name)
         direct = block.get("caller", _DIRECT) == _DIRECT
-        return bool(has_valid_names) and direct and block.keys() <= _CALL and is_encodable(arguments)
+        return bool(has_valid_names) and direct and block.keys() <= _CALL_FIELDS and is_encodable(arguments)
 
-    def _results(self, content: list[Json]) -> bool:
+    def _accepts_user(self, content: list[Json]) -> bool:
         """Results first, one for each call, then words."""
-        self.spoke = False
+        self.has_spoken = False
         for block in content:
             if not isinstance(block, dict):
                 return False
             if block.get("type") != "tool_result":
-                fine = block.get("type") == "text" and _is_text(block)
-                self.spoke = True
+                is_valid = block.get("type") == "text" and _is_text_block(block)
+                self.has_spoken = True
             else:
-                fine = not self.spoke and self._answers(block)
-            if not fine or ("cache_control" in block and not self._is_marked_well(block)):
+                is_valid = not self.has_spoken and self._accepts_result(block)
+            if not is_valid or ("cache_control" in block and not self._accepts_breakpoint(block)):
                 return False
-        return not self.waiting
+        return not self.open_ids
 
-    def _answers(self, block: Block) -> bool:
+    def _accepts_result(self, block: Block) -> bool:
         identity, content = block.get("tool_use_id"), block.get("content")
-        if not isinstance(identity, str) or identity not in self.waiting or not block.keys() <= _RESULT:
+        if not isinstance(identity, str) or identity not in self.open_ids or not block.keys() <= _RESULT_FIELDS:
             return False
-        self.waiting.discard(identity)
+        self.open_ids.discard(identity)
         failed = block.get("is_error", False)
         if not isinstance(failed, bool):
             return False
         if isinstance(content, str):
             return is_encodable(content) and (bool(content) or not failed)
-        return isinstance(content, list) and bool(content) and all(_is_part(part) for part in content)
+        return isinstance(content, list) and bool(content) and all(_is_text_part(part) for part in content)
 
-    def _is_marked_well(self, block: Block) -> bool:
+    def _accepts_breakpoint(self, block: Block) -> bool:
         """Only the commonest mark."""
-        self.marks += 1
+        self.breakpoints += 1
         return block["cache_control"] in ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "5m"})
 
 
-def _is_said(words: Json) -> bool:
-    return isinstance(words, str) and bool(words) and not words.isspace() and is_encodable(words)
+def _is_text(text: Json) -> bool:
+    return isinstance(text, str) and bool(text) and not text.isspace() and is_encodable(text)
 
 
-def _is_text(block: Block) -> bool:
-    return block.keys() <= _WORDS and _is_said(block.get("text"))
+def _is_text_block(block: Block) -> bool:
+    return block.keys() <= _TEXT_FIELDS and _is_text(block.get("text"))
 
 
-def _is_thought(block: Block) -> bool:
-    words, signature = block.get("thinking"), block.get("signature")
+def _is_thinking_block(block: Block) -> bool:
+    text, signature = block.get("thinking"), block.get("signature")
     signed = isinstance(signature, str) and bool(signature) and is_encodable(signature)
-    return block.keys() <= _THOUGHT and signed and isinstance(words, str) and is_encodable(words)
+    return block.keys() <= _THINKING_FIELDS and signed and isinstance(text, str) and is_encodable(text)
 
 
-def _is_hidden(block: Block) -> bool:
+def _is_redacted_block(block: Block) -> bool:
     data = block.get("data")
-    return block.keys() <= _HIDDEN and isinstance(data, str) and bool(data) and is_encodable(data)
+    return block.keys() <= _REDACTED_FIELDS and isinstance(data, str) and bool(data) and is_encodable(data)
 
 
-def _is_part(part: Json) -> bool:
-    return kind(part) == "text" and part.keys() <= _PART and _is_said(part.get("text"))
+def _is_text_part(part: Json) -> bool:
+    return kind(part) == "text" and part.keys() <= _PART_FIELDS and _is_text(part.get("text"))
 
 
-_OWN = {"text": _is_text, "thinking": _is_thought, "redacted_thinking": _is_hidden}
+_ASSISTANT_BLOCKS = {"text": _is_text_block, "thinking": _is_thinking_block, "redacted_thinking": _is_redacted_block}

@@ -1,30 +1,176 @@
-"""A1 to A8: who speaks, in which order, and that something is said."""
+"""How the rules read a Messages body. Readers here accept any shape: what is not a block is not seen.
+
+A message that needs nothing leaves as the same object: that is how the encoder knows what it may emit verbatim.
+
+What a model is known to accept. A name we cannot read is treated as the newest: never refuse what we do not know.
+
+A1 to A8: who speaks, in which order, and that something is said.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
-from ebbtide.wire.anthropic.rules.blocks import (
-    CONTINUE,
-    EARLIER,
-    EMPTY,
-    OPERATOR,
-    Block,
-    Message,
-    Request,
-    Turn,
-    blocks,
-    ends_in_server_use,
-    kind,
-    numbered,
-    role,
-    text,
-    with_blocks,
-)
-from ebbtide.wire.anthropic.rules.models import takes_prefill, takes_system_turns
-from ebbtide.wire.findings import Finding, Json, Log
+from ebbtide.wire.findings import Finding, Indexed, Json, Log
 
-MOST = 100_000
+Block = Mapping[str, Json]
+Message = Mapping[str, Json]
+
+THINKING = ("thinking", "redacted_thinking")
+SERVER_USE = ("server_tool_use", "mcp_tool_use")
+
+EMPTY = "(empty message)"
+CONTINUE = "Continue."
+EARLIER = "(The conversation so far is not shown.)"
+UNANSWERED = "No result: the call was interrupted before a result was recorded."
+ORPHANED = "(A tool result stood here; its call is no longer part of the conversation.)"
+OPERATOR = "[Instruction from the operator of this system, not from the user]\n"
+NO_OUTPUT = "(no output)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyFacts:
+    """The facts of a body that rules ask for besides the messages."""
+
+    messages: Sequence[Json]
+    since: int
+    """Messages before it went out exactly so and were accepted; they are read, not judged."""
+    call_ids: AbstractSet[str]
+    """Call ids used before `since`."""
+    tools: Sequence[Json]
+    model: str
+    has_thinking_budget: bool
+    """Thinking with a budget: the open tool loop must then start with thinking."""
+    is_thinking: bool
+    """Thinking is on, in whatever way."""
+    has_container: bool
+    tool_names: frozenset[str]
+    open_call_ids: frozenset[str]
+    """Ids of calls in the last accepted message: its results may name them, whatever they look like."""
+
+
+def read_facts(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]) -> BodyFacts:
+    thinking = body.get("thinking")
+    mode = thinking.get("type") if isinstance(thinking, dict) else None
+    model, tools = body.get("model"), body.get("tools")
+    tool_list = tools if isinstance(tools, list) else []
+    names = (tool.get("name") for tool in tool_list if isinstance(tool, dict))
+    open_calls = calls(body["messages"][since - 1]) if since else []
+    return BodyFacts(
+        messages=body["messages"],
+        since=since,
+        call_ids=call_ids,
+        tools=tool_list,
+        model=model if isinstance(model, str) else "",
+        has_thinking_budget=mode == "enabled",
+        is_thinking=mode in ("enabled", "adaptive"),
+        has_container=bool(body.get("container")),
+        tool_names=frozenset(name for name in names if isinstance(name, str)),
+        open_call_ids=frozenset(str(call.get("id")) for call in open_calls),
+    )
+
+
+def role(message: Json) -> str:
+    value = message.get("role") if isinstance(message, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def text_block(words: str) -> Block:
+    return {"type": "text", "text": words}
+
+
+def kind(block: Json) -> str:
+    value = block.get("type") if isinstance(block, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def blocks(message: Json) -> list[Block]:
+    """A bare string is one text block; an empty one is none."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return [text_block(content)] if content else []
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def replace_blocks(message: Message, new: Sequence[Block]) -> Message:
+    """The very same message if these are the blocks it has."""
+    content = message.get("content")
+    if isinstance(content, str) and list(new) == blocks(message):
+        return message
+    if isinstance(content, list) and are_same_objects(content, new):
+        return message
+    return {**message, "content": list(new)}
+
+
+def are_same_objects(old: Sequence[Json], new: Sequence[Json]) -> bool:
+    return len(old) == len(new) and all(left is right for left, right in zip(old, new, strict=True))
+
+
+def drop_fields(block: Block, *fields: str) -> Block:
+    return {key: value for key, value in block.items() if key not in fields}
+
+
+def calls(message: Json) -> list[Block]:
+    return [block for block in blocks(message) if kind(block) == "tool_use"] if role(message) == "assistant" else []
+
+
+def is_programmatic(call: Block) -> bool:
+    """Called by code that runs in the provider's container, which waits for the result."""
+    caller = call.get("caller")
+    return isinstance(caller, dict) and str(caller.get("type", "")).startswith("code_execution")
+
+
+def is_server_result(block: Block) -> bool:
+    return kind(block).endswith("_tool_result")
+
+
+def ends_in_server_use(message: Json) -> bool:
+    """A30: a paused turn. It goes back as it is, without a user turn after it."""
+    parts = blocks(message)
+    return role(message) == "assistant" and bool(parts) and kind(parts[-1]) in SERVER_USE
+
+
+def enumerate_from(messages: Sequence[Json], since: int) -> Iterator[tuple[int, Json]]:
+    return ((index, messages[index]) for index in range(since, len(messages)))
+
+
+_FAMILY_FIRST = re.compile(r"claude-(opus|sonnet|haiku|fable|mythos)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
+"""`claude-sonnet-4-5-20250929`, also inside `anthropic.claude-...-v1:0` and `anthropic/claude-opus-4.8`."""
+_VERSION_FIRST = re.compile(r"claude-(\d)(?:-(\d{1,2}))?(?:-(opus|sonnet|haiku))?(?!\d)")
+"""`claude-3-5-sonnet-20241022`, `claude-2.1`."""
+
+
+def takes_system_turns(model: str) -> bool:
+    """A2: mid-conversation `system` arrived with Opus 4.8 and is taken by version 5 and by names we do not know."""
+    family_and_version = _version(model)
+    if family_and_version is None:
+        return True
+    family, version = family_and_version
+    return version >= ((4, 8) if family == "opus" else (5, 0))
+
+
+def takes_prefill(model: str) -> bool:
+    """A6: a trailing assistant message is refused by Opus and Sonnet from 4.6 on and by every family of version 5."""
+    family_and_version = _version(model)
+    if family_and_version is None:
+        return True
+    family, version = family_and_version
+    return version < ((4, 6) if family in ("opus", "sonnet") else (5, 0))
+
+
+def _version(model: str) -> tuple[str, tuple[int, int]] | None:
+    name = model.lower().replace(".", "-")
+    if match := _FAMILY_FIRST.search(name):
+        return match[1], (int(match[2]), int(match[3] or 0))
+    if match := _VERSION_FIRST.search(name):
+        return match[3] or "", (int(match[1]), int(match[2] or 0))
+    return None
+
+
+MAX_MESSAGES = 100_000
 NO_PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message."
 NOT_IN_SYSTEM = ("image", "document", "search_result", "tool_use", "tool_result")
 """A3, text only; other types are newer than we are, and pass."""
@@ -32,40 +178,40 @@ MOVABLE = ("text", "image", "document", "search_result", "tool_use", "tool_resul
 """What a user turn can take over from a system turn. A call among it is refused later, by A20."""
 
 
-def broken(request: Request) -> Iterator[Finding]:
-    messages, last = request.messages, len(request.messages) - 1
+def find_structure_problems(facts: BodyFacts) -> Iterator[Finding]:
+    messages, last = facts.messages, len(facts.messages) - 1
     if not messages:
         yield Finding("A1", "messages", "at least one message is required")
         return
-    if len(messages) > MOST:
-        yield Finding("A1", "messages", f"at most {MOST} messages are allowed")
-    if request.since == 0 and role(messages[0]) == "assistant":
+    if len(messages) > MAX_MESSAGES:
+        yield Finding("A1", "messages", f"at most {MAX_MESSAGES} messages are allowed")
+    if facts.since == 0 and role(messages[0]) == "assistant":
         yield Finding("A4", "messages.0", 'first message must use the "user" role')
-    for index, message in numbered(messages, request.since):
+    for index, message in enumerate_from(messages, facts.since):
         path = f"messages.{index}"
-        if role(message) == "system" and not takes_system_turns(request.model):
+        if role(message) == "system" and not takes_system_turns(facts.model):
             yield Finding("A2", path, "role 'system' is not supported on this model")
-        elif role(message) == "system" and not is_well_placed(messages, index):
+        elif role(message) == "system" and not is_system_message_allowed(messages, index):
             yield Finding("A3", path, "a system message must follow a user message and precede an assistant message")
         if index and role(message) == role(messages[index - 1]):
             yield Finding("A5", path, 'roles must alternate between "user" and "assistant"')
-        if not blocks(message) and not (index == last and may_end_empty(message, request)):
+        if not blocks(message) and not (index == last and may_end_empty(message, facts)):
             problem = "all messages must have non-empty content except for the optional final assistant message"
             yield Finding("A8", path, problem)
-    yield from _broken_end(request, last)
+    yield from _find_end_problems(facts, last)
 
 
-def _broken_end(request: Request, last: int) -> Iterator[Finding]:
-    message = request.messages[last]
+def _find_end_problems(facts: BodyFacts, last: int) -> Iterator[Finding]:
+    message = facts.messages[last]
     if role(message) != "assistant" or ends_in_server_use(message):
         return
-    if not takes_prefill(request.model):
+    if not takes_prefill(facts.model):
         yield Finding("A6", f"messages.{last}", NO_PREFILL)
-    elif _trailing_space(message):
+    elif _has_trailing_space(message):
         yield Finding("A7", f"messages.{last}", "final assistant content cannot end with trailing whitespace")
 
 
-def is_well_placed(messages: Sequence[Json], index: int) -> bool:
+def is_system_message_allowed(messages: Sequence[Json], index: int) -> bool:
     """A3: after a user turn or a paused one, before an assistant turn or at the end, and only words."""
     before = messages[index - 1] if index else None
     after = messages[index + 1] if index + 1 < len(messages) else None
@@ -76,97 +222,97 @@ def is_well_placed(messages: Sequence[Json], index: int) -> bool:
     )
 
 
-def may_end_empty(message: Json, request: Request) -> bool:
+def may_end_empty(message: Json, facts: BodyFacts) -> bool:
     """A8: the optional final assistant message, where the model takes one at all."""
-    return role(message) == "assistant" and takes_prefill(request.model) and not request.manual
+    return role(message) == "assistant" and takes_prefill(facts.model) and not facts.has_thinking_budget
 
 
-def settled(turns: list[Turn], before: Sequence[Json], request: Request, log: Log) -> list[Turn]:
+def fix_structure(entries: list[Indexed], before: Sequence[Json], facts: BodyFacts, log: Log) -> list[Indexed]:
     """A2, A3, A5, A8 together, for each can bring about the other. `before` holds the accepted messages ahead."""
-    spoken = _coalesced(_without_empty(turns, before, request, log), log)
-    messages = [*before, *(turn.message for turn in spoken)]
+    joined = _join_neighbours(_drop_empty(entries, before, facts, log), log)
+    messages = [*before, *(entry.message for entry in joined)]
     placed = []
-    for index, turn in enumerate(spoken, len(before)):
-        if role(turn.message) != "system":
-            placed.append(turn)
-        elif not takes_system_turns(request.model):
-            placed.append(_as_user(turn, "A2", "role 'system' is not supported on this model", log))
-        elif not is_well_placed(messages, index):
-            placed.append(_as_user(turn, "A3", "a system message is misplaced", log))
+    for index, entry in enumerate(joined, len(before)):
+        if role(entry.message) != "system":
+            placed.append(entry)
+        elif not takes_system_turns(facts.model):
+            placed.append(_move_to_user(entry, "A2", "role 'system' is not supported on this model", log))
+        elif not is_system_message_allowed(messages, index):
+            placed.append(_move_to_user(entry, "A3", "a system message is misplaced", log))
         else:
-            placed.append(turn)
-    return _coalesced(placed, log)
+            placed.append(entry)
+    return _join_neighbours(placed, log)
 
 
-def _without_empty(turns: list[Turn], before: Sequence[Json], request: Request, log: Log) -> list[Turn]:
+def _drop_empty(entries: list[Indexed], before: Sequence[Json], facts: BodyFacts, log: Log) -> list[Indexed]:
     """A8: an empty message goes; a user's leaves a placeholder where two assistant turns would meet."""
-    turns_left: list[Turn] = []
-    for index, turn in enumerate(turns):
-        if blocks(turn.message) or (turn is turns[-1] and may_end_empty(turn.message, request)):
-            turns_left.append(turn)
+    turns_left: list[Indexed] = []
+    for index, entry in enumerate(entries):
+        if blocks(entry.message) or (entry is entries[-1] and may_end_empty(entry.message, facts)):
+            turns_left.append(entry)
             continue
         previous = role(turns_left[-1].message) if turns_left else role(before[-1]) if before else ""
-        following = next((role(later.message) for later in turns[index:] if blocks(later.message)), "")
-        is_needed = role(turn.message) == "user" and "user" not in (previous, following)
+        following = next((role(later.message) for later in entries[index:] if blocks(later.message)), "")
+        is_needed = role(entry.message) == "user" and "user" not in (previous, following)
         problem = "all messages must have non-empty content except for the optional final assistant message"
-        log.note("A8", f"messages.{turn.at}", problem, "placeholder" if is_needed else "dropped")
+        log.note("A8", f"messages.{entry.index}", problem, "placeholder" if is_needed else "dropped")
         if is_needed:
-            turns_left.append(Turn(turn.at, {**turn.message, "content": [text(EMPTY)]}))
+            turns_left.append(Indexed(entry.index, {**entry.message, "content": [text_block(EMPTY)]}))
     return turns_left
 
 
-def _coalesced(turns: list[Turn], log: Log) -> list[Turn]:
+def _join_neighbours(entries: list[Indexed], log: Log) -> list[Indexed]:
     """A5: neighbours of one role are one turn. A system turn between them keeps them apart."""
-    joined_turns: list[Turn] = []
-    for turn in turns:
-        if not joined_turns or role(joined_turns[-1].message) != role(turn.message):
-            joined_turns.append(turn)
+    joined_turns: list[Indexed] = []
+    for entry in entries:
+        if not joined_turns or role(joined_turns[-1].message) != role(entry.message):
+            joined_turns.append(entry)
             continue
-        log.note("A5", f"messages.{turn.at}", 'roles must alternate between "user" and "assistant"', "joined")
-        joined = [*blocks(joined_turns[-1].message), *blocks(turn.message)]
-        joined_turns[-1] = Turn(joined_turns[-1].at, with_blocks(joined_turns[-1].message, joined))
+        log.note("A5", f"messages.{entry.index}", 'roles must alternate between "user" and "assistant"', "joined")
+        joined = [*blocks(joined_turns[-1].message), *blocks(entry.message)]
+        joined_turns[-1] = Indexed(joined_turns[-1].index, replace_blocks(joined_turns[-1].message, joined))
     return joined_turns
 
 
-def _as_user(turn: Turn, rule: str, why: str, log: Log) -> Turn:
+def _move_to_user(entry: Indexed, rule: str, why: str, log: Log) -> Indexed:
     """A2: operator text the model will not take as such becomes part of the user turn, and says what it is."""
-    log.note(rule, f"messages.{turn.at}", why, "moved into the user turn")
+    log.note(rule, f"messages.{entry.index}", why, "moved into the user turn")
     parts: list[Block] = []
-    for block in blocks(turn.message):
+    for block in blocks(entry.message):
         if kind(block) == "text" and not any(kind(part) == "text" for part in parts):
             parts.append({**block, "text": OPERATOR + block["text"]})
         elif kind(block) in MOVABLE:
             parts.append(block)
-    return Turn(turn.at, {**turn.message, "role": "user", "content": parts or [text(EMPTY)]})
+    return Indexed(entry.index, {**entry.message, "role": "user", "content": parts or [text_block(EMPTY)]})
 
 
-def opened(turns: list[Turn], log: Log) -> list[Turn]:
+def start_with_user(entries: list[Indexed], log: Log) -> list[Indexed]:
     """A4: the first message is the user's."""
-    if not turns or role(turns[0].message) == "user":
-        return turns
+    if not entries or role(entries[0].message) == "user":
+        return entries
     log.note("A4", "messages.0", 'first message must use the "user" role', "placeholder put before it")
-    return [Turn(0, {"role": "user", "content": EARLIER}), *turns]
+    return [Indexed(0, {"role": "user", "content": EARLIER}), *entries]
 
 
-def ended(messages: list[Message], request: Request, log: Log) -> list[Message]:
+def fix_end(messages: list[Message], facts: BodyFacts, log: Log) -> list[Message]:
     """A6, A7: how the conversation may end."""
     last = messages[-1]
     if role(last) != "assistant" or ends_in_server_use(last):
         return messages
     path = f"messages.{len(messages) - 1}"
-    if not takes_prefill(request.model):
+    if not takes_prefill(facts.model):
         log.note("A6", path, NO_PREFILL, "user turn added")
         return [*messages, {"role": "user", "content": CONTINUE}]
-    if not _trailing_space(last):
+    if not _has_trailing_space(last):
         return messages
     log.note("A7", path, "final assistant content cannot end with trailing whitespace", "stripped")
     *others, final = blocks(last)
     if isinstance(last["content"], str):
         return [*messages[:-1], {**last, "content": last["content"].rstrip()}]
-    return [*messages[:-1], with_blocks(last, [*others, {**final, "text": final["text"].rstrip()}])]
+    return [*messages[:-1], replace_blocks(last, [*others, {**final, "text": final["text"].rstrip()}])]
 
 
-def _trailing_space(message: Json) -> bool:
+def _has_trailing_space(message: Json) -> bool:
     parts = blocks(message)
     if not parts or kind(parts[-1]) != "text":
         return False

@@ -31,6 +31,7 @@ from functools import partial
 from ebbtide.wire.findings import (
     SHAPE,
     Finding,
+    Indexed,
     Json,
     Log,
     find_unencodable_parts,
@@ -38,31 +39,51 @@ from ebbtide.wire.findings import (
     make_parts_encodable,
     refuse_unrepairable,
 )
-from ebbtide.wire.openai_responses.rules.checks import cleaned, unique
 from ebbtide.wire.openai_responses.rules.fast_path import is_ordinary
-from ebbtide.wire.openai_responses.rules.groups import lonely, regrouped, without_follower
-from ebbtide.wire.openai_responses.rules.items import OUTPUT_TYPES, OUTPUTS, VOID, At, call_id, is_models, kind
-from ebbtide.wire.openai_responses.rules.pairs import broken_pairs, completed, matched, no_output
+from ebbtide.wire.openai_responses.rules.items import (
+    OUTPUT_TYPES,
+    OUTPUTS,
+    REMOVED_REASONING,
+    call_id,
+    clean_item,
+    drop_duplicates,
+    is_from_model,
+    kind,
+)
+from ebbtide.wire.openai_responses.rules.pairs import (
+    add_missing_outputs,
+    describe_missing_output,
+    find_broken_pairs,
+    find_lonely_reasoning,
+    match_outputs,
+    missing_follower,
+    regroup,
+)
 
 
 def check(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
     """All that is wrong from `since` on."""
-    return [] if is_ordinary(body, since) else _judged(body, since, call_ids)
+    return [] if is_ordinary(body, since) else find_problems(body, since, call_ids)
 
 
-def _judged(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]) -> list[Finding]:
+def find_problems(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]) -> list[Finding]:
     if findings := find_unencodable_parts(body, "input", since):
         return findings
     log = Log()
     new = [
-        At(at, item) if cleaned(item, at, body.get("store") is not False, log) is not None else At(at, {})
-        for at, item in enumerate(body["input"][since:], since)
+        Indexed(index, item)
+        if clean_item(item, index, body.get("store") is not False, log) is not None
+        else Indexed(index, {})
+        for index, item in enumerate(body["input"][since:], since)
     ]
-    unique(new, log)
-    pairing = broken_pairs(new, partial(_lenient, body), call_ids)
+    drop_duplicates(new, log)
+    pairing = find_broken_pairs(new, partial(_may_be_on_server, body), call_ids)
     log += pairing.orphans.values()
-    log += (Finding("R1", f"input.{new[at].at}", no_output(new[at].item)) for at in pairing.unanswered)
-    log += (without_follower(new[at]) for at in lonely(new))
+    log += (
+        Finding("R1", f"input.{new[index].index}", describe_missing_output(new[index].message))
+        for index in pairing.unanswered
+    )
+    log += (missing_follower(new[index]) for index in find_lonely_reasoning(new))
     return log
 
 
@@ -73,15 +94,15 @@ def repair(
     log = Log(find_unencodable_parts(body, "input", since))
     if log:
         refuse_unrepairable(log)
-        body = make_parts_encodable(_without_broken_reasoning(body, since), "input", since)
+        body = make_parts_encodable(_drop_broken_reasoning(body, since), "input", since)
     stored = body.get("store") is not False
-    mended = ((at, cleaned(item, at, stored, log)) for at, item in enumerate(body["input"][since:], since))
-    items = [At(at, item) for at, item in mended if item is not None]
+    fixed = ((index, clean_item(item, index, stored, log)) for index, item in enumerate(body["input"][since:], since))
+    items = [Indexed(index, item) for index, item in fixed if item is not None]
     refuse_unrepairable(log)
-    items = unique(items, log)
-    items = matched(items, partial(_lenient, body), call_ids, log)
-    items = regrouped(completed(items, log), log)
-    return {**body, "input": [*body["input"][:since], *(entry.item for entry in items)]}, log
+    items = drop_duplicates(items, log)
+    items = match_outputs(items, partial(_may_be_on_server, body), call_ids, log)
+    items = regroup(add_missing_outputs(items, log), log)
+    return {**body, "input": [*body["input"][:since], *(entry.message for entry in items)]}, log
 
 
 def list_rule(value: Json) -> str:
@@ -94,7 +115,7 @@ def first_to_check(items: Sequence[Json], since: int) -> int:
     start = since
     while start and kind(items[start - 1]) in OUTPUT_TYPES:
         start -= 1
-    while start and is_models(items[start - 1]):
+    while start and is_from_model(items[start - 1]):
         start -= 1
     return start
 
@@ -103,14 +124,17 @@ def call_ids(item: Json) -> frozenset[str]:
     return frozenset({call_id(item)}) if kind(item) in OUTPUTS else frozenset()
 
 
-def _lenient(body: Mapping[str, Json]) -> bool:
+def _may_be_on_server(body: Mapping[str, Json]) -> bool:
     """Whether calls may live on the server."""
     if body.get("previous_response_id") or body.get("conversation"):
         return True
     return body.get("store") is not False and any(kind(item) == "item_reference" for item in body["input"])
 
 
-def _without_broken_reasoning(body: Mapping[str, Json], since: int) -> Mapping[str, Json]:
+def _drop_broken_reasoning(body: Mapping[str, Json], since: int) -> Mapping[str, Json]:
     """Encrypted reasoning cannot be mended: one with a broken character in it is left out."""
-    new = [VOID if kind(item) == "reasoning" and not is_encodable(item) else item for item in body["input"][since:]]
+    new = [
+        REMOVED_REASONING if kind(item) == "reasoning" and not is_encodable(item) else item
+        for item in body["input"][since:]
+    ]
     return {**body, "input": [*body["input"][:since], *new]}

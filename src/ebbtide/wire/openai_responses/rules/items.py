@@ -1,12 +1,14 @@
-"""An item of a Responses body, as the rules read it. Readers here accept any shape."""
+"""An item of a Responses body, as the rules read it. Readers here accept any shape.
+
+Rules that one item keeps by itself, and that no two items share an id. Each mends or drops it, and notes why.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from ebbtide.wire.findings import Json, as_text
+from ebbtide.wire.findings import SHAPE, Indexed, Json, Log, as_text, safe_id
 
 Item = Mapping[str, Json]
 
@@ -40,16 +42,8 @@ NEEDS_ITS_ID = (
 """R4: provider-run items that cannot go back without their id; they go with their reasoning."""
 
 
-VOID: Item = {"type": "reasoning"}
+REMOVED_REASONING: Item = {"type": "reasoning"}
 """Stands where a reasoning item was that cannot stay, until `regrouped` takes the ids off its followers."""
-
-
-@dataclass(frozen=True, slots=True)
-class At:
-    """An item on its way out, and where it stood in the client's body."""
-
-    at: int
-    item: Item
 
 
 def kind(item: Json) -> str:
@@ -60,7 +54,7 @@ def kind(item: Json) -> str:
     return value if isinstance(value, str) else "message" if value is None and "role" in item else ""
 
 
-def is_models(item: Json) -> bool:
+def is_from_model(item: Json) -> bool:
     """Made by the model: whatever is neither an output nor said by someone else."""
     name = kind(item)
     if name == "message":
@@ -81,5 +75,132 @@ def pairs_by_call_id(item: Item) -> bool:
     return kind(item) in OUTPUTS and not (kind(item) == "tool_search_call" and item.get("call_id") is None)
 
 
-def anonymous(item: Item) -> Item:
+def drop_id(item: Item) -> Item:
     return {key: value for key, value in item.items() if key != "id"}
+
+
+NEEDS_CALL_ID = ("function_call", "custom_tool_call", *TEXT_OUTPUTS)
+"""Types that are nothing without a `call_id`; the others pair by it only if they have one."""
+
+
+def clean_item(item: Json, index: int, stored: bool, log: Log) -> Item | None:
+    """What one item keeps by itself; None if it cannot stay. A note without a repair means: refuse."""
+    path = f"input.{index}"
+    if not kind(item):
+        log.note(SHAPE, path, "expected an input item", "dropped")
+        return None
+    fixed = _fix_content(item, path, log) if kind(item) == "message" else _fix_call(item, path, log)
+    if fixed is None:
+        return None
+    fixed = _fix_call_id(fixed, path, log)
+    if kind(fixed) == "reasoning":
+        return _fix_reasoning(fixed, path, stored, log)
+    return _fix_id(fixed, path, stored, log)
+
+
+def _fix_content(item: Item, path: str, log: Log) -> Item | None:
+    """A message says something, in a string or in parts."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return item
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        if len(parts) == len(content):
+            return item
+        log.note(SHAPE, f"{path}.content", "expected content parts", "the rest dropped")
+        return {**item, "content": parts}
+    if content is None:
+        log.note(SHAPE, f"{path}.content", "expected a string or an array", "dropped")
+        return None
+    log.note(SHAPE, f"{path}.content", "expected a string or an array", "made text")
+    return {**item, "content": as_text(content)}
+
+
+def _fix_call(item: Item, path: str, log: Log) -> Item | None:
+    """A call has a name and its arguments as text; an output has text or parts."""
+    name = kind(item)
+    field = {"function_call": "arguments", "custom_tool_call": "input"}.get(name)
+    if field and not isinstance(item.get("name"), str):
+        log.note(SHAPE, f"{path}.name", "expected a string", "dropped")
+        return None
+    if field and not isinstance(item.get(field), str):
+        log.note(SHAPE, f"{path}.{field}", "expected a string", "made text")
+        return {**item, field: "{}" if item.get(field) is None else as_text(item[field])}
+    if name in TEXT_OUTPUTS and not isinstance(item.get("output"), str | list):
+        log.note(SHAPE, f"{path}.output", "expected a string or an array", "made text")
+        return {**item, "output": "" if item.get("output") is None else as_text(item["output"])}
+    return item
+
+
+def _fix_call_id(item: Item, path: str, log: Log) -> Item:
+    """R10: at most 64 characters, mapped alike on both ends."""
+    name = kind(item)
+    if name not in NEEDS_CALL_ID and (item.get("call_id") is None or name not in {*OUTPUTS, *OUTPUT_TYPES}):
+        return item
+    identity = safe_id(item.get("call_id"), "call_", CALL_ID)
+    if identity == item.get("call_id"):
+        return item
+    problem = "string too long. Expected a string with maximum length 64"
+    log.note("R10", f"{path}.call_id", problem, "id mapped")
+    return {**item, "call_id": identity}
+
+
+def _fix_id(item: Item, path: str, stored: bool, log: Log) -> Item | None:
+    """R5, R8: no reference to what was not stored, and an id that fits its type; it may also be left out."""
+    name, identity = kind(item), item.get("id")
+    if name == "item_reference" and not stored:
+        log.note("R5", path, f"Item with id '{as_text(identity)}' not found. {_NOT_STORED}", "dropped")
+        return None
+    if name == "item_reference" or identity is None or _is_valid_id(name, identity):
+        return item
+    expected = (
+        f"that begins with '{PREFIXES[name]}'" if name in PREFIXES else "of letters, numbers, underscores or dashes"
+    )
+    log.note("R8", f"{path}.id", f"Expected an ID {expected}.", "id dropped")
+    return drop_id(item)
+
+
+_NOT_STORED = "Items are not persisted when `store` is set to false."
+
+
+def _fix_reasoning(item: Item, path: str, stored: bool, log: Log) -> Item:
+    """R5, R8, R15 for reasoning. One that cannot stay is marked, and goes with its followers' ids."""
+    if item is REMOVED_REASONING:
+        return item
+    identity = item.get("id")
+    if identity is not None and not _is_valid_id("reasoning", identity):
+        log.note("R8", f"{path}.id", "Expected an ID that begins with 'rs'.", "reasoning dropped")
+        return REMOVED_REASONING
+    if identity is not None and not stored and not item.get("encrypted_content"):
+        log.note("R5", path, f"Item with id '{identity}' not found. {_NOT_STORED}", "reasoning dropped")
+        return REMOVED_REASONING
+    if not isinstance(item.get("summary"), list):
+        log.note("R15", f"{path}.summary", "Missing required parameter", "made empty")
+        return {**item, "summary": []}
+    return item
+
+
+def _is_valid_id(name: str, identity: Json) -> bool:
+    prefix = PREFIXES.get(name, "")
+    return isinstance(identity, str) and identity.startswith(prefix) and ITEM_ID.fullmatch(identity) is not None
+
+
+def drop_duplicates(entries: list[Indexed], log: Log) -> list[Indexed]:
+    """R9: a second copy goes; a different item under the same id keeps its content and loses the id."""
+    items_by_id: dict[str, Item] = {}
+    unique_entries = []
+    for entry in entries:
+        identity = entry.message.get("id")
+        if not isinstance(identity, str) or identity not in items_by_id or kind(entry.message) in OUTPUT_TYPES:
+            unique_entries.append(entry)
+            if isinstance(identity, str):
+                items_by_id.setdefault(identity, entry.message)
+            continue
+        problem = f"Duplicate item found with id {identity}. Remove duplicate items from your input and try again."
+        copy = entry.message == items_by_id[identity] or kind(entry.message) not in PREFIXES
+        log.note("R9", f"input.{entry.index}", problem, "dropped" if copy else "id dropped")
+        if kind(entry.message) == "reasoning":
+            unique_entries.append(Indexed(entry.index, REMOVED_REASONING))
+        elif not copy:
+            unique_entries.append(Indexed(entry.index, drop_id(entry.message)))
+    return unique_entries

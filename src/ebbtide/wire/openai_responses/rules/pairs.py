@@ -1,4 +1,7 @@
-"""R1, R2, R11: every call has its output, every output its call, and the two are of a kind."""
+"""R1, R2, R11: every call has its output, every output its call, and the two are of a kind.
+
+R3, R4: reasoning and what follows it, up to the next reasoning or the next words of someone else, are one atom.
+"""
 
 from __future__ import annotations
 
@@ -6,123 +9,136 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ebbtide.wire.findings import Finding, Log
+from ebbtide.wire.findings import Finding, Indexed, Log, as_text
 from ebbtide.wire.openai_responses.rules.items import (
+    NEEDS_ITS_ID,
     OUTPUT_TYPES,
     OUTPUTS,
+    PREFIXES,
+    REMOVED_REASONING,
     TEXT_OUTPUTS,
     UNANSWERED,
-    VOID,
-    At,
     Item,
     call_id,
-    is_models,
+    drop_id,
+    is_from_model,
     kind,
     pairs_by_call_id,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
+class BrokenPairs:
     """What is wrong between calls and outputs, by position."""
 
     orphans: Mapping[int, Finding]
-    mistyped: Mapping[int, str]
+    expected_types: Mapping[int, str]
     """The type each output should have."""
     unanswered: Sequence[int]
 
 
-def broken_pairs(entries: Sequence[At], lenient: Callable[[], bool], accepted_ids: AbstractSet[str]) -> Pairing:
+def find_broken_pairs(
+    entries: Sequence[Indexed], may_be_on_server: Callable[[], bool], accepted_ids: AbstractSet[str]
+) -> BrokenPairs:
     """R1, R2, R11: an output answers the open call of its id; of two outputs for one call the later one counts.
 
-    A call repeated while it is still open is one call: the second has no output of its own to wait for. `lenient` tells
-    whether calls may live on the server; to know it may take the whole body, and an output with its call never asks.
+    A call repeated while it is still open is one call: the second waits for no output. `may_be_on_server` tells whether
+    calls may be stored on the server; it may read the whole body, so it is called only for an output without its call.
     """
     open_calls: dict[str, int] = {}
     answers: dict[str, tuple[int, int]] = {}
     orphans: dict[int, Finding] = {}
-    mistyped: dict[int, str] = {}
+    expected_types: dict[int, str] = {}
     unanswered: list[int] = []
-    for at, entry in enumerate(entries):
-        item, identity = entry.item, call_id(entry.item) if entry.item else ""
+    for index, entry in enumerate(entries):
+        item, identity = entry.message, call_id(entry.message) if entry.message else ""
         if pairs_by_call_id(item) and identity in open_calls:
-            orphans[at] = Finding("R9", f"input.{entry.at}", f"Duplicate call found with call_id {identity}.")
+            orphans[index] = Finding("R9", f"input.{entry.index}", f"Duplicate call found with call_id {identity}.")
         elif pairs_by_call_id(item):
-            open_calls[identity] = at
+            open_calls[identity] = index
         if kind(item) not in OUTPUT_TYPES:
             continue
         if identity in open_calls:
             call = open_calls.pop(identity)
-            answers[identity] = (call, at)
+            answers[identity] = (call, index)
         elif identity in answers:
             call, earlier = answers[identity]
-            orphans[earlier] = _orphan(entries[earlier], identity)
-            mistyped.pop(earlier, None)
-            answers[identity] = (call, at)
+            orphans[earlier] = _unexpected_output(entries[earlier], identity)
+            expected_types.pop(earlier, None)
+            answers[identity] = (call, index)
         else:
-            if identity not in accepted_ids and not lenient():
-                orphans[at] = _orphan(entry, identity)
+            if identity not in accepted_ids and not may_be_on_server():
+                orphans[index] = _unexpected_output(entry, identity)
             continue
-        expected_types = OUTPUTS[kind(entries[call].item)]
-        if kind(item) not in expected_types:
+        allowed = OUTPUTS[kind(entries[call].message)]
+        if kind(item) not in allowed:
             problem = f"No tool call found for {kind(item)} with call_id {identity}."
-            orphans[at] = Finding("R11", f"input.{entry.at}", problem)
-            if expected_types[0] in TEXT_OUTPUTS and kind(item) in TEXT_OUTPUTS:
-                mistyped[at] = expected_types[0]
+            orphans[index] = Finding("R11", f"input.{entry.index}", problem)
+            if allowed[0] in TEXT_OUTPUTS and kind(item) in TEXT_OUTPUTS:
+                expected_types[index] = allowed[0]
             else:
                 answers.pop(identity)
                 unanswered.append(call)
-    return Pairing(orphans, mistyped, sorted([*unanswered, *open_calls.values()]))
+    return BrokenPairs(orphans, expected_types, sorted([*unanswered, *open_calls.values()]))
 
 
-def _orphan(entry: At, identity: str) -> Finding:
-    return Finding("R2", f"input.{entry.at}", f"No tool call found for function call output with call_id {identity}.")
+def _unexpected_output(entry: Indexed, identity: str) -> Finding:
+    return Finding(
+        "R2", f"input.{entry.index}", f"No tool call found for function call output with call_id {identity}."
+    )
 
 
-def no_output(item: Item) -> str:
+def describe_missing_output(item: Item) -> str:
     return f"No tool output found for function call {call_id(item)}."
 
 
-def matched(entries: list[At], lenient: Callable[[], bool], accepted_ids: AbstractSet[str], log: Log) -> list[At]:
+def match_outputs(
+    entries: list[Indexed], may_be_on_server: Callable[[], bool], accepted_ids: AbstractSet[str], log: Log
+) -> list[Indexed]:
     """R2, R9, R11: outputs without a call and calls said twice go; an output of the wrong name gets the right one."""
-    pairing = broken_pairs(entries, lenient, accepted_ids)
+    pairing = find_broken_pairs(entries, may_be_on_server, accepted_ids)
     matched_entries = []
-    for at, entry in enumerate(entries):
-        if at in pairing.mistyped:
-            entry = At(entry.at, {**entry.item, "type": pairing.mistyped[at]})
-        if at in pairing.orphans:
-            finding = pairing.orphans[at]
-            repaired = "type corrected" if at in pairing.mistyped else "dropped"
+    for index, entry in enumerate(entries):
+        if index in pairing.expected_types:
+            entry = Indexed(entry.index, {**entry.message, "type": pairing.expected_types[index]})
+        if index in pairing.orphans:
+            finding = pairing.orphans[index]
+            repaired = "type corrected" if index in pairing.expected_types else "dropped"
             log.note(finding.rule, finding.path, finding.message, repaired)
-        if at not in pairing.orphans or at in pairing.mistyped:
+        if index not in pairing.orphans or index in pairing.expected_types:
             matched_entries.append(entry)
     return matched_entries
 
 
-def completed(entries: list[At], log: Log) -> list[At]:
+def add_missing_outputs(entries: list[Indexed], log: Log) -> list[Indexed]:
     """R1: a stand-in for each missing output, behind the outputs of the same reply. A call that only a screen or a
     patch could answer goes, and its reasoning with it."""
-    unanswered = {entries[at].at for at in broken_pairs(entries, lambda: True, frozenset()).unanswered}
-    done: list[At] = []
-    added: list[At] = []
+    unanswered = {entries[index].index for index in find_broken_pairs(entries, lambda: True, frozenset()).unanswered}
+    done: list[Indexed] = []
+    added: list[Indexed] = []
     for entry in entries:
-        new_reply = is_models(entry.item) and bool(done) and kind(done[-1].item) in OUTPUT_TYPES
-        if new_reply or not (is_models(entry.item) or kind(entry.item) in OUTPUT_TYPES):
+        new_reply = is_from_model(entry.message) and bool(done) and kind(done[-1].message) in OUTPUT_TYPES
+        if new_reply or not (is_from_model(entry.message) or kind(entry.message) in OUTPUT_TYPES):
             done, added = done + added, []
-        if not (entry.at in unanswered and pairs_by_call_id(entry.item)):
+        if not (entry.index in unanswered and pairs_by_call_id(entry.message)):
             done.append(entry)
             continue
-        stand_in = _stand_in(entry.item)
-        log.note("R1", f"input.{entry.at}", no_output(entry.item), "stand-in" if stand_in else "call dropped")
-        if stand_in:
+        output = _missing_output(entry.message)
+        log.note(
+            "R1",
+            f"input.{entry.index}",
+            describe_missing_output(entry.message),
+            "stand-in" if output else "call dropped",
+        )
+        if output:
             done.append(entry)
-            added.append(At(entry.at, stand_in))
+            added.append(Indexed(entry.index, output))
         else:
-            done = _void_before(done)
+            done = _remove_reasoning_before(done)
     return done + added
 
 
-def _stand_in(call: Item) -> Item | None:
+def _missing_output(call: Item) -> Item | None:
     name, identity = kind(call), call_id(call)
     if name in ("function_call", "local_shell_call"):
         return {"type": "function_call_output", "call_id": identity, "output": UNANSWERED}
@@ -142,11 +158,53 @@ def _stand_in(call: Item) -> Item | None:
     return None
 
 
-def _void_before(entries: list[At]) -> list[At]:
+def _remove_reasoning_before(entries: list[Indexed]) -> list[Indexed]:
     """The reasoning whose follower has gone cannot stay."""
-    for at in range(len(entries) - 1, -1, -1):
-        if kind(entries[at].item) == "reasoning":
-            return [*entries[:at], At(entries[at].at, VOID), *entries[at + 1 :]]
-        if not (is_models(entries[at].item) or kind(entries[at].item) in OUTPUT_TYPES):
+    for index in range(len(entries) - 1, -1, -1):
+        if kind(entries[index].message) == "reasoning":
+            return [*entries[:index], Indexed(entries[index].index, REMOVED_REASONING), *entries[index + 1 :]]
+        if not (is_from_model(entries[index].message) or kind(entries[index].message) in OUTPUT_TYPES):
             break
     return entries
+
+
+def find_lonely_reasoning(entries: Sequence[Indexed]) -> list[int]:
+    """R3: reasoning with nothing of the model's after it. Several in a row share the follower."""
+    indexes = []
+    has_follower = False
+    for index in range(len(entries) - 1, -1, -1):
+        if kind(entries[index].message) == "reasoning":
+            indexes += [] if has_follower or entries[index].message is REMOVED_REASONING else [index]
+        else:
+            has_follower = is_from_model(entries[index].message)
+    return sorted(indexes)
+
+
+def missing_follower(entry: Indexed) -> Finding:
+    identity = as_text(entry.message.get("id"))
+    problem = f"Item '{identity}' of type 'reasoning' was provided without its required following item."
+    return Finding("R3", f"input.{entry.index}", problem, "dropped")
+
+
+def regroup(entries: list[Indexed], log: Log) -> list[Indexed]:
+    """R3, R4: reasoning that cannot stay goes, and what followed it goes on without the ids that ask for it."""
+    lonely_indexes = find_lonely_reasoning(entries)
+    log += (missing_follower(entries[index]) for index in lonely_indexes)
+    regroup = []
+    is_orphaned = False
+    for index, entry in enumerate(entries):
+        if kind(entry.message) == "reasoning":
+            is_orphaned = index in lonely_indexes or entry.message is REMOVED_REASONING
+            if not is_orphaned:
+                regroup.append(entry)
+        elif not is_from_model(entry.message):
+            is_orphaned = is_orphaned and kind(entry.message) in OUTPUT_TYPES
+            regroup.append(entry)
+        elif not is_orphaned or "id" not in entry.message or kind(entry.message) not in (*PREFIXES, *NEEDS_ITS_ID):
+            regroup.append(entry)
+        else:
+            problem = f"Item '{as_text(entry.message['id'])}' was provided without its required 'reasoning' item"
+            must_go = kind(entry.message) in NEEDS_ITS_ID
+            log.note("R4", f"input.{entry.index}", problem, "dropped" if must_go else "id dropped")
+            regroup += [] if must_go else [Indexed(entry.index, drop_id(entry.message))]
+    return regroup
