@@ -14,8 +14,7 @@ import pytest
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire import WIRES
-from ebbtide.wire.findings import UNVERIFIED
-from ebbtide.wire.validity import repair, violations
+from ebbtide.wire.validity import UNVERIFIED, repair, violations
 from poison.anthropic_cases import CASES
 from poison.openai_cases import CHAT, RESPONSES
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ebbtide.wire.overflow import PROVIDERS, ROWS, Overflow, compile_wording, find_overflow, find_overflow_in_error
 from wire.refusals import HOSTED, OPENAI, TERSE, anthropic, openai
-from wire.refusals_served import SERVED
+from wire.self_hosted_refusals import SERVED
 
 SEEN = [*HOSTED, *SERVED]
 

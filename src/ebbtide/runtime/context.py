@@ -38,8 +38,8 @@ from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import wire_named
 from ebbtide.wire.body import ParsedBody as Read
+from ebbtide.wire.body import to_plain
 from ebbtide.wire.overflow import find_overflow_in_error
-from ebbtide.wire.plain_json import to_plain
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.recall_tools import recall_tools
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ebbtide.core.planner import Failure, Plan
 from ebbtide.core.types import COMPACTION_PASSES, Edit, Item, Trigger
 from ebbtide.runtime.report import Event
-from ebbtide.wire.findings import Repair
+from ebbtide.wire.protocol import Repair
 
 _log = logging.getLogger("ebbtide")
 

@@ -14,7 +14,7 @@ from ebbtide.core.prefix import common_prefix_length
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire.blocks import fingerprint, group_by_message, is_original
-from ebbtide.wire.findings import Repair
+from ebbtide.wire.protocol import Repair
 from ebbtide.wire.reader import Request, write_group
 from ebbtide.wire.validity import repair
 

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, Protocol
 from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.types import Item, Usage
 from ebbtide.wire.blocks import Block
-from ebbtide.wire.findings import Finding
 
 Json = Mapping[str, Any]
 
@@ -207,6 +206,46 @@ class SideRequests(Protocol):
 
     def add_user_text(self, body: Json, text: str) -> list[Any]:
         """Return the body's messages with `text` as the last thing the user says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """What a provider would refuse."""
+
+    rule: str
+    """As in validity.md: `A16`."""
+    path: str
+    """As in `messages.3.content.0`."""
+    message: str
+    """In the provider's words if they are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What `repair` changed in the request. The store is never changed."""
+
+    rule: str
+    path: str
+    """In the client's body."""
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A broken rule and its repair. If there is no repair, the request is refused."""
+
+    rule: str
+    path: str
+    message: str
+    repair: str = ""
+
+    @property
+    def violation(self) -> Violation:
+        return Violation(rule=self.rule, path=self.path, message=self.message)
+
+    @property
+    def as_repair(self) -> Repair:
+        return Repair(rule=self.rule, path=self.path, what=self.repair)
 
 
 class ValidityRules(Protocol):

@@ -16,9 +16,8 @@ from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import detect
 from ebbtide.wire.blocks import Block, as_str, canonical_json, digest, fingerprint, group_by_message
-from ebbtide.wire.body import SYSTEM_AND_TOOLS, ParsedBody, read_body
+from ebbtide.wire.body import SYSTEM_AND_TOOLS, ParsedBody, is_equal, read_body, to_plain
 from ebbtide.wire.echoes import ReplacedItems
-from ebbtide.wire.plain_json import is_equal, to_plain
 from ebbtide.wire.protocol import Wire
 
 

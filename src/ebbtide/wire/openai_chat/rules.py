@@ -22,9 +22,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from ebbtide.wire.findings import (
+from ebbtide.wire.protocol import Finding
+from ebbtide.wire.validity import (
     SHAPE,
-    Finding,
     Json,
     Log,
     as_text,

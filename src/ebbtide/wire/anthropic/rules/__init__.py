@@ -43,8 +43,8 @@ from ebbtide.wire.anthropic.rules.structure import (
     read_facts,
     role,
 )
-from ebbtide.wire.findings import (
-    Finding,
+from ebbtide.wire.protocol import Finding
+from ebbtide.wire.validity import (
     Indexed,
     Json,
     Log,

@@ -1,22 +1,23 @@
-"""Most requests are ordinary, and one walk sees it: words, calls and their results, in turn. They break no rule.
+"""Recognize an ordinary request in one walk over its new messages: text, tool calls and their results, in turn.
 
-Yes is a promise that `check` would find nothing; no only means that the rules must be asked. Everything rare is a no.
+If `is_ordinary` returns True, no rule is broken. False only means that the rules must be checked: everything rare is
+left to them. This module reads messages itself, because every request passes through it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 
 from ebbtide.wire.anthropic.rules.content import CALL_ID, TOOL_NAME
 from ebbtide.wire.anthropic.rules.positions import find_breakpoint_problems, find_tool_problems, fix_system_and_tools
-from ebbtide.wire.anthropic.rules.structure import MAX_MESSAGES, THINKING, Block, blocks, calls, kind, role
-from ebbtide.wire.findings import Json, Log, is_encodable
+from ebbtide.wire.anthropic.rules.structure import MAX_MESSAGES, THINKING, Block
+from ebbtide.wire.validity import Json, Log, is_encodable
 
 _TEXT_FIELDS = frozenset(("type", "text", "cache_control"))
 _CALL_FIELDS = frozenset(("type", "id", "name", "input", "cache_control", "caller"))
 _DIRECT = {"type": "direct"}
-"""The caller of a call that the model made itself, as current answers say it; others are code."""
+"""The `caller` of a call that the model made; any other caller is code in the provider's container."""
 _RESULT_FIELDS = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
 _THINKING_FIELDS = frozenset(("type", "thinking", "signature"))
 _REDACTED_FIELDS = frozenset(("type", "data"))
@@ -28,11 +29,7 @@ def is_ordinary(
     body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], accepted_breakpoints: int | None
 ) -> bool:
     messages = body["messages"]
-    if (
-        not since < len(messages) <= MAX_MESSAGES
-        or role(messages[-1]) != "user"
-        or (since and accepted_breakpoints is None)
-    ):
+    if not since < len(messages) <= MAX_MESSAGES or (since and accepted_breakpoints is None):
         return False
     if not (_has_valid_fields(body) if since else _has_valid_start(body)):
         return False
@@ -41,7 +38,9 @@ def is_ordinary(
     for n in range(since, len(messages)):
         if not accepts(messages[n]):
             return False
-    # The walk has seen what is new. Where it met no mark, those that were accepted are no more than they were.
+    if walk.role != "user":
+        return False
+    # Without a new breakpoint, there are no more than were accepted.
     if since and not walk.breakpoints and "cache_control" not in body:
         return True
     return not any(
@@ -50,7 +49,7 @@ def is_ordinary(
 
 
 def _has_valid_fields(body: Mapping[str, Json]) -> bool:
-    """Beside an accepted prefix, with the same system prompt and tools."""
+    """Check the fields beside messages, system prompt and tools, which were accepted before."""
     for name, value in body.items():
         if type(value) is int or name in _START:
             continue
@@ -68,25 +67,24 @@ def _has_valid_start(body: Mapping[str, Json]) -> bool:
 
 
 class _Walk:
-    """Message after message. Knows who spoke, and which calls wait for a result."""
+    """Accepts message after message. Knows who spoke last, and which calls wait for a result."""
 
     def __init__(self, body: Mapping[str, Json], before: Json, call_ids: AbstractSet[str]) -> None:
         thinking = body.get("thinking")
         self.has_thinking_budget = isinstance(thinking, dict) and thinking.get("type") == "enabled"
-        self.role = role(before)
-        self.has_spoken = (
-            any(kind(block) != "tool_result" for block in blocks(before)) if self.has_thinking_budget else True
-        )
+        fields = before if isinstance(before, dict) else {}
+        self.role, content = fields.get("role"), fields.get("content")
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        is_bare_text = isinstance(content, str) and bool(content)
+        self.has_spoken = is_bare_text or any(block.get("type") != "tool_result" for block in blocks)
         """Whether the last message said more than results: the next one then opens a loop (A37)."""
-        self.open_ids, self.is_unusual = set[Json](), False
-        if self.role == "assistant":
-            open_calls = calls(before)
-            self.open_ids = {call.get("id") for call in open_calls}
-            called = any(call.get("caller", _DIRECT) != _DIRECT for call in open_calls)
-            self.is_unusual = called or len(self.open_ids) < len(open_calls)
+        calls = [block for block in blocks if block.get("type") == "tool_use"] if self.role == "assistant" else []
+        self.open_ids: set[Json] = {call.get("id") for call in calls}
+        is_from_code = any(call.get("caller", _DIRECT) != _DIRECT for call in calls)
+        self.is_unusual = is_from_code or len(self.open_ids) < len(calls)
         self.call_ids, self.new_ids = call_ids, set[str]()
         self.breakpoints = 0
-        """Cache breakpoints met."""
+        """Among the accepted messages."""
 
     def accepts(self, message: Json) -> bool:
         if self.is_unusual or not isinstance(message, dict):
@@ -104,18 +102,18 @@ class _Walk:
         return not self.open_ids and not opens_loop and _is_text(content)
 
     def _accepts_assistant(self, content: list[Json]) -> bool:
-        if self.open_ids or (self.has_thinking_budget and self.has_spoken and kind(content[0]) not in THINKING):
+        if self.open_ids:
             return False
-        self.has_spoken = True
-        for block in content:
-            name = kind(block)
-            is_valid = (
-                self._accepts_call(block)
-                if name == "tool_use"
-                else name in _ASSISTANT_BLOCKS and _ASSISTANT_BLOCKS[name](block)
-            )
-            if not is_valid or ("cache_control" in block and not self._accepts_breakpoint(block)):
+        for n, block in enumerate(content):
+            kind = block.get("type") if isinstance(block, dict) else None
+            if not isinstance(kind, str):
                 return False
+            if n == 0 and self.has_thinking_budget and self.has_spoken and kind not in THINKING:
+                return False
+            check = self._accepts_call if kind == "tool_use" else _ASSISTANT_BLOCKS.get(kind)
+            if check is None or not check(block) or ("cache_control" in block and not self._accepts_breakpoint(block)):
+                return False
+        self.has_spoken = True
         return True
 
     def _accepts_call(self, block: Block) -> bool:
@@ -127,11 +125,11 @@ class _Walk:
         self.new_ids.add(identity)
         self.open_ids.add(identity)
         has_valid_names = CALL_ID.fullmatch(identity) and TOOL_NAME.fullmatch(name)
-        direct = block.get("caller", _DIRECT) == _DIRECT
-        return bool(has_valid_names) and direct and block.keys() <= _CALL_FIELDS and is_encodable(arguments)
+        is_direct = block.get("caller", _DIRECT) == _DIRECT
+        return bool(has_valid_names) and is_direct and block.keys() <= _CALL_FIELDS and is_encodable(arguments)
 
     def _accepts_user(self, content: list[Json]) -> bool:
-        """Results first, one for each call, then words."""
+        """Results first, one for each call, then text."""
         self.has_spoken = False
         for block in content:
             if not isinstance(block, dict):
@@ -158,7 +156,7 @@ class _Walk:
         return isinstance(content, list) and bool(content) and all(_is_text_part(part) for part in content)
 
     def _accepts_breakpoint(self, block: Block) -> bool:
-        """Only the commonest mark."""
+        """Accept only the most common form."""
         self.breakpoints += 1
         return block["cache_control"] in ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "5m"})
 
@@ -183,7 +181,16 @@ def _is_redacted_block(block: Block) -> bool:
 
 
 def _is_text_part(part: Json) -> bool:
-    return kind(part) == "text" and part.keys() <= _PART_FIELDS and _is_text(part.get("text"))
+    return (
+        isinstance(part, dict)
+        and part.get("type") == "text"
+        and part.keys() <= _PART_FIELDS
+        and _is_text(part.get("text"))
+    )
 
 
-_ASSISTANT_BLOCKS = {"text": _is_text_block, "thinking": _is_thinking_block, "redacted_thinking": _is_redacted_block}
+_ASSISTANT_BLOCKS: Mapping[str, Callable[[Block], bool]] = {
+    "text": _is_text_block,
+    "thinking": _is_thinking_block,
+    "redacted_thinking": _is_redacted_block,
+}

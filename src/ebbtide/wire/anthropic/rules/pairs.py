@@ -34,7 +34,8 @@ from ebbtide.wire.anthropic.rules.structure import (
     takes_system_turns,
     text_block,
 )
-from ebbtide.wire.findings import Finding, Indexed, Json, Log, as_text, make_id
+from ebbtide.wire.protocol import Finding
+from ebbtide.wire.validity import Indexed, Json, Log, as_text, make_id
 
 
 def find_pair_problems(facts: BodyFacts) -> Iterator[Finding]:

@@ -34,7 +34,8 @@ from ebbtide.wire.anthropic.rules.structure import (
     takes_prefill,
     text_block,
 )
-from ebbtide.wire.findings import SHAPE, Finding, Json, Log
+from ebbtide.wire.protocol import Finding
+from ebbtide.wire.validity import SHAPE, Json, Log
 
 OPENERS = (*THINKING, "fallback", "compaction")
 """Blocks a turn may begin with under manual thinking; the last two stand in for thinking that was left out."""

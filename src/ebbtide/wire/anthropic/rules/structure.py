@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ebbtide.wire.findings import Finding, Indexed, Json, Log
+from ebbtide.wire.protocol import Finding
+from ebbtide.wire.validity import Indexed, Json, Log
 
 Block = Mapping[str, Json]
 Message = Mapping[str, Json]

@@ -28,17 +28,6 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from ebbtide.wire.findings import (
-    SHAPE,
-    Finding,
-    Indexed,
-    Json,
-    Log,
-    find_unencodable_parts,
-    is_encodable,
-    make_parts_encodable,
-    refuse_unrepairable,
-)
 from ebbtide.wire.openai_responses.rules.fast_path import is_ordinary
 from ebbtide.wire.openai_responses.rules.items import (
     OUTPUT_TYPES,
@@ -58,6 +47,17 @@ from ebbtide.wire.openai_responses.rules.pairs import (
     match_outputs,
     missing_follower,
     regroup,
+)
+from ebbtide.wire.protocol import Finding
+from ebbtide.wire.validity import (
+    SHAPE,
+    Indexed,
+    Json,
+    Log,
+    find_unencodable_parts,
+    is_encodable,
+    make_parts_encodable,
+    refuse_unrepairable,
 )
 
 

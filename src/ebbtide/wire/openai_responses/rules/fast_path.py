@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ebbtide.wire.findings import Json, is_encodable
 from ebbtide.wire.openai_responses.rules.items import CALL_ID, ITEM_ID, PREFIXES, Item
+from ebbtide.wire.validity import Json, is_encodable
 
 _ACCEPTED_FIELDS = ("input", "system", "instructions", "tools")
 """Beside an accepted prefix these are the same that were accepted with it."""

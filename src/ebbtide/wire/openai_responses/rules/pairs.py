@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ebbtide.wire.findings import Finding, Indexed, Log, as_text
 from ebbtide.wire.openai_responses.rules.items import (
     NEEDS_ITS_ID,
     OUTPUT_TYPES,
@@ -25,6 +24,8 @@ from ebbtide.wire.openai_responses.rules.items import (
     kind,
     pairs_by_call_id,
 )
+from ebbtide.wire.protocol import Finding
+from ebbtide.wire.validity import Indexed, Log, as_text
 
 
 @dataclass(frozen=True, slots=True)
