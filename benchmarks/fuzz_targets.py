@@ -30,7 +30,7 @@ from ebbtide.core.tokens import Estimator  # noqa: E402
 from ebbtide.facts.build import collect_facts  # noqa: E402
 from ebbtide.facts.shell import patch_actions, shell_actions  # noqa: E402
 from ebbtide.formats import read as read_recording  # noqa: E402
-from ebbtide.fronts.proxy.encoding import Inflating, inflated  # noqa: E402
+from ebbtide.fronts.proxy.encoding import Decompressor, decompress  # noqa: E402
 from ebbtide.runtime import Context  # noqa: E402
 from ebbtide.summary.check import SummarySource  # noqa: E402
 from ebbtide.summary.check import check_summary as check_answer  # noqa: E402
@@ -327,10 +327,10 @@ _MOST = 1 << 20
 def _encoding(data: bytes) -> None:
     """Never more than was allowed, however little it takes to say more."""
     encoding = ("gzip", "deflate", "", "br", "gzip, gzip")[data[0] % 5] if data else ""
-    reading = Inflating(encoding, _MOST)
+    reading = Decompressor(encoding, _MOST)
     total = sum(len(reading.feed(data[at : at + 997])) for at in range(1, len(data), 997))
     assert total <= _MOST, "more came out than was allowed"
-    plain = inflated(data[1:], encoding, _MOST)
+    plain = decompress(data[1:], encoding, _MOST)
     assert len(plain) <= _MOST
 
 

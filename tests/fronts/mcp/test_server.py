@@ -9,7 +9,7 @@ from mcp import Client, StdioServerParameters
 
 from ebbtide.core.recall_limits import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
 from ebbtide.fronts.mcp.server import Desk
-from ebbtide.fronts.proxy.identity import asked as asked_of
+from ebbtide.fronts.proxy.identity import identify_request as asked_of
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from runtime.sessions import body, context, loop, run

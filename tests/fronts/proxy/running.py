@@ -16,7 +16,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from ebbtide.config import load_settings
-from ebbtide.fronts.proxy.meters import Log, Meters
+from ebbtide.fronts.proxy.meters import JsonLog, Meters
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.server import Proxy, runner_for
 from ebbtide.store import Store
@@ -37,7 +37,7 @@ class Running:
 
     async def _serve(self) -> None:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self.proxy = Proxy(self.options, Meters(Log(self.log), self.watch), self.store)
+        self.proxy = Proxy(self.options, Meters(JsonLog(self.log), self.watch), self.store)
         runner = runner_for(self.proxy)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -57,7 +57,7 @@ class Running:
 
     @property
     def busy(self) -> bool:
-        return bool(self.proxy.engine._background or self.proxy.meters.in_flight)
+        return bool(self.proxy.engine.is_busy or self.proxy.meters.in_flight)
 
     def settle(self) -> None:
         """Until what is recorded behind the client's back is recorded."""
@@ -71,7 +71,7 @@ class Running:
 
     def limit(self, seconds: float) -> None:
         """From now on a turn with nothing to take out has so long."""
-        self.proxy.engine._options = replace(self.options, idle_limit=seconds)
+        self.proxy.engine.options = replace(self.options, idle_limit=seconds)
 
     def __enter__(self) -> Running:
         self._thread.start()

@@ -94,7 +94,7 @@ def test_other_methods_pass_without_a_body(method, tmp_path):
 
 def test_a_large_upload_to_a_path_that_is_not_ours_streams_through(tmp_path):
     body = bytes(range(256)) * 4096 * 3  # more than aiohttp's own limit for a body that is read
-    with beside(lambda n, seen: [answer(b"ok")], tmp_path, most_body=1000) as (upstream, running):
+    with beside(lambda n, seen: [answer(b"ok")], tmp_path, max_body_bytes=1000) as (upstream, running):
         status, _, got = exchange(running.port, "POST", "/v1/files", body)
 
     assert (status, got) == (200, b"ok")
@@ -102,7 +102,7 @@ def test_a_large_upload_to_a_path_that_is_not_ours_streams_through(tmp_path):
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_sent_on(tmp_path):
-    with beside(lambda n, seen: [answer(b"ok")], tmp_path, most_body=1000) as (upstream, running):
+    with beside(lambda n, seen: [answer(b"ok")], tmp_path, max_body_bytes=1000) as (upstream, running):
         status, _, got = exchange(running.port, "POST", "/v1/messages", b"x" * 2000)
 
     assert status == 413

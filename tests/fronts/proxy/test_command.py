@@ -18,8 +18,8 @@ from contextlib import contextmanager
 import pytest
 
 from ebbtide.fronts.cli.main import main
-from ebbtide.fronts.proxy.command import command_line, settled
-from ebbtide.fronts.proxy.meters import Handler, Log
+from ebbtide.fronts.proxy.command import build_options, command_line
+from ebbtide.fronts.proxy.meters import JsonLog, LibraryLogHandler
 from fronts.proxy.raw import END, STREAM, RawUpstream, answer, chunks
 from fronts.proxy.running import WAIT, exchange, get, until
 
@@ -138,15 +138,15 @@ def test_stubs_name_files_only_to_those_who_can_open_them():
     """Whoever is on another machine cannot."""
     loopback, other = (["--host", host, "--token", "0123456789abcdef"] for host in ("127.0.0.1", "0.0.0.0"))
 
-    assert settled(command_line().parse_args(loopback)).recall == "path"
-    assert settled(command_line().parse_args(other)).recall == "off"
-    assert settled(command_line().parse_args([*other, "--recall", "path"])).recall == "path"
+    assert build_options(command_line().parse_args(loopback)).recall == "path"
+    assert build_options(command_line().parse_args(other)).recall == "off"
+    assert build_options(command_line().parse_args([*other, "--recall", "path"])).recall == "path"
 
 
 def test_what_libraries_log_is_json_too_and_tells_no_words(tmp_path):
     out = io.StringIO()
     logger = logging.getLogger("aiohttp.server.test")
-    logger.addHandler(Handler(Log(out)))
+    logger.addHandler(LibraryLogHandler(JsonLog(out)))
     try:
         raise ValueError("canary in an error")
     except ValueError:

@@ -255,7 +255,7 @@ def test_two_processes_on_one_store_send_one_conversation(tmp_path):
 def test_a_conversation_that_was_let_go_from_memory_comes_back_with_its_edits(tmp_path):
     with (
         Upstream(looping("openai_chat"), window=WINDOW) as upstream,
-        proxied(upstream.url, store=tmp_path, window=WINDOW, most_sessions=1) as running,
+        proxied(upstream.url, store=tmp_path, window=WINDOW, max_sessions=1) as running,
     ):
         agent = Agent("openai_chat", running.port, upstream, lines=30)
         walk(agent, running, 0, FULL)

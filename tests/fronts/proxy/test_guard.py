@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.proxy.upstreams import KNOWN, checked, target
+from ebbtide.fronts.proxy.upstreams import PROVIDERS, check_upstream, find_target
 from fronts.proxy.raw import RawUpstream, answer
 from fronts.proxy.running import WAIT, Running, beside, exchange, options
 
@@ -124,7 +124,7 @@ def test_no_cookie_of_one_client_reaches_another(tmp_path):
 
 def test_a_bomb_is_not_unpacked(tmp_path):
     bomb = gzip.compress(BODY[:-1] + b" " * (8 << 20) + b"}")
-    with beside(lambda n, seen: [answer(b"{}")], tmp_path, most_body=1 << 20) as (upstream, running):
+    with beside(lambda n, seen: [answer(b"{}")], tmp_path, max_body_bytes=1 << 20) as (upstream, running):
         status, _, _ = exchange(running.port, "POST", "/v1/messages", bomb, {"Content-Encoding": "gzip"})
 
     assert status == 200
@@ -178,29 +178,31 @@ def test_the_stores_files_are_private(tmp_path):
 
 def test_several_upstreams_are_told_apart_by_path_then_by_credential():
     def to(path, **headers):
-        found = target(KNOWN, path, {name.replace("_", "-"): value for name, value in headers.items()})
+        found = find_target(PROVIDERS, path, {name.replace("_", "-"): value for name, value in headers.items()})
         return found and found.url
 
     assert to("/v1/messages?beta=true") == "https://api.anthropic.com/v1/messages?beta=true"
     assert to("/v1/chat/completions") == "https://api.openai.com/v1/chat/completions"
     assert to("/v1/responses/x") == "https://api.openai.com/v1/responses/x"
-    assert to("/v1beta/models/g:streamGenerateContent") == f"{KNOWN['gemini']}/v1beta/models/g:streamGenerateContent"
+    assert (
+        to("/v1beta/models/g:streamGenerateContent") == f"{PROVIDERS['gemini']}/v1beta/models/g:streamGenerateContent"
+    )
     assert to("/v1/models", x_api_key="k") == "https://api.anthropic.com/v1/models"
     assert to("/v1/models", authorization="k") == "https://api.openai.com/v1/models"
     assert to("/anthropic/v1/models") == "https://api.anthropic.com/v1/models"
-    assert target({"a": "http://a", "b": "http://b"}, "/v1/models", {}) is None
+    assert find_target({"a": "http://a", "b": "http://b"}, "/v1/models", {}) is None
 
 
 def test_an_address_with_v1_and_a_path_with_v1_have_it_once():
-    assert target({"u": "http://h/v1"}, "/v1/models", {}).url == "http://h/v1/models"
-    assert target({"u": "http://h/v1"}, "/v1beta/x", {}).url == "http://h/v1/v1beta/x"
-    assert target({"u": "http://h/api"}, "/v1/models", {}).url == "http://h/api/v1/models"
+    assert find_target({"u": "http://h/v1"}, "/v1/models", {}).url == "http://h/v1/models"
+    assert find_target({"u": "http://h/v1"}, "/v1beta/x", {}).url == "http://h/v1/v1beta/x"
+    assert find_target({"u": "http://h/api"}, "/v1/models", {}).url == "http://h/api/v1/models"
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "http://", "http://user:key@host", "https://h/?a=b", "evil"])
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(BadConfig):
-        checked("u", address)
+        check_upstream("u", address)
 
 
 def test_a_path_for_which_there_is_no_upstream_is_told(tmp_path):

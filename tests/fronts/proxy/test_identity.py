@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.fronts.proxy.identity import asked, tenant, wire_of
+from ebbtide.fronts.proxy.identity import identify_request, tenant, wire_for_path
 from ebbtide.store.directory.file_names import session_stem
 
 CLAUDE = [
@@ -37,7 +37,7 @@ def prompt(words="fix the bug", reminder=REMINDER):
 
 
 def session(body, headers=None, wire="anthropic", path="/v1/messages"):
-    return asked(wire, path, headers or {}, body).identity
+    return identify_request(wire, path, headers or {}, body).identity
 
 
 def test_a_conversation_keeps_its_session_as_it_grows():
@@ -222,7 +222,7 @@ def test_of_a_signature_only_the_key_id_counts():
     ],
 )
 def test_a_token_may_be_renewed_where_the_conversations_own_id_cannot_be_guessed(credential, body, renewable):
-    assert asked("anthropic", "/v1/messages", credential, body).is_renewable is renewable
+    assert identify_request("anthropic", "/v1/messages", credential, body).is_renewable is renewable
 
 
 def test_beside_a_bearer_token_every_other_credential_has_to_stay():
@@ -301,7 +301,7 @@ ASKING = {
 def test_a_clients_own_compaction_is_recognised(client):
     talk = [prompt(), {"role": "assistant", "content": "ok"}, {"role": "user", "content": ASKING[client]}]
 
-    assert asked("anthropic", "/v1/messages", {}, claude(talk)).only_replayed == "compaction"
+    assert identify_request("anthropic", "/v1/messages", {}, claude(talk)).side_request == "compaction"
 
 
 @pytest.mark.parametrize(
@@ -317,14 +317,14 @@ def test_a_clients_own_compaction_is_recognised(client):
 def test_in_other_words_it_is_one_only_where_no_tool_could_answer(more, words, told):
     talk = [prompt(), {"role": "assistant", "content": "ok"}, {"role": "user", "content": words}]
 
-    assert asked("anthropic", "/v1/messages", {}, claude(talk, **more)).only_replayed == told
+    assert identify_request("anthropic", "/v1/messages", {}, claude(talk, **more)).side_request == told
 
 
 def test_what_an_earlier_compaction_left_is_no_new_one():
     """Only the newest words count: the summary of before stands at the beginning."""
     talk = [prompt(ASKING["claude code"]), {"role": "assistant", "content": "ok"}, prompt("go on")]
 
-    assert asked("anthropic", "/v1/messages", {}, claude(talk)).only_replayed == ""
+    assert identify_request("anthropic", "/v1/messages", {}, claude(talk)).side_request == ""
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_what_an_earlier_compaction_left_is_no_new_one():
     ],
 )
 def test_only_turns_of_the_three_wires_are_ours(method, path, wire):
-    assert wire_of(method, path) == wire
+    assert wire_for_path(method, path) == wire
 
 
 JSON = st.recursive(
@@ -366,7 +366,7 @@ JSON = st.recursive(
     ident=st.text(max_size=300),
 )
 def test_whatever_comes_has_a_session_with_a_name_that_is_a_file_name(wire, body, ident):
-    told = asked(wire, "/v1/messages", {"x-session-id": ident}, body)
+    told = identify_request(wire, "/v1/messages", {"x-session-id": ident}, body)
 
     assert session_stem(told.identity.session) == told.identity.session
 

@@ -5,28 +5,11 @@ from __future__ import annotations
 import pytest
 from benchmarks.faults.proxies import LATE, WIRES, late
 
-from ebbtide.fronts.proxy.deadline import Abandoned, Claim, Late
 from ebbtide.fronts.proxy.identity import Identity
-from ebbtide.fronts.proxy.sessions import Slot
+from ebbtide.fronts.proxy.sessions import ProxySession
 from ebbtide.policy import default
 from ebbtide.store import open_store
 from runtime.sessions import context, loop, run
-
-
-def test_a_plan_that_was_given_up_is_not_recorded():
-    claim = Claim()
-
-    assert Late("out of time", claim=claim).may_send_without()
-    with pytest.raises(Abandoned):
-        claim.record()
-
-
-def test_a_plan_that_is_recorded_has_to_go_out():
-    claim = Claim()
-    claim.record()
-
-    assert not Late("out of time", claim=claim).may_send_without()
-    assert not claim.abandon()
 
 
 @pytest.mark.parametrize("seed", [WIRES.index("anthropic") + len(WIRES) * n for n in range(len(LATE))])
@@ -40,21 +23,21 @@ def test_an_engine_that_is_always_late_sends_what_the_provider_takes(seed):
 
 def test_what_goes_out_late_has_the_edits_that_another_proxy_recorded(tmp_path):
     identity, store = Identity("tenant", "client", "lane"), open_store(tmp_path)
-    slot = Slot(
+    slot = ProxySession(
         identity=identity,
         wire="anthropic",
         opening="",
         ids=frozenset(),
         policy=default,
-        windows=lambda _: 30_000,
+        window_for=lambda _: 30_000,
         store=store,
     )
-    assert slot.recorded() == ()
+    assert slot.read_edits() == ()
 
     other = context(store=open_store(tmp_path), session=identity.session, project=identity.project)
     run(other, loop(24))
     recorded = other.edits()
 
     assert recorded
-    assert [edit.id for edit in slot.recorded()] == [edit.id for edit in recorded]
+    assert [edit.id for edit in slot.read_edits()] == [edit.id for edit in recorded]
     assert slot.edits is None  # a look that ends late must not undo what was learned since

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from ebbtide.fronts.proxy.otel import metrics
+from ebbtide.fronts.proxy.otel import metric_exporter
 from fronts.proxy.raw import answer
 from fronts.proxy.running import beside, exchange
 
@@ -15,7 +15,7 @@ TOLD = b'{"content":[{"type":"text","text":"yo"}],"usage":{"input_tokens":5,"cac
 
 def test_tokens_and_time_are_counted_and_nothing_that_was_said(tmp_path):
     reader = InMemoryMetricReader()
-    watch = metrics(MeterProvider(metric_readers=[reader]))
+    watch = metric_exporter(MeterProvider(metric_readers=[reader]))
     with beside(lambda n, _: [answer(b"{}", "529 Oh") if n == 2 else answer(TOLD)], tmp_path, watch=watch) as (
         _,
         running,

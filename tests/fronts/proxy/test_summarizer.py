@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ebbtide.fronts.proxy.command import command_line, settled
+from ebbtide.fronts.proxy.command import build_options, command_line
 from fronts.proxy.agent import KEYS, PATHS, Agent
 from fronts.proxy.raw import answer
 from fronts.proxy.running import WAIT, beside, get, proxied, until
@@ -201,5 +201,5 @@ def test_who_is_asked_stands_in_the_users_configuration_and_the_command_line_is_
     user = tmp_path / "config.toml"
     user.write_text('[proxy]\nsummarizer = "small-one"\n', encoding="utf-8")
     monkeypatch.setenv("EBB_CONFIG", str(user))
-    assert settled(command_line().parse_args([])).summarizer == "small-one"
-    assert settled(command_line().parse_args(["--summarizer", "own"])).summarizer == "own"
+    assert build_options(command_line().parse_args([])).summarizer == "small-one"
+    assert build_options(command_line().parse_args(["--summarizer", "own"])).summarizer == "own"

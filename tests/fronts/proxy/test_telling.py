@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ebbtide.fronts.cli.main import main
 from ebbtide.fronts.proxy.meters import Meters
-from ebbtide.fronts.proxy.otel import spans
+from ebbtide.fronts.proxy.otel import span_exporter
 from fronts.proxy.raw import answer
 from fronts.proxy.running import beside, exchange
 
@@ -55,7 +55,9 @@ def test_buckets_hold_all_that_came_before_them():
 def test_a_turn_is_a_span_by_the_genai_conventions_without_a_word_of_it(tmp_path):
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with beside(lambda n, seen: [answer(b"{}", "500 Oh") if n else answer(TOLD)], tmp_path, watch=spans(provider)) as (
+    with beside(
+        lambda n, seen: [answer(b"{}", "500 Oh") if n else answer(TOLD)], tmp_path, watch=span_exporter(provider)
+    ) as (
         _,
         running,
     ):
@@ -100,7 +102,7 @@ def test_where_the_extra_is_missing_the_message_names_it(capsys, tmp_path, monke
 
 
 def test_what_is_refused_is_logged_with_its_reason_and_no_word_of_the_request(tmp_path):
-    with beside(lambda n, seen: [answer(b"{}")], tmp_path, most_body=100) as (_, running):
+    with beside(lambda n, seen: [answer(b"{}")], tmp_path, max_body_bytes=100) as (_, running):
         exchange(running.port, "GET", "/v1/models?secret", headers={"Host": "secret.example"})
         exchange(running.port, "POST", "/v1/messages", b"secret" * 100)
         told = [(one["event"], one["status"], one["said"]) for one in running.lines]

@@ -15,7 +15,7 @@ from ebbtide.config_keys import parse_port
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.proxy.guard import check_address, is_loopback
 from ebbtide.fronts.proxy.options import Options
-from ebbtide.fronts.proxy.upstreams import KNOWN, checked
+from ebbtide.fronts.proxy.upstreams import PROVIDERS, check_upstream
 from ebbtide.policy import PRESETS
 
 try:
@@ -51,7 +51,7 @@ environment:
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = settled(command_line().parse_args(arguments))
+    options = build_options(command_line().parse_args(arguments))
     check_address(options)
     code = asyncio.run(serve(options))
     if code:
@@ -60,22 +60,22 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
-def settled(args: argparse.Namespace) -> Options:
+def build_options(args: argparse.Namespace) -> Options:
     """The command line over environment and files."""
-    told = vars(args)
-    settings = load_settings(arguments={key: told[key] for key in ("window", "policy", "store")})
+    arguments = vars(args)
+    settings = load_settings(arguments={key: arguments[key] for key in ("window", "policy", "store")})
     file = settings.proxy
     return Options(
         settings=settings,
         upstreams=_upstreams(args.upstream, settings),
         host=args.host,
-        port=_first(None if args.port is None else parse_port(args.port), file.get("port"), 8787),
-        token=_first(args.token, file.get("token"), ""),
+        port=_first_set(None if args.port is None else parse_port(args.port), file.get("port"), 8787),
+        token=_first_set(args.token, file.get("token"), ""),
         allow_hosts=(*args.allow_host, *_names(file, "allow_hosts")),
         allow_origins=(*args.allow_origin, *_names(file, "allow_origins")),
         # Who is on another machine cannot open our files.
-        recall=_first(args.recall, file.get("recall"), "path" if is_loopback(args.host) else "off"),
-        summarizer=_first(args.summarizer, file.get("summarizer"), ""),
+        recall=_first_set(args.recall, file.get("recall"), "path" if is_loopback(args.host) else "off"),
+        summarizer=_first_set(args.summarizer, file.get("summarizer"), ""),
         shadow=args.shadow,
         announce=args.announce,
         drain=args.drain,
@@ -83,31 +83,31 @@ def settled(args: argparse.Namespace) -> Options:
     )
 
 
-def _upstreams(given: Sequence[str], settings: Settings) -> Mapping[str, str]:
+def _upstreams(arguments: Sequence[str], settings: Settings) -> Mapping[str, str]:
     """`URL` alone serves every path. `NAME=URL` adds to what is configured, and that to the providers themselves."""
-    alone = [one for one in given if "=" not in one.partition("://")[0]]
-    if alone and len(given) > 1:
+    bare_addresses = [one for one in arguments if "=" not in one.partition("://")[0]]
+    if bare_addresses and len(arguments) > 1:
         raise BadConfig("--upstream: one address for all, or NAME=URL for each")
-    if alone:
-        return dict([checked("upstream", alone[0])])
+    if bare_addresses:
+        return dict([check_upstream("upstream", bare_addresses[0])])
     configured = settings.proxy.get("upstreams")
     named = configured.items() if isinstance(configured, Mapping) else ()
-    pairs = (one.partition("=")[::2] for one in given)
-    return {**KNOWN, **dict(checked(str(name), str(address)) for name, address in (*named, *pairs))}
+    pairs = (one.partition("=")[::2] for one in arguments)
+    return {**PROVIDERS, **dict(check_upstream(str(name), str(address)) for name, address in (*named, *pairs))}
 
 
 T = TypeVar("T", str, int)
 
 
-def _first(given: T | None, configured: object, usual: T) -> T:
-    if given is not None:
-        return given
-    return configured if isinstance(configured, type(usual)) else usual
+def _first_set(argument: T | None, configured: object, default: T) -> T:
+    if argument is not None:
+        return argument
+    return configured if isinstance(configured, type(default)) else default
 
 
 def _names(file: Mapping[str, object], key: str) -> tuple[str, ...]:
-    found = file.get(key)
-    return tuple(map(str, found)) if isinstance(found, tuple) else ()
+    names = file.get(key)
+    return tuple(map(str, names)) if isinstance(names, tuple) else ()
 
 
 def command_line() -> argparse.ArgumentParser:

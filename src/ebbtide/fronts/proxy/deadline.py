@@ -1,68 +1,155 @@
-"""What happens when the engine runs out of time: either its plan is recorded and sent, or neither.
+"""Run engine work in a thread, under its session's lock and with a deadline.
 
-A request that goes out without its edits must not have them in the log: thinking in its answer is signed for what was
-sent, and every later request would carry the edits in front of it and be refused (A63).
+A request that runs out of time either sends its plan or leaves nothing of it in the log: the thinking in its answer is
+signed for what was sent, so a plan that was recorded but not sent would have every later request refused (A63).
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from ebbtide.fronts.proxy.sessions import ProxySession
+from ebbtide.runtime.report import Event
 
 T = TypeVar("T")
+_WORKERS = 16
+"""Threads. The engine is bound by one core; the others wait for disks and locks."""
+_DRAIN_SECONDS = 5.0
+"""For what is still being recorded when the proxy stops."""
 
 
-class Claim:
-    """Decides between a plan that is about to be recorded and a client that waits no longer: the first one wins."""
+class PendingResult(Generic[T]):
+    """The result of work in a thread. The work may publish it before it ends.
+
+    Between a plan that is about to be recorded and a request that stops waiting, the first to claim the result wins.
+    """
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = self._loop.create_future()
         self._lock = threading.Lock()
-        self._winner = ""
+        self._owner = ""
+        self.published: T | None = None
 
-    def record(self) -> None:
-        """The plan is recorded now. Raises `Abandoned` where the request has gone out without it."""
-        if not self._is_won_by("plan"):
-            raise Abandoned("the request has gone out without this plan")
+    def publish(self, value: T) -> None:
+        """Called by the work: let the request go on with this value while the work continues."""
+        self.published = value
+        self._loop.call_soon_threadsafe(self._set, value)
+
+    def claim_for_log(self) -> None:
+        """Called by the work before it records a plan. Raises `PlanAbandoned` if the request was sent without it."""
+        if not self._is_claimed_by("log"):
+            raise PlanAbandoned("the request was sent without this plan")
 
     def abandon(self) -> bool:
-        """The request goes out without its plan. False where the plan is recorded already: then it has to go out."""
-        return self._is_won_by("request")
+        """Called by a request that stops waiting. False if the plan is recorded already and must be sent."""
+        return self._is_claimed_by("request")
 
-    def _is_won_by(self, name: str) -> bool:
+    async def result(self) -> T:
+        """Wait for the value, or raise the work's error. The work goes on if the wait is cancelled."""
+        await asyncio.wait((self.future,))
+        return self.future.result()
+
+    def finish(self, thread: asyncio.Future[T]) -> None:
+        """Take over what the thread ended with, unless a value was published."""
+        if thread.cancelled():
+            self.future.cancel()
+        elif (error := thread.exception()) is None:
+            self._set(thread.result())
+        elif not self.future.done():
+            self.future.set_exception(error)
+            self.future.exception()  # mark it as seen: a request that stopped waiting never reads it
+
+    def _set(self, value: T) -> None:
+        if not self.future.done():
+            self.future.set_result(value)
+
+    def _is_claimed_by(self, name: str) -> bool:
         with self._lock:
-            self._winner = self._winner or name
-            return self._winner == name
+            self._owner = self._owner or name
+            return self._owner == name
 
 
-class Abandoned(Exception):
-    """Nobody waits for this plan any more, so nothing of it is recorded."""
+class PlanAbandoned(Exception):
+    """The request was sent without this plan, so nothing of the plan is recorded."""
 
 
-class Late(Exception):
-    """Ours took too long."""
+class DeadlineExceeded(Exception):
+    """The engine took too long."""
 
-    def __init__(
-        self, why: str, under_way: Callable[[], Awaitable[Any]] | None = None, claim: Claim | None = None
-    ) -> None:
-        super().__init__(why)
-        self.under_way = under_way
-        """Waits for the very call that took too long; None where it was not begun."""
-        self.claim = claim
-
-    def may_send_without(self) -> bool:
-        """Whether the request may go out without the plan. From then on the plan is not recorded."""
-        return self.claim is None or self.claim.abandon()
+    def __init__(self, message: str, pending: PendingResult[Any] | None = None) -> None:
+        super().__init__(message)
+        self.pending = pending
+        """The work that took too long and still runs; None if it was never started."""
 
 
-def set_once(future: asyncio.Future[T], value: T) -> None:
-    """Give a future its value, unless it has one."""
-    if not future.done():
-        future.set_result(value)
+class EngineThreads:
+    """The threads that engine work runs in."""
 
+    def __init__(self, summary_seconds: float) -> None:
+        self._summary_seconds = summary_seconds
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="ebb-engine")
+        self._background: set[asyncio.Future[Any]] = set()
 
-async def result_of(future: asyncio.Future[T]) -> T:
-    """Wait for a future without cancelling it, should the wait be cancelled."""
-    await asyncio.wait((future,))
-    return future.result()
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._background)
+
+    async def run_with_deadline(
+        self, session: ProxySession, seconds: float, work: Callable[[], T], pending: PendingResult[T] | None = None,
+        *, waits_for_stuck: bool = False,
+    ) -> T:  # fmt: skip
+        """Run `work` under the session's lock. On timeout raise; the lock is released when the thread ends.
+
+        `work` may publish its result early through `pending`. While it asks a model for a summary, the deadline moves.
+        A session whose earlier work is stuck is refused at once, unless the caller waits for it.
+        """
+        if session.is_stuck and not waits_for_stuck:
+            raise DeadlineExceeded("an earlier call has not come back")
+        loop, result = asyncio.get_running_loop(), pending or PendingResult[T]()
+        deadline = loop.time() + seconds
+
+        def extend_deadline(event: Event) -> None:
+            nonlocal deadline
+            if event.kind == "fold_asks":
+                deadline = loop.time() + self._summary_seconds + seconds
+
+        def finish(thread: asyncio.Future[T]) -> None:
+            session.is_stuck, session.on_event = False, None
+            session.lock.release()
+            result.finish(thread)
+
+        async with asyncio.timeout_at(deadline):
+            await session.lock.acquire()
+        session.on_event = extend_deadline
+        thread = loop.run_in_executor(self._pool, work)
+        thread.add_done_callback(finish)
+        self.keep(thread)
+        while not result.future.done():
+            remaining = deadline - loop.time()
+            if remaining <= 0:
+                session.is_stuck = True
+                raise DeadlineExceeded("out of time", result)
+            await asyncio.wait((result.future,), timeout=remaining)
+        return result.future.result()
+
+    async def run_unlocked(self, seconds: float | None, work: Callable[[], T]) -> T:
+        """Run `work` without a lock. On timeout raise `TimeoutError`; the thread goes on."""
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return await asyncio.wait_for(asyncio.shield(future), seconds)
+
+    def keep(self, future: asyncio.Future[Any]) -> None:
+        """Let `drain` wait for it."""
+        self._background.add(future)
+        future.add_done_callback(self._background.discard)
+
+    async def drain(self) -> bool:
+        """Wait for what is under way, for a few seconds. False if something did not end."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=_DRAIN_SECONDS)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        return not self._background

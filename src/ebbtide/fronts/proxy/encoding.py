@@ -11,10 +11,10 @@ from typing import Protocol
 
 from ebbtide.core.errors import BadRequest
 
-_PIECE = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 
-class _Inflater(Protocol):
+class _ZlibObject(Protocol):
     @property
     def unconsumed_tail(self) -> bytes: ...
     @property
@@ -22,57 +22,57 @@ class _Inflater(Protocol):
     def decompress(self, data: bytes, max_length: int = ...) -> bytes: ...
 
 
-_INFLATERS: dict[str, Callable[[], _Inflater]] = {
+_DECOMPRESSORS: dict[str, Callable[[], _ZlibObject]] = {
     "gzip": lambda: zlib.decompressobj(31),
     "x-gzip": lambda: zlib.decompressobj(31),
     "deflate": lambda: zlib.decompressobj(15),
 }
 
 
-def readable(encoding: str) -> bool:
+def is_readable(encoding: str) -> bool:
     """Whether a body with this `Content-Encoding` can be read here; one coding at most."""
-    return encoding.strip().lower() in ("", "identity", *_INFLATERS)
+    return encoding.strip().lower() in ("", "identity", *_DECOMPRESSORS)
 
 
-class Inflating:
+class Decompressor:
     """A body as it comes, in the clear. After damage, or past the limit, it gives nothing more and says so."""
 
-    def __init__(self, encoding: str, most: int) -> None:
-        make = _INFLATERS.get(encoding.strip().lower())
-        self._inflater = make() if make else None
-        self._left = most
-        self.broken = not readable(encoding)
+    def __init__(self, encoding: str, max_bytes: int) -> None:
+        make = _DECOMPRESSORS.get(encoding.strip().lower())
+        self._decompressobj = make() if make else None
+        self._bytes_left = max_bytes
+        self.is_broken = not is_readable(encoding)
 
     def feed(self, chunk: bytes) -> bytes:
-        if self.broken or self._inflater is None:
-            return b"" if self.broken else self._counted(chunk)
+        if self.is_broken or self._decompressobj is None:
+            return b"" if self.is_broken else self._count(chunk)
         pieces = []
         try:
-            while chunk and not self.broken and not self._inflater.eof:
-                pieces.append(self._counted(self._inflater.decompress(chunk, _PIECE)))
-                chunk = self._inflater.unconsumed_tail
+            while chunk and not self.is_broken and not self._decompressobj.eof:
+                pieces.append(self._count(self._decompressobj.decompress(chunk, _PIECE_BYTES)))
+                chunk = self._decompressobj.unconsumed_tail
         except zlib.error:
-            self.broken = True
+            self.is_broken = True
         return b"".join(pieces)
 
     @property
-    def whole(self) -> bool:
-        return not self.broken and (self._inflater is None or self._inflater.eof)
+    def is_complete(self) -> bool:
+        return not self.is_broken and (self._decompressobj is None or self._decompressobj.eof)
 
-    def _counted(self, piece: bytes) -> bytes:
-        self._left -= len(piece)
-        if self._left < 0:
-            self.broken = True
+    def _count(self, piece: bytes) -> bytes:
+        self._bytes_left -= len(piece)
+        if self._bytes_left < 0:
+            self.is_broken = True
             return b""
         return piece
 
 
-def inflated(raw: bytes, encoding: str, most: int) -> bytes:
+def decompress(raw: bytes, encoding: str, max_bytes: int) -> bytes:
     """A whole body in the clear."""
     if encoding.strip().lower() in ("", "identity"):
         return raw
-    reading = Inflating(encoding, most)
-    plain = reading.feed(raw)
-    if not reading.whole:
-        raise BadRequest(f"the body cannot be read as {encoding[:40]!r}, or is larger than {most} bytes")
+    decompressor = Decompressor(encoding, max_bytes)
+    plain = decompressor.feed(raw)
+    if not decompressor.is_complete:
+        raise BadRequest(f"the body cannot be read as {encoding[:40]!r}, or is larger than {max_bytes} bytes")
     return plain

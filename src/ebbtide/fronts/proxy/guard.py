@@ -13,16 +13,16 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.proxy.options import LOOPBACK, Options
+from ebbtide.fronts.proxy.options import LOOPBACK_NAMES, Options
 
 TOKEN_HEADER = "x-ebb-token"  # noqa: S105 - a name
 TOKEN_PATH = "/ebb/t/"  # noqa: S105
 """Every client has a base URL, not every one a way to send a header: `http://host:port/ebb/t/TOKEN`."""
-_LEAST = 16
+_MIN_TOKEN_LENGTH = 16
 """Characters of a token: what can be guessed protects nothing."""
 
 
-class Entry(NamedTuple):
+class Admission(NamedTuple):
     status: int
     """0: come in."""
     reason: str
@@ -39,31 +39,31 @@ def is_loopback(host: str) -> bool:
 
 def check_address(options: Options) -> None:
     """Refuse to start where anybody could use it."""
-    if options.token and len(options.token) < _LEAST:
-        raise BadConfig(f"--token: at least {_LEAST} characters")
+    if options.token and len(options.token) < _MIN_TOKEN_LENGTH:
+        raise BadConfig(f"--token: at least {_MIN_TOKEN_LENGTH} characters")
     if not is_loopback(options.host) and not options.token:
         raise BadConfig(f"{options.host} can be reached by others: --token is needed for that, or use 127.0.0.1")
 
 
-def admitted(options: Options, path: str, headers: Mapping[str, str]) -> Entry:
+def admit(options: Options, path: str, headers: Mapping[str, str]) -> Admission:
     """Whether a request may come in, by its raw path and its headers (names in lower case)."""
     if not path.startswith("/"):
         # `GET http://elsewhere/` would make us an open proxy.
-        return Entry(400, "the request names another host", path)
-    if _climbs(path):
+        return Admission(400, "the request names another host", path)
+    if _has_parent_step(path):
         # An upstream may be a folder of a gateway, and what lies beside it is somebody else's.
-        return Entry(400, "the path has '..' in it", path)
-    if not _ours(options, headers.get("host", "")):
-        return Entry(403, "Host is not a name of this proxy: see --allow-host", path)
+        return Admission(400, "the path has '..' in it", path)
+    if not _is_own_host(options, headers.get("host", "")):
+        return Admission(403, "Host is not a name of this proxy: see --allow-host", path)
     origin = headers.get("origin")
     if origin is not None and origin not in options.allow_origins:
-        return Entry(403, "web pages may not call this proxy: see --allow-origin", path)
+        return Admission(403, "web pages may not call this proxy: see --allow-origin", path)
     if origin is None and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        return Entry(403, "web pages may not call this proxy", path)
-    return _with_token(options.token, path, headers)
+        return Admission(403, "web pages may not call this proxy", path)
+    return _check_token(options.token, path, headers)
 
 
-def _climbs(path: str) -> bool:
+def _has_parent_step(path: str) -> bool:
     """Whether a server that reads the path once or twice would see a step up in it."""
     path = path.partition("?")[0]
     if ".." not in path and "%" not in path:
@@ -75,16 +75,16 @@ def _climbs(path: str) -> bool:
     return False
 
 
-def _with_token(token: str, path: str, headers: Mapping[str, str]) -> Entry:
-    given = headers.get(TOKEN_HEADER, "")
+def _check_token(token: str, path: str, headers: Mapping[str, str]) -> Admission:
+    token_sent = headers.get(TOKEN_HEADER, "")
     if path.startswith(TOKEN_PATH):
         in_path, _, rest = path.removeprefix(TOKEN_PATH).partition("/")
-        given, path = given or in_path, f"/{rest}"
-    if token and not hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
-        return Entry(401, f"this proxy wants its token: {TOKEN_HEADER}, or {TOKEN_PATH}TOKEN before the path", path)
-    return Entry(0, "", path)
+        token_sent, path = token_sent or in_path, f"/{rest}"
+    if token and not hmac.compare_digest(token_sent.encode("utf-8", "replace"), token.encode()):
+        return Admission(401, f"this proxy wants its token: {TOKEN_HEADER}, or {TOKEN_PATH}TOKEN before the path", path)
+    return Admission(0, "", path)
 
 
-def _ours(options: Options, host: str) -> bool:
+def _is_own_host(options: Options, host: str) -> bool:
     name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
-    return name.lower() in {*LOOPBACK, options.host, *(one.lower() for one in options.allow_hosts)}
+    return name.lower() in {*LOOPBACK_NAMES, options.host, *(one.lower() for one in options.allow_hosts)}

@@ -29,11 +29,11 @@ from ebbtide.wire.protocol import Wire
 _ROUTES = tuple(
     (route, wire.name) for wire in WIRES.values() for route in (wire.requests.route, *wire.requests.side_routes)
 )
-_ONLY_REPLAYED = tuple(route for wire in WIRES.values() for route in wire.requests.side_routes.items())
+_SIDE_PATHS = tuple(route for wire in WIRES.values() for route in wire.requests.side_routes.items())
 """Paths that ask about a conversation and are no turn of it."""
-_BEGINNING = 400
+_SIGNATURE_LETTERS = 400
 """Letters of a system prompt that tell one agent of a client from another; dates and numbers in it do not count."""
-_READERS = re.compile(r"read|view|cat|bash|shell|exec|open|command|terminal", re.IGNORECASE)
+_FILE_READER = re.compile(r"read|view|cat|bash|shell|exec|open|command|terminal", re.IGNORECASE)
 """In the name of a tool that can open a file."""
 
 Json = Mapping[str, object]
@@ -57,7 +57,7 @@ class Identity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class IncomingRequest:
     """What is known of a request before the engine sees it."""
 
     wire: str
@@ -67,10 +67,10 @@ class Asked:
     ids: frozenset[str]
     """Hashes of all that tells who sends it, but for a bearer token."""
     model: str
-    streams: bool
-    reads_files: bool
+    wants_stream: bool
+    can_read_files: bool
     """Whether a tool can open the file that a stub names."""
-    only_replayed: str
+    side_request: str
     """Why this request must make no edits, or empty."""
     is_first: bool = False
     """Whether there is only one message: it goes on with nothing."""
@@ -78,37 +78,39 @@ class Asked:
     """Whether it may go on with a session that began under another token: the client's own id cannot be guessed."""
 
 
-def wire_of(method: str, path: str) -> str:
+def wire_for_path(method: str, path: str) -> str:
     """The wire of a path that we take part in; empty for all others. `path` has no query."""
     if method != "POST":
         return ""
     return next((wire for route, wire in _ROUTES if path.endswith(route)), "")
 
 
-def asked(wire: str, address: str, headers: Mapping[str, str], body: Json) -> Asked:
+def identify_request(wire: str, address: str, headers: Mapping[str, str], body: Json) -> IncomingRequest:
     """What a request asks, and for whom. `address` is its path, perhaps with a query."""
     path, _, query = address.partition("?")
-    first, last, alone = _ends(wire, body)
-    words = _opening(first)
+    first, last, is_first = _first_and_last(wire, body)
+    opening_text = _opening_text(first)
     system, tools = WIRES[wire].messages.system_and_tools(body)
     caller = identify_caller(headers, body, query)
-    prompt = _prompts(system, first)
+    prompt = _system_texts(system, first)
     if caller.conversation:
-        client, agent = _readable(caller.conversation), _beginning(prompt)
+        client, agent = _client_name(caller.conversation), _agent_signature(prompt)
     else:
-        client, agent = f"by-content-{_hashed(words)[:12]}", strip_changing_parts(prompt)
-    opening, ids = _hashed(words), frozenset(map(_hashed, caller.stable_pairs))
-    lane = _hashed(wire, opening, *sorted(ids), agent, bool(tools))
-    return Asked(
+        client, agent = f"by-content-{_hash(opening_text)[:12]}", strip_changing_parts(prompt)
+    opening, ids = _hash(opening_text), frozenset(map(_hash, caller.stable_pairs))
+    lane = _hash(wire, opening, *sorted(ids), agent, bool(tools))
+    return IncomingRequest(
         wire=wire,
         identity=Identity(tenant_name(caller.credentials), client, lane[:12]),
         opening=opening,
         ids=ids,
         model=str(body.get("model") or ""),
-        streams=bool(body.get("stream")),
-        reads_files=_reads_files(tools),
-        only_replayed=next((why for end, why in _ONLY_REPLAYED if path.endswith(end)), _compaction(body, last, alone)),
-        is_first=alone,
+        wants_stream=bool(body.get("stream")),
+        can_read_files=_has_file_reader(tools),
+        side_request=next(
+            (why for end, why in _SIDE_PATHS if path.endswith(end)), _is_compaction(body, last, is_first)
+        ),
+        is_first=is_first,
         is_renewable=caller.has_bearer and has_uuid(caller.conversation),
     )
 
@@ -118,32 +120,32 @@ def tenant(headers: Mapping[str, str], query: str = "") -> str:
     return tenant_name(find_credentials(headers, query))
 
 
-def talker(headers: Mapping[str, str]) -> str:
+def sender_key(headers: Mapping[str, str]) -> str:
     """Who sent this, by headers alone: its next request probably begins as this one."""
     caller = identify_caller(headers, {})
-    return _hashed(*caller.credentials, *caller.ids)
+    return _hash(*caller.credentials, *caller.ids)
 
 
-def _readable(id: str) -> str:
+def _client_name(id: str) -> str:
     """An id as it is where it is plain, so that people find it; else a hash. The exact id counts in the lane."""
-    return id.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{7,47}", id) else f"id-{_hashed(id)}"
+    return id.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{7,47}", id) else f"id-{_hash(id)}"
 
 
-_FIRST = 12
+_MAX_LEADING_MESSAGES = 12
 """Messages among which the user's first words are looked for: harnesses put reminders and examples before them."""
 
 
-def _ends(wire: str, body: Json) -> tuple[list[Block], list[Block], bool]:
+def _first_and_last(wire: str, body: Json) -> tuple[list[Block], list[Block], bool]:
     """What a conversation begins with, up to the user's first words; its last message; whether that is the only one."""
-    known = WIRES[wire]
-    given = body.get(known.list_key)
-    messages: Sequence[object] = given if isinstance(given, list) else [{"role": "user", "content": given}]
+    wire_format = WIRES[wire]
+    content = body.get(wire_format.list_key)
+    messages: Sequence[object] = content if isinstance(content, list) else [{"role": "user", "content": content}]
     first: list[Block] = []
-    for message in messages[:_FIRST]:
-        first += _blocks(known, message)
+    for message in messages[:_MAX_LEADING_MESSAGES]:
+        first += _blocks(wire_format, message)
         if any(block.tier == USER and block.kind == "text" for block in first):
             break
-    return first, _blocks(known, messages[-1]) if messages else [], len(messages) < 2
+    return first, _blocks(wire_format, messages[-1]) if messages else [], len(messages) < 2
 
 
 def _blocks(wire: Wire, message: object) -> list[Block]:
@@ -153,14 +155,14 @@ def _blocks(wire: Wire, message: object) -> list[Block]:
         return []
 
 
-def _opening(first: Sequence[Block]) -> str:
+def _opening_text(first: Sequence[Block]) -> str:
     """The user's first words, all of them. What a harness adds around them changes with the day."""
     texts = [block for block in first if block.kind == "text" and block.role == "user"]
     typed = [block.text for block in texts if block.tier == USER]
     return "\n".join(typed) if typed else texts[0].text if texts else first[0].canonical if first else ""
 
 
-def _prompts(system: object, first: Sequence[Block]) -> list[str]:
+def _system_texts(system: object, first: Sequence[Block]) -> list[str]:
     """The texts of the instructions, wherever a wire has them."""
     parts = system if isinstance(system, list) else [system]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
@@ -169,23 +171,23 @@ def _prompts(system: object, first: Sequence[Block]) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _beginning(prompt: Sequence[str]) -> str:
+def _agent_signature(prompt: Sequence[str]) -> str:
     """Letters at the beginning of the instructions."""
     # Claude Code's first block is a header with a version and a checksum in it.
-    words = [text for text in prompt if not text.startswith("x-anthropic-")]
-    return re.sub(r"[^A-Za-z\u00c0-\uffff]+", "", " ".join(words)[: 4 * _BEGINNING])[:_BEGINNING]
+    texts = [text for text in prompt if not text.startswith("x-anthropic-")]
+    return re.sub(r"[^A-Za-z\u00c0-\uffff]+", "", " ".join(texts)[: 4 * _SIGNATURE_LETTERS])[:_SIGNATURE_LETTERS]
 
 
-def _reads_files(tools: object) -> bool:
+def _has_file_reader(tools: object) -> bool:
     for tool in tools if isinstance(tools, list) else ():
         inner = tool.get("function") if isinstance(tool, dict) else None
         name = (inner if isinstance(inner, dict) else tool).get("name") if isinstance(tool, dict) else None
-        if _READERS.search(str(name or (tool.get("type") if isinstance(tool, dict) else ""))):
+        if _FILE_READER.search(str(name or (tool.get("type") if isinstance(tool, dict) else ""))):
             return True
     return False
 
 
-_COMPACTIONS = re.compile(
+_COMPACTION_PROMPTS = re.compile(
     r"Your task is to create a detailed summary of (?:the|this|our) conversation"  # Claude Code and many after it
     r"|CONTEXT CHECKPOINT COMPACTION"  # Codex
     r"|Provide a detailed prompt for continuing our conversation"  # OpenCode and Kilo
@@ -195,24 +197,24 @@ _COMPACTIONS = re.compile(
     re.IGNORECASE,
 )
 """How known clients ask for a summary; each is a client's own words, and no user's."""
-_ASKS = re.compile(
+_ASKS_FOR_SUMMARY = re.compile(
     r"\b(?:summari[sz]e|compact|condense|write a (?:summary|handoff)|create a (?:\w+ ){0,3}summary)\b.{0,120}"
     r"\b(?:conversation|session|chat|history|transcript|context|so far|above)\b",
     re.IGNORECASE | re.DOTALL,
 )
 
 
-def _compaction(body: Json, last: Sequence[Block], alone: bool) -> str:
+def _is_compaction(body: Json, last: Sequence[Block], is_first: bool) -> str:
     """The client's own compaction: its newest words ask for a summary of all, and no tool could answer."""
     if any('"compaction_trigger"' in block.canonical for block in last):
         return "compaction"
-    said = "\n".join(block.text for block in last if block.role == "user" and block.kind == "text")
-    if _COMPACTIONS.search(said[:20_000]):
+    user_text = "\n".join(block.text for block in last if block.role == "user" and block.kind == "text")
+    if _COMPACTION_PROMPTS.search(user_text[:20_000]):
         return "compaction"
-    unarmed = not body.get("tools") or body.get("tool_choice") in ("none", {"type": "none"})
-    return "compaction" if unarmed and not alone and _ASKS.search(said[:2_000]) else ""
+    has_no_tools = not body.get("tools") or body.get("tool_choice") in ("none", {"type": "none"})
+    return "compaction" if has_no_tools and not is_first and _ASKS_FOR_SUMMARY.search(user_text[:2_000]) else ""
 
 
-def _hashed(*parts: object) -> str:
-    told = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
-    return blake2b(told, digest_size=16, person=b"ebbtide-proxy").hexdigest()
+def _hash(*parts: object) -> str:
+    encoded = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return blake2b(encoded, digest_size=16, person=b"ebbtide-proxy").hexdigest()

@@ -40,14 +40,14 @@ _Series = tuple[str, tuple[tuple[str, str], ...]]
 """The name of a metric and its labels, sorted."""
 
 
-class Turn(NamedTuple):
+class RequestRecord(NamedTuple):
     """One request to a model and what became of it, for whoever listens."""
 
     wire: str
     model: str
     session: str
     status: int
-    began: float
+    started: float
     """Seconds since 1970."""
     seconds: float
     """Until the last byte."""
@@ -57,64 +57,70 @@ class Turn(NamedTuple):
     usage: Usage | None = None
 
 
-class Log:
+class JsonLog:
     """One JSON object a line, on stderr. Only what is named here is ever written."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out
 
     def line(self, event: str, **fields: object) -> None:
-        told = {"at": round(time.time(), 3), "event": event, **{k: v for k, v in fields.items() if v not in (None, "")}}
-        print(json.dumps(told, ensure_ascii=True, default=str), file=self._out or sys.stderr, flush=True)
+        record = {
+            "at": round(time.time(), 3),
+            "event": event,
+            **{k: v for k, v in fields.items() if v not in (None, "")},
+        }
+        print(json.dumps(record, ensure_ascii=True, default=str), file=self._out or sys.stderr, flush=True)
 
-    def failed(self, session: str, reason: str, failed: BaseException) -> None:
+    def failure(self, session: str, reason: str, error: BaseException) -> None:
         """Where, and of what kind; its words only with what looks like a secret taken out, and few of them."""
-        at = failed.__traceback__
-        while at is not None and at.tb_next is not None:
-            at = at.tb_next
-        where = f"{at.tb_frame.f_code.co_filename.rpartition('/')[2]}:{at.tb_lineno}" if at else ""
-        words, _ = redact(str(failed)[:200])
-        kind = type(failed).__name__
-        self.line("fallback", session=session, reason=reason, error=kind, said=_only_ours(failed, words), where=where)
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        where = f"{frame.tb_frame.f_code.co_filename.rpartition('/')[2]}:{frame.tb_lineno}" if frame else ""
+        message, _ = redact(str(error)[:200])
+        kind = type(error).__name__
+        self.line(
+            "fallback", session=session, reason=reason, error=kind, said=_own_message(error, message), where=where
+        )
 
 
-class Handler(logging.Handler):
+class LibraryLogHandler(logging.Handler):
     """What libraries log, in the same form: where it is from and what kind of error, never its traceback."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: JsonLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        words, _ = redact(record.getMessage()[:200] if record.name.startswith("ebbtide") else str(record.msg)[:200])
-        failed = record.exc_info[0] if record.exc_info else None
-        self._log.line("log", logger=record.name, said=words, error=failed.__name__ if failed else None)
+        message, _ = redact(record.getMessage()[:200] if record.name.startswith("ebbtide") else str(record.msg)[:200])
+        error_type = record.exc_info[0] if record.exc_info else None
+        self._log.line("log", logger=record.name, said=message, error=error_type.__name__ if error_type else None)
 
 
-def _only_ours(failed: BaseException, words: str) -> str:
+def _own_message(error: BaseException, message: str) -> str:
     """Of foreign errors not even the words: some quote what they stumbled over."""
-    return words if type(failed).__module__.startswith("ebbtide") else ""
+    return message if type(error).__module__.startswith("ebbtide") else ""
 
 
 class Meters:
-    def __init__(self, log: Log | None = None, watch: Callable[[Turn], None] | None = None) -> None:
-        self.log = log or Log()
-        self._watch = watch
+    def __init__(self, log: JsonLog | None = None, exporter: Callable[[RequestRecord], None] | None = None) -> None:
+        self.log = log or JsonLog()
+        self._exporter = exporter
         self.total = Tally()
         self.started = time.time()
         self.in_flight = 0
         self._counts = Counter[_Series]()
         self._times: dict[str, tuple[list[int], list[float]]] = {}
 
-    def turned(self, turn: Turn) -> None:
+    def export(self, record: RequestRecord) -> None:
         """A turn ended. Whoever listens may fail alone."""
-        if self._watch is None:
+        if self._exporter is None:
             return
         try:
-            self._watch(turn)
-        except Exception as failed:  # noqa: BLE001 - telemetry is no reason to lose anything
-            self._watch = None
-            self.log.failed(turn.session, "telemetry", failed)
+            self._exporter(record)
+        except Exception as error:  # noqa: BLE001 - telemetry is no reason to lose anything
+            self._exporter = None
+            self.log.failure(record.session, "telemetry", error)
 
     def count(self, name: str, **labels: object) -> None:
         self._counts[_series(name, labels)] += 1

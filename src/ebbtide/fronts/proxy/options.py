@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from ebbtide.config import Settings
 
 MB = 1 << 20
-OWN = "own"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+OWN_MODEL = "own"
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class Options:
     """Seconds that a request which may be over the window waits for a plan. Then it is refused: it is not sent so."""
     summary_limit: float = 60.0
     """Seconds for a summary: a slow model takes one minute, and the most patient clients wait for ten."""
-    most_body: int = 64 * MB
+    max_body_bytes: int = 64 * MB
     """Bytes of a request that is read. The largest that a provider takes is 32 MB; decompressed counts too."""
-    most_sessions: int = 256
+    max_sessions: int = 256
     """Conversations kept in memory. The others are on disk, and come back with their next request."""
     drain: float = 30.0
     """Seconds that streams under way may take to end after SIGTERM."""

@@ -1,8 +1,8 @@
-"""`--recall tool`: the model's calls of our tools are answered here, inside the one answer that the client gets.
+"""`--recall tool`: answer the model's calls of the recall tools inside the one answer that the client gets.
 
-What stands before such a call streams through as it came. From its beginning on the answer is held back: it is read to
-its end, the calls are answered and written down, and the upstream is asked to go on. Where the client has calls of its
-own in the same answer it gets them, and ours stand with its results in the next request.
+What comes before such a call is streamed to the client unchanged. From the call on the answer is held back: it is read
+to its end, the calls are answered and recorded, and the upstream is asked to go on. If the client has calls of its own
+in the same answer it gets them first, and the recall results are added to its next request.
 """
 
 from __future__ import annotations
@@ -17,254 +17,257 @@ import aiohttp
 from aiohttp import web
 
 from ebbtide.fronts.proxy import upstream_client
-from ebbtide.fronts.proxy.encoding import Inflating, readable
-from ebbtide.fronts.proxy.guarded_engine import Engine, Outgoing, Recalls
-from ebbtide.fronts.proxy.usage_tap import Copy, Heard
+from ebbtide.fronts.proxy.encoding import Decompressor, is_readable
+from ebbtide.fronts.proxy.guarded_engine import GuardedEngine
+from ebbtide.fronts.proxy.outgoing import OutgoingRequest, RecallCalls
+from ebbtide.fronts.proxy.response_copy import ObservedResponse, ResponseCopy
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import read_body
 from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
 
-ROUNDS = 4
-"""Answers with calls that are answered for one request: who has not found it by then is looking for the wrong words."""
-_ENOUGH = "No more of this tool in this turn. Go on with what you have."
-_MOST = 8 << 20
-"""Bytes of an answer without a stream, and of one event. More is passed on unread."""
-_STREAM = 1 << 30
-_FRAME = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+MAX_ROUNDS = 4
+"""Answers with recall calls that are answered for one request. A model that needs more searches for the wrong words."""
+_NO_MORE_CALLS = "No more of this tool in this turn. Go on with what you have."
+_MAX_BYTES = 8 << 20
+"""Bytes of an answer that is no stream, and of one event. More is passed on unread."""
+_MAX_STREAM_BYTES = 1 << 30
+_FRAME_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _REWRITTEN = ("Content-Length", "Content-Encoding", "Content-MD5", "Digest", "Content-Digest", "ETag")
 
 
-class Begun(NamedTuple):
-    """An answer under way."""
+class OpenAnswer(NamedTuple):
+    """An upstream's answer that is still to be read."""
 
-    outgoing: Outgoing
-    answer: aiohttp.ClientResponse
-    chunks: list[bytes]
-    """Read already, and still owed to the client."""
+    outgoing: OutgoingRequest
+    response: aiohttp.ClientResponse
+    first_chunks: list[bytes]
+    """Read already, and not sent to the client yet."""
 
     @property
     def encoding(self) -> str:
-        return self.answer.headers.get("content-encoding", "")
+        return self.response.headers.get("content-encoding", "")
 
     @property
-    def streams(self) -> bool:
-        return "event-stream" in self.answer.headers.get("content-type", "")
+    def is_stream(self) -> bool:
+        return "event-stream" in self.response.headers.get("content-type", "")
 
-    @property
-    def copy(self) -> Copy:
-        return Copy(self.outgoing.asked.wire, self.answer.headers.get("content-type", ""), self.encoding)
+    def is_usable(self, *, as_stream: bool) -> bool:
+        return self.response.status == 200 and self.is_stream == as_stream and is_readable(self.encoding)
 
-    async def arriving(self) -> AsyncIterator[bytes]:
-        for chunk in self.chunks:
+    def new_copy(self) -> ResponseCopy:
+        content_type = self.response.headers.get("content-type", "")
+        return ResponseCopy(self.outgoing.incoming.wire, content_type, self.encoding)
+
+    async def iter_chunks(self) -> AsyncIterator[bytes]:
+        for chunk in self.first_chunks:
             yield chunk
-        async for chunk in self.answer.content.iter_any():
+        async for chunk in self.response.content.iter_any():
             yield chunk
 
+    async def relay_and_record(self, request: web.BaseRequest, engine: GuardedEngine) -> web.StreamResponse:
+        """Relay the answer unchanged. It is recorded even if the client disconnects: it was billed."""
+        copy = self.new_copy()
+        try:
+            return await upstream_client.relay(request, self.response, self.first_chunks, copy.feed)
+        finally:
+            engine.record_answer(self.outgoing, copy.read)
 
-Asking = Callable[[Outgoing], AbstractAsyncContextManager[Begun]]
+
+SendRequest = Callable[[OutgoingRequest], AbstractAsyncContextManager[OpenAnswer]]
 
 
-class Recalling:
-    """One answer to one client."""
+class RecallLoop:
+    """One answer to one client, made of one or more answers of the upstream."""
 
-    def __init__(self, request: web.BaseRequest, engine: Engine, ask: Asking) -> None:
-        self._request, self._engine, self._ask = request, engine, ask
+    def __init__(self, request: web.BaseRequest, engine: GuardedEngine, send: SendRequest) -> None:
+        self._request, self._engine, self._send = request, engine, send
         self._answers: list[dict[str, object]] = []
-        self._held: list[tuple[bool, bytes]] = []
-        """What follows a call of ours, and whether it is the end of its answer."""
+        self._held_frames: list[tuple[bool, bytes]] = []
+        """What follows a recall call, each with whether it belongs to the end of the answer."""
 
-    async def told(self, begun: Begun) -> web.StreamResponse:
-        self._merger = WIRES[begun.outgoing.asked.wire].replies.response_merger()
-        self._first = begun.outgoing.plain
-        if not readable(begun.encoding):
-            copy = begun.copy
-            try:
-                return await upstream_client.pump(self._request, begun.answer, begun.chunks, copy.feed)
-            finally:
-                self._engine.heard(begun.outgoing, copy.heard)
+    async def run(self, answer: OpenAnswer) -> web.StreamResponse:
+        self._merger = WIRES[answer.outgoing.incoming.wire].replies.response_merger()
+        self._first_request = answer.outgoing.original
+        if not is_readable(answer.encoding):
+            return await answer.relay_and_record(self._request, self._engine)
         async with AsyncExitStack() as stack:
-            return await (self._streamed if begun.streams else self._whole)(begun, stack)
+            return await (self._run_stream if answer.is_stream else self._run_single)(answer, stack)
 
     # --- streams -------------------------------------------------------------------------------------------------
 
-    async def _streamed(self, begun: Begun, stack: AsyncExitStack) -> web.StreamResponse:
-        response = upstream_client.relayed(begun.answer, *_REWRITTEN)
+    async def _run_stream(self, answer: OpenAnswer, stack: AsyncExitStack) -> web.StreamResponse:
+        response = upstream_client.copy_response(answer.response, *_REWRITTEN)
         await response.prepare(self._request)
         while True:
             try:
-                heard = await self._relay(begun, response)
+                observed = await self._relay(answer, response)
             except aiohttp.ClientError:
                 return upstream_client.break_off(self._request, response)
-            again = await self._next(begun.outgoing, heard)
-            await response.write(b"".join(raw for ends, raw in self._held if again is None or not ends))
-            if again is None:
+            follow_up = await self._next_request(answer.outgoing, observed)
+            frames = [frame for is_end, frame in self._held_frames if follow_up is None or not is_end]
+            await response.write(b"".join(frames))
+            if follow_up is None:
                 break
             self._merger.start_next()
-            self._held = []
-            begun = await stack.enter_async_context(self._ask(again))
-            if begun.answer.status != 200 or not begun.streams or not readable(begun.encoding):
-                await response.write(_failure(begun, await _body(begun)))
+            self._held_frames = []
+            answer = await stack.enter_async_context(self._send(follow_up))
+            if not answer.is_usable(as_stream=True):
+                await response.write(await _error_frame(answer))
                 break
         await response.write_eof()
         return response
 
-    async def _relay(self, begun: Begun, response: web.StreamResponse) -> Heard:
-        """One answer's events to the client, and what they come to."""
-        copy, frames, inflating = begun.copy, _Frames(), Inflating(begun.encoding, _STREAM)
-        heard: Heard | None = None
+    async def _relay(self, answer: OpenAnswer, response: web.StreamResponse) -> ObservedResponse:
+        """Send one answer's events to the client, as far as it may see them yet. Return what they add up to."""
+        copy, splitter = answer.new_copy(), _FrameSplitter()
+        decompressor = Decompressor(answer.encoding, _MAX_STREAM_BYTES)
         try:
-            async for chunk in begun.arriving():
+            async for chunk in answer.iter_chunks():
                 copy.feed(chunk)
-                await _write(response, b"".join(map(self._shown, frames.feed(inflating.feed(chunk)))))
-            await _write(response, b"".join(map(self._shown, frames.rest())))
-            heard = copy.heard()
-            return heard
+                frames = splitter.feed(decompressor.feed(chunk))
+                await _write_nonempty(response, b"".join(map(self._frame_to_send, frames)))
+            await _write_nonempty(response, b"".join(map(self._frame_to_send, splitter.rest())))
+            return copy.read()
         finally:
-            # Also of a client that left: what came was billed.
-            self._log(begun.outgoing, heard or copy.heard(), plain=not self._answers and not self._merger.is_hiding)
+            # Even if the client disconnects: the answer was billed.
+            is_unchanged = not self._answers and not self._merger.is_hiding
+            self._record(answer.outgoing, copy.read(), is_unchanged=is_unchanged)
 
-    def _shown(self, frame: bytes) -> bytes:
-        """A frame as the client gets it now; empty where it does not, or not yet."""
-        event = next(iter(EventReader(_MOST).feed(frame)), None)
+    def _frame_to_send(self, frame: bytes) -> bytes:
+        """Return the frame as the client may see it now; empty if it is held back or dropped."""
+        event = next(iter(EventReader(_MAX_BYTES).feed(frame)), None)
         if event is None:
-            return self._kept(frame, False)
-        told = parse_event(event)
-        made = self._merger.convert(told)
-        if made is None:
+            return self._send_or_hold(frame, False)
+        original = parse_event(event)
+        rewritten = self._merger.convert(original)
+        if rewritten is None:
             return b""
-        if made is not told:
-            name = f"event: {event.name}\n" if event.name else ""
-            frame = name.encode() + b"data: " + _json(made) + b"\n\n"
-        return self._kept(frame, self._merger.is_end(told))
+        if rewritten is not original:
+            frame = _frame(event.name, rewritten)
+        return self._send_or_hold(frame, self._merger.is_end(original))
 
-    def _kept(self, frame: bytes, ends: bool) -> bytes:
+    def _send_or_hold(self, frame: bytes, is_end: bool) -> bytes:
         if not self._merger.is_hiding:
             return frame
-        self._held.append((ends, frame))
+        self._held_frames.append((is_end, frame))
         return b""
 
     # --- without a stream ----------------------------------------------------------------------------------------
 
-    async def _whole(self, begun: Begun, stack: AsyncExitStack) -> web.StreamResponse:
-        first = begun
+    async def _run_single(self, answer: OpenAnswer, stack: AsyncExitStack) -> web.StreamResponse:
+        first_response = answer.response
         while True:
-            copy, raw = begun.copy, list[bytes]()
+            copy, chunks = answer.new_copy(), list[bytes]()
             try:
-                async for chunk in begun.arriving():
+                async for chunk in answer.iter_chunks():
                     copy.feed(chunk)
-                    raw.append(chunk)
+                    chunks.append(chunk)
             except aiohttp.ClientError:
-                return await self._broken(begun, b"".join(raw))
-            heard = copy.heard()
-            again = await self._next(begun.outgoing, heard)
-            plain = len(self._answers) == 1 and not self._ours(heard)
-            self._log(begun.outgoing, heard, plain=plain)
-            if again is None:
-                body = b"".join(raw) if plain else _json(self._merger.merge(self._answers))
-                return await self._sent(upstream_client.relayed(first.answer, *(() if plain else _REWRITTEN)), body)
-            begun = await stack.enter_async_context(self._ask(again))
-            if begun.answer.status != 200 or begun.streams or not readable(begun.encoding):
-                # Nothing was told yet: the failure is the answer, and the client knows what to do with it.
-                return await upstream_client.pump(self._request, begun.answer, begun.chunks, lambda _: None)
+                response = upstream_client.copy_response(answer.response)
+                await self._start(response, b"".join(chunks))
+                return upstream_client.break_off(self._request, response)
+            observed = copy.read()
+            follow_up = await self._next_request(answer.outgoing, observed)
+            is_unchanged = len(self._answers) == 1 and not self._merger.read(observed.response).recalls
+            self._record(answer.outgoing, observed, is_unchanged=is_unchanged)
+            if follow_up is None:
+                body = b"".join(chunks) if is_unchanged else _json(self._merger.merge(self._answers))
+                response = upstream_client.copy_response(first_response, *(() if is_unchanged else _REWRITTEN))
+                await self._start(response, body)
+                await response.write_eof()
+                return response
+            answer = await stack.enter_async_context(self._send(follow_up))
+            if not answer.is_usable(as_stream=False):
+                # The client has nothing yet, so the failure is its answer.
+                return await upstream_client.relay(self._request, answer.response, answer.first_chunks)
 
-    async def _broken(self, begun: Begun, came: bytes) -> web.StreamResponse:
-        response = upstream_client.relayed(begun.answer)
+    async def _start(self, response: upstream_client.RelayedResponse, body: bytes) -> None:
         await response.prepare(self._request)
-        await _write(response, came)
-        return upstream_client.break_off(self._request, response)
-
-    async def _sent(self, response: upstream_client.Relayed, body: bytes) -> web.StreamResponse:
-        await response.prepare(self._request)
-        await _write(response, body)
-        await response.write_eof()
-        return response
+        await _write_nonempty(response, body)
 
     # --- between two answers -------------------------------------------------------------------------------------
 
-    def _log(self, outgoing: Outgoing, heard: Heard, *, plain: bool) -> None:
-        """Of an answer that the client has otherwise than it came, its usage alone: the next request has the rest."""
-        self._engine.heard(outgoing, lambda: heard if plain else heard._replace(whole=False))
+    def _record(self, outgoing: OutgoingRequest, observed: ObservedResponse, *, is_unchanged: bool) -> None:
+        """Record an answer. If the client gets it changed, record its usage only: the next request has the rest."""
+        recorded = observed if is_unchanged else observed._replace(is_complete=False)
+        self._engine.record_answer(outgoing, lambda: recorded)
 
-    def _ours(self, heard: Heard) -> bool:
-        return bool(self._merger.read(heard.response).recalls)
-
-    async def _next(self, outgoing: Outgoing, heard: Heard) -> Outgoing | None:
-        """The request that goes on from here; None where the client has all of its answer."""
-        self._answers.append(heard.response)
-        if not heard.whole:
+    async def _next_request(self, outgoing: OutgoingRequest, observed: ObservedResponse) -> OutgoingRequest | None:
+        """Return the request that asks the upstream to go on; None if the client's answer is complete."""
+        self._answers.append(observed.response)
+        if not observed.is_complete:
             return None
-        read = self._merger.read(heard.response)
-        if not read.recalls or len(self._answers) > ROUNDS + 1:
+        content = self._merger.read(observed.response)
+        if not content.recalls or len(self._answers) > MAX_ROUNDS + 1:
             return None
-        calls = Recalls(
-            ours=read.recalls,
-            said=read.hidden_text,
-            body=self._going_on(outgoing.asked.wire),
-            wait=read.has_client_calls,
-            refused=_ENOUGH if len(self._answers) > ROUNDS else "",
+        calls = RecallCalls(
+            batches=content.recalls,
+            assistant_text=content.hidden_text,
+            body=self._continued_body(outgoing.incoming.wire),
+            client_goes_first=content.has_client_calls,
+            refusal=_NO_MORE_CALLS if len(self._answers) > MAX_ROUNDS else "",
         )
-        return await self._engine.recalled(outgoing, calls)
+        return await self._engine.answer_recall(outgoing, calls)
 
-    def _going_on(self, wire: str) -> bytes:
-        shown = self._merger.visible(self._answers)
-        if not shown:
-            return self._first
-        read, key = read_body(self._first), WIRES[wire].list_key
-        made = read.emit({**read.tree, key: [*read.messages, *shown]})
-        assert isinstance(made, bytes), "what came as bytes is bytes"
-        return made
+    def _continued_body(self, wire: str) -> bytes:
+        visible = self._merger.visible(self._answers)
+        if not visible:
+            return self._first_request
+        parsed, list_key = read_body(self._first_request), WIRES[wire].list_key
+        body = parsed.emit({**parsed.tree, list_key: [*parsed.messages, *visible]})
+        assert isinstance(body, bytes), "a body read from bytes is emitted as bytes"
+        return body
 
 
-class _Frames:
-    """Events as they stand in a stream, each with its blank line."""
+class _FrameSplitter:
+    """Splits a stream into events, each with its blank line."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        seen, self._rest = max(0, len(self._rest) - 3), self._rest + chunk
-        found, at = list[bytes](), 0
-        for end in _FRAME.finditer(self._rest, seen):
-            found.append(self._rest[at : end.end()])
-            at = end.end()
-        self._rest = self._rest[at:]
-        if len(self._rest) > _MOST:
-            found.append(self._rest)
+        search_from, self._rest = max(0, len(self._rest) - 3), self._rest + chunk
+        frames, start = list[bytes](), 0
+        for end in _FRAME_END.finditer(self._rest, search_from):
+            frames.append(self._rest[start : end.end()])
+            start = end.end()
+        self._rest = self._rest[start:]
+        if len(self._rest) > _MAX_BYTES:
+            frames.append(self._rest)
             self._rest = b""
-        return found
+        return frames
 
     def rest(self) -> list[bytes]:
         return [self._rest] if self._rest else []
 
 
-async def _write(response: web.StreamResponse, raw: bytes) -> None:
+async def _write_nonempty(response: web.StreamResponse, raw: bytes) -> None:
     if raw:
         await response.write(raw)
 
 
-async def _body(begun: Begun) -> bytes:
+async def _error_frame(answer: OpenAnswer) -> bytes:
+    """Write the provider's own error as an event, for a client in the middle of a stream."""
     raw = b""
-    async for chunk in begun.arriving():
+    async for chunk in answer.iter_chunks():
         raw += chunk
-        if len(raw) > _MOST:
+        if len(raw) > _MAX_BYTES:
             break
-    return raw
-
-
-def _failure(begun: Begun, raw: bytes) -> bytes:
-    """An error in the middle of a stream, in the provider's own words."""
     try:
-        told = json.loads(raw)
+        body = json.loads(raw)
     except (ValueError, RecursionError):
-        told = None
-    error = told.get("error") if isinstance(told, dict) else None
-    error = error if isinstance(error, dict) else {"type": "api_error", "message": f"status {begun.answer.status}"}
-    name, event = WIRES[begun.outgoing.asked.wire].replies.error_event(error)
+        body = None
+    error = body.get("error") if isinstance(body, dict) else None
+    error = error if isinstance(error, dict) else {"type": "api_error", "message": f"status {answer.response.status}"}
+    return _frame(*WIRES[answer.outgoing.incoming.wire].replies.error_event(error))
+
+
+def _frame(name: str, event: object) -> bytes:
     first_line = f"event: {name}\n".encode() if name else b""
     return first_line + b"data: " + _json(event) + b"\n\n"
 
 
 def _json(value: object) -> bytes:
-    # Half a pair of surrogates in one event is completed by the next: only escapes can say it.
+    # As escapes: half a surrogate pair, which the next event completes, cannot be written otherwise.
     return json.dumps(value).encode()

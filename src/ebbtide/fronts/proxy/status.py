@@ -6,25 +6,26 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 
 from ebbtide import __version__
 from ebbtide.fronts.proxy.meters import Meters
 from ebbtide.fronts.proxy.options import Options
-from ebbtide.fronts.proxy.sessions import Sessions, Slot
+from ebbtide.fronts.proxy.sessions import ProxySession, Sessions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class ProxyInfo(Protocol):
+    """What these pages need to know of a proxy."""
+
     address: str
     options: Options
     meters: Meters
     sessions: Sessions
 
 
-def page(method: str, path: str, about: About) -> web.Response | None:
+def own_page(method: str, path: str, proxy: ProxyInfo) -> web.Response | None:
     """One of our own pages; None for a path that is an upstream's."""
     if path not in _PAGES and not path.startswith("/ebb/"):
         return None
@@ -32,45 +33,45 @@ def page(method: str, path: str, about: About) -> web.Response | None:
         return web.json_response({"error": f"there are {', '.join(_PAGES)}"}, status=404)
     if method not in ("GET", "HEAD"):
         return web.json_response({"error": "GET only"}, status=405, headers={"Allow": "GET, HEAD"})
-    return _PAGES[path](about)
+    return _PAGES[path](proxy)
 
 
-def _health(about: About) -> web.Response:
-    return web.json_response({"status": "ok", "version": __version__, "in_flight": about.meters.in_flight})
+def _health(proxy: ProxyInfo) -> web.Response:
+    return web.json_response({"status": "ok", "version": __version__, "in_flight": proxy.meters.in_flight})
 
 
-def _metrics(about: About) -> web.Response:
-    return web.Response(text=about.meters.prometheus(), content_type="text/plain", charset="utf-8")
+def _metrics(proxy: ProxyInfo) -> web.Response:
+    return web.Response(text=proxy.meters.prometheus(), content_type="text/plain", charset="utf-8")
 
 
-def summary(about: About) -> dict[str, object]:
+def summary(proxy: ProxyInfo) -> dict[str, object]:
     return {
-        "listening": about.address,
+        "listening": proxy.address,
         "version": __version__,
-        "upstreams": dict(about.options.upstreams),
-        "shadow": about.options.shadow,
-        "seconds": round(time.time() - about.meters.started, 1),
-        "sessions": about.sessions.begun,
-        **about.meters.total.as_dict(),
+        "upstreams": dict(proxy.options.upstreams),
+        "shadow": proxy.options.shadow,
+        "seconds": round(time.time() - proxy.meters.started, 1),
+        "sessions": proxy.sessions.started,
+        **proxy.meters.total.as_dict(),
     }
 
 
-def _summary(about: About) -> web.Response:
-    return web.json_response(summary(about))
+def _summary(proxy: ProxyInfo) -> web.Response:
+    return web.json_response(summary(proxy))
 
 
-def _sessions(about: About) -> web.Response:
-    return web.json_response({"sessions": [_told(slot) for slot in about.sessions]})
+def _sessions(proxy: ProxyInfo) -> web.Response:
+    return web.json_response({"sessions": [_session_fields(slot) for slot in proxy.sessions]})
 
 
-def _told(slot: Slot) -> dict[str, object]:
-    tally = slot.tally
+def _session_fields(session: ProxySession) -> dict[str, object]:
+    tally = session.tally
     return {
-        "session": slot.identity.session,
-        "project": slot.identity.project,
-        "wire": slot.wire,
-        "model": slot.model,
-        "window": slot.context.window if slot.context else slot.window,
+        "session": session.identity.session,
+        "project": session.identity.project,
+        "wire": session.wire,
+        "model": session.model,
+        "window": session.context.window if session.context else session.window,
         "tokens_before": tally.last_before,
         "tokens_after": tally.last_after,
         "last_at": round(tally.last_at, 3),

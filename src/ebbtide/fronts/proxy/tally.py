@@ -31,7 +31,7 @@ class Tally:
     """Of the newest request."""
     last_after: int = 0
 
-    def sent(self, before: int, after: int, at: float, *, edits: int, folds: int, edited: bool) -> None:
+    def count_request(self, before: int, after: int, at: float, *, edits: int, folds: int, edited: bool) -> None:
         self.requests += 1
         self.tokens_untouched += before
         self.tokens_sent += after
@@ -40,17 +40,19 @@ class Tally:
         self.edited_requests += edited
         self.last_at, self.last_before, self.last_after = at, before, after
 
-    def billed(self, usage: Usage) -> None:
+    def count_usage(self, usage: Usage) -> None:
         self.input_tokens += usage.input + usage.cache_read + usage.cache_write
         self.cache_read_tokens += usage.cache_read
         self.cache_write_tokens += usage.cache_write
         self.output_tokens += usage.output
 
     def as_dict(self) -> dict[str, object]:
-        told: dict[str, object] = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("last_")}
-        read = self.cache_read_tokens / self.input_tokens if self.input_tokens else None
+        totals: dict[str, object] = {
+            name: getattr(self, name) for name in self.__slots__ if not name.startswith("last_")
+        }
+        hit_rate = self.cache_read_tokens / self.input_tokens if self.input_tokens else None
         return {
-            **told,
+            **totals,
             "tokens_saved": max(0, self.tokens_untouched - self.tokens_sent),
-            "cache_hit_rate": round(read, 4) if read is not None else None,
+            "cache_hit_rate": round(hit_rate, 4) if hit_rate is not None else None,
         }

@@ -16,75 +16,82 @@ import aiohttp
 from yarl import URL
 
 from ebbtide.fronts.proxy.meters import Meters
-from ebbtide.fronts.proxy.refusals import Refused
-from ebbtide.fronts.proxy.sessions import Line, Slot
+from ebbtide.fronts.proxy.refusals import ProviderRefusal
+from ebbtide.fronts.proxy.response_copy import ObservedResponse, ResponseCopy
+from ebbtide.fronts.proxy.sessions import ProxySession, UpstreamRoute
 from ebbtide.fronts.proxy.upstream_client import question_headers
-from ebbtide.fronts.proxy.usage_tap import Copy, Heard
 from ebbtide.wire import WIRES
 
-_TOLD = 2_000
+_MAX_ERROR_BYTES = 2_000
 """Characters of a refusal: whether it was about size stands in the first."""
-_MOST = 8 << 20
+_MAX_ANSWER_BYTES = 8 << 20
 """Bytes of an answer. A summary has some ten thousand."""
 
 
-class Unanswered(Exception):
+class NoSummary(Exception):
     """The upstream broke off, or its answer cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summarizing:
+class UpstreamSummarizer:
     client: Callable[[], aiohttp.ClientSession]
     meters: Meters
-    limit: float
+    timeout: float
     """Seconds for one answer."""
 
-    def ask(self, slot: Slot, request: dict[str, object]) -> object:
+    def ask(self, session: ProxySession, request: dict[str, object]) -> object:
         """From a thread: the answer as a mapping. Raises whatever went wrong."""
-        line = slot.line
-        if line is None:
-            raise Unanswered("no request came by yet")
-        asking = asyncio.run_coroutine_threadsafe(self._asked(slot, line, request), line.loop)
+        route = session.route
+        if route is None:
+            raise NoSummary("no request came by yet")
+        future = asyncio.run_coroutine_threadsafe(self._ask_and_count(session, route, request), route.loop)
         try:
-            return asking.result(self.limit)
+            return future.result(self.timeout)
         finally:
-            asking.cancel()
+            future.cancel()
 
-    async def _asked(self, slot: Slot, line: Line, request: dict[str, object]) -> dict[str, object]:
-        begun, outcome = time.perf_counter(), "failed"
+    async def _ask_and_count(
+        self, session: ProxySession, route: UpstreamRoute, request: dict[str, object]
+    ) -> dict[str, object]:
+        started, outcome = time.perf_counter(), "failed"
         try:
-            heard = await self._heard(slot, line, request)
+            answer = await self._post(session, route, request)
             outcome = "answered"
-        except Refused as refused:
-            outcome = str(refused.status_code)
+        except ProviderRefusal as refusal:
+            outcome = str(refusal.status_code)
             raise
         finally:
             self.meters.count("ebb_summaries_total", outcome=outcome)
-            told = {"session": slot.identity.session, "model": request.get("model"), "outcome": outcome}
-            self.meters.log.line("summary", **told, ms=round(1000 * (time.perf_counter() - begun), 1))
+            fields = {"session": session.identity.session, "model": request.get("model"), "outcome": outcome}
+            self.meters.log.line("summary", **fields, ms=round(1000 * (time.perf_counter() - started), 1))
         # It is part of the bill: a saving that leaves it out is none.
-        usage = WIRES[slot.wire].replies.usage(heard.response)
+        usage = WIRES[session.wire].replies.usage(answer.response)
         if usage is not None:
-            slot.tally.billed(usage)
-            self.meters.total.billed(usage)
-        return heard.response
+            session.tally.count_usage(usage)
+            self.meters.total.count_usage(usage)
+        return answer.response
 
-    async def _heard(self, slot: Slot, line: Line, request: dict[str, object]) -> Heard:
+    async def _post(self, session: ProxySession, route: UpstreamRoute, request: dict[str, object]) -> ObservedResponse:
         # Some upstreams answer in streams alone: asked as the client asks.
-        body = json.dumps({**request, "stream": True} if line.streams else request).encode()
-        headers = question_headers(line.headers)
+        body = json.dumps({**request, "stream": True} if route.wants_stream else request).encode()
+        headers = question_headers(route.headers)
         async with self.client().post(
-            URL(line.url, encoded=True), headers=headers, data=body, allow_redirects=False
-        ) as answer:
-            copy, size = Copy(slot.wire, answer.content_type, answer.headers.get("content-encoding", "")), 0
-            if answer.status != 200:
-                raise Refused(answer.status, (await answer.content.read(_TOLD)).decode("utf-8", "replace"))
-            async for chunk in answer.content.iter_any():
+            URL(route.url, encoded=True), headers=headers, data=body, allow_redirects=False
+        ) as response:
+            copy, size = (
+                ResponseCopy(session.wire, response.content_type, response.headers.get("content-encoding", "")),
+                0,
+            )
+            if response.status != 200:
+                raise ProviderRefusal(
+                    response.status, (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace")
+                )
+            async for chunk in response.content.iter_any():
                 size += len(chunk)
-                if size > _MOST:
-                    raise Unanswered("longer than any summary")
+                if size > _MAX_ANSWER_BYTES:
+                    raise NoSummary("longer than any summary")
                 copy.feed(chunk)
-        heard = copy.heard()
-        if not heard.whole:
-            raise Unanswered("it broke off")
-        return heard
+        answer = copy.read()
+        if not answer.is_complete:
+            raise NoSummary("it broke off")
+        return answer

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ebbtide.core.errors import BadConfig
 
-KNOWN: Mapping[str, str] = {
+PROVIDERS: Mapping[str, str] = {
     "anthropic": "https://api.anthropic.com",
     "openai": "https://api.openai.com",
     "gemini": "https://generativelanguage.googleapis.com",
@@ -34,7 +34,7 @@ class Target(NamedTuple):
     """Whole, with path and query as they came."""
 
 
-def checked(name: str, address: str) -> tuple[str, str]:
+def check_upstream(name: str, address: str) -> tuple[str, str]:
     """A named address that can be one, without a slash at the end."""
     parts = urlsplit(address)
     if not _NAME.match(name):
@@ -44,26 +44,26 @@ def checked(name: str, address: str) -> tuple[str, str]:
     return name, address.rstrip("/")
 
 
-def target(upstreams: Mapping[str, str], path: str, headers: Mapping[str, str]) -> Target | None:
+def find_target(upstreams: Mapping[str, str], path: str, headers: Mapping[str, str]) -> Target | None:
     """Where this goes; None where no upstream serves such a path. `path` is raw and has the query."""
     first, _, rest = path[1:].partition("/")
     if first in upstreams:
-        return Target(first, _joined(upstreams[first], f"/{rest}"))
+        return Target(first, _join(upstreams[first], f"/{rest}"))
     if len(upstreams) == 1:
         name, address = next(iter(upstreams.items()))
-        return Target(name, _joined(address, path))
-    name = _named(path.partition("?")[0], headers)
-    return Target(name, _joined(upstreams[name], path)) if name in upstreams else None
+        return Target(name, _join(address, path))
+    name = _upstream_for(path.partition("?")[0], headers)
+    return Target(name, _join(upstreams[name], path)) if name in upstreams else None
 
 
-def _named(path: str, headers: Mapping[str, str]) -> str:
+def _upstream_for(path: str, headers: Mapping[str, str]) -> str:
     for pattern, name in _PATHS:
         if pattern.search(path):
             return name
     return next((name for header, name in _CREDENTIALS if header in headers), "openai")
 
 
-def _joined(address: str, path: str) -> str:
+def _join(address: str, path: str) -> str:
     """People give the address with `/v1`, clients send `/v1` too."""
     if address.endswith("/v1") and (path + "/").startswith("/v1/"):
         return address + path[3:]
