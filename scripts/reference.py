@@ -20,7 +20,7 @@ import ebbtide
 from ebbtide import config
 from ebbtide.config_keys import KEYS
 from ebbtide.core.planner import Pass
-from ebbtide.fronts.cli.grammar import briefs, every_command
+from ebbtide.fronts.cli.command_line import command_briefs, every_command
 from ebbtide.passes import ARRIVAL, PASSES
 from ebbtide.passes.when import ConditionalPass
 from ebbtide.policy import PRESETS, Policy
@@ -58,7 +58,7 @@ def words(text: str) -> str:
 def parsers() -> Mapping[str, argparse.ArgumentParser]:
     """Every command's own parser. One that cannot be asked for want of an extra would be missing from the page."""
     found = every_command()
-    if missing := briefs().keys() - found.keys():
+    if missing := command_briefs().keys() - found.keys():
         raise LookupError(f"no parser of {', '.join(sorted(missing))}: is an extra not installed?")
     return found
 

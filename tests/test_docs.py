@@ -22,7 +22,7 @@ import ebbtide
 from ebbtide import Context, load
 from ebbtide.config import load_settings
 from ebbtide.example import path
-from ebbtide.fronts.cli.grammar import command_line
+from ebbtide.fronts.cli.command_line import command_line
 from ebbtide.fronts.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]

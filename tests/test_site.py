@@ -19,7 +19,7 @@ from scripts.reference import parsers
 
 import ebbtide
 from ebbtide.config_keys import KEY_BY_VARIABLE, KEYS
-from ebbtide.fronts.cli.grammar import briefs
+from ebbtide.fronts.cli.command_line import command_briefs
 from ebbtide.passes import PASSES
 from ebbtide.policy import PRESETS
 from ebbtide.policy.adjust import pass_name
@@ -132,12 +132,12 @@ def test_every_command_and_every_option_of_it_has_an_entry(pages):
     sections = pages["reference/cli.html"].sections
     written = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
-    assert parsers().keys() == briefs().keys() > {"fit", "replay", "mcp"}
+    assert parsers().keys() == command_briefs().keys() > {"fit", "replay", "mcp"}
     for name, parser in parsers().items():
         options = [action for action in parser._actions if action.option_strings and action.dest != "help"]
         told = "".join(sections[f"ebb-{name}"])
         assert f"`ebb {name}" in written, f"the table of commands has no ebb {name}"
-        assert briefs()[name]
+        assert command_briefs()[name]
         assert parser.description
         assert not [one for action in options for one in action.option_strings if one not in told]
 

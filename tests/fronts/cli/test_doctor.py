@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from ebbtide.fronts.cli.extras import extras
+from ebbtide.fronts.cli.checks import check_extras
 from ebbtide.runtime import Context
 from fronts.cli.terminal import run_program, stored
 
@@ -40,7 +40,7 @@ def test_for_people_each_line_says_ok_warn_or_fail_and_warnings_what_to_do(ebb):
     told = ebb("doctor").text.splitlines()
     lines = [line for line in told if line.startswith("  ")]
 
-    assert told[-1].startswith("all is well")
+    assert told[-1].startswith("no problems found")
     assert {line.split()[0] for line in lines} <= {"ok", "warn", "fail", "→"}
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         assert not line.startswith("  warn") or after.strip().startswith("→")
@@ -167,12 +167,15 @@ def test_an_extra_is_there_if_all_it_needs_is_and_new_enough(tmp_path, monkeypat
     (info / "METADATA").write_text("\n".join(lines) + "\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    found = {extra.name: extra for extra in extras("made")}
+    checks = {check.name: check for check in check_extras("made")}
 
-    assert {name: extra.missing for name, extra in found.items()} == {
-        "proxy": (), "ui": ("rich>=9999",), "mcp": ("nosuch>=1",), "ray": ("nosuch>=1",),
-    }  # fmt: skip
-    assert found["mcp"].pip == "pip install 'ebbtide[mcp]'"
+    assert {name: check.told for name, check in checks.items()} == {
+        "ebb proxy, ebb run": "ready",
+        "ebb ui": "needs rich>=9999",
+        "ebb mcp": "needs nosuch>=1",
+        "more": "not installed: ray (ebb replay --ray)",
+    }
+    assert checks["ebb mcp"].next == "pip install 'ebbtide[mcp]'"
 
 
 def test_the_real_program_leaves_with_0(tmp_path):

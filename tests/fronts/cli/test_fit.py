@@ -60,7 +60,7 @@ def test_where_nothing_can_be_kept_what_is_too_large_is_not_given_out(ebb, tmp_p
     in_the_way.rmdir()
 
     assert (ran.code, ran.out) == (1, b"")
-    assert "nothing could leave" in ran.err
+    assert "nothing could be removed" in ran.err
     assert ebb("fit", path, *PRESSED, "--session", "busy").code == 0
 
 
@@ -82,7 +82,7 @@ def test_explain_tells_of_the_edits_that_were_made_and_of_no_others(ebb, tmp_pat
     told, report = ebb(*asked), json.loads(ebb(*asked, "--json").err)
 
     assert f"\n{len(report['edits'])} edits, " in told.err
-    assert f"{report['held']} edits held" in told.err
+    assert f"{report['held']} edits active" in told.err
 
 
 def test_an_edit_that_only_leaves_something_out_holds_too(ebb):
@@ -113,7 +113,7 @@ def test_of_a_recorded_session_the_last_request_is_fitted(ebb, tmp_path):
     ran = ebb("fit", recorded(tmp_path / "s.jsonl", steps=3))
 
     assert ran.code == 0
-    assert "last request, of 3" in ran.err
+    assert "the last of its 3 requests" in ran.err
     assert len(ran.json["messages"]) == 5
 
 

@@ -66,7 +66,7 @@ class TestExplain:
         assert by_table["saved_usd"] == pytest.approx(told["saved"] * 5 / 1e6, abs=1e-5), "Opus 4.5 costs 5 dollars"
         assert other["saved_usd"] == pytest.approx(told["saved"] * 1 / 1e6, abs=1e-5)
         assert "no price is known for whatever" in ebb("explain", "nightly", "--price", "whatever").err
-        assert re.search(r"net -?[\d.]+k? \(-?\$\d", ebb("explain", "nightly").text)
+        assert re.search(r"saved -?[\d.]+k? \(-?\$\d", ebb("explain", "nightly").text)
 
     def test_a_model_without_a_price_has_no_dollars(self, ebb, tmp_path):
         path = written(tmp_path / "r.json", {**request(), "model": "my-own-finetune"})
@@ -88,7 +88,7 @@ class TestExplain:
         assert told["savings"]["saved"] == pytest.approx(sum(batch["net"] for batch in told["batches"]), abs=5)
 
     def test_where_nothing_left_it_says_so(self, ebb, tmp_path):
-        assert "Nothing was taken out, in 1 request." in ebb("explain", written(tmp_path / "r.json", request(1))).text
+        assert "Nothing was removed, in 1 request." in ebb("explain", written(tmp_path / "r.json", request(1))).text
 
     def test_requests_that_did_not_fit_are_told_and_the_replay_goes_on(self, ebb, tmp_path):
         path = recorded(tmp_path / "s.jsonl", steps=4)
@@ -105,7 +105,7 @@ class TestWhy:
 
         ran = ebb("why", LINES + "0", "nightly")
 
-        assert "result of Read (src/f0.py) (message 2) was taken out" in ran.text
+        assert "result of Read (src/f0.py) (message 2) was removed" in ran.text
         assert "clear_results" in ran.text
         assert "ebb show nightly --handle t0.txt" in ran.text
         assert re.search(r"ebb undo nightly p\d+", ran.text)
@@ -152,7 +152,7 @@ class TestWhy:
     def test_a_recorded_file_can_be_asked(self, ebb, tmp_path):
         ran = ebb("why", LINES + "0", recorded(tmp_path / "s.jsonl"), *PRESSED)
 
-        assert "was taken out" in ran.text
+        assert "was removed" in ran.text
 
     def test_an_empty_question_is_refused(self, ebb):
         assert ebb("why", " ").code == 2

@@ -48,7 +48,7 @@ def test_a_person_has_it_forgotten_and_the_edits_stay(ebb, tmp_path):
     again = ebb("undo", "nightly", "--window", "--store", str(tmp_path))
 
     assert json.loads(ran.text) == {"forgotten": {"claude-opus-4-5": 30_000}}
-    assert "no refusal has taught a window" in again.err
+    assert "no window was learned" in again.err
     assert context.edits() == edits
     assert context.prepare(body(TALK[:45])).report.window == 200_000
     assert "learned" not in ebb("context", "nightly", "--store", str(tmp_path)).text

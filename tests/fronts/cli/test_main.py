@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ebbtide.fronts.cli.grammar import GROUPS, briefs, command_line, every_command
+from ebbtide.fronts.cli.command_line import GROUPS, command_briefs, command_line, every_command
 from ebbtide.fronts.cli.main import main
 from fronts.cli.terminal import PROGRAM, on_a_terminal, request, run_program, stored, written
 
@@ -31,8 +31,8 @@ def test_the_overview_groups_every_command_there_is_and_begins_with_three_lines_
 
     assert len(tries) == 3
     assert all(command_line().parse_args(shlex.split(line)[1:]) for line in tries)
-    assert {name for group in GROUPS.values() for name in group} == set(briefs())
-    assert all(re.search(rf"^  {name} ", ran.text, re.MULTILINE) for name in briefs())
+    assert {name for group in GROUPS.values() for name in group} == set(command_briefs())
+    assert all(re.search(rf"^  {name} ", ran.text, re.MULTILINE) for name in command_briefs())
 
 
 def test_the_overview_has_colour_on_a_terminal_and_none_in_a_pipe(ebb):
@@ -53,7 +53,7 @@ def test_help_tells_exit_codes_and_the_variables_of_the_options_it_has(name):
     assert "NO_COLOR" in told
 
 
-FRONTS = sorted(set(briefs()) - set(COMMANDS) - {"run"})
+FRONTS = sorted(set(command_briefs()) - set(COMMANDS) - {"run"})
 
 
 def codes(name):
@@ -91,7 +91,7 @@ def test_options_stand_in_groups(ebb):
         (["context", "--polcy", "x"], "did you mean --policy?"),
         (["fit", "--wire", "antropic"], "did you mean anthropic?"),
         (["undo", "a", "b", "c"], "'c' is one word too many"),
-        (["context", "--example", "--claude"], "which of the two?"),
+        (["context", "--example", "--claude"], "not both"),
     ],
 )
 def test_what_is_nearly_right_is_answered_with_what_is(ebb, words, said):

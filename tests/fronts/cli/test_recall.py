@@ -34,7 +34,7 @@ def test_the_whole_is_read_with_the_line_that_was_told_wherever_the_session_is(e
     stored(ebb.home / "agents", project="/src/app")
 
     told = ebb("recall", "src/f3.py", "--store", "agents", "--project", "/src/app")
-    ran = ebb(*shlex.split(told.err.partition("whole texts: ebb ")[2]))
+    ran = ebb(*shlex.split(told.err.partition("full texts: ebb ")[2]))
 
     assert (ran.code, "src/f3.py" in ran.text) == (0, True)
 
@@ -131,8 +131,8 @@ def test_the_limit_is_kept(ebb):
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ((), "give a text to look for"),
-        (("needle", "--read", "x"), "give a text to look for"),
+        ((), "give either a text to search for"),
+        (("needle", "--read", "x"), "give either a text to search for"),
         (("--read", "deadbeef"), "not a handle that this session recorded"),
         (("--read", "/etc/passwd"), "not a handle that this session recorded"),
         (("--read", "../s.jsonl"), "not a handle that this session recorded"),

@@ -45,12 +45,12 @@ class TestFigures:
         text = ebb("report", "nightly", "--calls").text
 
         assert re.search(r"clear_results\s+result of Read \(src/f0\.py\)", text)
-        assert re.search(r"\d+ edits, \d+ paid back; .* tokens out, .* written again\.", text)
-        assert "by 25 bills for 25 requests" in text
-        assert "the bills drifted by" in text
+        assert re.search(r"\d+ edits, \d+ paid back; .* tokens removed, .* written to the cache again\.", text)
+        assert "from 25 bills for 25 requests" in text
+        assert "the bills differ from the estimate by" in text
         assert re.search(
-            r"^call\s+tokens\s+untouched\s+expected\s+billed\s+drift\s+saved", text.replace("  ", " "), re.M
-        ) or ("untouched" in text and "drift" in text)
+            r"^call\s+tokens\s+without Ebbtide\s+expected\s+billed\s+difference\s+saved", text, re.MULTILINE
+        )
 
     def test_a_recording_is_replayed_and_its_own_bills_stand_beside(self, ebb, tmp_path):
         path = recorded(tmp_path / "s.jsonl", usage=26_000)
@@ -61,13 +61,13 @@ class TestFigures:
         assert told["stored"] is False
         assert 0 < told["savings"]["billed_requests"] < 24, "after the first edit the recorded bill is another's"
         assert "As recorded" in html
-        assert "It is a replay: nobody was billed for it." in html
+        assert "This is a replay: no provider was called." in html
 
     def test_a_session_without_edits_saves_nothing_and_says_so(self, ebb, tmp_path):
         stored(tmp_path, steps=2)
 
-        assert "Nothing was taken out, so nothing was saved." in ebb("report", "nightly").text
-        assert "Nothing was taken out" in page_of(ebb, tmp_path, "nightly")
+        assert "Nothing was removed, so nothing was saved." in ebb("report", "nightly").text
+        assert "Nothing was removed" in page_of(ebb, tmp_path, "nightly")
 
     def test_the_example_needs_no_file(self, ebb):
         ran = ebb("report", "--example", "--window", "60k", "--price", "3", "--json")

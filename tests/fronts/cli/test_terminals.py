@@ -128,7 +128,7 @@ def test_ctrl_c_while_commands_are_loaded_is_no_traceback():
 import sys, time
 class Slow:
     def find_spec(self, name, *_):
-        if name == "ebbtide.fronts.cli.grammar":
+        if name == "ebbtide.fronts.cli.command_line":
             print("loading", flush=True)
             time.sleep(600)
 sys.meta_path.insert(0, Slow())

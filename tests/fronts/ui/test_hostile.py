@@ -8,8 +8,8 @@ import pytest
 
 from ebbtide.audit.history import build_history
 from ebbtide.fronts.cli.export import _FORMATS
-from ebbtide.fronts.cli.page import page as report_page
-from ebbtide.fronts.cli.statement import statement
+from ebbtide.fronts.cli.html_report import build_page as report_page
+from ebbtide.fronts.cli.statement import build_statement
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from fronts.ui.browsing import PAYLOADS, looking, needs_chromium, opened, reading, until
@@ -228,7 +228,7 @@ def test_addresses_of_pictures_ids_of_calls_and_names_of_files_are_text_too(chro
 
 def test_a_report_with_every_name_a_payload_runs_nothing(chromium, where, tmp_path):
     """Session, models, tools, files and reasons of 304 sessions on one page, opened from the disk as people do."""
-    told = [statement(one, None) for one in histories(where)]
+    told = [build_statement(one, None) for one in histories(where)]
     first = next(n for n, one in enumerate(told) if one.rows and one.largest)
     # A pass of somebody's own may be called anything, and give any reason.
     rows = [replace(told[first].rows[0], by=one, what=one, why=one, pays=one) for one in PAYLOADS]
@@ -268,7 +268,7 @@ def test_what_is_exported_is_text_to_a_browser(chromium, where, tmp_path):
 
 def test_the_watch_sees_a_report_that_would_run_something(chromium, where, tmp_path):
     """Were a payload to stand in the page as markup, its policy would stop it; and without a policy it runs."""
-    page = report_page([statement(one, None) for one in histories(where) if one.session.startswith("x3 ")])
+    page = report_page([build_statement(one, None) for one in histories(where) if one.session.startswith("x3 ")])
     broken = page.replace("<main>", f"<main>{PAYLOADS[3]}")
     bare = re.sub(r"<meta http-equiv[^>]*>", "", broken)
     done = []

@@ -1,16 +1,18 @@
-"""What `ebb doctor` looks at, one function for each area. Nothing is written, sent or repaired, and no key is shown."""
+"""The checks of `ebb doctor`, one function per area. They write, send and repair nothing, and never show a key."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
+import stat
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from pathlib import Path
 from typing import Literal
 
@@ -19,17 +21,41 @@ from ebbtide.config import Access, ConfigSource, Settings
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import format_age, format_bytes
-from ebbtide.fronts.cli.extras import Extra
-from ebbtide.fronts.cli.store_checks import Holdings
 from ebbtide.prices import find_rates
+from ebbtide.store import open_store
 from ebbtide.store.directory.file_names import INDEX_NAME
 from ebbtide.store.search.tables import INDEX_VERSION
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 State = Literal["ok", "warn", "fail"]
-_OLD = 90 * 86_400.0
-"""Seconds after which a table of prices may miss a model that one uses."""
-_LITTLE = 1 << 30
-"""Bytes free on the store's disk: a long session with its results has some hundred MB."""
+_OLD_TABLE = 90 * 86_400.0
+"""Seconds after which the price table may lack a new model."""
+_LOW_DISK = 1 << 30
+"""Free bytes: a long session takes some hundred MB."""
+_LOCK_SECONDS = 0.3
+"""A commit takes milliseconds: a lock still held after this long is stuck."""
+_LISTED = 5
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<extras>[^\]]*)\])?[^;>=]*(?:>=(?P<version>[0-9.]+))?")
+_EXTRA = re.compile(r"extra\s*==\s*['\"](?P<extra>[^'\"]+)['\"]")
+_COMMANDS = {
+    "chat": "ebb chat",
+    "mcp": "ebb mcp",
+    "proxy": "ebb proxy, ebb run",
+    "replay": "ebb replay",
+    "ui": "ebb ui",
+}
+"""Extras that a command cannot run without."""
+_ADDITIONS = {
+    "embeddings": "ebb recall --meaning",
+    "otel": "ebb proxy --otel",
+    "ray": "ebb replay --ray",
+    "tiktoken": "exact counts for OpenAI's models",
+}
+"""Extras that only add something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,160 +68,246 @@ class Check:
     """What to do about it."""
 
 
-def install() -> Iterator[Check]:
-    where = Path(ebbtide.__file__).parent
-    yield Check(area="install", name="ebbtide", state="ok", told=f"{ebbtide.__version__} in {where}")
-    found = shutil.which("ebb")
-    if found is None:
-        bin = Path(sys.executable).parent
-        yield _warn("install", "ebb", "not on your PATH", f"add {bin} to PATH, or activate the environment")
-    told = f"{sys.version.split()[0]}, {sys.executable}"
-    new_enough = sys.version_info >= (3, 11)
-    yield Check(
-        area="install", name="python", state="ok" if new_enough else "fail", told=told,
-        next="" if new_enough else "Ebbtide needs Python 3.11 or newer",
-    )  # fmt: skip
-
-
-def fronts(extras: tuple[Extra, ...]) -> Iterator[Check]:
-    """A command without its extra is a warning; what only adds to one is a line for all."""
-    for extra in extras:
-        if not extra.command:
-            continue
-        if extra.missing:
-            yield _warn("commands", extra.command, f"needs {', '.join(extra.missing)}", extra.pip)
-        else:
-            yield Check(area="commands", name=extra.command, state="ok", told="ready")
-    lacking = [extra for extra in extras if extra.missing and not extra.command]
-    if lacking:
-        told = f"not installed: {', '.join(f'{extra.name} ({extra.gives})' for extra in lacking)}"
-        way = f"if you want them: pip install 'ebbtide[{','.join(extra.name for extra in lacking)}]'"
-        yield Check(area="commands", name="more", state="ok", told=told, next=way)
-
-
-def keys(access: Access) -> Iterator[Check]:
-    there = {"ANTHROPIC_API_KEY": access.anthropic_key, "OPENAI_API_KEY": access.openai_key}
-    named = [name for name, value in there.items() if value]
-    if named:
-        yield Check(area="keys", name="keys", state="ok", told=f"set: {', '.join(named)}")
-    else:
-        told = "neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set; only 'ebb chat' needs one"
-        yield _warn("keys", "keys", told, "set one, or try 'ebb chat --local'")
-    addresses = {"ANTHROPIC_BASE_URL": access.anthropic_url, "OPENAI_BASE_URL": access.openai_url}
-    elsewhere = [name for name, value in addresses.items() if value]
-    if elsewhere:
-        yield Check(area="keys", name="addresses", state="ok", told=f"requests go where {', '.join(elsewhere)} says")
-
-
-def configuration(sources: tuple[ConfigSource, ...], strange: dict[str, str]) -> Iterator[Check]:
-    for source in sources:
-        if source.problem:
-            yield Check(
-                area="settings",
-                name=source.name,
-                state="fail",
-                told=source.problem,
-                next="mend it, or take the line out",
-            )
-        elif source.keys:
-            yield Check(area="settings", name="found", state="ok", told=f"{source.name} sets {', '.join(source.keys)}")
-    if not any(source.keys or source.problem for source in sources):
-        yield Check(area="settings", name="found", state="ok", told="none: everything is as it comes")
-    for name, meant in strange.items():
-        way = f"did you mean {meant}?" if meant else "unset it, or see docs/reference/configuration.md"
-        yield _warn("settings", name, "is no setting of ours", way)
-
-
-def store(holdings: Holdings, now: float) -> Iterator[Check]:
-    area = "store"
-    if holdings.problem:
-        yield Check(area=area, name="path", state="fail", told=holdings.problem, next=holdings.cure)
-        return
-    if not holdings.there:
-        yield Check(
-            area=area, name="path", state="ok", told=f"{holdings.root}: not there yet, made with the first session"
-        )
-        return
-    told = f"{holdings.root}: {pluralize(holdings.sessions, 'session')}, {format_bytes(holdings.bytes)}"
-    if holdings.newest:
-        told += f", the newest {_ago(now - holdings.newest)}"
-    yield Check(area=area, name="path", state="ok", told=told)
-    if holdings.wide:
-        told = f"{holdings.wide} of its files and folders can be read by other users"
-        yield _warn(area, "modes", told, f"chmod -R go-rwx {holdings.root}")
-    else:
-        yield Check(area=area, name="modes", state="ok", told="private to you")
-    if holdings.torn:
-        told = f"{', '.join(holdings.torn)}: the last line was cut off"
-        yield _warn(area, "tails", told, "nothing to do: the next write sets it aside; 'ebb verify' tells more")
-    if holdings.stuck:
-        told = f"{', '.join(holdings.stuck)}: locked for longer than a write takes"
-        yield _warn(area, "locks", told, "find the process that hangs: lsof names who has the .lock file open")
-    if holdings.free < _LITTLE:
-        yield _warn(area, "disk", f"{format_bytes(holdings.free)} are free", "ebb gc --older-than 30d --dry-run")
-
-
-def prices(settings: Settings | None, model: str, now: float) -> Iterator[Check]:
-    area = "prices"
-    try:
-        known = find_rates(model) if model else None
-        told = f"genai-prices {version('genai-prices')}"
-        age = now - _installed_at("genai-prices")
-    except (BadConfig, PackageNotFoundError):
-        told, way = "no table: savings are told in tokens", "for dollars: pip install 'ebbtide[replay]'"
-        yield _warn(area, "table", told, way)
-        return
-    told += f", installed {_ago(age)}"
-    if age > _OLD:
-        yield _warn(area, "table", told, "pip install -U genai-prices")
-    else:
-        yield Check(area=area, name="table", state="ok", told=told)
-    if not model:
-        return
-    if known is None:
-        yield _warn(area, model, "the table does not know it, nor its family", "give a price, as in --price 3")
-    else:
-        told = f"${known.input:g} in, ${known.output:g} out, for a million tokens; row {known.basis}"
-        yield Check(area=area, name=model, state="ok", told=told)
-    if settings is not None:
-        yield Check(area=area, name="window", state="ok", told=f"{settings.window_for(model):,} tokens for {model}")
-
-
-def recall(root: str) -> Iterator[Check]:
-    area, path = "recall", Path(root).expanduser() / INDEX_NAME
-    try:
-        with closing(sqlite3.connect(":memory:")) as db:
-            db.execute("CREATE VIRTUAL TABLE probe USING fts5(body, tokenize='trigram')")
-    except sqlite3.Error as missing:
-        told = f"this Python's SQLite {sqlite3.sqlite_version} cannot search text: {missing}"
-        yield Check(area=area, name="sqlite", state="fail", told=told, next="use a Python with SQLite 3.34 or newer")
-        return
-    if not os.path.isfile(path):
-        yield Check(area=area, name="index", state="ok", told="not there yet, made with the first search")
-        return
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
-            (made,), (sound,) = (
-                db.execute("PRAGMA user_version").fetchone(),
-                db.execute("PRAGMA quick_check(1)").fetchone(),
-            )
-            (sessions,) = db.execute("SELECT count(*) FROM session").fetchone()
-    except sqlite3.Error as damaged:
-        yield _warn(area, "index", f"{path}: {damaged}", "delete it: the next search makes it anew")
-        return
-    told = f"{pluralize(sessions, 'session')}, {format_bytes(path.stat().st_size)}"
-    if sound != "ok":
-        yield _warn(area, "index", f"{path}: {sound}", "delete it: the next search makes it anew")
-    elif made != INDEX_VERSION:
-        yield Check(
-            area=area, name="index", state="ok", told=f"{told}, of another release: the next search makes it anew"
-        )
-    else:
-        yield Check(area=area, name="index", state="ok", told=told)
+def _ok(area: str, name: str, told: str, next: str = "") -> Check:
+    return Check(area=area, name=name, state="ok", told=told, next=next)
 
 
 def _warn(area: str, name: str, told: str, next: str) -> Check:
     return Check(area=area, name=name, state="warn", told=told, next=next)
+
+
+def _fail(area: str, name: str, told: str, next: str) -> Check:
+    return Check(area=area, name=name, state="fail", told=told, next=next)
+
+
+def check_install() -> Iterator[Check]:
+    yield _ok("install", "ebbtide", f"{ebbtide.__version__} in {Path(ebbtide.__file__).parent}")
+    if shutil.which("ebb") is None:
+        folder = Path(sys.executable).parent
+        yield _warn("install", "ebb", "not on your PATH", f"add {folder} to PATH, or activate the environment")
+    yield _ok("install", "python", f"{sys.version.split()[0]}, {sys.executable}")
+
+
+def check_extras(package: str = "ebbtide") -> Iterator[Check]:
+    """Warn of a command that lacks its extra. Without installed metadata there is nothing to check."""
+    needed = _requirements_by_extra(package)
+    for extra, command in _COMMANDS.items():
+        if extra not in needed:
+            continue
+        if missing := _missing(extra, needed):
+            yield _warn("commands", command, f"needs {', '.join(missing)}", f"pip install 'ebbtide[{extra}]'")
+        else:
+            yield _ok("commands", command, "ready")
+    absent = [extra for extra in _ADDITIONS if extra in needed and _missing(extra, needed)]
+    if absent:
+        names = ", ".join(f"{extra} ({_ADDITIONS[extra]})" for extra in absent)
+        yield _ok(
+            "commands", "more", f"not installed: {names}", f"to add them: pip install 'ebbtide[{','.join(absent)}]'"
+        )
+
+
+def _requirements_by_extra(package: str) -> dict[str, list[str]]:
+    try:
+        requirements = requires(package) or []
+    except PackageNotFoundError:
+        return {}
+    needed: dict[str, list[str]] = {}
+    for requirement in requirements:
+        if match := _EXTRA.search(requirement):
+            needed.setdefault(match["extra"], []).append(requirement)
+    return needed
+
+
+def _missing(extra: str, needed: dict[str, list[str]]) -> list[str]:
+    missing: list[str] = []
+    for requirement in needed.get(extra, ()):
+        match = _REQUIREMENT.match(requirement)
+        if match is None:
+            continue
+        if match["extras"]:
+            # An extra that consists of others.
+            missing += [package for other in match["extras"].split(",") for package in _missing(other.strip(), needed)]
+        elif not _is_installed(match["name"], match["version"] or ""):
+            missing.append(requirement.partition(";")[0].strip())
+    return missing
+
+
+def _is_installed(package: str, min_version: str) -> bool:
+    try:
+        return _version_numbers(version(package)) >= _version_numbers(min_version)
+    except PackageNotFoundError:
+        return False
+
+
+def _version_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text.partition("+")[0])[:3])
+
+
+def check_keys(access: Access) -> Iterator[Check]:
+    keys = {"ANTHROPIC_API_KEY": access.anthropic_key, "OPENAI_API_KEY": access.openai_key}
+    if any(keys.values()):
+        yield _ok("keys", "keys", f"set: {', '.join(name for name, value in keys.items() if value)}")
+    else:
+        problem = "neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set; only 'ebb chat' needs one"
+        yield _warn("keys", "keys", problem, "set one, or try 'ebb chat --local'")
+    addresses = {"ANTHROPIC_BASE_URL": access.anthropic_url, "OPENAI_BASE_URL": access.openai_url}
+    if any(addresses.values()):
+        names = ", ".join(name for name, value in addresses.items() if value)
+        yield _ok("keys", "addresses", f"requests are sent to the address in {names}")
+
+
+def check_configuration(sources: tuple[ConfigSource, ...], unknown: dict[str, str]) -> Iterator[Check]:
+    """`unknown` are EBB_ variables that Ebbtide does not know, each with the one that was probably meant."""
+    for source in sources:
+        if source.problem:
+            yield _fail("settings", source.name, source.problem, "correct it, or remove the line")
+        elif source.keys:
+            yield _ok("settings", "found", f"{source.name} sets {', '.join(source.keys)}")
+    if not any(source.keys or source.problem for source in sources):
+        yield _ok("settings", "found", "none: all settings have their defaults")
+    for name, meant in unknown.items():
+        advice = f"did you mean {meant}?" if meant else "unset it, or see docs/reference/configuration.md"
+        yield _warn("settings", name, "is not a setting of Ebbtide", advice)
+
+
+def check_store(store: str, now: float) -> Iterator[Check]:
+    """Look at the store's directory: names, sizes, modes and last bytes. Open nothing for writing."""
+    root = Path(store).expanduser()
+    if problem := _store_problem(store, root):
+        yield _fail("store", "path", *problem)
+        return
+    if not root.exists():
+        yield _ok("store", "path", f"{root}: does not exist yet; the first session creates it")
+        return
+    entries = list(_walk(root))
+    # Sessions and their locks lie in the folders of projects.
+    files = [(path, status) for path, status in entries if path.parent.parent == root / "projects"]
+    logs = [(path, status) for path, status in files if path.suffix == ".jsonl"]
+    size = sum(status.st_size for _, status in entries if stat.S_ISREG(status.st_mode))
+    newest = max((status.st_mtime for _, status in logs), default=0.0)
+    age = f", the newest {_ago(now - newest)}" if newest else ""
+    yield _ok("store", "path", f"{root}: {pluralize(len(logs), 'session')}, {format_bytes(size)}{age}")
+    if readable := sum(bool(status.st_mode & 0o077) for _, status in entries):
+        access = f"{readable} of its files and folders can be read by other users"
+        yield _warn("store", "modes", access, f"chmod -R go-rwx {root}")
+    else:
+        yield _ok("store", "modes", "private to you")
+    if torn := [path for path, status in logs if status.st_size and not _ends_with_newline(path)]:
+        advice = "nothing to do: the next write moves the rest aside; 'ebb verify' says more"
+        yield _warn("store", "tails", f"{_names(torn)}: the last line was cut off", advice)
+    if stuck := _stuck_locks([path for path, _ in files if path.suffix == ".lock"]):
+        advice = "find the process that hangs: lsof shows which has the .lock file open"
+        yield _warn("store", "locks", f"{_names(stuck)}: locked for longer than a write takes", advice)
+    if (free := shutil.disk_usage(root).free) < _LOW_DISK:
+        yield _warn("store", "disk", f"only {format_bytes(free)} free", "ebb gc --older-than 30d --dry-run")
+
+
+def _store_problem(store: str, root: Path) -> tuple[str, str] | None:
+    """What makes the store unusable, and what to do about it."""
+    try:
+        open_store(store)
+    except BadConfig as error:
+        return str(error), "give a directory with --store or EBB_HOME"
+    if root.exists():
+        if os.access(root, os.R_OK | os.W_OK | os.X_OK):
+            return None
+        return f"{root} cannot be written to", f"chmod u+rwx {root}, or choose another directory with EBB_HOME"
+    parent = next((folder for folder in root.parents if folder.exists()), Path("/"))
+    if os.access(parent, os.W_OK | os.X_OK):
+        return None
+    return f"{root} does not exist, and {parent} cannot be written to", "choose another directory with EBB_HOME"
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield everything in a folder and the folder itself, without links."""
+    for path in (Path(folder) / name for folder, _, files in os.walk(root) for name in ("", *files)):
+        with suppress(OSError):  # deleted meanwhile
+            status = path.lstat()
+            if not stat.S_ISLNK(status.st_mode):
+                yield path, status
+
+
+def _ends_with_newline(log: Path) -> bool:
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+    return True
+
+
+def _stuck_locks(locks: list[Path]) -> list[Path]:
+    locked = [path for path in locks if _is_locked(path)]
+    if locked:
+        time.sleep(_LOCK_SECONDS)
+    return [path for path in locked if _is_locked(path)]
+
+
+def _is_locked(lock: Path) -> bool:
+    if fcntl is None:
+        return False
+    with suppress(FileNotFoundError, PermissionError), lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def _names(paths: Iterable[Path]) -> str:
+    names = [path.stem for path in paths]
+    others = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return ", ".join([*names[:_LISTED], *others])
+
+
+def check_prices(settings: Settings | None, model: str, now: float) -> Iterator[Check]:
+    try:
+        rates = find_rates(model) if model else None
+        age = now - _installed_at("genai-prices")
+        table = f"genai-prices {version('genai-prices')}, installed {_ago(age)}"
+    except (BadConfig, PackageNotFoundError):
+        advice = "for dollars: pip install 'ebbtide[replay]'"
+        yield _warn("prices", "table", "no price table: savings are shown in tokens", advice)
+        return
+    if age > _OLD_TABLE:
+        yield _warn("prices", "table", table, "pip install -U genai-prices")
+    else:
+        yield _ok("prices", "table", table)
+    if not model:
+        return
+    if rates is None:
+        yield _warn("prices", model, "the table knows neither it nor its family", "give a price, such as --price 3")
+    else:
+        price = f"${rates.input:g} in, ${rates.output:g} out per million tokens; row {rates.basis}"
+        yield _ok("prices", model, price)
+    if settings is not None:
+        yield _ok("prices", "window", f"{settings.window_for(model):,} tokens for {model}")
+
+
+def check_search_index(store: str) -> Iterator[Check]:
+    path = Path(store).expanduser() / INDEX_NAME
+    rebuild = "delete it: the next search builds it again"
+    try:
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.execute("CREATE VIRTUAL TABLE probe USING fts5(body, tokenize='trigram')")
+    except sqlite3.Error as error:
+        problem = f"this Python's SQLite {sqlite3.sqlite_version} cannot search text: {error}"
+        yield _fail("recall", "sqlite", problem, "use a Python with SQLite 3.34 or newer")
+        return
+    if not os.path.isfile(path):
+        yield _ok("recall", "index", "does not exist yet; the first search creates it")
+        return
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
+            (index_version,) = db.execute("PRAGMA user_version").fetchone()
+            (integrity,) = db.execute("PRAGMA quick_check(1)").fetchone()
+            (sessions,) = db.execute("SELECT count(*) FROM session").fetchone()
+    except sqlite3.Error as error:
+        yield _warn("recall", "index", f"{path}: {error}", rebuild)
+        return
+    if integrity != "ok":
+        yield _warn("recall", "index", f"{path}: {integrity}", rebuild)
+        return
+    outdated = "" if index_version == INDEX_VERSION else ", of another release: the next search builds it again"
+    yield _ok("recall", "index", f"{pluralize(sessions, 'session')}, {format_bytes(path.stat().st_size)}{outdated}")
 
 
 def _ago(seconds: float) -> str:
@@ -203,7 +315,7 @@ def _ago(seconds: float) -> str:
 
 
 def _installed_at(package: str) -> float:
-    """When it came onto this machine: no table is newer than that."""
+    """When the package was installed: its table is not newer."""
     files = distribution(package).files or []
     record = next((file for file in files if file.name == "RECORD"), None)
     return Path(str(record.locate())).stat().st_mtime if record else time.time()

@@ -1,8 +1,7 @@
-"""`ebb completion`: a script for the shell. It is made by shtab from the parsers themselves, so it cannot lag behind.
+"""`ebb completion`: a completion script for the shell, generated from the parsers by shtab.
 
-Why shtab: its scripts are static, so a TAB starts no Python (argcomplete starts one each time, and half a second of
-imports); it writes five shells' dialects, which we would have to learn and test one by one; it is pure Python with no
-dependencies. Only session ids are asked of `ebb` itself, when one is wanted.
+Why shtab: its scripts are static, so that TAB starts no Python (argcomplete starts one each time, with half a second of
+imports); it supports five shells; it is pure Python without dependencies. Only session ids come from `ebb` itself.
 """
 
 from __future__ import annotations
@@ -23,14 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
-_OFFERED = 40
-"""Ids: more than a screen of them helps nobody choose."""
-_SESSIONS_TOO = "sessions"
-"""Asked for by the scripts, when an id is wanted."""
-_IDS = f"ebb completion {_SESSIONS_TOO} 2>/dev/null"
-_FILES = {"FILE", "PATH"}
-_FOLDERS = {"DIR"}
-_SESSIONS = {"SESSION", "ID"}
+_MAX_IDS = 40
+"""More than a screenful does not help to choose."""
+_LIST_IDS = "sessions"
+"""What the scripts pass instead of a shell, to get the session ids."""
+_IDS = f"ebb completion {_LIST_IDS} 2>/dev/null"
+_KINDS = {"files": {"FILE", "PATH"}, "folders": {"DIR"}, "sessions": {"SESSION", "ID"}}
+"""What completes an argument, by the words of its metavar."""
 
 
 def add(commands: Commands) -> None:
@@ -40,9 +38,9 @@ def add(commands: Commands) -> None:
         run,
         brief="TAB completion for your shell",
         about="""
-            Prints a script that teaches your shell to complete ebb: commands, options, their choices, files, policies,
-            and the ids of your sessions. Load it where your shell starts. It is made from the commands as they are
-            installed: after an upgrade, or a new extra, make it again.
+            Prints a script with which your shell completes commands, options, their choices, files, policies and
+            session ids of ebb. Load it where your shell starts. It covers the commands that are installed now: print
+            it again after an upgrade or after installing an extra.
         """,
         examples="""
             source <(ebb completion bash)                 now; put this line into ~/.bashrc to keep it
@@ -52,64 +50,61 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "shell",
-        choices=(*SHELLS, _SESSIONS_TOO),
+        choices=(*SHELLS, _LIST_IDS),
         metavar="SHELL",
-        help=f"{', '.join(SHELLS)}; or {_SESSIONS_TOO}, which lists the ids that the scripts offer",
+        help=f"{', '.join(SHELLS)}; or {_LIST_IDS}, which lists session ids for the scripts",
     )
     parser.set_defaults(commands=commands)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.shell == _SESSIONS_TOO:
+    if args.shell == _LIST_IDS:
         print(*_ids(args), sep="\n")
         return 0
     try:
         import shtab  # noqa: PLC0415
-    except ImportError as missing:
-        raise BadConfig("completions need one package more: pip install shtab") from missing
-    print(shtab.complete(_whole(args.commands), shell=args.shell, preamble=""))
+    except ImportError as error:
+        raise BadConfig("completion needs another package: pip install shtab") from error
+    print(shtab.complete(_full_parser(args.commands), shell=args.shell, preamble=""))
     return 0
 
 
 def _ids(args: argparse.Namespace) -> list[str]:
-    """The newest, of the store and of Claude Code. A store that cannot be read is no reason to spoil a line."""
-    found = [NEWEST]
+    """The newest sessions of the store and of Claude Code. Errors are ignored: they would garble the prompt."""
+    ids = [NEWEST]
     try:
-        found += [one.session for one in open_store(resolve_settings(args).store).list_sessions()[:_OFFERED]]
-        found += [one.session for one in list_claude_sessions(claude_directory(), limit=_OFFERED)]
+        ids += [info.session for info in open_store(resolve_settings(args).store).list_sessions()[:_MAX_IDS]]
+        ids += [session.session for session in list_claude_sessions(claude_directory(), limit=_MAX_IDS)]
     except (EbbtideError, OSError):
-        return found
-    return [one for one in found if one == one_line(one) and " " not in one]
+        return ids
+    return [name for name in ids if name == one_line(name) and " " not in name]
 
 
-def _whole(commands: Commands) -> argparse.ArgumentParser:
-    """One tree, with the parsers of other fronts in their places."""
-    tree = argparse.ArgumentParser(prog="ebb")
-    tree.add_argument("--version", action="store_true", help="print the version")
-    places = tree.add_subparsers(dest="command", metavar="COMMAND")
-    told = {choice.dest: choice.help for choice in commands._choices_actions}
-    for name, parser in commands.choices.items():
-        there = parser.whole() if isinstance(parser, Parser) else parser
-        places.add_parser(name, help=told.get(name), add_help=False)
-        if there is not None:
-            places.choices[name] = there
-            for action in there._actions:
-                _teach(action)
-    return tree
+def _full_parser(commands: Commands) -> argparse.ArgumentParser:
+    """One parser for all commands, with those of other fronts loaded."""
+    root = argparse.ArgumentParser(prog="ebb")
+    root.add_argument("--version", action="store_true", help="print the version")
+    entries = root.add_subparsers(dest="command", metavar="COMMAND")
+    briefs = {choice.dest: choice.help for choice in commands._choices_actions}
+    for name, entry in commands.choices.items():
+        parser = entry.resolve() if isinstance(entry, Parser) else entry
+        entries.add_parser(name, help=briefs.get(name), add_help=False)
+        if parser is not None:
+            entries.choices[name] = parser
+            for action in parser._actions:
+                _set_completer(action)
+    return root
 
 
-def _teach(action: argparse.Action) -> None:
-    """What may stand there follows from what the help calls it."""
+def _set_completer(action: argparse.Action) -> None:
+    """Choose what completes an argument by its metavar."""
     if "--policy" in action.option_strings or action.dest == "policies":
         action.choices = list(PRESETS)
         return
-    words = set(str(action.metavar or "").split("|"))
-    kinds = [name for name, those in _KINDS.items() if words & those]
+    metavars = set(str(action.metavar or "").split("|"))
+    kinds = [name for name, names in _KINDS.items() if metavars & names]
     if kinds and action.choices is None and action.nargs != 0:
         action.complete = _COMPLETERS["+".join(kinds)]  # type: ignore[attr-defined]
-
-
-_KINDS = {"files": _FILES, "folders": _FOLDERS, "sessions": _SESSIONS}
 
 
 def _completer(name: str, bash: str, zsh: str, fish: str) -> Mapping[str, object]:
@@ -127,14 +122,15 @@ def _completer(name: str, bash: str, zsh: str, fish: str) -> Mapping[str, object
     }
 
 
-_ASKED = {
+_COMMANDS_BY_KIND = {
     "files": ('compgen -f -- "$1"', "_files", "__fish_complete_path (commandline -ct)"),
     "folders": ('compgen -d -- "$1"', "_files -/", "__fish_complete_directories (commandline -ct)"),
     "sessions": (f'compgen -W "$({_IDS})" -- "$1"', f'compadd -- ${{(f)"$({_IDS})"}}', _IDS),
 }
 _COMPLETERS = {
-    **{name: _completer(name, *lines) for name, lines in _ASKED.items()},
+    **{name: _completer(name, *lines) for name, lines in _COMMANDS_BY_KIND.items()},
     "files+sessions": _completer(
-        "either", *("\n  ".join(pair) for pair in zip(_ASKED["files"], _ASKED["sessions"], strict=True))
+        "either",
+        *("\n  ".join(pair) for pair in zip(_COMMANDS_BY_KIND["files"], _COMMANDS_BY_KIND["sessions"], strict=True)),
     ),
 }

@@ -1,26 +1,30 @@
-"""`ebb context`: the ten by ten grid and the table beside it."""
+"""`ebb context`: what fills the window, as a grid of a hundred cells and a table."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import replace
 
-from ebbtide.audit.history import History, build_history
+from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.tokens.size import SizeInputs
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
 from ebbtide.display import WindowUsage, draw_window, tokens_by_part
-from ebbtide.formats import RecordedCall
-from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.describe import format_time
 from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import INPUT, OUTPUT, CommandSettings, add_example, add_reading, resolve_settings
-from ebbtide.fronts.cli.phrases import moment
-from ebbtide.fronts.cli.session_lookup import records_of, session_or_file
-from ebbtide.fronts.cli.sources import STDIN, given_or_own, wanted
+from ebbtide.fronts.cli.options import (
+    INPUT,
+    OUTPUT,
+    CommandSettings,
+    add_example,
+    add_reading,
+    add_target,
+    resolve_settings,
+)
+from ebbtide.fronts.cli.sources import read_input_or_history, resolve_target
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
@@ -32,13 +36,13 @@ def add(commands: Commands) -> None:
         run,
         brief="what fills the window: grid and table",
         about="""
-            Shows what a request is made of, as a grid of a hundred cells and a table: system prompt, tools, and the
-            messages by kind; what is left, and the buffer beyond the point where the policy acts by itself. Takes a
-            request body, a recorded session (Claude Code, Codex, pi, OpenCode, OpenAI chat, SWE-agent), or a session
-            of the store; with --claude one of Claude Code's own, by its id. Nothing is changed.
+            Shows what a request consists of, as a grid of a hundred cells and a table: system prompt, tools, and the
+            messages by kind; the free space, and the buffer beyond the point where the policy acts. Takes a request
+            body, a recorded session (Claude Code, Codex, pi, OpenCode, OpenAI chat, SWE-agent), or a session of the
+            store; with --claude one of Claude Code's own, by its id. Nothing is changed.
 
-            The line on top is what the provider billed where the recording says so, and an estimate otherwise; the
-            table is always an estimate, so the two may differ.
+            The first line is what the provider billed if that was recorded, and an estimate otherwise. The table is
+            always an estimate, so the two may differ.
         """,
         examples="""
             ebb context request.json
@@ -46,79 +50,66 @@ def add(commands: Commands) -> None:
             ebb context --claude 4f1c --at 120
             ebb context --example --window 60k
         """,
+        options=(add_target, add_example, add_reading),
     )
-    parser.add_argument("target", nargs="?", default=NEWEST, metavar="FILE|SESSION", help="default: the newest session")
-    add_example(parser)
     parser.group(INPUT).add_argument(
         "--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last"
     )
     parser.group(OUTPUT).add_argument("--ascii", action="store_true", help="draw with # x . instead of symbols")
-    add_reading(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = resolve_settings(args)
-    window = _weighed(wanted(args), args.at, settings, args.max_bytes, own_window=not args.window)
+    usage = _measure_target(args, resolve_settings(args))
     if args.json:
-        screen.show_json(_as_dict(window))
-    else:
-        plain = args.ascii or not screen.can_draw("⛁⛶⛝")
-        for row in draw_window(window, ascii_only=plain, width=screen.console().width):
-            screen.draw(screen.styled(*row))
-        if window.learned_on:
-            screen.say("ebb undo SESSION --window forgets the learned window")
+        screen.print_json(_as_dict(usage))
+        return 0
+    ascii_only = args.ascii or not screen.can_draw("⛁⛶⛝")
+    for row in draw_window(usage, ascii_only=ascii_only, width=screen.console().width):
+        screen.draw(screen.styled_text(*row))
+    if usage.learned_on:
+        screen.notify("'ebb undo SESSION --window' forgets the learned window")
     return 0
 
 
-def _weighed(
-    target: str, at: int | None, settings: CommandSettings, max_bytes: int, *, own_window: bool
-) -> WindowUsage:
-    """`own_window`: a stored session is held against the window that it went by."""
-    if target != STDIN and not os.path.exists(target):
-        there = session_or_file(settings.store, target)
-        if not isinstance(there, str):
-            info, log = there
-            return _of_history(build_history(records_of(info, log), session=info.session), at, settings, own_window)
-        target = there
-    source = given_or_own(target, max_bytes)
+def _measure_target(args: argparse.Namespace, settings: CommandSettings) -> WindowUsage:
+    source = read_input_or_history(resolve_target(args), settings, args.max_bytes)
     if isinstance(source, History):
-        return _of_history(source, at, settings, own_window)
+        return _measure_history(source, args.at, settings, own_window=not args.window)
     if source.recording is None:
-        if at not in (None, 1):
-            raise BadRequest(f"{source.name} is one request; --at {at} is none of them")
-        return _of_body(source.data, settings.wire, None, settings)
-    number = len(source.calls) if at is None else at
+        if args.at not in (None, 1):
+            raise BadRequest(f"{source.name} is a single request; there is no number {args.at}")
+        return _measure_body(source.data, settings.wire, None, settings)
+    number = len(source.calls) if args.at is None else args.at
     if not 1 <= number <= len(source.calls):
-        raise BadRequest(f"{source.name} has {pluralize(len(source.calls), 'request')}; there is no number {at}")
-    call: RecordedCall = source.calls[number - 1]
-    return _of_body(call.request, source.recording.wire, call.usage, settings)
+        raise BadRequest(f"{source.name} has {pluralize(len(source.calls), 'request')}; there is no number {args.at}")
+    call = source.calls[number - 1]
+    return _measure_body(call.request, source.recording.wire, call.usage, settings)
 
 
-def _of_body(
+def _measure_body(
     body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: CommandSettings
 ) -> WindowUsage:
-    policy = settings.policy
-    request = Reader(policy.estimator, wire=WIRES[wire] if wire else None).read(body)
-    view = View.of(request.items)
+    request = Reader(settings.policy.estimator, wire=WIRES[wire] if wire else None).read(body)
     overhead, output = request.overhead, request.max_output
-    return _window(view, len(request.messages), request.model, overhead, output, usage, settings)
+    return _measure(View.of(request.items), len(request.messages), request.model, overhead, output, usage, settings)
 
 
-def _of_history(history: History, at: int | None, settings: CommandSettings, own_window: bool) -> WindowUsage:
-    """Of a stored session: as it went out, our stubs in it."""
+def _measure_history(history: History, at: int | None, settings: CommandSettings, *, own_window: bool) -> WindowUsage:
+    """Measure a request of a stored session as it was sent, with its placeholders."""
     if not history.turns:
-        raise BadRequest(f"{history.name} holds no request of ours; give the file itself")
+        raise BadRequest(f"{history.name} has no request that Ebbtide recorded; give the session's file instead")
     turn = history.turn(len(history.turns) if at is None else at)
     request, view = history.sent(turn.number)
-    learned = history.learned_window(turn.model)
     if own_window and (window := history.window(turn.number)):
         settings = replace(settings, window_for=lambda _: window)
-    shown = _window(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)
-    is_learned = learned is not None and learned[0] == shown.size
-    return replace(shown, learned_on=moment(learned[1]) or "an unknown day") if learned and is_learned else shown
+    usage = _measure(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)
+    learned = history.learned_window(turn.model)
+    if learned is None or learned[0] != usage.size:
+        return usage
+    return replace(usage, learned_on=format_time(learned[1]) or "an unknown day")
 
 
-def _window(
+def _measure(
     view: View,
     messages: int,
     model: str,
@@ -129,13 +120,13 @@ def _window(
 ) -> WindowUsage:
     policy, size = settings.policy, settings.window_for(model)
     system, tools = overhead
-    whole = view.tokens + system + tools
+    counted_tokens = view.tokens + system + tools
     readings = SizeInputs(
         estimator=policy.estimator, model=model, view=view.tokens, messages=messages, system=system, tools=tools
     )
     estimate = policy.gauge(readings)
-    scale = estimate / whole if whole else 1.0
-    bare = system + tools == 0 and usage is not None
+    scale = estimate / counted_tokens if counted_tokens else 1.0
+    is_overhead_missing = system + tools == 0
     return WindowUsage(
         model=model or "unknown model",
         size=size,
@@ -144,29 +135,34 @@ def _window(
         auto_at=policy.levels(size, output or policy.output_reserved, system + tools).auto,
         system=round(system * scale),
         tools=round(tools * scale),
-        unrecorded=max(0, usage.prompt - estimate) if bare and usage else 0,
+        unrecorded=max(0, usage.prompt - estimate) if is_overhead_missing and usage else 0,
         messages=tokens_by_part(view, scale),
     )
 
 
-def _as_dict(window: WindowUsage) -> dict[str, object]:
-    parts = [("System prompt", window.system), ("System tools", window.tools), ("Not in the file", window.unrecorded)]
-    parts += [("Messages", window.conversation)]
-    parts += [("Autocompact buffer", window.buffer), ("Free space", window.free)]
+def _as_dict(usage: WindowUsage) -> dict[str, object]:
+    categories = [
+        ("System prompt", usage.system),
+        ("System tools", usage.tools),
+        ("Not in the file", usage.unrecorded),
+        ("Messages", usage.conversation),
+        ("Autocompact buffer", usage.buffer),
+        ("Free space", usage.free),
+    ]
     return {
-        "model": window.model,
-        "window": window.size,
-        "window_learned": window.learned_on,
-        "tokens": window.tokens,
-        "billed": window.is_billed,
-        "share": round(window.share(window.tokens), 4),
-        "auto_at": window.auto_at,
-        "context_left": round(window.context_left, 4),
-        "categories": [_category(window, name, tokens) for name, tokens in parts],
-        "messages": [_category(window, name, tokens) for name, tokens in window.messages],
-        "cells": window.cells(),
+        "model": usage.model,
+        "window": usage.size,
+        "window_learned": usage.learned_on,
+        "tokens": usage.tokens,
+        "billed": usage.is_billed,
+        "share": round(usage.share(usage.tokens), 4),
+        "auto_at": usage.auto_at,
+        "context_left": round(usage.context_left, 4),
+        "categories": [_category(usage, name, tokens) for name, tokens in categories],
+        "messages": [_category(usage, name, tokens) for name, tokens in usage.messages],
+        "cells": usage.cells(),
     }
 
 
-def _category(window: WindowUsage, name: str, tokens: int) -> dict[str, object]:
-    return {"name": name, "tokens": tokens, "share": round(window.share(tokens), 4)}
+def _category(usage: WindowUsage, name: str, tokens: int) -> dict[str, object]:
+    return {"name": name, "tokens": tokens, "share": round(usage.share(tokens), 4)}

@@ -1,4 +1,4 @@
-"""`ebb doctor`: is everything as it should be, and if not, what to do."""
+"""`ebb doctor`: check the installation, and say what to do about each problem."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.display import one_line
 from ebbtide.fronts.cli import checks, screen
 from ebbtide.fronts.cli.checks import Check
-from ebbtide.fronts.cli.extras import extras
 from ebbtide.fronts.cli.help import CODES, Commands, command
 from ebbtide.fronts.cli.options import INPUT, add_json, add_store
-from ebbtide.fronts.cli.store_checks import holdings
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -29,81 +27,80 @@ def add(commands: Commands) -> None:
         run,
         brief="check the install, settings, keys, store and prices",
         about="""
-            Looks at what Ebbtide needs: the install and its extras, settings files, keys (whether they are set; they
-            are never shown), the store with its modes, torn tails and locks, the table of prices, the search index.
-            Each line says ok, warn or fail, and what to do next. Nothing is written, sent or repaired.
+            Checks what Ebbtide needs: the install and its extras, settings files, keys (only whether they are set),
+            the store with its permissions, damaged ends of logs and locks, the price table, the search index. Each
+            line says ok, warn or fail, and what to do next. Nothing is written, sent or repaired.
         """,
         examples="""
             ebb doctor
             ebb doctor --model claude-sonnet-5
             ebb doctor --store ./agents --json
         """,
-        codes=CODES.replace("our fault", "something fails; our fault"),
+        codes=CODES.replace("an error", "a check fails, or an error"),
+        options=(add_store, add_json),
     )
-    parser.group(INPUT).add_argument("--model", metavar="M", default="", help="is this model's price known?")
-    for more in (add_store, add_json):
-        more(parser)
+    parser.group(INPUT).add_argument(
+        "--model", metavar="M", default="", help="also check this model's price and window"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    found = list(_looked(args))
+    results = list(_run_checks(args))
     if args.json:
-        screen.show_json([asdict(check) for check in found])
+        screen.print_json([asdict(check) for check in results])
     else:
-        _print(found)
-    return int(any(check.state == "fail" for check in found))
+        _print(results)
+    return int(any(check.state == "fail" for check in results))
 
 
-def _looked(args: argparse.Namespace) -> Iterator[Check]:
+def _run_checks(args: argparse.Namespace) -> Iterator[Check]:
     now = time.time()
     settings = _settings(args.store)
-    yield from checks.install()
-    yield from checks.fronts(extras())
-    yield from checks.configuration(inspect_sources(), _strange())
+    yield from checks.check_install()
+    yield from checks.check_extras()
+    yield from checks.check_configuration(inspect_sources(), _unknown_variables())
     try:
-        yield from checks.keys(load_access())
-    except BadConfig as wrong:
-        yield Check(area="keys", name="keys", state="fail", told=str(wrong), next="unset EBB_CONFIG, or name a file")
+        yield from checks.check_keys(load_access())
+    except BadConfig as error:
+        advice = "unset EBB_CONFIG, or set it to a file"
+        yield Check(area="keys", name="keys", state="fail", told=str(error), next=advice)
     if settings is None:
-        told = "not looked at: which directory it is depends on the settings above"
-        yield Check(area="store", name="path", state="warn", told=told, next="mend them first")
+        problem = "not checked: its directory depends on the settings above"
+        yield Check(area="store", name="path", state="warn", told=problem, next="correct them first")
     else:
-        yield from checks.store(holdings(settings.store), now)
-        yield from checks.recall(settings.store)
-    yield from checks.prices(settings, args.model, now)
+        yield from checks.check_store(settings.store, now)
+        yield from checks.check_search_index(settings.store)
+    yield from checks.check_prices(settings, args.model, now)
 
 
 def _settings(store: str | None) -> Settings | None:
-    """None where a source is wrong, which is told elsewhere."""
+    """None if a source is wrong, which another check reports."""
     try:
         return load_settings(arguments={"store": store})
     except BadConfig:
         return None
 
 
-def _strange() -> dict[str, str]:
-    """Variables that begin as ours do and are none, with the one that may have been meant."""
-    strange = sorted(name for name in process_environment() if name.startswith("EBB_") and name not in VARIABLES)
-    return {name: next(iter(close_matches(name, VARIABLES, "EBB_")), "") for name in strange}
+def _unknown_variables() -> dict[str, str]:
+    """EBB_ variables that Ebbtide does not know, each with the one that was probably meant."""
+    unknown = sorted(name for name in process_environment() if name.startswith("EBB_") and name not in VARIABLES)
+    return {name: next(iter(close_matches(name, VARIABLES, "EBB_")), "") for name in unknown}
 
 
-def _print(found: list[Check]) -> None:
-    area = ""
-    for check in found:
+def _print(results: list[Check]) -> None:
+    area, arrow = "", "→" if screen.can_draw("→") else "->"
+    for check in results:
         if check.area != area:
             area = check.area
-            screen.draw(screen.styled((area, "bold")))
+            screen.draw(screen.styled_text((area, "bold")))
         name = f"{check.name}: " if check.name not in ("path", "keys", "found") else ""
-        screen.draw(screen.styled((f"  {check.state:<5}", _STYLE[check.state]), (one_line(f"{name}{check.told}"), "")))
+        line = one_line(f"{name}{check.told}")
+        screen.draw(screen.styled_text((f"  {check.state:<5}", _STYLE[check.state]), (line, "")))
         if check.next:
-            screen.draw(
-                screen.styled(
-                    ("        → " if screen.can_draw("→") else "        -> ", "cyan"), (one_line(check.next), "")
-                )
-            )
-    wrong = {state: sum(check.state == state for check in found) for state in ("warn", "fail")}
+            screen.draw(screen.styled_text((f"        {arrow} ", "cyan"), (one_line(check.next), "")))
+    failures, warnings = (sum(check.state == state for check in results) for state in ("fail", "warn"))
     print()
-    if wrong["fail"]:
-        print(f"{wrong['fail']} to mend, {wrong['warn']} to look at")
+    if failures:
+        print(f"{failures} failed, {warnings} to look at")
     else:
-        print(f"all is well; {wrong['warn']} to look at" if wrong["warn"] else "all is well")
+        print(f"no problems found; {warnings} to look at" if warnings else "no problems found")

@@ -1,4 +1,4 @@
-"""`ebb explain`: each edit with its author, its reason, and what it is worth."""
+"""`ebb explain`: each edit with the pass that made it, its reason, and what it saved."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import TextIO
 from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
 from ebbtide.core.text.pluralize import pluralize
-from ebbtide.core.types import Edit
 from ebbtide.display import one_line, short_number, token_count
-from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names
 from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import add_example, add_price, add_reading, resolve_settings
-from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
-from ebbtide.fronts.cli.sources import histories, wanted
+from ebbtide.fronts.cli.options import add_example, add_price, add_reading, add_target
+from ebbtide.fronts.cli.sources import load_histories
 from ebbtide.money import (
     Price,
     SessionCost,
@@ -30,20 +28,20 @@ from ebbtide.money import (
 
 
 def add(commands: Commands) -> None:
-    parser = command(
+    command(
         commands,
         "explain",
         run,
         brief="each edit: who, what, why, tokens, money",
         about="""
-            Lists what was taken out of a conversation, by which pass, for what reason, and what it saves. A stored
-            session is read; a recorded session of another program is replayed call by call, in memory, under the
+            Lists what was removed from a conversation, by which pass, for what reason, and what it saved. A stored
+            session is read; a session recorded by another program is replayed in memory, call by call, under the
             policy you name; a request body is fitted once.
 
-            "worth" is what an edit saved so far, in input tokens at full price: tokens that it keeps out count for
-            what they would have cost in each request since, and what it made the provider write again is taken off.
-            Where the provider's bills show less than that, they are believed. Dollars come from the price table of
-            the extra 'replay', or from --price. 'ebb report' shows the same call by call, and draws it.
+            "saved" is what an edit has saved so far, in input tokens at full price: what the removed tokens would
+            have cost in each request since, less what the provider had to write to its cache again. If the provider's
+            bills show less, the bills count. Dollars come from the price table of the extra 'replay', or from
+            --price. 'ebb report' shows the same call by call, with plots.
         """,
         examples="""
             ebb explain request.json --window 32k
@@ -51,140 +49,134 @@ def add(commands: Commands) -> None:
             ebb explain last --price 3
         """,
         codes=FITTING,
+        options=(add_target, add_example, add_price, add_reading),
     )
-    parser.add_argument("target", nargs="?", default=NEWEST, metavar="FILE|SESSION", help="default: the newest session")
-    for more in (add_example, add_price, add_reading):
-        more(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    found = histories(wanted(args), resolve_settings(args), args.max_bytes)
+    histories = load_histories(args)
     if args.json:
-        screen.show_json([_as_dict(history, args.price) for history in found])
+        screen.print_json([_as_dict(history, args.price) for history in histories])
         return 0
-    told = [history for history in found if history.steps or history.refusals]
-    for history in told:
-        if len(found) > 1:
+    with_edits = [history for history in histories if history.steps or history.refusals]
+    for history in with_edits:
+        if len(histories) > 1:
             print(one_line(f"=== {history.session}"))
-        tell(history, history.steps, price=args.price)
-    if not told:
-        requests = sum(len(history.turns) for history in found)
-        print(f"Nothing was taken out, in {pluralize(requests, 'request')}.")
+        print_steps(history, history.steps, price=args.price)
+    if not with_edits:
+        requests = sum(len(history.turns) for history in histories)
+        print(f"Nothing was removed, in {pluralize(requests, 'request')}.")
     return 0
 
 
-def tell(history: History, steps: Sequence[Step], *, price: Price = None, file: TextIO | None = None) -> None:
-    """The steps as tables, each under a line that sums it up, and the session in a line of its own."""
-    accounts = session_cost(history.records, price)
+def print_steps(history: History, steps: Sequence[Step], *, price: Price = None, file: TextIO | None = None) -> None:
+    """Print each batch as a table with a summary, then the savings of the session."""
+    cost = session_cost(history.records, price)
     columns = [(name, "left") for name in ("by", "what", "why")]
-    columns += [(name, "right") for name in ("tokens", "rewritten", "worth", *["USD"] * bool(accounts.dollars))]
+    columns += [(name, "right") for name in ("tokens", "rewritten", "saved", *["USD"] * bool(cost.dollars))]
     for step in steps:
-        rows = [_row(told, entries) for told, entries in _alike(step, accounts)]
-        screen.draw(screen.styled((one_line(_headline(step)), "bold")), file=file)
-        screen.draw(screen.table([*columns, ("pays after", "left")], rows, folds="what"), file=file)
-        screen.tell(_sum(step, accounts), "", file=file)
-    screen.tell(*told_in_all(accounts), *history.refusals, file=file)
+        screen.draw(screen.styled_text((one_line(_headline(step)), "bold")), file=file)
+        screen.draw(screen.table([*columns, ("pays after", "left")], _rows(step, cost), wraps="what"), file=file)
+        screen.print_text(_summarize(step, cost), "", file=file)
+    screen.print_text(*describe_savings(cost), *history.refusals, file=file)
 
 
-Pairs = Sequence[tuple[EditSavings, EditSavings | None]]
-"""An edit in tokens, and in dollars where they are known."""
+def _rows(step: Step, cost: SessionCost) -> list[list[str]]:
+    """One row for all edits that would read the same, such as thirty blocks of old thinking."""
+    groups: dict[tuple[str, str, str], list[tuple[EditSavings, EditSavings | None]]] = {}
+    for edit, pair in zip(step.batch.edits, cost.by_batch.get(step.batch.id, ()), strict=False):
+        groups.setdefault((edit.by, describe_edit(edit, step), edit.reason), []).append(pair)
+    rows = []
+    for (by, what, why), pairs in groups.items():
+        entries, dollars = [entry for entry, _ in pairs], [entry for _, entry in pairs if entry]
+        rows.append(
+            [
+                *(by, what if len(pairs) == 1 else f"{what} × {len(pairs)}", why),
+                short_number(sum(entry.change.tokens for entry in entries)),
+                short_number(sum(entry.change.after for entry in entries)),
+                format_tokens(sum(entry.told for entry in entries)),
+                *([format_usd(sum(entry.told for entry in dollars))] if dollars else []),
+                describe_break_even(entries),
+            ]
+        )
+    return rows
 
 
-def _alike(step: Step, accounts: SessionCost) -> list[tuple[list[str], Pairs]]:
-    """Edits that read the same are one row: thirty blocks of old thinking left for one reason."""
-    sums: dict[tuple[str, str, str], list[tuple[EditSavings, EditSavings | None]]] = {}
-    for edit, entry in zip(step.batch.edits, accounts.by_batch.get(step.batch.id, ()), strict=False):
-        sums.setdefault((edit.by, _what(step, edit), edit.reason), []).append(entry)
-    return [
-        ([by, what if len(all) == 1 else f"{what} × {len(all)}", why], all) for (by, what, why), all in sums.items()
-    ]
-
-
-def _row(told: list[str], pairs: Pairs) -> list[str]:
-    entries, dollars = [one for one, _ in pairs], [one for _, one in pairs if one]
-    return [
-        *told,
-        short_number(sum(one.change.tokens for one in entries)),
-        short_number(sum(one.change.after for one in entries)),
-        format_tokens(sum(one.told for one in entries)),
-        *([format_usd(sum(one.told for one in dollars))] if dollars else []),
-        describe_break_even(entries),
-    ]
-
-
-def told_in_all(accounts: SessionCost) -> list[str]:
-    """What the session's edits came to, and how that was found."""
-    told, paid = accounts.tokens, accounts.dollars
-    calls = pluralize(len(told.lines), "request")
-    how = f"expected of {calls}; none with an edit was billed"
-    if told.settled:
-        how = f"by {pluralize(told.bills, 'bill')} for {calls}"
-    dollars = f" ({format_usd(abs(paid.told))})" if paid else ""
-    gone = "Saved" if told.told >= 0 else "Not paid back yet:"
-    share = f"{abs(told.share):.1%} of what it would have cost untouched"
-    lines = [f"{gone} {format_tokens(abs(told.told))} input tokens{dollars}, {share}; {how}."]
-    if told.settled:
-        more = f"; {format_tokens(told.pending)} more expected of calls without a bill" if told.pending else ""
-        was = f"Expected {format_tokens(told.expected - told.pending)}"
-        lines.append(f"{was}; the bills drifted by {format_tokens(told.drift)} from what was expected of them{more}.")
-    return [*lines, f"Dollars: {accounts.basis}."]
-
-
-def _what(step: Step, edit: Edit) -> str:
-    return covered_told(step.covered(edit), edit, step)
+def describe_savings(cost: SessionCost) -> list[str]:
+    """What the edits of a session saved, and whether that is from bills."""
+    tokens = cost.tokens
+    requests = pluralize(len(tokens.lines), "request")
+    basis = f"estimated from {requests}; no request with an edit was billed"
+    if tokens.settled:
+        basis = f"from {pluralize(tokens.bills, 'bill')} for {requests}"
+    dollars = f" ({format_usd(abs(cost.dollars.told))})" if cost.dollars else ""
+    verb = "Saved" if tokens.told >= 0 else "Not paid back yet:"
+    share = f"{abs(tokens.share):.1%} of the cost without Ebbtide"
+    lines = [f"{verb} {format_tokens(abs(tokens.told))} input tokens{dollars}, {share}; {basis}."]
+    if tokens.settled:
+        pending = f"; {format_tokens(tokens.pending)} more expected from calls without a bill" if tokens.pending else ""
+        expected = format_tokens(tokens.expected - tokens.pending)
+        lines.append(
+            f"Expected {expected}; the bills differ from the estimate by {format_tokens(tokens.drift)}{pending}."
+        )
+    return [*lines, f"Dollars: {cost.basis}."]
 
 
 def _headline(step: Step) -> str:
-    told = step.batch.record
-    when = moment(step.batch.at)
+    record = step.batch.record
+    before, after = (short_number(_int(record.get(key))) for key in ("tokens_before", "tokens_after"))
     parts = [
         f"{step.batch.id}, for request {step.turn.number}",
-        when,
-        f"{told.get('policy')} at level {told.get('level')}",
+        format_time(step.batch.at),
+        f"{record.get('policy')} at level {record.get('level')}",
+        f"{before} → {after} tokens",
+        "undone" if step.undone else "",
     ]
-    parts.append(f"{_tokens(told, 'tokens_before')} → {_tokens(told, 'tokens_after')} tokens")
-    return " · ".join(part for part in parts if part) + (" · undone" if step.undone else "")
+    return " · ".join(part for part in parts if part)
 
 
-def _sum(step: Step, accounts: SessionCost) -> str:
-    pairs = list(accounts.by_batch.get(step.batch.id, ()))
-    edits, tokens = len(step.batch.edits), sum(one.change.tokens for one, _ in pairs)
-    held = max((one.calls for one, _ in pairs), default=0)
-    told = f"{pluralize(edits, 'edit')}, {token_count(tokens)} out"
-    told += f"; held in {pluralize(held, 'request')}"
-    again = sum(one.change.after for one, _ in pairs)
-    if again:
-        told += f"; {token_count(again)} written again"
-    dollars = f" ({format_usd(sum(one.told for _, one in pairs if one))})" if accounts.dollars else ""
-    return f"{told}; net {format_tokens(sum(one.told for one, _ in pairs))}{dollars}"
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
-def _tokens(record: object, key: str) -> str:
-    value = record.get(key) if hasattr(record, "get") else 0
-    return short_number(value if isinstance(value, int) else 0)
+def _summarize(step: Step, cost: SessionCost) -> str:
+    pairs = cost.by_batch.get(step.batch.id, ())
+    tokens, rewritten, saved = (
+        sum(entry.change.tokens for entry, _ in pairs),
+        sum(entry.change.after for entry, _ in pairs),
+        sum(entry.told for entry, _ in pairs),
+    )
+    dollars = f" ({format_usd(sum(entry.told for _, entry in pairs if entry))})" if cost.dollars else ""
+    parts = [
+        f"{pluralize(len(step.batch.edits), 'edit')}, {token_count(tokens)} removed",
+        f"active in {pluralize(max((entry.calls for entry, _ in pairs), default=0), 'request')}",
+        f"{token_count(rewritten)} written to the cache again" if rewritten else "",
+        f"saved {format_tokens(saved)}{dollars}",
+    ]
+    return "; ".join(part for part in parts if part)
 
 
 def _as_dict(history: History, price: Price) -> dict[str, object]:
-    accounts = session_cost(history.records, price)
+    cost = session_cost(history.records, price)
     return {
         "session": history.session,
         "requests": len(history.turns),
         "refusals": list(history.refusals),
-        "savings": savings_as_dict(accounts),
-        "batches": [_batch(step, accounts) for step in history.steps],
+        "savings": savings_as_dict(cost),
+        "batches": [_batch_as_dict(step, cost) for step in history.steps],
     }
 
 
-def _batch(step: Step, accounts: SessionCost) -> dict[str, object]:
-    told, pairs = step.batch.record, list(accounts.by_batch.get(step.batch.id, ()))
+def _batch_as_dict(step: Step, cost: SessionCost) -> dict[str, object]:
+    record, pairs = step.batch.record, cost.by_batch.get(step.batch.id, ())
     edits = [
         {
             **edit_as_dict(entry, dollars),
             "id": edit.id,
-            "what": _what(step, edit),
+            "what": describe_edit(edit, step),
             "first": edit.first,
             "last": edit.last,
-            "kept": way_back(edit),
+            "kept": stored_names(edit),
         }
         for edit, (entry, dollars) in zip(step.batch.edits, pairs, strict=False)
     ]
@@ -192,14 +184,11 @@ def _batch(step: Step, accounts: SessionCost) -> dict[str, object]:
         "id": step.batch.id,
         "request": step.turn.number,
         "at": step.batch.at,
-        "policy": told.get("policy"),
-        "level": told.get("level"),
-        "tokens_before": told.get("tokens_before"),
-        "tokens_after": told.get("tokens_after"),
+        **{key: record.get(key) for key in ("policy", "level", "tokens_before", "tokens_after")},
         "undone": step.undone,
-        "requests_held": max((one.calls for one, _ in pairs), default=0),
-        "rewritten": sum(one.change.after for one, _ in pairs),
-        "net": round(sum(one.told for one, _ in pairs), 1),
-        "net_usd": round(sum(one.told for _, one in pairs if one), 6) if accounts.dollars else None,
+        "requests_held": max((entry.calls for entry, _ in pairs), default=0),
+        "rewritten": sum(entry.change.after for entry, _ in pairs),
+        "net": round(sum(entry.told for entry, _ in pairs), 1),
+        "net_usd": round(sum(entry.told for _, entry in pairs if entry), 6) if cost.dollars else None,
         "edits": edits,
     }

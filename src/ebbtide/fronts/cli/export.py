@@ -1,4 +1,4 @@
-"""`ebb export`: a session to hand on. Secrets are masked unless somebody says otherwise."""
+"""`ebb export`: write a session out, with secrets masked unless --no-redact is given."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.redact import redact_tree
 from ebbtide.core.types import Item
 from ebbtide.display import make_visible, one_line
-from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.describe import describe_item
 from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import add_project, add_store, resolve_settings
-from ebbtide.fronts.cli.phrases import item_told
-from ebbtide.fronts.cli.session_lookup import found, records_of
+from ebbtide.fronts.cli.options import add_project, add_session, add_store
+from ebbtide.fronts.cli.session_lookup import find_session, read_records
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import group_by_message
@@ -37,48 +36,46 @@ def add(commands: Commands) -> None:
         run,
         brief="write a session out, secrets masked",
         about="""
-            Writes a stored session to stdout or a file. 'jsonl' is every record, as stored, one a line; 'anthropic'
-            the request as the model would see it now, for the Messages API; 'markdown' the whole conversation with
-            nothing taken out, to read. Keys, tokens, passwords and what looks like them are masked; look before you
-            publish all the same. --no-redact leaves everything as it is.
+            Writes a stored session to stdout or a file. 'jsonl' is every stored record, one per line; 'anthropic' is
+            the request as the model would see it now, for the Messages API; 'markdown' is the whole conversation
+            with nothing removed, to read. Keys, tokens, passwords and what looks like them are masked; check the
+            result before you publish it. --no-redact masks nothing.
         """,
         examples="""
             ebb export last --format markdown -o session.md
             ebb export nightly --format anthropic | ebb context -
             ebb export nightly --no-redact > nightly.jsonl
         """,
+        options=(add_session, add_store, add_project),
     )
-    parser.add_argument("session", nargs="?", default=NEWEST, metavar="SESSION", help="default: the newest session")
     parser.add_argument("--format", choices=list(_FORMATS), default="jsonl")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
     parser.add_argument("--no-redact", action="store_true", help="leave secrets in")
-    add_store(parser)
-    add_project(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    info, log = found(resolve_settings(args).store, args.session, args.project)
-    records = records_of(info, log)
+    _, info, log = find_session(args, args.session)
+    records = read_records(info, log)
     masked = Counter[str]()
     if not args.no_redact:
-        cleaned = [redact_tree(record) for record in records]
-        records = [record for record, _ in cleaned if isinstance(record, dict)]
-        masked = sum((counts for _, counts in cleaned), Counter[str]())
+        pairs = [redact_tree(record) for record in records]
+        records = [record for record, _ in pairs if isinstance(record, dict)]
+        masked = sum((counts for _, counts in pairs), Counter[str]())
     out = _FORMATS[args.format](records, build_history(records, session=info.session))
     if args.output:
         _write(args.output, out)
     else:
-        screen.data(out)
+        screen.write_bytes(out)
     if masked:
-        screen.say("masked: " + ", ".join(f"{n} {kind}" for kind, n in masked.most_common()))
+        screen.notify("masked: " + ", ".join(f"{n} {kind}" for kind, n in masked.most_common()))
     return 0
 
 
 def _write(path: str, out: bytes) -> None:
-    """Readable by its owner only: a transcript is private until somebody decides otherwise."""
+    """Make the file readable by its owner only: transcripts are private by default."""
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
-            opened.write(out)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(out)
     except OSError as error:
         raise BadRequest(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -91,13 +88,13 @@ def _anthropic(_: Sequence[Record], history: History) -> bytes:
     request, view = history.now()
     messages = write_messages(request, view)
     if history.wire != "anthropic":
-        messages = [message for _, group in group_by_message(view.entries) for message in _translated(group)]
+        messages = [message for _, group in group_by_message(view.entries) for message in _to_anthropic(group)]
     body, _repairs = repair(WIRES["anthropic"], {"model": request.model, "messages": messages})
     return (json.dumps(body, indent=1) + "\n").encode()
 
 
-def _translated(group: Sequence[Item]) -> list[object]:
-    """From another wire: the words, calls and results; pictures and opaque blocks have no counterpart and stay out."""
+def _to_anthropic(group: Sequence[Item]) -> list[object]:
+    """Convert texts, tool calls and results of another API format; images and opaque blocks are left out."""
     known = [item for item in group if item.kind in ("text", "call", "result") and item.role != "system"]
     bare = [replace(item, id="", raw=None, text=_arguments(item)) for item in known]
     return list(WIRES["anthropic"].messages.join(None, bare)) if bare else []
@@ -130,7 +127,7 @@ def _sections(items: Sequence[Item]) -> Iterator[str]:
             continue
         longest = max((len(run) for run in _BACKTICKS.findall(text)), default=2)
         fence = "`" * (longest + 1)
-        yield f"*{one_line(item_told(item))}*\n"
+        yield f"*{one_line(describe_item(item))}*\n"
         if text:
             yield f"{fence}\n{text}\n{fence}\n"
 

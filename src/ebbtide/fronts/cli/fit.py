@@ -1,4 +1,4 @@
-"""`ebb fit`: a request in, one that fits out. Byte for byte the same where nothing had to be done."""
+"""`ebb fit`: make a request fit the window. A request that fits already stays byte for byte the same."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from ebbtide.audit.history import build_history
@@ -14,7 +15,8 @@ from ebbtide.core.errors import BadRequest, Busy, StoreError
 from ebbtide.core.view import View
 from ebbtide.display import make_visible
 from ebbtide.fronts.cli import screen
-from ebbtide.fronts.cli.explain import tell
+from ebbtide.fronts.cli.describe import describe_report
+from ebbtide.fronts.cli.explain import print_steps
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.options import (
     ENGINE,
@@ -25,8 +27,7 @@ from ebbtide.fronts.cli.options import (
     add_reading,
     resolve_settings,
 )
-from ebbtide.fronts.cli.phrases import report_told
-from ebbtide.fronts.cli.sources import STDIN, Given, given, wanted
+from ebbtide.fronts.cli.sources import STDIN, InputFile, read_input, resolve_target
 from ebbtide.policy import default
 from ebbtide.runtime import Context, Ready, Report, fit
 from ebbtide.runtime.outgoing import write_outgoing
@@ -34,7 +35,7 @@ from ebbtide.runtime.report import ReportBasis
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
-_TOLD = 10  # repairs and notes: the same repair of every message says no more than the first
+_MAX_NOTES = 10  # repairs and notes printed: many repeat the first
 
 
 def add(commands: Commands) -> None:
@@ -45,12 +46,12 @@ def add(commands: Commands) -> None:
         brief="make a request fit the window",
         about="""
             Reads a request body for Anthropic Messages, OpenAI Chat or OpenAI Responses and writes it to stdout so
-            that it fits the window: old tool results leave first, the user's own words stay. A request that fits
-            already comes out byte for byte as it went in. Given a recorded session, its last request is used.
+            that it fits the window: old tool results are removed first, the user's own messages stay. A request that
+            fits already stays byte for byte the same. Of a recorded session, the last request is used.
 
-            Without --session nothing is remembered, and what leaves is not kept. With it, what leaves is stored, the
-            stubs say where, and the next call with the same session sends the same beginning, so the provider's cache
-            holds. Exit code 3 means that it cannot fit; the message says what the tokens are made of.
+            Without --session nothing is stored, and what is removed is lost. With it, what is removed is stored,
+            placeholders say where, and the next call with the same session sends the same beginning, so that the
+            provider's cache still matches. Exit code 3 means that it cannot fit; the message says what its tokens are.
         """,
         examples="""
             ebb fit request.json > fitted.json
@@ -59,26 +60,25 @@ def add(commands: Commands) -> None:
             ebb fit --example --window 60k --explain > /dev/null
         """,
         codes=FITTING,
+        options=(add_example, add_reading),
     )
-    parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default, or with -: stdin")
-    add_example(parser)
+    parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default: stdin, also written -")
     parser.group(ENGINE).add_argument(
-        "--model", default="", metavar="M", help="whose window and prices; default: the request's own"
+        "--model", default="", metavar="M", help="the model whose window and prices to use; default: the request's"
     )
     parser.group(OUTPUT).add_argument(
-        "--explain", action="store_true", help="tell on stderr what was done; with --json as JSON"
+        "--explain", action="store_true", help="say on stderr what was done; with --json as JSON"
     )
     parser.group(STORE).add_argument(
-        "--session", type=_named, metavar="ID", help="remember under this name what is done"
+        "--session", type=_session_name, metavar="ID", help="store the edits under this name"
     )
     parser.group(STORE).add_argument(
         "--project", default="", metavar="PATH", help="the project that the session belongs to"
     )
-    add_reading(parser)
 
 
-def _named(text: str) -> str:
-    """Of an unset variable a session would come that nobody can call by its name."""
+def _session_name(text: str) -> str:
+    """Refuse an empty name, which an unset variable in a script would give."""
     if not text.strip():
         raise argparse.ArgumentTypeError("a session needs a name")
     return text
@@ -86,55 +86,60 @@ def _named(text: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     settings = resolve_settings(args)
-    source = given(wanted(args), args.max_bytes)
-    request = source.data if source.recording is None else _last(source)
+    source = read_input(resolve_target(args), args.max_bytes)
+    request = source.data if source.recording is None else _last_request(source)
     try:
-        ready = _fitted(args, settings, request, source.model)
-    except Busy as busy:
-        # Not the request's fault: the store's.
-        why = "; ".join([str(busy), *_refused_by(settings.store)])
-        raise StoreError(f"it does not fit, and nothing could leave: {why}") from busy
+        ready = _fit(args, settings, request, source.model)
+    except Busy as error:
+        # The store's fault, not the request's.
+        raise _nothing_removed([str(error)], settings.store) from error
+    notes = ready.report.notes
     if ready.report.tokens_after > ready.report.window:
-        # Of what could not be kept a library's caller reads in the notes; who pipes this on would send it.
-        why = "; ".join([*ready.report.notes, *_refused_by(settings.store)])
-        raise StoreError(f"it does not fit, and nothing could leave: {why}")
+        # The library only notes that content could not be stored; a pipe would send the oversized request.
+        raise _nothing_removed(notes, settings.store)
     if args.explain:
         _explain(args, ready.report)
-    for note in ready.report.notes if not args.explain else ():
-        screen.say(note)
-    for note in _refused_by(settings.store) if ready.report.notes and args.session is not None else ():
-        screen.say(note)
-    body = ready.body if isinstance(ready.body, bytes) else _dumped(ready.body)
+    else:
+        for note in notes:
+            screen.notify(note)
+    if notes and args.session is not None:
+        for problem in _disk_problems(settings.store):
+            screen.notify(problem)
+    body = ready.body if isinstance(ready.body, bytes) else _dump(ready.body)
     if sys.stdout.isatty():
         print(make_visible(body.decode("utf-8", "replace")).rstrip("\n"))
     else:
-        screen.data(body)
+        screen.write_bytes(body)
     return 0
 
 
-def _refused_by(store: str) -> list[str]:
-    """What the disk says, where a session could not be written: a note only tells what came of it."""
+def _nothing_removed(reasons: Iterable[str], store: str) -> StoreError:
+    return StoreError(f"it does not fit, and nothing could be removed: {'; '.join([*reasons, *_disk_problems(store)])}")
+
+
+def _disk_problems(store: str) -> list[str]:
+    """Why the store cannot be written to: the engine's notes do not say."""
     root = Path(store).expanduser().absolute()
     try:
-        with tempfile.TemporaryFile(dir=next(one for one in (root, *root.parents) if one.exists())):
+        with tempfile.TemporaryFile(dir=next(folder for folder in (root, *root.parents) if folder.exists())):
             return []
     except OSError as error:
         return [f"{store} cannot be written to: {error.strerror or error}"]
 
 
-def _last(source: Given) -> bytes:
-    screen.say(f"{source.name} is a recorded session: its last request, of {len(source.calls)}, is fitted")
-    return _dumped(source.calls[-1].request)
+def _last_request(source: InputFile) -> bytes:
+    screen.notify(f"{source.name} is a recorded session: fitting the last of its {len(source.calls)} requests")
+    return _dump(source.calls[-1].request)
 
 
-def _fitted(args: argparse.Namespace, settings: CommandSettings, request: bytes, model: str) -> Ready:
+def _fit(args: argparse.Namespace, settings: CommandSettings, request: bytes, model: str) -> Ready:
     model = args.model or model
     window = settings.window_for(model)
     if args.session is None:
         if args.store:
-            raise BadRequest("--store needs --session: which conversation is this a request of?")
+            raise BadRequest("--store needs --session: give the session that this request belongs to")
         return fit(request, window=window, policy=settings.policy, model=model, wire=settings.wire)
-    _refuse_bad(request, settings.wire)
+    _check_request(request, settings.wire)
     context = Context(
         model=model,
         window=window,
@@ -148,30 +153,29 @@ def _fitted(args: argparse.Namespace, settings: CommandSettings, request: bytes,
     return context.prepare(request)
 
 
-def _refuse_bad(request: bytes, wire: str | None) -> None:
-    """Before the session is opened: bad input leaves not even an empty folder."""
+def _check_request(request: bytes, wire: str | None) -> None:
+    """Refuse bad input before the session is opened, which would create its folder."""
     read = Reader(default.estimator, wire=WIRES[wire] if wire else None).read(request)
     write_outgoing(read, View.of(read.items), None)
 
 
 def _explain(args: argparse.Namespace, report: Report) -> None:
     if args.json:
-        screen.show_json(report.as_dict(), file=sys.stderr)
+        screen.print_json(report.as_dict(), file=sys.stderr)
         return
     behind = report.behind if isinstance(report.behind, ReportBasis) else None
-    over = behind.plan_input.scale - 1 if behind and args.session is None else 0
-    bound = "; counted as an upper bound" if over > 0 else ""
-    screen.say(report_told(report) + bound)
-    told = [*report.notes, *report.repairs]
-    for one in told[:_TOLD]:
-        screen.say(f"  {one}")
-    if len(told) > _TOLD:
-        screen.say(f"  and {len(told) - _TOLD} more; --json tells all")
+    is_upper_bound = behind is not None and args.session is None and behind.plan_input.scale > 1
+    screen.notify(describe_report(report) + ("; counted as an upper bound" if is_upper_bound else ""))
+    notes = [*report.notes, *report.repairs]
+    for note in notes[:_MAX_NOTES]:
+        screen.notify(f"  {note}")
+    if len(notes) > _MAX_NOTES:
+        screen.notify(f"  and {len(notes) - _MAX_NOTES} more; --json lists all")
     if report.edits and behind:
-        # Its own log: fitted a second time it might come out otherwise, and this is what went out.
-        made = build_history(behind.log.read().records, session=args.session or "")
-        tell(made, made.steps[-1:], file=sys.stderr)
+        # From the log of this run: a second run might edit differently.
+        history = build_history(behind.log.read().records, session=args.session or "")
+        print_steps(history, history.steps[-1:], file=sys.stderr)
 
 
-def _dumped(body: object) -> bytes:
+def _dump(body: object) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

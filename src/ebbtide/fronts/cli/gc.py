@@ -1,4 +1,4 @@
-"""`ebb gc`: old sessions leave the store, and results that no log names any more."""
+"""`ebb gc`: delete old sessions from the store, and stored results that no log mentions any more."""
 
 from __future__ import annotations
 
@@ -19,37 +19,38 @@ def add(commands: Commands) -> None:
         commands,
         "gc",
         run,
-        brief="remove old sessions from the store",
+        brief="delete old sessions from the store",
         about="""
-            Removes sessions that were last changed before a given time, or the oldest until the store is small
-            enough; and, always, stored results that no log names any more. A session leaves as a whole or stays as
-            a whole: what its edits name stays with it. Only sessions that Ebbtide began are removed, nothing younger
-            than a day, and no session that a program has open, be it idle for weeks. Try it with --dry-run first.
+            Deletes sessions that were last changed before a given time, or the oldest until the store is small
+            enough; and always stored results that no log mentions any more. A session is deleted with all that its
+            edits stored, or not at all. Only sessions that Ebbtide began are deleted, nothing younger than a day, and
+            no session that a program has open, even if it has been idle for weeks. Try it with --dry-run first.
         """,
         examples="""
             ebb gc --older-than 30d --dry-run
             ebb gc --max-bytes 1G
             ebb gc --older-than 12w --json
         """,
+        options=(add_store, add_json),
     )
-    parser.add_argument("--older-than", type=parse_seconds, metavar="TIME", help="as in 30d, 12w or 36h")
-    parser.add_argument("--max-bytes", type=parse_bytes, metavar="N", help="the oldest go until the store is below")
-    parser.add_argument("--dry-run", action="store_true", help="only tell what would go")
-    for more in (add_store, add_json):
-        more(parser)
+    parser.add_argument("--older-than", type=parse_seconds, metavar="TIME", help="such as 30d, 12w or 36h")
+    parser.add_argument(
+        "--max-bytes", type=parse_bytes, metavar="N", help="delete the oldest until the store is smaller than this"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
 
 
 def run(args: argparse.Namespace) -> int:
     store = open_store(resolve_settings(args).store)
     swept = gc(store, older_than=args.older_than, max_bytes=args.max_bytes, now=time.time(), dry_run=args.dry_run)
     if args.json:
-        screen.show_json({**asdict(swept), "dry_run": args.dry_run})
+        screen.print_json({**asdict(swept), "dry_run": args.dry_run})
         return 0
     for path in (*swept.sessions, *swept.blobs):
         print(make_visible(path))
-    verb = "would free" if args.dry_run else "freed"
-    gone = f"{pluralize(len(swept.sessions), 'session')} and {pluralize(len(swept.blobs), 'result')}"
     if swept.in_use:
-        screen.say(f"{pluralize(len(swept.in_use), 'old session')} not removed: a program has it open")
-    screen.say(f"{gone} {verb} {format_bytes(swept.freed)}; {format_bytes(swept.left)} stay")
+        screen.notify(f"{pluralize(len(swept.in_use), 'old session')} not deleted: a program has it open")
+    counts = f"{pluralize(len(swept.sessions), 'session')} and {pluralize(len(swept.blobs), 'result')}"
+    verb = "would be deleted" if args.dry_run else "deleted"
+    screen.notify(f"{counts} {verb}, {format_bytes(swept.freed)}; {format_bytes(swept.left)} left")
     return 0

@@ -1,13 +1,12 @@
-"""Help that teaches: what a command is for, its options by what they are about, lines that can be typed as they stand,
-what its exit code means, and which variables it listens to.
+"""The parser of `ebb` commands: its help shows examples, exit codes and environment variables after the options.
 
-All of it is in the parser, for whoever makes pages or completions of it.
+Everything is in the parser, so that reference pages and shell completions can be generated from it.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from textwrap import dedent, indent
 from typing import Any, TypeAlias
 
@@ -17,12 +16,12 @@ Run: TypeAlias = Callable[[argparse.Namespace], int]
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 CODES = """
-    0  done; also: nothing to do
-    1  our fault or the disk's
+    0  done, or nothing to do
+    1  an error in Ebbtide or on the disk
     2  bad input: the message says where, or which option
 """
-FITTING = f"{CODES.rstrip()}\n    3  a request that won't fit: the message says what the tokens are made of\n"
-"""Of commands that fit a request, be it only to tell how."""
+FITTING = f"{CODES.rstrip()}\n    3  the request does not fit: the message says what its tokens are\n"
+"""For commands that fit a request, even if only to explain how."""
 _VARIABLES = {
     "--store": ("EBB_HOME", "where sessions are kept"),
     "--policy": ("EBB_POLICY", "the policy"),
@@ -30,59 +29,65 @@ _VARIABLES = {
     "--model": ("EBB_MODEL", "the model"),
     "--claude": ("CLAUDE_CONFIG_DIR", "Claude Code's folder; default ~/.claude"),
 }
-"""By the option that beats it."""
-_COLOUR = ("NO_COLOR", "no colour, also on a terminal")
+"""By the option that overrides it."""
+_COLOUR = ("NO_COLOR", "no colour, even on a terminal")
 
 
 class Parser(argparse_errors.Parser):
-    """Teaches, too."""
-
     examples: str = ""
     codes: str = ""
-    stands_for: Callable[[], argparse.ArgumentParser | None] | None = None
-    """Makes the parser of another front, for which this one only keeps the place."""
+    load_front: Callable[[], argparse.ArgumentParser | None] | None = None
+    """Set on the entry of another front: builds its own parser, or None if its extra is not installed."""
 
     @property
     def epilog(self) -> str | None:
-        """Made when it is asked for: which variables count follows from the options."""
-        told = [("examples", self.examples), ("exit codes", self.codes), ("environment", self._environment())]
-        return "\n\n".join(f"{name}:\n{indent(text, '  ')}" for name, text in told if text) or None
+        """Built when printed, because the variables follow from the options."""
+        parts = [("examples", self.examples), ("exit codes", self.codes), ("environment", self._environment())]
+        return "\n\n".join(f"{name}:\n{indent(text, '  ')}" for name, text in parts if text) or None
 
     @epilog.setter
     def epilog(self, _: str | None) -> None:
-        """argparse sets it before anything is known."""
+        """argparse sets it in its constructor."""
 
     def group(self, title: str) -> argparse._ArgumentGroup:
-        """The group of that title, made where it is not there yet."""
-        there = (group for group in self._action_groups if group.title == title)
-        return next(there, None) or self.add_argument_group(title)
+        """Return the group with that title; create it if needed."""
+        groups = (group for group in self._action_groups if group.title == title)
+        return next(groups, None) or self.add_argument_group(title)
 
-    def whole(self) -> argparse.ArgumentParser | None:
-        """Itself, or what it stands for; None where that is not installed."""
-        return self if self.stands_for is None else self.stands_for()
+    def resolve(self) -> argparse.ArgumentParser | None:
+        """Return the parser that knows the command's options; None if its extra is not installed."""
+        return self if self.load_front is None else self.load_front()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        if self.stands_for is not None:
-            there = self.stands_for()
-            return (there.parse_args(args) if there else argparse.Namespace()), []
+        if self.load_front is not None:
+            parser = self.load_front()
+            return (parser.parse_args(args) if parser else argparse.Namespace()), []
         return super().parse_known_args(args, namespace)
 
     def _environment(self) -> str:
         if not self.codes:
             return ""
-        known = [_VARIABLES[flag] for flag in self.flags() if flag in _VARIABLES]
-        return "\n".join(f"{name:<18} {what}" for name, what in (*known, _COLOUR))
+        variables = [_VARIABLES[flag] for flag in self.flags() if flag in _VARIABLES]
+        return "\n".join(f"{name:<18} {meaning}" for name, meaning in (*variables, _COLOUR))
 
 
 def command(
-    commands: Commands, name: str, run: Run, *, brief: str, about: str, examples: str, codes: str = CODES
+    commands: Commands,
+    name: str,
+    run: Run,
+    *,
+    brief: str,
+    about: str,
+    examples: str,
+    codes: str = CODES,
+    options: Iterable[Callable[[Parser], None]] = (),
 ) -> Parser:
+    """Add a command; `options` are functions that add shared options to its parser."""
     parser = commands.add_parser(
-        name,
-        help=brief,
-        description=dedent(about).strip(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        name, help=brief, description=dedent(about).strip(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.examples, parser.codes = dedent(examples).strip(), dedent(codes).strip()
     parser.set_defaults(run=run)
+    for add_option in options:
+        add_option(parser)
     return parser

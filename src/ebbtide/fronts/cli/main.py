@@ -1,8 +1,8 @@
-"""`ebb`. Errors are told by whose fault they are: 0 done, 1 ours, 2 bad input, 3 won't fit; a traceback is for nobody.
+"""The entry point of `ebb`. Exit codes: 0 done, 1 our fault, 2 bad input, 3 the request does not fit.
 
-Fronts with dependencies of their own are imported only when called: no front imports another. The commands are
-loaded inside the guard as well: that takes half a second, and Ctrl-C may come in it. (`ebbtide.__main__` has none of it
-caught until they are there: within a class that is being made, Python turns it into another error.)
+Fronts with their own dependencies are imported only when called. The commands are loaded inside the guard too, because
+that takes half a second in which Ctrl-C may come. (`ebbtide.__main__` lets Ctrl-C end the process until then: within
+a class body Python would turn it into another error.)
 """
 
 from __future__ import annotations
@@ -16,88 +16,85 @@ from contextlib import suppress
 from importlib import import_module
 
 from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError, WontFit
-from ebbtide.fronts.cli.screen import never_choke, say
+from ebbtide.fronts.cli.screen import make_streams_safe, notify
 
-DONE, OURS, THEIRS, TOO_LARGE = 0, 1, 2, 3
+DONE, OUR_FAULT, BAD_INPUT, TOO_LARGE = 0, 1, 2, 3
 INTERRUPTED, NO_READER = 130, 141
-"""128 and the signal's number, as shells count."""
+"""128 plus the signal's number, as in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    never_choke()
+    make_streams_safe()
     try:
-        # Other fronts do not know it, and it may stand anywhere.
-        return _run([one for one in arguments if one != "--traceback"])
+        # Allowed anywhere, and unknown to the other fronts.
+        return _run([argument for argument in arguments if argument != "--traceback"])
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         return NO_READER
-    except SystemExit as done:
-        # argparse leaves with 0 or 2; rich leaves with 1 where nobody reads any more.
-        return done.code if done.code in (DONE, THEIRS) else NO_READER
-    except Exception as failed:
-        # The last door: the person gets a sentence and an exit code.
+    except SystemExit as end:
+        # argparse exits with 0 or 2; rich exits with 1 if the pipe has no reader.
+        return end.code if end.code in (DONE, BAD_INPUT) else NO_READER
+    except Exception as error:
+        # The last resort: the person gets a sentence and an exit code.
         if "--traceback" in arguments:
             raise
-        return _told(failed)
+        return _report_error(error)
 
 
 def _run(arguments: list[str]) -> int:
-    grammar = import_module("ebbtide.fronts.cli.grammar")
+    command_line = import_module("ebbtide.fronts.cli.command_line")
     if arguments[:1] == ["help"]:
-        # What every other program understands: `help` is the overview, `help COMMAND` its --help.
+        # `help` is the overview and `help COMMAND` its --help, as in other programs.
         arguments = [*arguments[1:2], "--help"] if arguments[1:] else []
-    if arguments and arguments[0] in grammar.ELSEWHERE and grammar.installed(arguments[0]):
+    if arguments and arguments[0] in command_line.FRONTS and command_line.is_installed(arguments[0]):
         front = import_module(f"ebbtide.fronts.{arguments[0]}.command")
         _catch_interrupts()
         code: int = front.main(arguments[1:])
         return code
     _catch_interrupts()
-    args = grammar.command_line().parse_args(arguments)
+    args = command_line.command_line().parse_args(arguments)
+    code = DONE
     if args.command is None:
-        import_module("ebbtide.fronts.cli.overview").show_overview()
-        done: int = DONE
+        command_line.print_overview()
     else:
-        done = args.run(args)
+        code = args.run(args)
     sys.stdout.flush()
-    return done
+    return code
 
 
 def _catch_interrupts() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        with suppress(ValueError):  # a thread may not, and then nobody interrupts it
+        with suppress(ValueError):  # only the main thread may set a handler
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _told(failed: Exception) -> int:
-    match failed:
+def _report_error(error: Exception) -> int:
+    match error:
         case WontFit():
-            say(f"ebb: won't fit: {failed}")
+            notify(f"ebb: won't fit: {error}")
             return TOO_LARGE
         case BadRequest() | BadConfig():
-            say(f"ebb: {failed}")
-            return THEIRS
+            notify(f"ebb: {error}")
+            return BAD_INPUT
         case RecursionError():
-            say("ebb: nested too deeply to be a request")
-            return THEIRS
-        case EbbtideError():
-            say(f"ebb: {failed}")
-            return OURS
+            notify("ebb: nested too deeply to be a request")
+            return BAD_INPUT
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO, filename=None):
-            # Files that a command opens bring their names along; without one it is where we print to.
-            say(f"ebb: the output cannot be written: {failed.strerror}")
-            return OURS
-        case OSError():
-            say(f"ebb: {failed}")
-            return OURS
-    say(f"ebb: a fault of ours: {type(failed).__name__}: {failed}\nebb --traceback ... says where; please report it")
-    return OURS
+            # An error of a file has its name; without one it is stdout.
+            notify(f"ebb: the output cannot be written: {error.strerror}")
+        case EbbtideError() | OSError():
+            notify(f"ebb: {error}")
+        case _:
+            notify(f"ebb: internal error: {type(error).__name__}: {error}")
+            notify("Run it again with --traceback to see where, and please report it.")
+    return OUR_FAULT
 
 
-def _forget_stdout() -> None:
-    """Python flushes at exit; where nobody reads, that would be one more error."""
+def _discard_stdout() -> None:
+    """Python flushes stdout at exit, which would fail again without a reader."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

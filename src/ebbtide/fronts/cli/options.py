@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ebbtide.config import load_settings
+from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli.help import Parser
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.wire import WIRES
@@ -42,6 +43,14 @@ def resolve_settings(args: argparse.Namespace) -> CommandSettings:
     return CommandSettings(
         store=settings.store, policy=settings.policy(), wire=options.get("wire"), window_for=settings.window_for
     )
+
+
+def add_target(parser: Parser) -> None:
+    parser.add_argument("target", nargs="?", default=NEWEST, metavar="FILE|SESSION", help="default: the newest session")
+
+
+def add_session(parser: Parser) -> None:
+    parser.add_argument("session", nargs="?", default=NEWEST, metavar="SESSION", help="default: the newest session")
 
 
 def add_example(parser: Parser) -> None:

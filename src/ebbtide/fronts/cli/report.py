@@ -1,4 +1,4 @@
-"""`ebb report`: what a session's edits saved, held against the bills: as a table, as data, or as a page to send."""
+"""`ebb report`: what a session's edits saved according to the bills: as a table, as data, or as a page to send."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import one_line, short_number, token_count
-from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
-from ebbtide.fronts.cli.explain import told_in_all
+from ebbtide.fronts.cli.describe import format_time
+from ebbtide.fronts.cli.explain import describe_savings
 from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import OUTPUT, add_example, add_price, add_project, add_reading, resolve_settings
-from ebbtide.fronts.cli.page import page
-from ebbtide.fronts.cli.phrases import moment
-from ebbtide.fronts.cli.sources import histories, wanted
-from ebbtide.fronts.cli.statement import Statement, bill_of, masked, statement
+from ebbtide.fronts.cli.html_report import build_page
+from ebbtide.fronts.cli.options import OUTPUT, add_example, add_price, add_project, add_reading, add_target
+from ebbtide.fronts.cli.sources import load_histories
+from ebbtide.fronts.cli.statement import Statement, build_statement, mask, usage_of
 from ebbtide.money import edit_as_dict, format_tokens, format_usd, savings_as_dict
 
 if TYPE_CHECKING:
@@ -32,14 +31,14 @@ def add(commands: Commands) -> None:
         commands,
         "report",
         run,
-        brief="what a session's edits saved, held against the bills; --html for a page to send",
+        brief="what a session's edits saved, compared with the bills; --html for a page to send",
         about="""
-            Adds up what taking things out of a conversation saved after cache prices, holds it against what the
-            provider billed, and shows the drift. A stored session is read; a recorded session of another program is
-            replayed, in memory, under the policy you name, with the usage that was recorded.
+            Adds up what removing items from a conversation saved after cache prices, and compares it with what the
+            provider billed. A stored session is read; a session recorded by another program is replayed in memory,
+            under the policy you name, with the usage that was recorded.
 
-            Sums are in input tokens at full price, and in dollars where a price is known. Nothing is claimed that
-            the bills do not show.
+            Sums are in input tokens at full price, and in dollars if a price is known. Nothing is claimed that the
+            bills do not show.
         """,
         examples="""
             ebb report last
@@ -48,32 +47,26 @@ def add(commands: Commands) -> None:
             ebb report last --csv edits > edits.csv
         """,
         codes=FITTING,
+        options=(add_target, add_example, add_price, add_reading, add_project),
     )
-    parser.add_argument("target", nargs="?", default=NEWEST, metavar="FILE|SESSION", help="default: the newest session")
-    parser.group(OUTPUT).add_argument(
-        "--html", metavar="FILE", help="write one page with plots; it loads nothing and runs nothing"
-    )
-    parser.group(OUTPUT).add_argument("--calls", action="store_true", help="show every call: expected, billed, drift")
-    parser.group(OUTPUT).add_argument(
-        "--csv", nargs="?", const="calls", choices=("calls", "edits"), help="print CSV; default: calls"
-    )
-    for more in (add_example, add_price, add_reading, add_project):
-        more(parser)
+    output = parser.group(OUTPUT)
+    output.add_argument("--html", metavar="FILE", help="write one page with plots; it loads nothing and runs no script")
+    output.add_argument("--calls", action="store_true", help="show every call: expected, billed, difference")
+    output.add_argument("--csv", nargs="?", const="calls", choices=("calls", "edits"), help="print CSV; default: calls")
 
 
 def run(args: argparse.Namespace) -> int:
-    found = histories(wanted(args), resolve_settings(args), args.max_bytes, project=args.project)
-    told = [statement(history, args.price) for history in found]
+    statements = [build_statement(history, args.price) for history in load_histories(args)]
     if args.html:
-        _write(Path(args.html), page(told))
-        screen.say(f"wrote {args.html}")
+        _write(Path(args.html), build_page(statements))
+        screen.notify(f"wrote {args.html}")
     if args.csv:
-        screen.data(_csv(told, args.csv).encode("utf-8", "replace"))
+        screen.write_bytes(_csv(statements, args.csv).encode("utf-8", "replace"))
     elif args.json:
-        screen.show_json([_as_dict(one) for one in told])
+        screen.print_json([_as_dict(statement) for statement in statements])
     elif not args.html:
-        for one in told:
-            show(one, calls=args.calls)
+        for statement in statements:
+            _print(statement, calls=args.calls)
     return 0
 
 
@@ -84,115 +77,111 @@ def _write(path: Path, text: str) -> None:
         raise BadRequest(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def show(one: Statement, *, calls: bool) -> None:
-    facts = [
-        ", ".join(one.models),
-        pluralize(one.calls, "call"),
-        one.began,
-        f"policy {one.policy}" if one.policy else "",
-    ]
-    screen.draw(screen.styled((one_line(" · ".join([one.session, *(fact for fact in facts if fact)])), "bold")))
-    screen.tell(*([one.learned] if one.learned else []))
-    if one.rows:
-        screen.draw(_edits(one))
+def _print(report: Statement, *, calls: bool) -> None:
+    policy = f"policy {report.policy}" if report.policy else ""
+    parts = [report.session, ", ".join(report.models), pluralize(report.calls, "call"), report.began, policy]
+    screen.draw(screen.styled_text((one_line(" · ".join(part for part in parts if part)), "bold")))
+    screen.print_text(*([report.learned] if report.learned else []))
+    if report.groups:
+        screen.draw(_edit_table(report))
     if calls:
-        screen.draw(_calls(one))
-    if one.edits:
-        screen.tell(f"{pluralize(one.edits, 'edit')}, {one.paid} paid back; {_moved(one)}.", *told_in_all(one.accounts))
+        screen.draw(_call_table(report))
+    if report.edits:
+        tokens = report.cost.tokens
+        removed = (
+            f"{token_count(tokens.tokens_out)} removed, {short_number(tokens.rewritten)} written to the cache again"
+        )
+        edits = f"{pluralize(report.edits, 'edit')}, {report.paid} paid back"
+        screen.print_text(f"{edits}; {removed}.", *describe_savings(report.cost))
     else:
-        print("Nothing was taken out, so nothing was saved.")
-    screen.tell(*one.refusals)
+        print("Nothing was removed, so nothing was saved.")
+    screen.print_text(*report.refusals)
 
 
-def _moved(one: Statement) -> str:
-    told = one.accounts.tokens
-    return f"{token_count(told.tokens_out)} out, {short_number(told.rewritten)} written again"
-
-
-def _edits(one: Statement) -> RenderableType:
-    dollars = [("USD", "right")] if one.accounts.dollars else []
+def _edit_table(report: Statement) -> RenderableType:
+    dollars = [("USD", "right")] if report.cost.dollars else []
     columns = [("call", "right"), ("by", "left"), ("what", "left"), ("edits", "right"), ("tokens", "right"),
-               ("rewritten", "right"), ("worth", "right"), *dollars, ("pays after", "left")]  # fmt: skip
+               ("rewritten", "right"), ("saved", "right"), *dollars, ("pays after", "left")]  # fmt: skip
     rows = [
         [
-            str(row.call), row.by, row.what + (" (undone)" if row.undone else ""), str(row.edits),
-            short_number(row.tokens), short_number(row.rewritten), format_tokens(row.saved),
-            *([format_usd(row.usd or 0.0)] if dollars else []), row.pays,
+            str(group.call), group.by, group.what + (" (undone)" if group.undone else ""), str(group.edits),
+            short_number(group.tokens), short_number(group.rewritten), format_tokens(group.saved),
+            *([format_usd(group.usd or 0.0)] if dollars else []), group.pays,
         ]
-        for row in one.rows
+        for group in report.groups
     ]  # fmt: skip
-    return screen.table(columns, rows, folds="what")
+    return screen.table(columns, rows, wraps="what")
 
 
-def _calls(one: Statement) -> RenderableType:
-    names = ("call", "tokens", "untouched", "expected", "billed", "drift", "saved")
+def _call_table(report: Statement) -> RenderableType:
+    names = ("call", "tokens", "without Ebbtide", "expected", "billed", "difference", "saved")
     rows = [
         [
-            str(entry.call.number),
-            short_number(entry.tokens),
-            short_number(entry.tokens + entry.out),
-            format_tokens(entry.expected),
-            "" if entry.billed is None else format_tokens(entry.billed),
-            "" if entry.drift is None else format_tokens(entry.drift),
-            format_tokens(entry.gain if entry.saved is None else entry.saved),
+            str(line.call.number),
+            short_number(line.tokens),
+            short_number(line.tokens + line.out),
+            format_tokens(line.expected),
+            "" if line.billed is None else format_tokens(line.billed),
+            "" if line.drift is None else format_tokens(line.drift),
+            format_tokens(line.gain if line.saved is None else line.saved),
         ]
-        for entry in one.accounts.tokens.lines
+        for line in report.cost.tokens.lines
     ]
     return screen.table([(name, "right") for name in names], rows)
 
 
-def _as_dict(one: Statement) -> dict[str, object]:
+def _as_dict(report: Statement) -> dict[str, object]:
     return {
-        "session": one.session,
-        "stored": one.stored,
-        "models": list(one.models),
-        "policy": one.policy,
-        "window": one.window,
-        "window_learned": one.learned,
-        "savings": savings_as_dict(one.accounts),
-        "calls": list(_call_rows(one)),
-        "edits": list(_edit_rows(one)),
-        "refusals": list(one.refusals),
+        "session": report.session,
+        "stored": report.stored,
+        "models": list(report.models),
+        "policy": report.policy,
+        "window": report.window,
+        "window_learned": report.learned,
+        "savings": savings_as_dict(report.cost),
+        "calls": list(_call_dicts(report)),
+        "edits": list(_edit_dicts(report)),
+        "refusals": list(report.refusals),
     }
 
 
-def _call_rows(one: Statement) -> Iterator[dict[str, object]]:
-    for entry, dollars in one.lines:
-        call, bill = entry.call, bill_of(entry)
+def _call_dicts(report: Statement) -> Iterator[dict[str, object]]:
+    for line, dollars in report.lines:
+        call, usage = line.call, usage_of(line)
         yield {
             "call": call.number,
-            "at": moment(call.at),
+            "at": format_time(call.at),
             "model": call.model,
-            "tokens": entry.tokens,
-            "untouched": entry.tokens + entry.out,
-            "read": bill.cache_read,
-            "write": bill.cache_write,
-            "input": bill.input,
-            "output": bill.output,
-            "expected": round(entry.expected, 1),
-            "billed": _rounded(entry.billed, 1),
-            "drift": _rounded(entry.drift, 1),
-            "gain": round(entry.gain, 1),
-            "saved": _rounded(entry.saved, 1),
-            "gain_usd": _rounded(dollars.gain if dollars else None, 6),
-            "saved_usd": _rounded(dollars.saved if dollars else None, 6),
+            "tokens": line.tokens,
+            "untouched": line.tokens + line.out,
+            "read": usage.cache_read,
+            "write": usage.cache_write,
+            "input": usage.input,
+            "output": usage.output,
+            "expected": round(line.expected, 1),
+            "billed": _round(line.billed, 1),
+            "drift": _round(line.drift, 1),
+            "gain": round(line.gain, 1),
+            "saved": _round(line.saved, 1),
+            "gain_usd": _round(dollars.gain if dollars else None, 6),
+            "saved_usd": _round(dollars.saved if dollars else None, 6),
         }
 
 
-def _edit_rows(one: Statement) -> Iterator[dict[str, object]]:
-    paid = one.accounts.dollars.entries if one.accounts.dollars else [None] * one.edits
-    for entry, dollars in zip(one.accounts.tokens.entries, paid, strict=True):
-        yield {"batch": entry.change.batch, **edit_as_dict(entry, dollars), "why": masked(entry.change.reason)}
+def _edit_dicts(report: Statement) -> Iterator[dict[str, object]]:
+    for entry, dollars in report.cost.entries():
+        yield {"batch": entry.change.batch, **edit_as_dict(entry, dollars), "why": mask(entry.change.reason)}
 
 
-def _rounded(value: float | None, digits: int) -> float | None:
+def _round(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def _csv(told: Sequence[Statement], what: str) -> str:
+def _csv(statements: Sequence[Statement], kind: str) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    rows = [(one.session, row) for one in told for row in (_call_rows(one) if what == "calls" else _edit_rows(one))]
+    to_rows = _call_dicts if kind == "calls" else _edit_dicts
+    rows = [(statement.session, row) for statement in statements for row in to_rows(statement)]
     names = list(rows[0][1]) if rows else []
     writer.writerow(("session", *names))
     writer.writerows([_cell(session), *(_cell(row[name]) for name in names)] for session, row in rows)
@@ -200,7 +189,7 @@ def _csv(told: Sequence[Statement], what: str) -> str:
 
 
 def _cell(value: object) -> object:
-    """A spreadsheet runs what begins like a formula."""
+    """Quote text that a spreadsheet would run as a formula."""
     if isinstance(value, str):
         text = one_line(value)
         return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

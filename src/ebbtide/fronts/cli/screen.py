@@ -1,7 +1,7 @@
-"""What reaches a terminal. Text from a transcript never moves the cursor, rings, or turns the line around.
+"""Prints to the terminal. Text from a transcript never moves the cursor, rings, or reverses the line.
 
-Colour, tables and bars come from rich, which is imported on first use: `ebb --version` does not wait for it. It also
-looks after NO_COLOR and pipes.
+Colour, tables and progress bars come from rich, which also handles NO_COLOR and pipes. It is imported on first use,
+because `ebb --version` should not wait for it.
 """
 
 from __future__ import annotations
@@ -24,132 +24,140 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_WIDE = 100_000  # columns: in a pipe a table is as wide as its cells
-_FOLDED = 24  # columns: narrower than that, a path that folds stands a syllable to a line
-_CLIPPED = 12  # columns: the beginning of a title still says which it is
-_PLAIN = {"─": "-", "━": "-", "−": "-", "·": "-", "…": "...", "→": "->", "×": "x"}
-"""What we draw with, for encodings that lack it."""
+_PIPE_WIDTH = 100_000  # columns: in a pipe a table is as wide as its cells
+_MIN_WRAPPED = 24  # columns: in a narrower column a path would break at every syllable
+_MIN_CLIPPED = 12  # columns: the start of a title still identifies it
+_ASCII = {"─": "-", "━": "-", "−": "-", "·": "-", "…": "...", "→": "->", "×": "x"}
+"""Replacements for encodings that lack a character."""
 
 
-def never_choke() -> None:
-    """A character that the stream's encoding lacks is written out, and ends nothing.
+def make_streams_safe() -> None:
+    """Escape characters that a stream's encoding lacks, instead of failing.
 
-    A stream that the shell closed (`2>&-`) goes nowhere: Python would print to the other one instead.
+    A stream that the shell closed (`2>&-`) becomes /dev/null: Python would print to the other stream instead.
     """
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as we run
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    codecs.register_error("ebb", _written_out)
+    codecs.register_error("ebb", _escape_unencodable)
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError):
             stream.reconfigure(errors="ebb")  # type: ignore[union-attr]
 
 
-def _written_out(failed: UnicodeError) -> tuple[str, int]:
-    if not isinstance(failed, UnicodeEncodeError):
-        raise failed
-    lacking = failed.object[failed.start : failed.end]
-    return "".join(_PLAIN.get(one) or one.encode("ascii", "backslashreplace").decode() for one in lacking), failed.end
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    characters = error.object[error.start : error.end]
+    escaped = (_ASCII.get(char) or char.encode("ascii", "backslashreplace").decode() for char in characters)
+    return "".join(escaped), error.end
 
 
-def say(message: str) -> None:
-    """A word to the person, beside the data."""
+def notify(message: str) -> None:
+    """Print a message to stderr."""
     print(make_visible(message), file=sys.stderr)
 
 
-def tell(*sentences: str, file: TextIO | None = None) -> None:
-    """Beside a table. On a terminal a line ends between words; in a pipe a sentence is one line."""
+def print_text(*sentences: str, file: TextIO | None = None) -> None:
+    """Print sentences. On a terminal they wrap between words; in a pipe each is one line."""
     from rich.text import Text  # noqa: PLC0415
 
     for sentence in sentences:
         draw(Text(make_visible(sentence)), file=file)
 
 
-def data(raw: bytes) -> None:
-    """Bytes as they are."""
+def write_bytes(raw: bytes) -> None:
+    """Write bytes to stdout unchanged."""
     sys.stdout.flush()
-    out = getattr(sys.stdout, "buffer", None)
-    if out is None:
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
         sys.stdout.write(raw.decode("utf-8", "replace"))
     else:
-        out.write(raw)
+        buffer.write(raw)
     sys.stdout.flush()
 
 
-def show_json(value: object, *, file: TextIO | None = None) -> None:
-    """Pure ASCII, so that it is as harmless on a terminal as it is exact in a pipe."""
+def write_text(text: str) -> None:
+    """Write stored text: escaped on a terminal, unchanged in a pipe."""
+    if sys.stdout.isatty():
+        print(make_visible(text))
+    else:
+        write_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def print_json(value: object, *, file: TextIO | None = None) -> None:
+    """Print JSON in ASCII, which is safe on a terminal."""
     print(json.dumps(value, indent=2, default=str), file=file or sys.stdout)
 
 
 def console(file: TextIO | None = None) -> Console:
     from rich.console import Console, ConsoleDimensions  # noqa: PLC0415
 
-    made = Console(file=file or sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=False)
-    if not made.is_terminal:
-        return Console(file=made.file, markup=False, highlight=False, emoji=False, width=_WIDE, no_color=True)
-    if made.is_dumb_terminal:  # rich takes it to be 80 columns wide, whatever it is
-        made.size = ConsoleDimensions(*shutil.get_terminal_size())
-    return made
+    terminal = Console(file=file or sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    if not terminal.is_terminal:
+        return Console(file=terminal.file, markup=False, highlight=False, emoji=False, width=_PIPE_WIDTH, no_color=True)
+    if terminal.is_dumb_terminal:  # rich assumes 80 columns for these
+        terminal.size = ConsoleDimensions(*shutil.get_terminal_size())
+    return terminal
 
 
-def draw(what: RenderableType, *, file: TextIO | None = None) -> None:
-    """Render without the blanks that rich pads lines with."""
-    to = console(file)
-    if isinstance(what, _Rows) and not to.is_terminal:
-        print(what.plain(), file=file or sys.stdout)
+def draw(content: RenderableType, *, file: TextIO | None = None) -> None:
+    """Print a renderable. In a pipe, leave out the blanks that rich pads lines with."""
+    target = console(file)
+    if target.is_terminal:
+        target.print(content)
         return
-    if to.is_terminal:
-        to.print(what)
+    if isinstance(content, _Table):
+        print(content.plain(), file=file or sys.stdout)
         return
-    with to.capture() as held:
-        to.print(what)
-    plain = "\n".join(row.rstrip() for row in held.get().splitlines())
-    print(plain, file=file or sys.stdout)
+    with target.capture() as capture:
+        target.print(content)
+    print("\n".join(row.rstrip() for row in capture.get().splitlines()), file=file or sys.stdout)
 
 
 def table(
-    columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, folds: str = "", clips: str = ""
+    columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, wraps: str = "", clips: str = ""
 ) -> RenderableType:
-    """`columns` are headings and their side. On a narrow terminal one column gives way: it folds, or it is clipped.
+    """Make a table. `columns` are headings and their alignment; `wraps` or `clips` names the column that may shrink.
 
-    Where that is not enough, a row becomes two lines: its words, and its figures with their headings. None is cut.
+    If the terminal is still too narrow, each row becomes two lines: its text, and its figures with their headings.
     """
     cells = [[make_visible(cell) for cell in row] for row in rows]
-    return _Rows(columns=tuple(columns), cells=cells, folds=folds, clips=clips)
+    return _Table(columns=tuple(columns), cells=cells, wraps=wraps, clips=clips)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
-    """Chooses its form when it is drawn, by the room that there is."""
+class _Table:
+    """Chooses its form when drawn, by the width of the terminal."""
 
     columns: tuple[tuple[str, str], ...]
     cells: list[list[str]]
-    folds: str
+    wraps: str
     clips: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         widths = self._widths()
-        # Two blanks stand between columns.
-        room = options.max_width - sum(widths) - 2 * (len(widths) - 1)
-        names = [name for name, _ in self.columns]
-        if room < 0 and (self.folds or self.clips):
-            giving = names.index(self.folds or self.clips)
-            widths[giving] = max(widths[giving] + room, min(widths[giving], _FOLDED if self.folds else _CLIPPED))
-            room = options.max_width - sum(widths) - 2 * (len(widths) - 1)
-        if room < 0:
-            yield from self._stacked()
+        # Two blanks separate columns.
+        spare = options.max_width - sum(widths) - 2 * (len(widths) - 1)
+        if spare < 0 and (self.wraps or self.clips):
+            index = [name for name, _ in self.columns].index(self.wraps or self.clips)
+            width = widths[index]
+            widths[index] = max(width + spare, min(width, _MIN_WRAPPED if self.wraps else _MIN_CLIPPED))
+            spare += width - widths[index]
+        if spare < 0:
+            yield from self._two_line_rows()
         else:
             yield self._table(widths)
 
     def plain(self) -> str:
-        """For a pipe: as wide as its cells. Of a thousand tables rich would make a minute's work."""
+        """The table for a pipe. Rich would take a minute for a thousand tables."""
         from rich.cells import cell_len  # noqa: PLC0415
 
-        widths, told = self._widths(), list[str]()
+        widths, lines = self._widths(), list[str]()
         for row in ([name for name, _ in self.columns], *self.cells):
             blanks = [" " * (widths[n] - cell_len(cell)) for n, cell in enumerate(row)]
-            sides = zip(row, blanks, self.columns, strict=True)
-            told.append("  ".join(gap + cell if side == "right" else cell + gap for cell, gap, (_, side) in sides))
-        return "\n".join(line.rstrip() for line in told)
+            cells = zip(row, blanks, self.columns, strict=True)
+            lines.append("  ".join(gap + cell if side == "right" else cell + gap for cell, gap, (_, side) in cells))
+        return "\n".join(line.rstrip() for line in lines)
 
     def _widths(self) -> list[int]:
         from rich.cells import cell_len  # noqa: PLC0415
@@ -161,68 +169,70 @@ class _Rows:
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for n, (heading, side) in enumerate(self.columns):
-            made.add_column(
+            table.add_column(
                 heading,
                 justify="right" if side == "right" else "left",
-                no_wrap=heading != self.folds,
+                no_wrap=heading != self.wraps,
                 overflow="ellipsis" if heading == self.clips else "fold",
                 width=widths[n],
             )
         for row in self.cells:
-            made.add_row(*map(Text, row))
-        return made
+            table.add_row(*map(Text, row))
+        return table
 
-    def _stacked(self) -> Iterator[RenderableType]:
+    def _two_line_rows(self) -> Iterator[RenderableType]:
         from rich.padding import Padding  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
         figures = [n for n, (_, side) in enumerate(self.columns) if side == "right"]
-        words = [n for n, (_, side) in enumerate(self.columns) if side == "left" and n < max(figures, default=_WIDE)]
+        texts = [
+            n for n, (_, side) in enumerate(self.columns) if side == "left" and n < max(figures, default=_PIPE_WIDTH)
+        ]
         for row in self.cells:
-            yield Text("  ".join(row[n] for n in words if row[n]), style="bold")
-            rest = [f"{self.columns[n][0]} {cell}" for n, cell in enumerate(row) if cell and n not in words]
-            if rest:
-                yield Padding(Text(" · ".join(rest)), (0, 0, 0, 4))
+            yield Text("  ".join(row[n] for n in texts if row[n]), style="bold")
+            details = [f"{self.columns[n][0]} {cell}" for n, cell in enumerate(row) if cell and n not in texts]
+            if details:
+                yield Padding(Text(" · ".join(details)), (0, 0, 0, 4))
 
 
-def pairs(rows: Iterable[tuple[str, str]]) -> RenderableType:
-    """Words to type, and beside them what they do, which keeps to its side where it takes several lines."""
+def command_list(rows: Iterable[tuple[str, str]]) -> RenderableType:
+    """Commands in one column and what they do in the other, which wraps within its column."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    made = Table.grid(padding=(0, 2, 0, 0))
-    made.add_column(no_wrap=True)
-    made.add_column(overflow="fold")
-    for words, what in rows:
-        made.add_row(Text(f"  {words}", style="green"), Text(what))
-    return made
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for command, meaning in rows:
+        grid.add_row(Text(f"  {command}", style="green"), Text(meaning))
+    return grid
 
 
-def styled(*parts: tuple[str, str]) -> Text:
-    """Words and their styles, on one line."""
+def styled_text(*parts: tuple[str, str]) -> Text:
+    """One line of texts, each with its style."""
     from rich.text import Text  # noqa: PLC0415
 
     return Text.assemble(*parts, no_wrap=True)
 
 
-def watched(steps: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
-    """The steps, with a bar on the terminal where a person may be waiting."""
+def show_progress(steps: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
+    """Yield the steps, with a progress bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield from steps
         return
     from rich.progress import Progress  # noqa: PLC0415
 
     with Progress(console=console(sys.stderr), transient=True) as bar:
-        task = bar.add_task(make_visible(doing), total=total)
+        task = bar.add_task(make_visible(label), total=total)
         for step in steps:
             yield step
             bar.advance(task)
 
 
 def can_draw(characters: str) -> bool:
-    """Whether stdout's encoding has these."""
+    """Whether the encoding of stdout has these characters."""
     with suppress(UnicodeEncodeError, LookupError):
         characters.encode(sys.stdout.encoding or "ascii")
         return True

@@ -1,10 +1,9 @@
-"""`ebb show`: a conversation as the model sees it, and the way to everything that it no longer sees."""
+"""`ebb show`: print a conversation as the model sees it, or the originals that were removed."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest, StoreError
@@ -12,15 +11,14 @@ from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.display import make_visible, one_line, token_count
-from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.describe import describe_item, stored_names
 from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import OUTPUT, add_example, add_project, add_reading, resolve_settings
-from ebbtide.fronts.cli.phrases import item_told, way_back
-from ebbtide.fronts.cli.session_lookup import found
-from ebbtide.fronts.cli.sources import histories, wanted
+from ebbtide.fronts.cli.options import OUTPUT, add_example, add_project, add_reading, add_target
+from ebbtide.fronts.cli.session_lookup import find_session
+from ebbtide.fronts.cli.sources import load_histories
 
-_LINES = 12  # of each item: a screen shows a few turns, and long output does not bury the words between
+_MAX_LINES = 12  # per item, so that long output does not bury the messages between
 
 
 def add(commands: Commands) -> None:
@@ -30,10 +28,10 @@ def add(commands: Commands) -> None:
         run,
         brief="a conversation as the model sees it",
         about="""
-            Prints a session as the model sees it now: stubs stand where content was taken out, marked with '~' and
-            with the edit that put them there. Long items are cut to a few lines; --full shows all. --raw shows the
-            originals as if nothing had ever been taken out, --item one item in full, and --handle a stored original
-            byte for byte: handles stand in the stubs.
+            Prints a session as the model sees it now. Placeholders for removed content are marked with '~' and the
+            edit that made them. Long items are cut to a few lines; --full shows all. --raw shows the originals as if
+            nothing had been removed, --item one item in full, and --handle a stored original byte for byte: the
+            placeholders contain the handles.
         """,
         examples="""
             ebb show last
@@ -41,88 +39,80 @@ def add(commands: Commands) -> None:
             ebb show nightly --handle toolu_01.txt > original.txt
         """,
         codes=FITTING,
+        options=(add_target, add_example, add_reading, add_project),
     )
-    parser.add_argument("target", nargs="?", default=NEWEST, metavar="SESSION|FILE", help="default: the newest session")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--raw", action="store_true", help="the originals, nothing taken out")
-    which.add_argument(
-        "--item", metavar="ITEM", help="one item in full, original or stand-in, by its id or its beginning"
-    )
+    which.add_argument("--raw", action="store_true", help="the originals, with nothing removed")
+    which.add_argument("--item", metavar="ITEM", help="one item in full, by its id or the start of it")
     which.add_argument("--handle", metavar="NAME", help="a stored original, byte for byte")
-    parser.add_argument("--at", type=int, metavar="N", help="as the N-th request went out; default: as it stands now")
+    parser.add_argument(
+        "--at", type=int, metavar="N", help="as it was sent with the N-th request; default: as it is now"
+    )
     parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long items")
-    add_example(parser)
-    add_reading(parser)
-    add_project(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = resolve_settings(args)
     if args.handle:
-        _print_stored(settings.store, args.target, args.handle, args.project)
+        _print_original(args)
         return 0
-    for history in histories(wanted(args), settings, args.max_bytes, project=args.project):
+    for history in load_histories(args):
         _, view = history.now() if args.at is None else history.sent(args.at)
         view = View.of(view.originals) if args.raw else view
-        entries = _one(history, view, args.item) if args.item else view.entries
+        entries = _find_item(history, view, args.item) if args.item else view.entries
         if args.json:
-            screen.show_json([_as_dict(view, entry) for entry in entries])
+            screen.print_json([_as_dict(view, entry) for entry in entries])
         else:
             _print(view, entries, full=args.full or bool(args.item))
     return 0
 
 
-def _print_stored(store: str, session: str, handle: str, project: str | None) -> None:
-    """A handle is honoured only if this session recorded it; a path of a stub names it as well."""
-    info, log = found(store, session, project)
-    name = os.path.basename(handle)
+def _print_original(args: argparse.Namespace) -> None:
+    """Print a stored original of this session. A path in a placeholder works as its handle."""
+    _, info, log = find_session(args, args.target)
+    name = os.path.basename(args.handle)
     if name not in {blob.name for blob in log.list_blobs()}:
-        raise BadRequest(f"{info.session} stored nothing under {name!r}")
+        raise BadRequest(f"{info.session} has stored nothing under {name!r}")
     try:
-        text = log.read_blob(name)
-    except StoreError as damaged:
-        raise StoreError(f"{name}: {damaged}") from None
-    if sys.stdout.isatty():
-        print(make_visible(text))
-    else:
-        screen.data(text.encode("utf-8", "surrogatepass"))
+        screen.write_text(log.read_blob(name))
+    except StoreError as error:
+        raise StoreError(f"{name}: {error}") from None
 
 
-def _one(history: History, view: View, name: str) -> list[Item]:
+def _find_item(history: History, view: View, name: str) -> list[Item]:
     candidates = [*view.originals, *(entry for entry in view.entries if entry.id in view.edit_by_entry)]
     matching = {item.id: item for item in candidates if item.id.startswith(name)}
     if not matching:
         raise BadRequest(f"no item of {history.name} is called {name!r}; 'ebb show --json' lists ids")
     if len(matching) > 1 and name not in matching:
-        raise BadRequest(f"{name!r} may mean {len(matching)} items: {', '.join(list(matching)[:5])}")
+        raise BadRequest(f"{name!r} matches {len(matching)} items: {', '.join(list(matching)[:5])}")
     return [matching.get(name) or next(iter(matching.values()))]
 
 
 def _print(view: View, entries: list[Item] | tuple[Item, ...], *, full: bool) -> None:
-    to = screen.console()
+    console = screen.console()
     message = None
     for entry in entries:
         edit = view.edit_by_entry.get(entry.id)
         if entry.message != message:
             message = entry.message
-            to.print(f"── {entry.role} " + "─" * 40, style="bold", overflow="crop", no_wrap=True)
+            console.print(f"── {entry.role} " + "─" * 40, style="bold", overflow="crop", no_wrap=True)
         mark = f"~ by {edit.by}: {edit.reason}" if edit else entry.id
-        head = f"{item_told(entry)} · {token_count(entry.tokens)} · {mark}"
-        to.print(one_line(head), style="yellow" if edit else "dim", soft_wrap=True)
+        head = f"{describe_item(entry)} · {token_count(entry.tokens)} · {mark}"
+        console.print(one_line(head), style="yellow" if edit else "dim", soft_wrap=True)
         for row in _cut(entry.text, full):
-            to.print(row, soft_wrap=True)
+            console.print(row, soft_wrap=True)
 
 
 def _cut(text: str, full: bool) -> list[str]:
     rows = make_visible(text).split("\n")
-    if full or len(rows) <= _LINES + 1:
+    if full or len(rows) <= _MAX_LINES + 1:
         return rows
-    return [*rows[:_LINES], f"… {pluralize(len(rows) - _LINES, 'more line')}"]
+    return [*rows[:_MAX_LINES], f"… {pluralize(len(rows) - _MAX_LINES, 'more line')}"]
 
 
 def _as_dict(view: View, entry: Item) -> dict[str, object]:
     edit = view.edit_by_entry.get(entry.id)
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "id": entry.id,
         "message": entry.message,
         "role": entry.role,
@@ -133,5 +123,5 @@ def _as_dict(view: View, entry: Item) -> dict[str, object]:
         "text": entry.text,
     }
     if edit is not None:
-        told["edit"] = {"id": edit.id, "by": edit.by, "reason": edit.reason, "kept": way_back(edit)}
-    return told
+        fields["edit"] = {"id": edit.id, "by": edit.by, "reason": edit.reason, "kept": stored_names(edit)}
+    return fields

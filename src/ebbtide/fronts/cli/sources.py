@@ -1,6 +1,6 @@
-"""What a command is given: a request, a recorded session, or a session of the store. Told by content, never by name.
+"""Reads what a command is given: a request, a recorded session, or a session of the store, recognised by content.
 
-Nothing is written for bad input, and every refusal says where in the document it is.
+Nothing is written for bad input, and every error says where in the document it is.
 """
 
 from __future__ import annotations
@@ -11,142 +11,156 @@ import io
 import os
 import sys
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ebbtide import example, formats
 from ebbtide.audit.history import History, build_history
+from ebbtide.audit.simulate import simulate
 from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadRequest
 from ebbtide.display import format_bytes
 from ebbtide.formats import RecordedCall, Recording, load
 from ebbtide.formats.claude_folder import NEWEST, find_claude_session
 from ebbtide.formats.session_file import read_file
-from ebbtide.fronts.cli.options import CommandSettings
-from ebbtide.fronts.cli.screen import say, watched
-from ebbtide.fronts.cli.session_lookup import records_of, session_or_file
-from ebbtide.fronts.cli.simulation import fitted, rehearsed
+from ebbtide.fronts.cli.options import CommandSettings, resolve_settings
+from ebbtide.fronts.cli.screen import notify, show_progress
+from ebbtide.fronts.cli.session_lookup import find_session_or_file, read_records
+from ebbtide.runtime import fit
+from ebbtide.runtime.report import ReportBasis
 from ebbtide.store.log_lines import Position, read_header, scan
 from ebbtide.wire.body import read_body
 
 _GZIP = b"\x1f\x8b"
 _BODIES = ("request", "openai-chat")
-"""Formats of which a lone object is a request body."""
+"""Formats in which a single object is a request body."""
 STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A file or stdin, read and recognised."""
-
+class InputFile:
     name: str
     data: bytes
     recording: Recording | None
-    """None where the data is one request body."""
+    """None if the data is one request body."""
     calls: tuple[RecordedCall, ...] = ()
-    """Of the recording, as the client had them."""
+    """The calls of the recording as the client made them."""
     model: str = ""
-    """Of the request, or of the last call."""
+    """The model of the request or of the last call."""
 
 
-def wanted(args: argparse.Namespace) -> str:
-    """What the command line points at: the example, a session of Claude Code, or what it was called."""
-    told = vars(args)
-    target: str = next((told[name] for name in ("target", "file") if told.get(name) is not None), NEWEST)
+def resolve_target(args: argparse.Namespace) -> str:
+    """The file or session that the command line means: the example, a session of Claude Code, or the name given."""
+    options = vars(args)
+    target: str = next((options[name] for name in ("target", "file") if options.get(name) is not None), NEWEST)
     if not target:
-        raise BadRequest("the name that was given is empty: which file, or which session?")
-    if told.get("example") and told.get("claude"):
-        raise BadRequest("--example or --claude: which of the two?")
-    if told.get("example"):
+        raise BadRequest("the name is empty: give a file or a session")
+    if options.get("example") and options.get("claude"):
+        raise BadRequest("give either --example or --claude, not both")
+    if options.get("example"):
         return str(example.path())
-    if not told.get("claude"):
+    if not options.get("claude"):
         return target
     return str(find_claude_session(claude_directory(), NEWEST if target == STDIN else target))
 
 
-def given(file: str, max_bytes: int) -> Given:
-    """Read a file or stdin. A request body is read strictly, a recorded session as far as it goes."""
+def read_input(file: str, max_bytes: int) -> InputFile:
+    """Read a file or stdin. A request body must be valid; damaged rows of a recorded session are skipped."""
     if file != STDIN and os.path.isdir(file):
-        return _recorded(file, b"", load(file))
-    return _recognised("stdin" if file == STDIN else file, _read(file, max_bytes))
+        return _recorded_session(file, b"", load(file))
+    return _recognise("stdin" if file == STDIN else file, _read(file, max_bytes))
 
 
-def given_or_own(file: str, max_bytes: int) -> Given | History:
-    """As `given`, or the history that a log of ours tells. Read once: what a pipe held is gone then."""
-    if file == STDIN or os.path.isdir(file):
-        return given(file, max_bytes)
-    raw = _read(file, max_bytes)
-    return _own_history(file, raw) or _recognised(file, raw)
-
-
-def _recognised(name: str, raw: bytes) -> Given:
-    try:
-        tree = read_body(raw).tree
-        strict = BadRequest(f"{name}: messages.0.role: its messages have no role")
-        if _is_request(tree):
-            return Given(name=name, data=raw, recording=None, model=str(tree.get("model") or ""))
-    except BadRequest as refused:
-        strict = BadRequest(f"{name}: {refused}")
-    # Of a lone object the strict reading says where it is wrong; of lines, the reader of sessions does.
-    alone = raw.lstrip()[:1] == b"{" and b"\n{" not in raw
-    try:
-        recording = formats.read(name, raw)
-    except BadRequest as unknown:
-        raise (strict if alone else unknown) from None
-    if alone and recording.format in _BODIES:
-        # The readers of sessions are lenient; what would go out to a provider must not be guessed.
-        raise strict
-    return _recorded(name, raw, recording)
-
-
-def histories(
-    target: str, settings: CommandSettings, max_bytes: int, *, project: str | None = None
-) -> tuple[History, ...]:
-    """A file's or a stored session's edits. What is not on disk under this name is looked for in the store."""
+def read_input_or_history(
+    target: str, settings: CommandSettings, max_bytes: int, project: str | None = None
+) -> InputFile | History:
+    """Read a file, or the history of a session: of a log file, or of the store if there is no such file."""
     if target != STDIN and not os.path.exists(target):
-        there = session_or_file(settings.store, target, project)
-        if not isinstance(there, str):
-            info, log = there
-            return (build_history(records_of(info, log), session=info.session),)
-        target = there
-    source = given_or_own(target, max_bytes)
-    if isinstance(source, History):
-        return (source,)
-    policy = settings.policy
-    if source.recording is None:
-        window = settings.window_for(source.model)
-        return (fitted(source.data, name=source.name, wire=settings.wire, policy=policy, window=window),)
-    steps = watched(source.calls, f"replaying {os.path.basename(source.name)}", len(source.calls))
-    wire = source.recording.wire
-    return rehearsed(steps, name=source.name, wire=wire, policy=policy, window_for=settings.window_for)
-
-
-def _own_history(path: str, raw: bytes) -> History | None:
-    """A log of ours, opened by its path; None where the file is something else."""
+        match = find_session_or_file(settings.store, target, project)
+        if not isinstance(match, str):
+            info, log = match
+            return build_history(read_records(info, log), session=info.session)
+        target = match
+    if target == STDIN or os.path.isdir(target):
+        return read_input(target, max_bytes)
+    raw = _read(target, max_bytes)  # once: a pipe cannot be read again
     header = read_header(raw[: 1 << 16])
     if header is None:
-        return None
-    return build_history(scan([raw], Position()).records, session=str(header.get("sessionId")), name=path)
+        return _recognise(target, raw)
+    return build_history(scan([raw], Position()).records, session=str(header.get("sessionId")), name=target)
+
+
+def load_histories(args: argparse.Namespace) -> tuple[History, ...]:
+    """The edits of the session that the command line means. A recording is replayed and a request fitted, in memory."""
+    settings = resolve_settings(args)
+    source = read_input_or_history(resolve_target(args), settings, args.max_bytes, vars(args).get("project"))
+    if isinstance(source, History):
+        return (source,)
+    return (_fit(source, settings),) if source.recording is None else _replay(source, source.recording.wire, settings)
+
+
+def _fit(source: InputFile, settings: CommandSettings) -> History:
+    """Fit one request as `ebb fit` does."""
+    window = settings.window_for(source.model)
+    behind = fit(source.data, window=window, policy=settings.policy, wire=settings.wire).report.behind
+    records = behind.log.read().records if isinstance(behind, ReportBasis) else ()
+    return build_history(records, session="fit", name=source.name, stored=False)
+
+
+def _replay(source: InputFile, wire: str, settings: CommandSettings) -> tuple[History, ...]:
+    """Replay each conversation of a recording under the policy."""
+    episodes: dict[str, list[RecordedCall]] = {}
+    for call in source.calls:
+        episodes.setdefault(call.episode, []).append(call)
+    histories = (
+        simulate(
+            show_progress(calls, f"replaying {os.path.basename(source.name)}", len(calls)),
+            name=episode or source.name,
+            wire=wire,
+            policy=settings.policy,
+            window=settings.window_for(calls[0].model),
+        )[0]
+        for episode, calls in episodes.items()
+    )
+    return tuple(replace(history, name=source.name) for history in histories)
+
+
+def _recognise(name: str, raw: bytes) -> InputFile:
+    try:
+        tree = read_body(raw).tree
+        request_error = BadRequest(f"{name}: messages.0.role: its messages have no role")
+        if _is_request(tree):
+            return InputFile(name=name, data=raw, recording=None, model=str(tree.get("model") or ""))
+    except BadRequest as error:
+        request_error = BadRequest(f"{name}: {error}")
+    # The request's error fits a single object; the session reader's error fits lines.
+    is_single_object = raw.lstrip()[:1] == b"{" and b"\n{" not in raw
+    try:
+        recording = formats.read(name, raw)
+    except BadRequest as error:
+        raise (request_error if is_single_object else error) from None
+    if is_single_object and recording.format in _BODIES:
+        # Session readers skip what they cannot read; a request to a provider must not lose anything.
+        raise request_error
+    return _recorded_session(name, raw, recording)
 
 
 def _is_request(tree: dict[str, object]) -> bool:
-    """A list of messages is one by its first: a recorded session may have a list of that name, too."""
-    if "messages" not in tree:
-        return True
-    messages = tree["messages"]
+    """Look at the first message: a recorded session may have a list of messages, too."""
+    messages = tree.get("messages")
     if not isinstance(messages, list) or not messages:
         return True
     return not isinstance(messages[0], dict) or "role" in messages[0] or "info" not in messages[0]
 
 
-def _recorded(name: str, raw: bytes, recording: Recording) -> Given:
+def _recorded_session(name: str, raw: bytes, recording: Recording) -> InputFile:
     problems = recording.problems
     if problems:
-        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-        say(f"{name}: row {problems[0].row}: {problems[0].reason}{more}; the rest is read")
+        others = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        notify(f"{name}: row {problems[0].row}: {problems[0].reason}{others}; the other rows were read")
     calls = tuple(recording.requests())
     if not calls:
-        raise BadRequest(f"{name} holds a session in which no model was called")
-    return Given(name=name, data=raw, recording=recording, calls=calls, model=calls[-1].model)
+        raise BadRequest(f"{name} is a session without a model call")
+    return InputFile(name=name, data=raw, recording=recording, calls=calls, model=calls[-1].model)
 
 
 def _read(file: str, max_bytes: int) -> bytes:
@@ -154,25 +168,25 @@ def _read(file: str, max_bytes: int) -> bytes:
         name, raw = "stdin", _read_stdin(max_bytes + 1)
     else:
         name, raw = file, read_file(file, max_bytes + 1)
-    # What is too large packed is so unpacked, and was not read to its end.
-    raw = _unpacked(raw, name, max_bytes) if raw.startswith(_GZIP) and len(raw) <= max_bytes else raw
+    if raw.startswith(_GZIP) and len(raw) <= max_bytes:
+        raw = _decompress(raw, name, max_bytes)
     if len(raw) > max_bytes:
-        raise BadRequest(f"{name} is larger than {format_bytes(max_bytes)}; --max-bytes allows more")
+        raise BadRequest(f"{name} is larger than {format_bytes(max_bytes)}; allow more with --max-bytes")
     return raw
 
 
-def _unpacked(raw: bytes, file: str, max_bytes: int) -> bytes:
-    """No further than the limit: a small file may unpack to a disk full."""
+def _decompress(raw: bytes, file: str, max_bytes: int) -> bytes:
+    """Stop at the limit: a small file may unpack to gigabytes."""
     try:
         return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(max_bytes + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise BadRequest(f"{file} is cut short or damaged gzip: {error}") from None
 
 
-def _read_stdin(most: int) -> bytes:
+def _read_stdin(limit: int) -> bytes:
     if sys.stdin.isatty():
-        say("a request is read from the terminal, until Ctrl-D; a FILE, or --example, would be read instead")
+        notify("reading a request from the terminal until Ctrl-D; give a FILE or --example to read that instead")
     try:
-        return sys.stdin.buffer.read(most)
+        return sys.stdin.buffer.read(limit)
     except OSError as error:
         raise BadRequest(f"stdin cannot be read: {error.strerror or error}") from None

@@ -1,7 +1,4 @@
-"""A session's books as people read them: sums, calls, batches, and the largest things that left.
-
-All words in it come from a transcript or a log. Secrets are masked here, once, so that no form of the report has them.
-"""
+"""Everything that a report on one session says, without its form. Secrets are masked here, for all forms at once."""
 
 from __future__ import annotations
 
@@ -12,20 +9,19 @@ from dataclasses import dataclass
 from ebbtide.accounting.savings import CallSavings, EditSavings
 from ebbtide.audit.history import History, Step
 from ebbtide.core.text.redact import redact
-from ebbtide.core.types import Usage
+from ebbtide.core.types import Edit, Usage
 from ebbtide.display import describe_learned_window
-from ebbtide.fronts.cli.phrases import covered_told, moment, way_back
+from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names
 from ebbtide.money import Price, SessionCost, all_paid, describe_break_even, session_cost
 
 LARGEST = 12
-"""Things that left which are named one by one."""
+"""How many of the largest removed items are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """Edits of one batch by one author for one reason."""
+class EditGroup:
+    """Edits of one batch by one pass for one reason."""
 
-    batch: str
     call: int
     by: str
     why: str
@@ -41,17 +37,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """One thing that left."""
-
+class RemovedItem:
     what: str
     call: int
     by: str
     tokens: int
     saved: float
     usd: float | None
-    kept: str
-    """The name under which it can be read back; empty where only the log has it."""
+    stored_name: str
+    """The name to read it back by; empty if only the log has it."""
     undone: bool
 
 
@@ -59,76 +53,76 @@ class Left:
 class Statement:
     session: str
     stored: bool
-    """Read from a log. Else it is a replay: nobody billed what is expected here."""
+    """Read from a log; otherwise it is a replay, which no provider billed."""
     models: tuple[str, ...]
     policy: str
     window: int
     learned: str
-    """Which window a refusal of the provider taught, and when; empty where none did."""
+    """The window learned from a provider's refusal, and when; empty if none was."""
     began: str
     ended: str
-    accounts: SessionCost
-    rows: tuple[Row, ...]
-    largest: tuple[Left, ...]
+    cost: SessionCost
+    groups: tuple[EditGroup, ...]
+    largest: tuple[RemovedItem, ...]
     refusals: tuple[str, ...]
 
     @property
     def lines(self) -> Sequence[tuple[CallSavings, CallSavings | None]]:
-        """Calls in tokens, and in dollars where they are known."""
-        paid = self.accounts.dollars
-        return list(zip(self.accounts.tokens.lines, paid.lines if paid else [None] * self.calls, strict=True))
+        """Calls in tokens, and in dollars if they are known."""
+        dollars = self.cost.dollars
+        return list(zip(self.cost.tokens.lines, dollars.lines if dollars else [None] * self.calls, strict=True))
 
     @property
     def calls(self) -> int:
-        return len(self.accounts.tokens.lines)
+        return len(self.cost.tokens.lines)
 
     @property
     def edits(self) -> int:
-        return len(self.accounts.tokens.entries)
+        return len(self.cost.tokens.entries)
 
     @property
     def paid(self) -> int:
         """Edits that have paid for themselves."""
-        return sum(entry.paid is not None for entry in self.accounts.tokens.entries)
+        return sum(entry.paid is not None for entry in self.cost.tokens.entries)
 
     @property
     def recorded(self) -> float | None:
-        """What the client was billed, in dollars or tokens: of a replay, where all of its calls say."""
-        lines = (self.accounts.dollars or self.accounts.tokens).lines
-        known = [line.recorded for line in lines if line.recorded is not None]
-        return sum(known) if known and not self.stored else None
+        """What the client was billed, in dollars or tokens; only for a replay."""
+        lines = (self.cost.dollars or self.cost.tokens).lines
+        amounts = [line.recorded for line in lines if line.recorded is not None]
+        return sum(amounts) if amounts and not self.stored else None
 
 
-def statement(history: History, price: Price = None) -> Statement:
-    accounts = session_cost(history.records, price)
-    times = [turn.at for turn in history.turns if moment(turn.at)]
-    plans = [step.batch.record for step in history.steps]
-    window = plans[-1].get("window") if plans else 0
+def build_statement(history: History, price: Price = None) -> Statement:
+    cost = session_cost(history.records, price)
+    times = [turn.at for turn in history.turns if format_time(turn.at)]
+    plan = history.steps[-1].batch.record if history.steps else {}
+    window = plan.get("window")
     return Statement(
-        # A page that is sent around need not tell where its maker keeps files.
-        session=masked(history.session if history.stored else os.path.basename(history.session)),
+        # Only the name of a file: the page may be sent to others.
+        session=mask(history.session if history.stored else os.path.basename(history.session)),
         stored=history.stored,
-        models=tuple(masked(model) for model in dict.fromkeys(turn.model for turn in history.turns)),
-        policy=str(plans[-1].get("policy")) if plans else "",
+        models=tuple(mask(model) for model in dict.fromkeys(turn.model for turn in history.turns)),
+        policy=str(plan.get("policy")) if plan else "",
         window=window if isinstance(window, int) else 0,
-        learned=_learned(history),
-        began=moment(min(times)) if times else "",
-        ended=moment(max(times)) if times else "",
-        accounts=accounts,
-        rows=tuple(row for step in history.steps for row in _rows(step, accounts)),
-        largest=_largest(history, accounts),
-        refusals=tuple(masked(one) for one in history.refusals),
+        learned=_describe_window(history),
+        began=format_time(min(times)) if times else "",
+        ended=format_time(max(times)) if times else "",
+        cost=cost,
+        groups=tuple(group for step in history.steps for group in _group_edits(step, cost)),
+        largest=_largest(history, cost),
+        refusals=tuple(mask(refusal) for refusal in history.refusals),
     )
 
 
-def _learned(history: History) -> str:
-    """Of the model that was asked last."""
-    found = history.learned_window(history.turns[-1].model) if history.turns else None
-    return describe_learned_window(found[0], moment(found[1]) or "an unknown day") if found else ""
+def _describe_window(history: History) -> str:
+    """The learned window of the last model."""
+    learned = history.learned_window(history.turns[-1].model) if history.turns else None
+    return describe_learned_window(learned[0], format_time(learned[1]) or "an unknown day") if learned else ""
 
 
-def bill_of(line: CallSavings) -> Usage:
-    """As billed; else as expected, with the reply that was recorded."""
+def usage_of(line: CallSavings) -> Usage:
+    """The billed usage of a call, else the expected one with the recorded output."""
     call = line.call
     if call.usage is not None:
         return call.usage
@@ -139,28 +133,32 @@ def bill_of(line: CallSavings) -> Usage:
     return Usage(input=0 if writes else fresh, cache_read=read, cache_write=fresh if writes else 0, output=output)
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     return redact(text)[0]
 
 
-def _rows(step: Step, accounts: SessionCost) -> Iterator[Row]:
-    sums: dict[tuple[str, str], list[tuple[str, EditSavings, EditSavings | None]]] = {}
-    for edit, (entry, usd) in zip(step.batch.edits, accounts.by_batch.get(step.batch.id, ()), strict=False):
-        what = covered_told(step.covered(edit), edit, step)
-        sums.setdefault((edit.by, edit.reason), []).append((what, entry, usd))
-    for (by, why), all in sums.items():
-        entries = [entry for _, entry, _ in all]
-        dollars = [usd.told for _, _, usd in all if usd]
-        yield Row(
-            batch=step.batch.id,
+def _edits(step: Step, cost: SessionCost) -> Iterator[tuple[Edit, EditSavings, EditSavings | None]]:
+    for edit, (entry, dollars) in zip(step.batch.edits, cost.by_batch.get(step.batch.id, ()), strict=False):
+        yield edit, entry, dollars
+
+
+def _group_edits(step: Step, cost: SessionCost) -> Iterator[EditGroup]:
+    groups: dict[tuple[str, str], list[tuple[Edit, EditSavings, EditSavings | None]]] = {}
+    for edit, entry, usd in _edits(step, cost):
+        groups.setdefault((edit.by, edit.reason), []).append((edit, entry, usd))
+    for (by, why), edits in groups.items():
+        entries = [entry for _, entry, _ in edits]
+        dollars = [usd.told for _, _, usd in edits if usd]
+        others = f", and {len(edits) - 1} more" if len(edits) > 1 else ""
+        yield EditGroup(
             call=step.turn.number,
             by=by,
-            why=masked(why),
-            what=masked(all[0][0]) + (f", and {len(all) - 1} more" if len(all) > 1 else ""),
-            edits=len(all),
-            tokens=sum(one.change.tokens for one in entries),
-            rewritten=sum(one.change.after for one in entries),
-            saved=sum(one.told for one in entries),
+            why=mask(why),
+            what=mask(describe_edit(edits[0][0], step)) + others,
+            edits=len(edits),
+            tokens=sum(entry.change.tokens for entry in entries),
+            rewritten=sum(entry.change.after for entry in entries),
+            saved=sum(entry.told for entry in entries),
             usd=sum(dollars) if dollars else None,
             pays=describe_break_even(entries),
             paid=all_paid(entries),
@@ -168,23 +166,19 @@ def _rows(step: Step, accounts: SessionCost) -> Iterator[Row]:
         )
 
 
-def _largest(history: History, accounts: SessionCost) -> tuple[Left, ...]:
-    found = [
-        (entry.change.tokens, step, edit, entry, usd)
-        for step in history.steps
-        for edit, (entry, usd) in zip(step.batch.edits, accounts.by_batch.get(step.batch.id, ()), strict=False)
-    ]
-    found.sort(key=lambda one: -one[0])
+def _largest(history: History, cost: SessionCost) -> tuple[RemovedItem, ...]:
+    edits = [(step, *edit) for step in history.steps for edit in _edits(step, cost)]
+    edits.sort(key=lambda row: -row[2].change.tokens)
     return tuple(
-        Left(
-            what=masked(covered_told(step.covered(edit), edit, step)),
+        RemovedItem(
+            what=mask(describe_edit(edit, step)),
             call=step.turn.number,
             by=edit.by,
-            tokens=tokens,
+            tokens=entry.change.tokens,
             saved=entry.told,
-            usd=usd.told if usd else None,
-            kept=masked(", ".join(way_back(edit)[:1])),
+            usd=dollars.told if dollars else None,
+            stored_name=mask(", ".join(stored_names(edit)[:1])),
             undone=step.undone,
         )
-        for tokens, step, edit, entry, usd in found[:LARGEST]
+        for step, edit, entry, dollars in edits[:LARGEST]
     )

@@ -1,4 +1,4 @@
-"""`ebb undo` and `ebb redo`: a batch of edits is left out again, or comes back. Nothing was ever lost."""
+"""`ebb undo` and `ebb redo`: reverse a batch of edits, or apply it again."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.display import short_number, token_count
-from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.describe import describe_edit
 from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve_settings
-from ebbtide.fronts.cli.phrases import covered_told
-from ebbtide.fronts.cli.session_lookup import chosen
+from ebbtide.fronts.cli.options import add_json, add_project, add_session, add_store
+from ebbtide.fronts.cli.session_lookup import find_session
 from ebbtide.runtime import Context
 from ebbtide.state.session_state import SessionState, apply_records
-from ebbtide.store import SessionInfo, Store, open_store
+from ebbtide.store import SessionInfo, Store
 
 
 def add(commands: Commands) -> None:
-    back = command(
+    options = (add_session, add_project, add_store, add_json)
+    undo = command(
         commands,
         "undo",
         run_undo,
-        brief="take the newest batch of edits back",
+        brief="reverse the newest batch of edits",
         about="""
-            Leaves a batch of edits out again: the newest, or the one named. The next request carries the originals,
-            and a single item that came back this way is not taken out again. The provider's cache is rewritten once
-            from there on. 'ebb diff' shows the batches; 'ebb redo' reverses this.
+            Reverses a batch of edits: the newest, or the one named. The next request contains the originals again,
+            and a single item that came back this way is not removed again. The provider's cache is written once more
+            from there on. 'ebb diff' shows the batches; 'ebb redo' applies the batch again.
 
-            With --window, what refusals of the provider taught about the window is forgotten instead: the next
-            request goes by the window that is set, or that follows from the model. 'ebb context' shows it.
+            With --window, forgets the window that was learned from the provider's refusals instead: the next request
+            uses the window that is set, or the model's. 'ebb context' shows it.
         """,
         examples="""
             ebb undo last
@@ -39,85 +39,74 @@ def add(commands: Commands) -> None:
             ebb undo nightly --json
             ebb undo nightly --window
         """,
+        options=options,
     )
-    forth = command(
+    command(
         commands,
         "redo",
         run_redo,
-        brief="bring back the batch that was undone last",
-        about="Brings back the batch of edits that was undone last, exactly as it was: the same stubs, the same bytes.",
+        brief="apply the batch that was undone last again",
+        about="Applies the batch that was undone last again, unchanged: the same placeholders, the same bytes.",
         examples="""
             ebb redo last
             ebb redo nightly --store ./agents
         """,
+        options=options,
     )
-    for parser in (back, forth):
-        parser.add_argument("session", nargs="?", default=NEWEST, metavar="SESSION", help="default: the newest session")
-        add_project(parser)
-        add_store(parser)
-        add_json(parser)
-    back.add_argument("batch", nargs="?", default="", metavar="BATCH", help="as in p12; default: the newest")
-    # Not `window`: that is the name of a setting.
-    back.add_argument(
-        "--window",
-        dest="learned_window",
-        action="store_true",
-        help="forget the window that refusals taught",
-    )
+    undo.add_argument("batch", nargs="?", default="", metavar="BATCH", help="such as p12; default: the newest")
+    # The destination is not `window`, which is the name of a setting.
+    undo.add_argument("--window", dest="learned_window", action="store_true", help="forget the learned window")
 
 
 def run_undo(args: argparse.Namespace) -> int:
-    store, info, history = _opened(args)
+    store, info, history = _open(args)
     if args.learned_window:
         return _forget_window(args, store, info, history)
-    standing = [batch.id for batch in history.state.batches if batch.id not in history.state.undone]
-    if args.batch and args.batch not in standing:
-        raise BadRequest(
-            f"{info.session} has no batch {args.batch!r} to undo; there are {', '.join(standing) or 'none'}"
-        )
-    if not standing:
-        return _nothing(args, f"{info.session}: nothing to undo")
-    batch = args.batch or standing[-1]
+    active = [batch.id for batch in history.state.batches if batch.id not in history.state.undone]
+    if args.batch and args.batch not in active:
+        raise BadRequest(f"{info.session} has no batch {args.batch!r} to undo; there are {', '.join(active) or 'none'}")
+    if not active:
+        return _print_nothing(args, f"{info.session}: nothing to undo")
+    batch = args.batch or active[-1]
     _context(store, info).undo(batch)
-    if batch not in _state(store, info).undone:
-        raise StoreError(f"{info.session} could not be written to; is it in use?")
-    return _told(args, history, batch, "undone: these come back with the next request")
+    _check_written(batch in _state(store, info).undone, info)
+    return _print_batch(args, history, batch, "undone: the next request contains these again")
+
+
+def run_redo(args: argparse.Namespace) -> int:
+    store, info, history = _open(args)
+    if not history.state.undone:
+        return _print_nothing(args, f"{info.session}: nothing to redo")
+    batch = history.state.undone[-1]
+    _context(store, info).redo()
+    _check_written(batch not in _state(store, info).undone, info)
+    return _print_batch(args, history, batch, "active again: the next request leaves these out")
 
 
 def _forget_window(args: argparse.Namespace, store: Store, info: SessionInfo, history: History) -> int:
     if args.batch:
-        raise BadRequest("--window forgets a window, and takes no batch back: give one of the two")
+        raise BadRequest("--window forgets a window and undoes no batch: give only one of the two")
     learned = dict(history.state.limits)
     if learned:
         _context(store, info).reset_window()
-        if _state(store, info).limits:
-            raise StoreError(f"{info.session} could not be written to; is it in use?")
+        _check_written(not _state(store, info).limits, info)
     if args.json:
-        screen.show_json({"forgotten": learned})
+        screen.print_json({"forgotten": learned})
     for model, window in learned.items():
-        screen.say(f"{model or 'unknown model'}: {token_count(window)} forgotten; the next request goes by what is set")
+        screen.notify(f"{model or 'unknown model'}: forgot {token_count(window)}; the next request uses the window set")
     if not learned:
-        screen.say(f"{info.session}: no refusal has taught a window")
+        screen.notify(f"{info.session}: no window was learned")
     return 0
 
 
-def run_redo(args: argparse.Namespace) -> int:
-    store, info, history = _opened(args)
-    if not history.state.undone:
-        return _nothing(args, f"{info.session}: nothing to redo")
-    batch = history.state.undone[-1]
-    _context(store, info).redo()
-    if batch in _state(store, info).undone:
+def _check_written(is_written: bool, info: SessionInfo) -> None:
+    if not is_written:
         raise StoreError(f"{info.session} could not be written to; is it in use?")
-    return _told(args, history, batch, "redone: these leave again with the next request")
 
 
-def _opened(args: argparse.Namespace) -> tuple[Store, SessionInfo, History]:
-    settings = resolve_settings(args)
-    store = open_store(settings.store)
-    info = chosen(store, settings.store, args.session, args.project)
-    records = store.peek(info.session, project=info.project).read().records
-    return store, info, build_history(records, session=info.session)
+def _open(args: argparse.Namespace) -> tuple[Store, SessionInfo, History]:
+    store, info, log = find_session(args, args.session)
+    return store, info, build_history(log.read().records, session=info.session)
 
 
 def _context(store: Store, info: SessionInfo) -> Context:
@@ -128,23 +117,22 @@ def _state(store: Store, info: SessionInfo) -> SessionState:
     return apply_records(SessionState(), store.peek(info.session, project=info.project).read().records)
 
 
-def _nothing(args: argparse.Namespace, why: str) -> int:
+def _print_nothing(args: argparse.Namespace, reason: str) -> int:
     if args.json:
-        screen.show_json({"batch": None, "edits": []})
-    screen.say(why)
+        screen.print_json({"batch": None, "edits": []})
+    screen.notify(reason)
     return 0
 
 
-def _told(args: argparse.Namespace, history: History, batch: str, what: str) -> int:
+def _print_batch(args: argparse.Namespace, history: History, batch: str, outcome: str) -> int:
     steps = [step for step in history.steps if step.batch.id == batch]
-    rows = [(edit, covered_told(step.covered(edit), edit, step)) for step in steps for edit in step.batch.edits]
+    rows = [(edit, describe_edit(edit, step)) for step in steps for edit in step.batch.edits]
     if args.json:
-        edits = [{"id": edit.id, "by": edit.by, "what": told, "tokens": edit.saved} for edit, told in rows]
-        screen.show_json({"batch": batch, "edits": edits})
+        edits = [{"id": edit.id, "by": edit.by, "what": what, "tokens": edit.saved} for edit, what in rows]
+        screen.print_json({"batch": batch, "edits": edits})
         return 0
     columns = (("by", "left"), ("what", "left"), ("tokens", "right"))
-    cells = [[edit.by, told, short_number(edit.saved)] for edit, told in rows]
-    screen.draw(screen.styled((f"{batch} is {what}", "bold")))
-    screen.draw(screen.table(columns, cells, folds="what"))
-    screen.say(f"{pluralize(len(rows), 'edit')}, {token_count(sum(edit.saved for edit, _ in rows))}")
+    screen.draw(screen.styled_text((f"{batch} is {outcome}", "bold")))
+    screen.draw(screen.table(columns, [[edit.by, what, short_number(edit.saved)] for edit, what in rows], wraps="what"))
+    screen.notify(f"{pluralize(len(rows), 'edit')}, {token_count(sum(edit.saved for edit, _ in rows))}")
     return 0

@@ -1,4 +1,4 @@
-"""`ebb verify`: every checksum recomputed, and with --replan every plan made again."""
+"""`ebb verify`: recompute every checksum, and with --replan every plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import CODES, Commands, command
 from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve_settings
-from ebbtide.fronts.cli.session_lookup import chosen
+from ebbtide.fronts.cli.session_lookup import find_session
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import SessionInfo, VerifyResult, open_store
 from ebbtide.store.directory.verify import verify_log
@@ -21,20 +21,21 @@ from ebbtide.store.protocol import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Checked:
+class _Result:
     info: SessionInfo
-    found: VerifyResult
+    verification: VerifyResult
     plans: int | None
-    """None where none was made again."""
+    """None if plans were not checked."""
     differences: tuple[str, ...]
 
     @property
-    def ok(self) -> bool:
-        return self.found.ok and not self.differences
-
     def problems(self) -> list[str]:
-        damage = [f"line {one.line} is {one.kind}: {one.reason}" for one in self.found.damage]
-        return [*damage, *self.found.problems, *self.differences]
+        damage = [f"line {line.line} is {line.kind}: {line.reason}" for line in self.verification.damage]
+        return [*damage, *self.verification.problems, *self.differences]
+
+    @property
+    def ok(self) -> bool:
+        return self.verification.ok and not self.differences
 
 
 def add(commands: Commands) -> None:
@@ -45,86 +46,89 @@ def add(commands: Commands) -> None:
         brief="recompute every checksum of the store",
         about="""
             Reads a session, or all of them, and recomputes everything: the chain of checksums through the log, the
-            ids of messages, the stored results. Nothing is written. With --replan every recorded plan is made again
-            from the log alone and compared byte for byte. The exit code is 1 where anything is wrong.
+            ids of messages, the stored results. Nothing is written. With --replan every recorded plan is computed
+            again from the log alone and compared byte for byte. The exit code is 1 if anything is wrong.
         """,
         examples="""
             ebb verify
             ebb verify nightly --replan
             ebb verify --all --json
         """,
-        codes=CODES.replace("our fault", "something is wrong in the store; our fault"),
+        codes=CODES.replace("an error", "the store is damaged, or an error"),
+        options=(add_store, add_project, add_json),
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="default: all")
-    parser.add_argument("--all", action="store_true", help="all sessions, which is also the default")
-    parser.add_argument("--replan", action="store_true", help="make every plan again")
-    for more in (add_store, add_project, add_json):
-        more(parser)
+    parser.add_argument("--all", action="store_true", help="all sessions, which is the default")
+    parser.add_argument("--replan", action="store_true", help="compute every plan again")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.all and args.session:
-        raise BadRequest("either a session or --all")
+        raise BadRequest("give either a session or --all")
     settings = resolve_settings(args)
     store = open_store(settings.store)
-    one = args.session is not None
-    infos = [chosen(store, settings.store, args.session, args.project)] if one else store.list_sessions()
+    infos = store.list_sessions() if args.session is None else [find_session(args, args.session)[1]]
     policies = {**PRESETS, settings.policy.name: settings.policy} if args.replan else None
-    # There is room for one bar: where plans are made again, each session has its own.
-    watched = infos if policies else screen.watched(infos, "verifying", len(infos))
-    checked = [_check(store, info, policies) for info in watched]
+    # With --replan each session has its own progress bar, and there is room for only one.
+    steps = infos if policies else screen.show_progress(infos, "verifying", len(infos))
+    results = [_verify(store, info, policies) for info in steps]
     if args.json:
-        screen.show_json([_as_dict(one) for one in checked])
+        screen.print_json([_as_dict(result) for result in results])
     else:
-        _print(checked)
-    return 0 if all(one.ok for one in checked) else 1
+        _print(results)
+    return 0 if all(result.ok for result in results) else 1
 
 
-def _check(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Checked:
-    found = verify_log(info.path)
+def _verify(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Result:
     records = store.peek(info.session, project=info.project).read().records
-    told = tuple(f"message {one.plan}: {one.reason}" for one in check_message_ids(records))
-    if policies is None:
-        return _Checked(info=info, found=found, plans=None, differences=told)
-    plans = count_plans(records)
-    again = screen.watched(replan_each(records, policies), f"planning {info.session} again", plans)
-    told += tuple(f"plan {one.plan} comes out otherwise: {one.reason}" for one in again if one)
-    return _Checked(info=info, found=found, plans=plans, differences=told)
+    plans, differences = (
+        None,
+        [f"message {difference.plan}: {difference.reason}" for difference in check_message_ids(records)],
+    )
+    if policies is not None:
+        plans = count_plans(records)
+        steps = screen.show_progress(replan_each(records, policies), f"planning {info.session} again", plans)
+        differences += [f"plan {step.plan} is different now: {step.reason}" for step in steps if step]
+    return _Result(info=info, verification=verify_log(info.path), plans=plans, differences=tuple(differences))
 
 
-def _print(checked: list[_Checked]) -> None:
-    if not checked:
-        screen.say("no sessions")
+def _print(results: list[_Result]) -> None:
+    if not results:
+        screen.notify("no sessions")
         return
-    columns = [("session", "left"), ("lines", "right"), ("unchecked", "right"), ("results", "right")]
-    columns += [("plans", "right"), ("", "left")]
+    columns = [
+        ("session", "left"),
+        *((name, "right") for name in ("lines", "unchecked", "results", "plans")),
+        ("", "left"),
+    ]
     rows = [
         [
-            one_line(one.info.session, 48),
-            str(one.found.lines),
-            str(one.found.unchecked_lines),
-            str(one.found.blobs),
-            "" if one.plans is None else str(one.plans),
-            "ok" if one.ok else pluralize(len(one.problems()), "problem"),
+            one_line(result.info.session, 48),
+            str(result.verification.lines),
+            str(result.verification.unchecked_lines),
+            str(result.verification.blobs),
+            "" if result.plans is None else str(result.plans),
+            "ok" if result.ok else pluralize(len(result.problems), "problem"),
         ]
-        for one in checked
+        for result in results
     ]
     screen.draw(screen.table(columns, rows))
-    for one in checked:
-        for problem in one.problems():
-            print(make_visible(f"{one.found.path}: {problem}"))
+    for result in results:
+        for problem in result.problems:
+            print(make_visible(f"{result.verification.path}: {problem}"))
 
 
-def _as_dict(one: _Checked) -> dict[str, object]:
+def _as_dict(result: _Result) -> dict[str, object]:
+    verification = result.verification
     return {
-        "session": one.info.session,
-        "project": one.info.project,
-        "path": one.found.path,
-        "ok": one.ok,
-        "lines": one.found.lines,
-        "unchecked": one.found.unchecked_lines,
-        "results": one.found.blobs,
-        "plans": one.plans,
-        "set_aside": list(one.found.torn_files),
-        "problems": one.problems(),
+        "session": result.info.session,
+        "project": result.info.project,
+        "path": verification.path,
+        "ok": result.ok,
+        "lines": verification.lines,
+        "unchecked": verification.unchecked_lines,
+        "results": verification.blobs,
+        "plans": result.plans,
+        "set_aside": list(verification.torn_files),
+        "problems": result.problems,
     }

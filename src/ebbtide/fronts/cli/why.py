@@ -1,49 +1,48 @@
-"""`ebb why`: which edit took this text out, when, why, and the way back."""
+"""`ebb why`: which edit removed a text, when, why, and how to get it back."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ebbtide.audit.history import History, Step
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import one_line, token_count
-from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen
+from ebbtide.fronts.cli.describe import describe_item, format_time, stored_names
 from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import add_example, add_project, add_reading, resolve_settings
-from ebbtide.fronts.cli.phrases import item_told, moment, way_back
-from ebbtide.fronts.cli.session_lookup import told_again
-from ebbtide.fronts.cli.sources import histories, wanted
+from ebbtide.fronts.cli.options import add_example, add_project, add_reading, add_target
+from ebbtide.fronts.cli.session_lookup import repeat_options
+from ebbtide.fronts.cli.sources import load_histories
 
-_NEWEST = 5  # blames shown: a common word is in hundreds of results, and the newest is the one that is missed
+_MAX_SHOWN = 5  # a common word is in hundreds of results, and the newest is the likeliest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Blame:
-    """One original that held the text, and the edit that took it out."""
+class _Removal:
+    """An original that contained the text, and the edit that removed it."""
 
     history: History
     step: Step
     edit: Edit
     item: Item
     options: str
-    """That commands about this session need."""
+    """Options that commands on this session need."""
 
-    def back(self) -> list[str]:
+    def ways_back(self) -> list[str]:
+        """Commands that show the original or undo the edit."""
         name = shlex.quote(self.history.name)
         if not self.history.stored:
             return [f"ebb show {name} --raw --full"]
         if self.history.name != self.history.session:
-            # A log opened by its path: the store that it is of may be anywhere.
+            # A log given by its path: its store may be anywhere.
             return [f"ebb show {name} --item {self.item.id}"]
-        kept = [f"ebb show {name} --handle {shlex.quote(handle)}" for handle in way_back(self.edit)]
+        handles = [f"ebb show {name} --handle {shlex.quote(handle)}" for handle in stored_names(self.edit)]
         undo = [] if self.step.undone else [f"ebb undo {name} {self.step.batch.id}"]
-        return [way + self.options for way in (*kept, f"ebb show {name} --item {self.item.id}", *undo)]
+        return [way + self.options for way in (*handles, f"ebb show {name} --item {self.item.id}", *undo)]
 
 
 def add(commands: Commands) -> None:
@@ -51,11 +50,11 @@ def add(commands: Commands) -> None:
         commands,
         "why",
         run,
-        brief="which edit took this text out, and the way back",
+        brief="which edit removed this text, and how to get it back",
         about="""
-            Looks for a text among all that was ever said in a session, and tells which edit took it out of the
-            request, when and why, and how to get it back; or that the model still sees it. Upper and lower case are
-            the same. Without a session, the newest one is searched.
+            Searches everything ever said in a session for a text, and says which edit removed it from the request,
+            when and why, and how to get it back; or that the model still sees it. Case is ignored. Without a session,
+            the newest one is searched.
         """,
         examples="""
             ebb why "connection refused"
@@ -65,79 +64,80 @@ def add(commands: Commands) -> None:
         codes=FITTING,
     )
     parser.add_argument("text", metavar="TEXT")
-    parser.add_argument("target", nargs="?", default=NEWEST, metavar="SESSION|FILE", help="default: the newest session")
-    add_example(parser)
-    add_reading(parser)
-    add_project(parser)
+    for add_option in (add_target, add_example, add_reading, add_project):
+        add_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.text.strip():
-        raise BadRequest("which text? There is nothing to look for")
-    found = histories(wanted(args), resolve_settings(args), args.max_bytes, project=args.project)
-    text = args.text.casefold()
-    blames = [one for history in found for one in _blamed(history, text, told_again(args))]
-    seen = [(history, item) for history in found for item in history.now()[1].entries if text in item.text.casefold()]
+        raise BadRequest("the text is empty: give the text to look for")
+    histories, text = load_histories(args), args.text.casefold()
+    removals = [
+        _Removal(history=history, step=step, edit=edit, item=item, options=repeat_options(args))
+        for history in histories
+        for step in history.steps
+        for edit in step.batch.edits
+        for item in _removed_items(step, edit)
+        if text in item.text.casefold()
+    ]
+    visible = [
+        (history, item) for history in histories for item in history.now()[1].entries if text in item.text.casefold()
+    ]
     if args.json:
-        still = [{"session": h.session, "item": item.id, "what": item_told(item)} for h, item in seen]
-        screen.show_json({"text": args.text, "taken_out": [_as_dict(one) for one in blames], "still_there": still})
+        still_there = [{"session": h.session, "item": item.id, "what": describe_item(item)} for h, item in visible]
+        taken_out = [_as_dict(removal) for removal in removals]
+        screen.print_json({"text": args.text, "taken_out": taken_out, "still_there": still_there})
         return 0
-    for one in blames[-_NEWEST:]:
-        _print(one)
-    if len(blames) > _NEWEST:
-        print(f"Taken out {len(blames)} times in all; these are the newest. --json lists every one.")
-    _print_seen(seen, bool(blames))
+    for removal in removals[-_MAX_SHOWN:]:
+        _print_removal(removal)
+    if len(removals) > _MAX_SHOWN:
+        print(f"Removed {len(removals)} times in all; these are the newest. --json lists all.")
+    _print_visible(visible, is_removed=bool(removals))
     return 0
 
 
-def _blamed(history: History, text: str, options: str) -> Iterator[_Blame]:
-    edits = [(step, edit) for step in history.steps for edit in step.batch.edits]
-    for step, edit in edits:
-        kept = {item.id for item in edit.replacement if item.id}
-        for item in step.covered(edit):
-            if text in item.text.casefold() and item.id not in kept:
-                yield _Blame(history=history, step=step, edit=edit, item=item, options=options)
+def _removed_items(step: Step, edit: Edit) -> list[Item]:
+    kept_ids = {item.id for item in edit.replacement if item.id}
+    return [item for item in step.covered(edit) if item.id not in kept_ids]
 
 
-def _print(one: _Blame) -> None:
-    edit, step = one.edit, one.step
-    verb = "was taken out and is back" if step.undone else "was taken out"
-    print(one_line(f"{item_told(one.item, step)} (message {one.item.message}) {verb}"))
-    when = ", ".join(filter(None, (moment(step.batch.at), f"for request {step.turn.number}")))
-    told = [
+def _print_removal(removal: _Removal) -> None:
+    edit, step, item = removal.edit, removal.step, removal.item
+    verb = "was removed and is back" if step.undone else "was removed"
+    print(one_line(f"{describe_item(item, step)} (message {item.message}) {verb}"))
+    rows = [
         ("by", f"{edit.by}, edit {edit.id} of batch {step.batch.id}"),
-        ("when", when),
+        ("when", ", ".join(filter(None, (format_time(step.batch.at), f"for request {step.turn.number}")))),
         ("why", f"{edit.reason} (-{token_count(edit.saved)})"),
-        *(("back" if n == 0 else "", way) for n, way in enumerate(one.back())),
+        *(("back" if n == 0 else "", way) for n, way in enumerate(removal.ways_back())),
     ]
-    for word, rest in told:
-        print(f"  {word:5} {one_line(rest)}")
+    for label, text in rows:
+        print(f"  {label:5} {one_line(text)}")
 
 
-def _print_seen(seen: list[tuple[History, Item]], blamed: bool) -> None:
-    if seen:
-        history, item = seen[-1]
-        more = f", and {len(seen) - 1} more" if len(seen) > 1 else ""
-        place = f"message {item.message}" if item.message >= 0 else "a note of ours"
-        print(
-            one_line(f"The model still sees it: {place} of {os.path.basename(history.name)}, {item_told(item)}{more}")
-        )
-    elif not blamed:
+def _print_visible(visible: list[tuple[History, Item]], *, is_removed: bool) -> None:
+    if visible:
+        history, item = visible[-1]
+        others = f", and {len(visible) - 1} more" if len(visible) > 1 else ""
+        place = f"message {item.message}" if item.message >= 0 else "a note of Ebbtide"
+        where = f"{place} of {os.path.basename(history.name)}"
+        print(one_line(f"The model still sees it: {where}, {describe_item(item)}{others}"))
+    elif not is_removed:
         print("This text was never in the conversation. The system prompt and the tools are not searched.")
 
 
-def _as_dict(one: _Blame) -> dict[str, object]:
+def _as_dict(removal: _Removal) -> dict[str, object]:
     return {
-        "session": one.history.session,
-        "item": one.item.id,
-        "what": item_told(one.item, one.step),
-        "message": one.item.message,
-        "edit": one.edit.id,
-        "batch": one.step.batch.id,
-        "by": one.edit.by,
-        "why": one.edit.reason,
-        "at": one.step.batch.at,
-        "request": one.step.turn.number,
-        "undone": one.step.undone,
-        "back": one.back(),
+        "session": removal.history.session,
+        "item": removal.item.id,
+        "what": describe_item(removal.item, removal.step),
+        "message": removal.item.message,
+        "edit": removal.edit.id,
+        "batch": removal.step.batch.id,
+        "by": removal.edit.by,
+        "why": removal.edit.reason,
+        "at": removal.step.batch.at,
+        "request": removal.step.turn.number,
+        "undone": removal.step.undone,
+        "back": removal.ways_back(),
     }

@@ -115,7 +115,7 @@ def _paths(args: argparse.Namespace) -> list[Path]:
 def _found(given: str) -> str:
     """A path as it is; what is none is looked for among the sessions of Claude Code."""
     if not given:
-        raise BadRequest("the name that was given is empty: which session?")
+        raise BadRequest("the name is empty: give a file or a session")
     if os.path.exists(given):
         return given
     try:

@@ -1,0 +1,361 @@
+"""The report as one HTML page that can be sent to others: no script, nothing loaded from elsewhere, all text escaped.
+
+Its Content-Security-Policy allows only its own style sheet, by hash, so that even a mistake here could run nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from html import escape
+from itertools import accumulate
+
+from ebbtide import __version__
+from ebbtide.accounting.savings import Savings
+from ebbtide.core.text.pluralize import pluralize
+from ebbtide.display import make_visible, round_number, short_number
+from ebbtide.fronts.cli.statement import EditGroup, Statement, usage_of
+from ebbtide.fronts.cli.svg_plots import Series, draw_bars, draw_curves
+from ebbtide.money import format_tokens, format_usd
+
+_MAX_ROWS = 400  # of the table of edits: a browser still scrolls through them easily
+Format = Callable[[float], str]
+
+
+def build_page(statements: Sequence[Statement]) -> str:
+    name = statements[0].session if len(statements) == 1 else f"{len(statements)} sessions"
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="referrer" content="no-referrer">',
+            f"<title>What the edits saved: {_text(name)}</title>",
+            f"<style>{STYLE}</style></head><body><main>",
+            *(part for statement in statements for part in _session(statement)),
+            _method(statements),
+            f"<footer>Made by Ebbtide {escape(__version__)} with <code>ebb report</code>.</footer>",
+            "</main></body></html>",
+            "",
+        )
+    )
+
+
+def _session(report: Statement) -> list[str]:
+    savings, amount, axis_amount = _currency(report)
+    return [
+        _header(report, savings, amount),
+        _tiles(report, savings, amount),
+        _section("Tokens per call", "What was sent, and what would have been sent without Ebbtide.", _sizes(report)),
+        _section("Bill per call", _bill_note(report), _bills(report, axis_amount)),
+        _section(
+            "Savings over time",
+            "The sum over the calls, after cache prices. Below zero: not paid back yet.",
+            _savings_plot(savings, axis_amount),
+        ),
+        _edits(report),
+        _largest(report),
+    ]
+
+
+def _currency(report: Statement) -> tuple[Savings, Format, Format]:
+    """The savings to show, and how to write a sum and a mark on an axis."""
+    if report.cost.dollars:
+        return report.cost.dollars, format_usd, _axis_usd
+    return report.cost.tokens, lambda amount: f"{format_tokens(amount)} tokens", format_tokens
+
+
+def _axis_usd(amount: float) -> str:
+    """At least two decimals, and up to four if needed."""
+    whole, _, cents = f"{abs(amount):,.4f}".partition(".")
+    return f"{'-' if amount < 0 else ''}${whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+
+
+def _header(report: Statement, savings: Savings, amount: Format) -> str:
+    parts = [
+        ", ".join(report.models),
+        pluralize(report.calls, "call"),
+        f"window {round_number(report.window)}" if report.window else "",
+        f"{report.began[:16]} to {report.ended[:16]} UTC" if report.began else "",
+        "" if report.stored else f"replayed under the policy {report.policy or 'default'}",
+    ]
+    return (
+        f"<header><h1>{_text(report.session)}</h1>"
+        f'<p class="soft">{_text(" · ".join(part for part in parts if part))}</p>'
+        f'<p class="verdict">{_verdict(report, savings, amount)}</p></header>'
+    )
+
+
+def _verdict(report: Statement, savings: Savings, amount: Format) -> str:
+    if not report.edits:
+        return "Nothing was removed from this conversation, so nothing was saved."
+    if savings.told < 0:
+        cost = _text(amount(-savings.told))
+        verdict = f'So far the edits have cost <strong class="bad">{cost}</strong> more than they saved.'
+    else:
+        verdict = (
+            f'{pluralize(report.edits, "edit")} saved <strong class="good">{_text(amount(savings.told))}</strong>, '
+            f"{savings.share:.0%} of the cost without Ebbtide."
+        )
+    if savings.settled:
+        return f"{verdict} The provider's bills show this."
+    if report.stored:
+        return f"{verdict} This is an estimate: no bill was recorded for these calls."
+    return f"{verdict} This is a replay: no provider was called."
+
+
+def _tiles(report: Statement, savings: Savings, amount: Format) -> str:
+    tokens = report.cost.tokens
+    cost_without = savings.bill + savings.told + savings.pending
+    look = "good" if savings.told >= 0 else "bad"
+    tiles = [
+        ("Saved", amount(savings.told), f"{savings.share:.1%} of {amount(cost_without)} without Ebbtide", look),
+        ("Bill for prompts", amount(savings.bill), _bill_count(report, savings), ""),
+        (
+            "Removed",
+            short_number(tokens.tokens_out),
+            f"tokens; {short_number(tokens.rewritten)} written to the cache again",
+            "",
+        ),
+        ("Paid back", f"{report.paid} of {report.edits}", "edits, so far", ""),
+        ("Bill against estimate", *_drift(savings), ""),
+    ]
+    if report.recorded is not None:
+        tiles.insert(2, ("As recorded", amount(report.recorded), "billed to the client for its prompts", ""))
+    drawn = [
+        f'<div class="tile"><dt>{name}</dt><dd><div class="figure {look}">{_text(figure)}</div>'
+        f'<div class="note">{_text(note)}</div></dd></div>'
+        for name, figure, note, look in tiles
+    ]
+    return f'<dl class="tiles">{"".join(drawn)}</dl>'
+
+
+def _bill_count(report: Statement, savings: Savings) -> str:
+    if not savings.bills:
+        return "estimated; no call was billed"
+    if savings.bills == report.calls:
+        return "as billed"
+    return f"{savings.bills} of {pluralize(report.calls, 'call')} billed, the rest estimated"
+
+
+def _drift(savings: Savings) -> tuple[str, str]:
+    expected = sum(line.expected for line in savings.lines if line.billed is not None)
+    if not savings.bills or expected <= 0:
+        return "none", "no call was billed"
+    return f"{savings.drift / expected:+.1%}", f"over {pluralize(savings.bills, 'call')}"
+
+
+def _sizes(report: Statement) -> str:
+    lines = report.cost.tokens.lines
+    series = [
+        Series(name="without Ebbtide", look="without", values=[float(line.tokens + line.out) for line in lines]),
+        Series(name="sent", look="with", values=[float(line.tokens) for line in lines]),
+    ]
+    top = max((line.tokens + line.out for line in lines), default=0)
+    if report.window and report.window < 1.5 * top:
+        series.append(Series(name="window", look="window", values=[float(report.window)] * len(lines)))
+    title = "Tokens per call, with and without edits"
+    return draw_curves(title, series, lambda n: round_number(round(n)), filled=True) + _legend(series)
+
+
+def _bill_note(report: Statement) -> str:
+    is_billed = report.cost.tokens.bills == report.calls
+    note = "As billed" if is_billed else "As billed, and estimated for calls without a bill"
+    return f"{note}, by kind of token." + ("" if report.cost.dollars else " In input tokens at full price.")
+
+
+def _bills(report: Statement, axis_amount: Format) -> str:
+    rows = [(dollars or tokens, usage_of(tokens)) for tokens, dollars in report.lines]
+    kinds = (
+        ("read from the cache", "read", "cache_read"),
+        ("written to the cache", "write", "cache_write"),
+        ("not cached", "input", "input"),
+        ("replies", "output", "output"),
+    )
+    series = [
+        Series(name=name, look=look, values=[getattr(line.tariff, look) * getattr(usage, kind) for line, usage in rows])
+        for name, look, kind in kinds
+    ]
+    series = [kind for kind in series if any(kind.values)]
+    return draw_bars("Bill per call by kind of token", series, axis_amount) + _legend(series)
+
+
+def _savings_plot(savings: Savings, axis_amount: Format) -> str:
+    expected = list(accumulate(line.gain for line in savings.lines))
+    series = [Series(name="expected", look="expected" if savings.settled else "billed", values=expected)]
+    if savings.settled:
+        sums = accumulate(line.saved or 0.0 for line in savings.lines)
+        billed = [total if line.saved is not None else None for total, line in zip(sums, savings.lines, strict=True)]
+        series.append(Series(name="as billed", look="billed", values=billed))
+    return draw_curves("Savings over the calls", series, axis_amount, filled=True) + _legend(series)
+
+
+def _legend(series: Sequence[Series]) -> str:
+    rows = [f'<li><i class="{entry.look}"></i>{escape(entry.name)}</li>' for entry in series]
+    return f'<ul class="legend">{"".join(rows)}</ul>'
+
+
+def _edits(report: Statement) -> str:
+    if not report.groups:
+        return ""
+    head = ["call", "by", "what", "why", "tokens", "rewritten", "saved", "pays after"]
+    note = "Each batch by pass and reason. Rewritten: tokens after the edit that were written to the cache again."
+    hidden = len(report.groups) - _MAX_ROWS
+    if hidden > 0:
+        note += f" --json prints {pluralize(hidden, 'more row')}."
+    return _section("Edits", note, _table(head, [_edit_row(group) for group in report.groups[:_MAX_ROWS]]))
+
+
+def _edit_row(group: EditGroup) -> list[tuple[str, str]]:
+    return [
+        (str(group.call), "n"),
+        (group.by, ""),
+        (group.what, "words gone" if group.undone else "words"),
+        (group.why, "words"),
+        (short_number(group.tokens), "n"),
+        (short_number(group.rewritten), "n"),
+        (_amount(group.saved, group.usd), "n good" if group.saved >= 0 else "n bad"),
+        (group.pays, "good" if group.paid else ""),
+    ]
+
+
+def _largest(report: Statement) -> str:
+    if not report.largest:
+        return ""
+    head = ["what", "call", "by", "tokens", "saved", "stored as"]
+    rows = [
+        [
+            (item.what, "words gone" if item.undone else "words"),
+            (str(item.call), "n"),
+            (item.by, ""),
+            (short_number(item.tokens), "n"),
+            (_amount(item.saved, item.usd), "n good" if item.saved >= 0 else "n bad"),
+            (item.stored_name or "in the log", "kept"),
+        ]
+        for item in report.largest
+    ]
+    return _section("The largest items removed", "None is lost: each can be read back.", _table(head, rows))
+
+
+def _amount(tokens: float, dollars: float | None) -> str:
+    return format_tokens(tokens) if dollars is None else format_usd(dollars)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:
+    numbers = {n for n, (_, look) in enumerate(rows[0]) if look.startswith("n")} if rows else set()
+    top = "".join(f"<th{' class=n' if n in numbers else ''}>{escape(name)}</th>" for n, name in enumerate(head))
+    body = "".join(
+        "<tr>" + "".join(f'<td class="{look}">{_text(cell)}</td>' for cell, look in row) + "</tr>" for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+_METHOD = (
+    (
+        "saved",
+        "the cost of the same conversation without Ebbtide, in an unlimited window, less its actual cost. Both are "
+        "modelled alike: a call reads from the cache what the previous call sent and writes the rest; after a pause "
+        "longer than the cache lives, it writes everything.",
+    ),
+    (
+        "bills",
+        "if a bill is higher than the model predicts for its tokens, the excess is subtracted from the savings; if it "
+        "is lower, nothing is added. Cache misses at the rate before the first edit count as the client's own.",
+    ),
+    (
+        "pays after",
+        "the calls until an edit has paid for what the provider had to write again: n* = ((w - r)(T + s) + C) / "
+        "(r (S - s)), where S tokens were removed and s put in their place, T tokens follow them, a token costs r to "
+        "read and w to write, and C is the cost of asking a model.",
+    ),
+)
+
+
+def _method(statements: Sequence[Statement]) -> str:
+    prices = "; ".join(dict.fromkeys(statement.cost.basis for statement in statements)) + "."
+    rows = "".join(f"<dt>{name}</dt><dd>{_text(text)}</dd>" for name, text in (*_METHOD, ("prices", prices)))
+    return f'<section><h2>How this is counted</h2><dl class="how">{rows}</dl></section>'
+
+
+def _section(title: str, note: str, content: str) -> str:
+    return f'<section><h2>{escape(title)}</h2><p class="note">{escape(note)}</p>{content}</section>'
+
+
+def _text(text: str) -> str:
+    """Escape text for HTML, and make invisible characters visible."""
+    return escape(make_visible(text), quote=True)
+
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #16202b; --soft: #5a6774; --paper: #f6f7f9; --card: #ffffff; --edge: #dde2e8;
+  --with: #0b7a75; --without: #98a4b1; --read: #3f7fd9; --write: #e39a2d; --input: #c8475a; --output: #8a79c9;
+  --good: #0b7a55; --bad: #b3372f; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e7ecf2; --soft: #9aa7b4; --paper: #11161c; --card: #1a2129;
+  --edge: #2c3641;
+  --with: #35bdb4; --without: #6d7a88; --read: #6aa1ee; --write: #f0b04d; --input: #e87283; --output: #a999e6;
+  --good: #4cc48f; --bad: #ef8379; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
+main { max-width: 64rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; letter-spacing: -.01em; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 0 0 .2rem; }
+p { margin: .3rem 0; } .soft { color: var(--soft); } .note { color: var(--soft); font-size: .9rem; }
+header { margin-bottom: 1.5rem; }
+.verdict { font-size: 1.15rem; margin-top: .8rem; max-width: 46rem; }
+.good { color: var(--good); } .bad { color: var(--bad); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.2rem, 1fr)); gap: .9rem; margin: 0 0 1.5rem;
+  padding: 0; }
+.tile, section { background: var(--card); border: 1px solid var(--edge); border-radius: 12px; }
+.tile { padding: .9rem 1rem; } .tile dt { color: var(--soft); font-size: .85rem; }
+.tile dd { margin: 0; }
+.tile .figure { font-size: 1.4rem; font-weight: 650; white-space: nowrap; font-variant-numeric: tabular-nums;
+  line-height: 1.25; }
+section { padding: 1.1rem 1.2rem 1.2rem; margin-bottom: 1.1rem; }
+svg { display: block; width: 100%; height: auto; margin-top: .6rem; overflow: visible; }
+svg text { fill: var(--soft); font-size: 12px; font-variant-numeric: tabular-nums; }
+.grid { stroke: var(--edge); stroke-width: 1; } .zero { stroke: var(--soft); stroke-width: 1; }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; } .tint { opacity: .16;
+  stroke: none; }
+.line.with { stroke: var(--with); } .tint.with { fill: var(--with); } .line.without { stroke: var(--without); }
+.tint.without { fill: var(--without); } .line.window { stroke: var(--bad); stroke-width: 1.2; stroke-dasharray: 5 4; }
+.line.expected { stroke: var(--without); stroke-dasharray: 6 4; } .line.billed { stroke: var(--with); }
+.tint.billed { fill: var(--with); }
+.tint.expected { fill: none; } .tint.window { fill: none; }
+.bar.read { fill: var(--read); } .bar.write { fill: var(--write); } .bar.input { fill: var(--input); }
+.bar.output { fill: var(--output); }
+.legend { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: .5rem 0 0; padding: 0; list-style: none;
+  font-size: .88rem; color: var(--soft); }
+.legend i { display: inline-block; width: .8rem; height: .8rem; border-radius: 3px; margin-right: .4rem;
+  vertical-align: -.06rem; }
+i.with, i.billed { background: var(--with); } i.without, i.expected { background: var(--without); }
+i.window { background: var(--bad); }
+i.read { background: var(--read); } i.write { background: var(--write); } i.input { background: var(--input); }
+i.output { background: var(--output); }
+.scroll { overflow-x: auto; margin: .6rem -.2rem 0; }
+table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .38rem .6rem; border-bottom: 1px solid var(--edge); vertical-align: top; }
+th { color: var(--soft); font-weight: 550; white-space: nowrap; } .n { text-align: right; white-space: nowrap; }
+td.kept { white-space: nowrap; }
+td.words { min-width: 11rem; overflow-wrap: anywhere; } tr:last-child td { border-bottom: 0; }
+.gone { text-decoration: line-through; }
+code { font: .92em ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+dl.how { margin: .5rem 0 0; display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1rem;
+  font-size: .92rem; }
+dl.how dt { color: var(--soft); } dl.how dd { margin: 0; }
+footer { color: var(--soft); font-size: .85rem; margin-top: 1.5rem; }
+@media (max-width: 40rem) { main { padding: 1.2rem .8rem 3rem; } svg text { font-size: 21px; }
+.line { stroke-width: 3; }
+  .tiles { grid-template-columns: 1fr 1fr; gap: .6rem; } .tile { padding: .7rem .8rem; }
+  .tile .figure { font-size: 1.35rem; }
+  section { padding: .9rem .8rem; border-radius: 10px; } h1 { font-size: 1.35rem; }
+  dl.how { grid-template-columns: 1fr; gap: 0; }
+  dl.how dd { margin-bottom: .5rem; } .thin { display: none; } }
+@media print { body { background: #fff; } section, .tile { break-inside: avoid; } main { max-width: none;
+  padding: 0; } }
+"""
+"""Light or dark as the reader prefers, one column on a phone, plain on paper."""
