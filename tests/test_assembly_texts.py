@@ -15,11 +15,9 @@ from ebbtide.assembly import (
     environment_block,
     mid_run,
     mode_reminder,
-    offload_input,
     plan_reminder,
     split_system,
 )
-from ebbtide.core.blob_names import BlobNames
 from turns import WIRES
 
 
@@ -89,15 +87,3 @@ def test_the_boundary_itself_is_never_sent(wire: Any) -> None:
 )
 def test_a_model_family_has_its_prompt(model: str, name: str) -> None:
     assert choose_prompt(model) == name
-
-
-def test_a_huge_paste_becomes_a_reference_to_what_must_be_kept() -> None:
-    text = "log\n" * 30
-    shelf = BlobNames(directory="/store/inputs")
-
-    told, blob = offload_input(text, shelf, limit=100)
-
-    assert blob is not None
-    assert blob.text == text
-    assert told == f"[Large input saved to /store/inputs/{blob.name}, 120 chars. Use Read tool to access.]"
-    assert offload_input(text, shelf, limit=120) == (text, None)

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.workspace import OnSkip, Sources, load_instructions
-from ebbtide.workspace.parallel import warn
+from ebbtide.workspace.parallel import log_skip
 
 
-def found(project: Path, cwd: Path | None = None, *, report: OnSkip = warn, **settings: Any) -> list[tuple[str, str]]:
+def found(
+    project: Path, cwd: Path | None = None, *, report: OnSkip = log_skip, **settings: Any
+) -> list[tuple[str, str]]:
     base = project.parent.parent
     sources = Sources(cwd=cwd or project, home=base / "home", config_dir=base / "config", **settings)
-    got = load_instructions(sources, report=report)
+    got = load_instructions(sources, on_skip=report)
     return [(os.path.relpath(source, base) if "://" not in source else source, text) for source, text in got]
 
 

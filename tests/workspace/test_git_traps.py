@@ -142,7 +142,7 @@ def test_trust_in_a_project_is_none_in_a_repository_hidden_in_it(
 ) -> None:
     here = trap(target, payload(target.parent))
 
-    git_status(here, trusted=True, report=lambda *_: None)
+    git_status(here, trusted=True, on_skip=lambda *_: None)
 
     assert not (target.parent / "sprung").exists()
 

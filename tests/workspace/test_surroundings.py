@@ -57,7 +57,7 @@ def test_a_broken_or_late_attachment_is_left_out_and_reported() -> None:
     told = gather_attachments(
         {"late": late, "broken": lambda: str(1 // 0), "fine": lambda: "fine"},
         timeout=2.0,  # the other must get its turn on a busy machine
-        report=lambda *one: skipped.append(one),
+        on_skip=lambda *one: skipped.append(one),
     )
 
     assert told == [("attachment:fine", "fine")]

@@ -1,8 +1,7 @@
-"""A turn put together: what happened in, a request out."""
+"""Helpers for your own agent loop: build requests from what happened."""
 
 from ebbtide.assembly.conversation import Conversation, Note
 from ebbtide.assembly.texts import (
-    LARGE_INPUT_THRESHOLD,
     NO_OUTPUT,
     NOT_EXECUTED,
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
@@ -12,7 +11,6 @@ from ebbtide.assembly.texts import (
     environment_block,
     mid_run,
     mode_reminder,
-    offload_input,
     plan_reminder,
     split_system,
 )
@@ -20,7 +18,6 @@ from ebbtide.assembly.turn_formats import Block
 from ebbtide.core.text.framing import TAG_BY_SOURCE, frame, frames
 
 __all__ = [
-    "LARGE_INPUT_THRESHOLD",
     "NOT_EXECUTED",
     "NO_OUTPUT",
     "SYSTEM_PROMPT_DYNAMIC_BOUNDARY",
@@ -36,7 +33,6 @@ __all__ = [
     "frames",
     "mid_run",
     "mode_reminder",
-    "offload_input",
     "plan_reminder",
     "split_system",
 ]

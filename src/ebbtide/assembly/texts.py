@@ -1,4 +1,4 @@
-"""Our own words around a conversation. Constant where nothing differs, so that the prefix holds."""
+"""Texts that Ebbtide adds to a conversation. They are constant where possible, so that the prefix stays cached."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import re
 from dataclasses import dataclass
 
 from ebbtide.assembly.turn_formats import Block, text_block
-from ebbtide.core.blob_names import MEMORY, BlobNames, digest
 from ebbtide.core.text.framing import frame
-from ebbtide.core.types import Blob
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY = "SYSTEM_PROMPT_DYNAMIC_BOUNDARY"
-"""On a line of its own in a system prompt: above it what every user shares, below it what is this session's."""
+"""A line that divides a system prompt: above it what all users share, below it what is specific to the session."""
 
 NOT_EXECUTED = "[Not executed: the call was interrupted before it ran. Call again if the result is still needed.]"
-"""Stands for a result that never came. Constant, so that the prefix holds."""
+"""The result of a call that never got one. Constant, so that the prefix stays cached."""
 
-NO_OUTPUT = "(no output)"  # Providers refuse an empty block.
-
-LARGE_INPUT_THRESHOLD = 50_000  # characters: the cap a single tool result has, about 12k tokens
+NO_OUTPUT = "(no output)"  # providers refuse an empty block
 
 _PROMPTS = (
     (("gpt-5",), "codex"),
@@ -30,7 +26,7 @@ _PROMPTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentFacts:
-    """Where a session runs, as the edge found it."""
+    """Where a session runs."""
 
     cwd: str
     git: bool
@@ -39,13 +35,15 @@ class EnvironmentFacts:
 
 
 def mid_run(text: str) -> str:
-    """The user's words that arrived while the agent worked. Hand it to `Conversation.user` as it is."""
-    told = f"The user sent the following message:\n{text}\n\nPlease address this message and continue with your tasks."
-    return frame("system-reminder", told)
+    """Frame a user message that arrived while the agent was working. Pass the result to `Conversation.user`."""
+    notice = (
+        f"The user sent the following message:\n{text}\n\nPlease address this message and continue with your tasks."
+    )
+    return frame("system-reminder", notice)
 
 
 def mode_reminder(previous: str, current: str) -> str:
-    """What the model must hear about its mode this turn, for `inject("mode", ...)`; empty where nothing changed."""
+    """Return what to tell the model about its mode, for `inject("mode", ...)`; "" if nothing changed."""
     if current == "plan":
         return plan_reminder()
     return build_switch() if previous == "plan" and current == "build" else ""
@@ -73,35 +71,23 @@ def environment_block(model: str, facts: EnvironmentFacts) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A directory's name may hold line breaks, and would then add facts of its own."""
+    """A directory's name may contain line breaks, which would add lines to the block."""
     return " ".join(text.splitlines())
 
 
 def split_system(static: str, dynamic: str = "") -> tuple[Block, ...]:
-    """Two system blocks, the shared half first, so that what differs between users leaves its cache alone."""
+    """Split a system prompt into two blocks, the shared one first, so that it can be cached for all users."""
     above, _, below = _lines_around(static, SYSTEM_PROMPT_DYNAMIC_BOUNDARY)
     halves = (above.strip(), "\n\n".join(part.strip() for part in (below, dynamic) if part.strip()))
     return tuple(text_block(half) for half in halves if half)
 
 
 def _lines_around(text: str, boundary: str) -> tuple[str, str, str]:
-    found = re.search(rf"^[ \t]*{re.escape(boundary)}[ \t]*$", text, re.MULTILINE)
-    return (text[: found.start()], found.group(), text[found.end() :]) if found else (text, "", "")
+    match = re.search(rf"^[ \t]*{re.escape(boundary)}[ \t]*$", text, re.MULTILINE)
+    return (text[: match.start()], match.group(), text[match.end() :]) if match else (text, "", "")
 
 
 def choose_prompt(model_id: str) -> str:
-    """The name of the system prompt that suits a model family."""
+    """Return the name of the system prompt for a model family."""
     matches = (name for marks, name in _PROMPTS if any(mark in model_id for mark in marks))
     return next(matches, "anthropic-without-todo")
-
-
-def offload_input(text: str, shelf: BlobNames, *, limit: int = LARGE_INPUT_THRESHOLD) -> tuple[str, Blob | None]:
-    """What to say in place of a huge paste, and what must be on disk before it is said."""
-    if len(text) <= limit:
-        return text, None
-    blob = Blob(name=shelf.name(f"input-{digest(text)}", text), text=text)
-    path = shelf.path(blob.name)
-    said = f"[Large input saved to {path}, {len(text)} chars. Use Read tool to access.]"
-    if path.startswith(MEMORY):
-        said = f"[Large input kept in {path}, {len(text)} chars. There is no file to read.]"
-    return said, blob

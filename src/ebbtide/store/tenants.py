@@ -15,8 +15,8 @@ PROJECT_PREFIX = "proxy-"
 
 def tenant_name(credentials: Iterable[tuple[str, str]]) -> str:
     """A name for credentials, each with the header it came in: 48 bits of a hash of something that nobody can guess."""
-    parts = "\0".join(f"{name}:{value}" for name, value in credentials)
-    return blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16, person=b"ebbtide-proxy").hexdigest()[:12]
+    text = "\0".join(f"{name}:{value}" for name, value in credentials)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, person=b"ebbtide-proxy").hexdigest()[:12]
 
 
 def tenant_project(tenant: str) -> str:

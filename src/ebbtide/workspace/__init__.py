@@ -1,6 +1,6 @@
-"""What a session sees of its surroundings is looked at once and is then a value: the same bytes every turn.
+"""Reads a session's surroundings once: instruction files, git, the environment. The result stays the same every turn.
 
-Files, git and addresses are hostile until shown otherwise; what is refused is skipped and reported, and never stops a
+Files, repositories and addresses are not trusted. What cannot be read safely is skipped and reported, and never stops a
 session.
 """
 

@@ -1,4 +1,4 @@
-"""An address the user chose is asked itself: no proxy, no password, no other host."""
+"""Fetches the text at an address that the user chose: without a proxy, a password or a redirect to another host."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import IO
 from ebbtide.workspace.files import FILE_CAP, decode_text
 
 
-class _SameHost(urllib.request.HTTPRedirectHandler):
-    """An address the user chose may move within its host; it may not send us to one nobody chose."""
+class _SameHostRedirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirects within a host only: the user chose no other."""
 
     def redirect_request(
         self,
@@ -32,7 +32,10 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
 
 
 def refuse_link_local(connection: http.client.HTTPConnection) -> None:
-    """Cloud machines hand out credentials there. Checked on the open socket: a name may resolve differently twice."""
+    """Refuse link-local addresses, where cloud machines offer credentials.
+
+    The open socket is checked, since a name may resolve differently the second time.
+    """
     peer = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
     mapped = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
     if (mapped or peer).is_link_local:
@@ -40,13 +43,13 @@ def refuse_link_local(connection: http.client.HTTPConnection) -> None:
         raise urllib.error.URLError("link-local address")
 
 
-class _Plain(http.client.HTTPConnection):
+class _CheckedHttp(http.client.HTTPConnection):
     def connect(self) -> None:
         super().connect()
         refuse_link_local(self)
 
 
-class _Secure(http.client.HTTPSConnection):
+class _CheckedHttps(http.client.HTTPSConnection):
     def connect(self) -> None:
         super().connect()
         refuse_link_local(self)
@@ -54,26 +57,26 @@ class _Secure(http.client.HTTPSConnection):
 
 class _Http(urllib.request.HTTPHandler):
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Plain, req)
+        return self.do_open(_CheckedHttp, req)
 
 
 class _Https(urllib.request.HTTPSHandler):
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Secure, req)
+        return self.do_open(_CheckedHttps, req)
 
 
 def fetch_text(url: str, timeout: float) -> str:
-    """The text at an address, within `timeout` seconds in all."""
+    """Fetch a text within `timeout` seconds in all."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("only http and https addresses")
     if "@" in parts.netloc:
         raise ValueError("an address must not carry a password")
     deadline = time.monotonic() + timeout
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _SameHost, _Http, _Https)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _SameHostRedirects, _Http, _Https)
     data = b""
-    with opener.open(url, timeout=timeout) as response:  # The scheme was checked above.
-        # A socket's time-out starts again with every byte, and a slow server sends one at a time.
+    with opener.open(url, timeout=timeout) as response:
+        # A socket's timeout starts again with every byte, and a slow server may send one at a time.
         while len(data) <= FILE_CAP and (chunk := response.read1(65536)):
             data += chunk
             if time.monotonic() > deadline:

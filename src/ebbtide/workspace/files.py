@@ -1,4 +1,7 @@
-"""A file counts only where it really lies, and only as a whole: half a rule may say the opposite."""
+"""Reads files and finds programs without trusting links.
+
+A file is read completely or not at all: half a rule may say the opposite.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-FILE_CAP = 128 * 1024  # bytes, about 32k tokens: longer rules would fill a small window before the first word
+FILE_CAP = 128 * 1024  # bytes, about 32k tokens: longer rules would fill a small window
 
 
 def read_within(path: Path, within: Sequence[Path]) -> str:
-    """The text of a file that really lies within one of the roots."""
+    """Return the text of a file that is, links resolved, within one of the roots."""
     real = path.resolve(strict=True)
     if not any(real.is_relative_to(root.resolve()) for root in within):
         raise PermissionError("a link leads out of the project")
-    # Neither swapped for a link since, nor a pipe that would keep us waiting.
+    # The file may have been replaced by a link, or be a pipe that would block.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(os.open(real, flags), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -33,7 +36,7 @@ def decode_text(data: bytes) -> str:
 
 
 def file_times(paths: Iterable[str]) -> dict[str, int | None]:
-    """When each file last changed, in nanoseconds; None where there is no file."""
+    """Return when each file last changed, in nanoseconds; None if there is no file."""
     return {path: _changed_at(path) for path in paths}
 
 
@@ -45,7 +48,7 @@ def _changed_at(path: str) -> int | None:
 
 
 def changed_files(previous: Mapping[str, int | None]) -> dict[str, int | None]:
-    """The files whose time differs from the one noted, with their time now. Asked at turn boundaries; no watching."""
+    """Return the files whose time differs from `previous`, with their time now."""
     return {path: now for path, now in file_times(sorted(previous)).items() if now != previous[path]}
 
 

@@ -1,9 +1,8 @@
-"""What git says of a project, without running what a repository's settings name.
+"""Reads a project's git status without running programs that the repository's settings name.
 
-`.git/config` can name programs: filters, monitors, pagers, external diffs. Some of them (`filter.NAME.clean`) cannot be
-switched off from outside, because NAME is anything. So in a folder that the user has not trusted git is not run at all;
-the branch is read from git's files. In a trusted one git runs as the user's own would, without monitor, hooks, pager
-and signature checks.
+`.git/config` can name programs: filters, monitors, pagers, external diffs. Some (`filter.NAME.clean`) cannot be
+switched off from outside, because NAME can be anything. So in a folder that the user does not trust, git is not run:
+the branch is read from git's files. In a trusted folder git runs without monitor, hooks, pager and signature checks.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ebbtide.workspace.files import find_program
-from ebbtide.workspace.parallel import OnSkip, gather, warn
+from ebbtide.workspace.parallel import OnSkip, gather, log_skip
 
-STATUS_CAP = 2_000  # characters: a status that long is a generated tree, and is asked for in full if needed
+STATUS_CAP = 2_000  # characters: a longer status is a generated tree, and the model can ask for all of it
 _OPTIONS = (
     *("--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "safe.bareRepository=explicit", "-c", "log.showSignature=false", "-c", "protocol.allow=never"),
@@ -34,18 +33,18 @@ _HASH = re.compile(r"(?P<hash>[0-9a-f]{40}|[0-9a-f]{64})\s*")
 
 
 def project_root(cwd: Path) -> Path | None:
-    """The nearest directory upwards that git calls its own; a worktree's `.git` is a file."""
-    here = cwd.resolve()
-    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    """Return the nearest directory upwards with a `.git`, which is a file in a worktree."""
+    start = cwd.resolve()
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
 
 
-def git_status(cwd: Path, *, trusted: bool = False, timeout: float = 5.0, report: OnSkip = warn) -> str:
-    """Branch, and in a trusted folder also user, status and the last commits; empty outside a repository."""
+def git_status(cwd: Path, *, trusted: bool = False, timeout: float = 5.0, on_skip: OnSkip = log_skip) -> str:
+    """Return the branch, and in a trusted folder also user, status and last commits; "" outside a repository."""
     root = project_root(cwd)
     if root is None:
         return ""
     lines = [f"{name}: {branch}" for name, branch in _read_branches(root).items() if branch]
-    answers = _ask_git(cwd.resolve(), root, timeout, report) if trusted else {}
+    answers = _ask_git(cwd.resolve(), root, timeout, on_skip) if trusted else {}
     if answers.get("User"):
         lines.append(f"User: {answers['User']}")
     if "Status" in answers:
@@ -69,22 +68,22 @@ def _read_branches(root: Path) -> Mapping[str, str]:
 
 
 def _shared_folder(folder: Path) -> Path:
-    """What a worktree has in common with its repository."""
+    """Return the folder that a worktree shares with its repository."""
     common = _read_pointer(folder / "commondir").strip()
     return folder / common if common else folder
 
 
 def _find_git_folder(root: Path) -> Path | None:
-    """Where git keeps its files; `.git` itself, or where a worktree's `.git` file leads."""
-    at = root / ".git"
-    if at.is_dir():
-        return at
-    words = _read_pointer(at)
-    return root / words.removeprefix("gitdir:").strip() if words.startswith("gitdir:") else None
+    """Return `.git`, or the folder that a worktree's `.git` file names."""
+    git_path = root / ".git"
+    if git_path.is_dir():
+        return git_path
+    pointer = _read_pointer(git_path)
+    return root / pointer.removeprefix("gitdir:").strip() if pointer.startswith("gitdir:") else None
 
 
 def _branch_name(head: str) -> str:
-    """A branch, or the commit of a detached HEAD. Anything else in that file is not repeated."""
+    """Return a branch, or the commit of a detached HEAD. Anything else in the file is ignored."""
     if match := _BRANCH.fullmatch(head):
         return match["name"]
     match = _HASH.fullmatch(head)
@@ -92,7 +91,7 @@ def _branch_name(head: str) -> str:
 
 
 def _read_pointer(path: Path) -> str:
-    """A short text file; empty where it is missing, long, a pipe or no text."""
+    """Read a short text file; "" if it is missing, long, a pipe or not text."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -106,19 +105,19 @@ def _read_pointer(path: Path) -> str:
 # --- with git ----------------------------------------------------------------------------------------------------
 
 
-def _ask_git(here: Path, root: Path, timeout: float, report: OnSkip) -> Mapping[str, str]:
+def _ask_git(cwd: Path, root: Path, timeout: float, on_skip: OnSkip) -> Mapping[str, str]:
     program = find_program("git")
     if program is None or not _is_repository(root):
         return {}
-    if bare := _find_bare_repository(here, root):
-        report("git", f"{bare} is laid out as a bare repository, whose settings git would obey; git was not run")
+    if bare := _find_bare_repository(cwd, root):
+        on_skip("git", f"{bare} is laid out as a bare repository, whose settings git would obey; git was not run")
         return {}
-    work = {name: (lambda words=words: _run(program, here, words, timeout)) for name, words in _QUESTIONS.items()}
-    return dict(gather(work, timeout, lambda name, reason: report(f"git: {name}", reason)))
+    questions = {name: (lambda words=words: _run(program, cwd, words, timeout)) for name, words in _QUESTIONS.items()}
+    return dict(gather(questions, timeout, lambda name, reason: on_skip(f"git: {name}", reason)))
 
 
 def _is_repository(root: Path) -> bool:
-    """Whether git stops here: where `.git` is incomplete it looks further up, in folders that nobody trusted."""
+    """Whether git would stop here. If `.git` is incomplete, it looks further up, in folders that are not trusted."""
     folder = _find_git_folder(root)
     return (
         folder is not None
@@ -132,29 +131,29 @@ def _storage_folders(folder: Path) -> tuple[Path, Path]:
     return shared / "objects", shared / "refs"
 
 
-def _find_bare_repository(here: Path, root: Path) -> str:
-    """A folder from `here` up to `root` that git would take for a repository without a `.git` in it."""
-    folders = [here, *here.parents]
+def _find_bare_repository(cwd: Path, root: Path) -> str:
+    """Return a folder from `cwd` up to `root` that git would take for a bare repository, or ""."""
+    folders = [cwd, *cwd.parents]
     for folder in folders[: folders.index(root) + 1]:
         if all((folder / name).exists() for name in ("HEAD", "objects", "refs")):
             return str(folder)
     return ""
 
 
-def _run(program: str, cwd: Path, words: Sequence[str], timeout: float) -> str:
-    done = subprocess.run(  # noqa: S603  # Fixed words; the directory is an argument of run, not of the command.
-        [program, *_OPTIONS, *words],
+def _run(program: str, cwd: Path, arguments: Sequence[str], timeout: float) -> str:
+    process = subprocess.run(  # noqa: S603  # fixed arguments; the directory is not one of them
+        [program, *_OPTIONS, *arguments],
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout,
         check=False,
     )
-    return done.stdout.decode("utf-8", "replace").strip("\n") if done.returncode == 0 else ""
+    return process.stdout.decode("utf-8", "replace").strip("\n") if process.returncode == 0 else ""
 
 
 def _shorten(status: str) -> str:
     if len(status) <= STATUS_CAP:
         return status
-    whole = status[:STATUS_CAP].rpartition("\n")[0]
-    return f"{whole}\n({status.count(chr(10)) - whole.count(chr(10))} more: run git status)"
+    complete_lines = status[:STATUS_CAP].rpartition("\n")[0]
+    return f"{complete_lines}\n({status.count(chr(10)) - complete_lines.count(chr(10))} more: run git status)"
