@@ -21,7 +21,7 @@ BY = "budget_results"
 
 def budget_results(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     loose: tuple[float, int] = (0.50, 30_000),  # from this utilisation on, chars (R067)
     tight: tuple[float, int] = (0.70, 15_000),  # above this one
@@ -29,10 +29,10 @@ def budget_results(
     marker: Callable[[int], str] = render_budgeted,
 ) -> Iterator[Edit]:
     """Shrink results of text over the budget. Lists of parts stay whole (R121), and so does what is not seen yet."""
-    if situation.utilisation < loose[0]:
+    if plan_input.utilisation < loose[0]:
         return
-    most = tight[1] if situation.utilisation > tight[0] else loose[1]
-    leaving = Offloader(by=BY, view=view, plan_input=situation)
+    most = tight[1] if plan_input.utilisation > tight[0] else loose[1]
+    offloader = Offloader(by=BY, view=view, plan_input=plan_input)
     for entry in view.results:
         if len(entry.text) <= most or entry.locked or entry.pinned or entry.id in view.unseen_ids:
             continue
@@ -42,9 +42,9 @@ def budget_results(
         item = original_of(view, entry)
         if item.media or describe_item(item) is not None:
             continue
-        _, blobs = leaving.save_blob(entry.call_id, *readable(item))
+        _, blobs = offloader.save_blob(entry.call_id, *readable(item))
         text = head_and_tail(_unbudgeted(view, entry), (most - room) // 2, marker)
-        yield leaving.rewrite(entry, text, f"at {situation.utilisation:.0%}, over {most} chars", blobs)
+        yield offloader.rewrite(entry, text, f"at {plan_input.utilisation:.0%}, over {most} chars", blobs)
 
 
 def _unbudgeted(view: View, entry: Item) -> str:

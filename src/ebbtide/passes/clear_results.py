@@ -19,7 +19,7 @@ BY = "clear_results"
 
 def clear_results(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     keep_results: int = 3,  # newest of the tools below
     keep_turns: int = 0,
@@ -32,7 +32,7 @@ def clear_results(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Clear what no rule keeps: a result stays if any of the rules says so, or if it has `min_tokens` or fewer."""
-    leaving = Offloader(by=BY, view=view, plan_input=situation)
+    offloader = Offloader(by=BY, view=view, plan_input=plan_input)
 
     def selected(result: Item) -> bool:
         tool = tool_name(view, result)
@@ -42,10 +42,10 @@ def clear_results(
     told = _told(view, old) if telling and old else None
     for entry in old:
         if told is None:
-            yield leaving.stub_result(entry, stub, "old result")
+            yield offloader.stub_result(entry, stub, "old result")
             continue
-        most = min(telling_tokens, situation.budget.window // 160, int(telling * entry.tokens))
-        yield leaving.stub_result(entry, stub, "old result", preview=partial(_shown, told, most))
+        most = min(telling_tokens, plan_input.budget.window // 160, int(telling * entry.tokens))
+        yield offloader.stub_result(entry, stub, "old result", preview=partial(_shown, told, most))
 
 
 def _told(view: View, leaves: list[Item]) -> SalientLines:

@@ -21,7 +21,7 @@ COMPACTABLE = frozenset(("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch"
 
 def clear_to_target(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     target: int = 40_000,  # tokens (R135)
     min_saved: int = 20_000,  # tokens (R135)
@@ -35,19 +35,19 @@ def clear_to_target(
 
     Belongs among the passes that run always: it has its own trigger and its own measure.
     """
-    named = situation.target is not None
-    goal = situation.target if situation.target is not None else target
-    if not named and not situation.budget.levels.is_reached(situation.tokens, level):
+    named = plan_input.target is not None
+    goal = plan_input.target if plan_input.target is not None else target
+    if not named and not plan_input.budget.levels.is_reached(plan_input.tokens, level):
         return
     chosen = _choose(view, _standing(view, only), goal, keep_results)
     if not named and sum(entry.tokens for entry in chosen) < min_saved:
         return
-    leaving = Offloader(by=BY, view=view, plan_input=situation)
+    offloader = Offloader(by=BY, view=view, plan_input=plan_input)
     for entry in chosen:
         if can_offload(view, entry):
-            yield leaving.stub_result(entry, stub, f"old results over {goal} tokens", form=form)
+            yield offloader.stub_result(entry, stub, f"old results over {goal} tokens", form=form)
     if chosen:
-        yield from _memories(view, leaving)
+        yield from _memories(view, offloader)
 
 
 def _standing(view: View, only: frozenset[str]) -> list[Item]:
@@ -74,12 +74,12 @@ def _choose(view: View, results: list[Item], goal: int, keep_results: int) -> li
     return chosen
 
 
-def _memories(view: View, leaving: Offloader) -> Iterator[Edit]:
+def _memories(view: View, offloader: Offloader) -> Iterator[Edit]:
     """Attached memories that the model has read go with the results (R141). They have no stub: they come anew."""
     spoken = max((i for i, entry in enumerate(view.entries) if entry.role == "assistant"), default=0)
     for entry in view.entries[:spoken]:
         if entry.source == "memory" and can_offload(view, entry):
-            _, blobs = leaving.save_blob("memory", entry.text)
+            _, blobs = offloader.save_blob("memory", entry.text)
             yield Edit(
                 by=BY, first=entry.id, last=entry.id, reason="old memory", saved=max(1, entry.tokens), blobs=blobs
             )

@@ -25,7 +25,7 @@ Batch = tuple[int, int]
 
 def drop_calls(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     min_tokens: int = 1_000,  # of the call alone: a small file; below that the call is worth more than the note
     keep_results: int = 3,  # newest pairs
@@ -33,7 +33,7 @@ def drop_calls(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Drop large old calls that went well, oldest first. Their siblings in a parallel batch stay as they are."""
-    leaving = Offloader(by="drop_calls", view=view, plan_input=situation)
+    offloader = Offloader(by="drop_calls", view=view, plan_input=plan_input)
     recent = {entry.call_id for entry in view.results[max(0, len(view.results) - keep_results) :]}
     for start, stop in _batches(view):
         batch = view.entries[start:stop]
@@ -49,7 +49,7 @@ def drop_calls(
         large = [pair for pair in large if not is_failed_result(original_of(view, pair[1]))]
         if not large:
             continue
-        edit = _noted(leaving, (_reasoned(view, start) if len(large) == len(calls) else start, stop), large, stub)
+        edit = _noted(offloader, (_reasoned(view, start) if len(large) == len(calls) else start, stop), large, stub)
         # Siblings that stay may need the reasoning before them, and it what comes next.
         if not rejection_reason(view, edit):
             yield edit
@@ -79,8 +79,8 @@ def _held(view: View, entry: Item) -> bool:
     return ours or entry.locked or entry.pinned or entry.kind in ("thinking", "opaque") or entry.id in view.unseen_ids
 
 
-def _noted(leaving: Offloader, batch: Batch, large: Sequence[tuple[Item, Item]], stub: Template) -> Edit:
-    inside = leaving.view.entries[slice(*batch)]
+def _noted(offloader: Offloader, batch: Batch, large: Sequence[tuple[Item, Item]], stub: Template) -> Edit:
+    inside = offloader.view.entries[slice(*batch)]
     gone = {item.id for pair in large for item in pair} | {entry.id for entry in inside if entry.kind == "opaque"}
     # It ends with what leaves: with siblings at both ends the edit would hold on its own output, and note it twice.
     while inside[-1].id not in gone:
@@ -88,20 +88,20 @@ def _noted(leaving: Offloader, batch: Batch, large: Sequence[tuple[Item, Item]],
     lines: list[str] = []
     blobs: list[Blob] = []
     for call, result in large:
-        path, kept = leaving.save_blob(call.call_id, call.text, ".json")
-        blobs += (*kept, *leaving.save_blob(call.call_id, original_of(leaving.view, result).text)[1])
+        path, kept = offloader.save_blob(call.call_id, call.text, ".json")
+        blobs += (*kept, *offloader.save_blob(call.call_id, original_of(offloader.view, result).text)[1])
         about = describe(call.text, kind="call", name=call.name, about=file_path(call), tokens=call.tokens, path=path)
         lines.append(stub(about))
     # A result rewritten earlier is put anew: the log can only refer to originals.
     siblings = [entry for entry in inside if entry.id not in gone]
-    stay = [entry if entry.id in leaving.view.index else replace(entry, id="") for entry in siblings]
+    stay = [entry if entry.id in offloader.view.index else replace(entry, id="") for entry in siblings]
     text = "\n".join(lines)
-    tokens, tier = leaving.plan_input.count_tokens(text), max(entry.trust for entry in inside)
+    tokens, tier = offloader.plan_input.count_tokens(text), max(entry.trust for entry in inside)
     note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, trust=tier, source=OURS)
     return Edit(
-        by=leaving.by,
-        first=original_of(leaving.view, inside[0]).id,
-        last=original_of(leaving.view, inside[-1]).id,
+        by=offloader.by,
+        first=original_of(offloader.view, inside[0]).id,
+        last=original_of(offloader.view, inside[-1]).id,
         replacement=(note, *stay),
         reason="large old call",
         saved=sum(entry.tokens for entry in inside if entry.id in gone) - tokens,

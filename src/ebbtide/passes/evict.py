@@ -29,14 +29,14 @@ CHUNK = 16_000
 
 def evict(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     keep: int = 4,  # newest messages
     chunk: int = CHUNK,
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Evict what the assistant and its tools said, oldest first. The user's words stay, all of them."""
-    leaving = Offloader(by="evict", view=view, plan_input=situation)
+    offloader = Offloader(by="evict", view=view, plan_input=plan_input)
 
     def stays(entry: Item) -> bool:
         return _words(entry) or _summary(view, entry)
@@ -45,19 +45,19 @@ def evict(
     atoms = [
         atom for atom in _atoms(view, keep) if any(e.role in ("assistant", "tool") for e in view.entries[slice(*atom)])
     ]
-    yield from _evict(leaving, atoms, stays, chunk, stub)
+    yield from _evict(offloader, atoms, stays, chunk, stub)
 
 
 def evict_messages(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     keep: int = 10,  # newest messages
     chunk: int = CHUNK,
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Evict whole exchanges, oldest first, the user's words included, but for the live request (R200, E15)."""
-    leaving = Offloader(by="evict_messages", view=view, plan_input=situation)
+    offloader = Offloader(by="evict_messages", view=view, plan_input=plan_input)
     live = (
         {entry.id for entry in view.entries[find_turn_starts(view)[-1] :] if _words(entry)}
         if find_turn_starts(view)
@@ -67,17 +67,17 @@ def evict_messages(
     def stays(entry: Item) -> bool:
         return entry.id in live or _summary(view, entry)
 
-    yield from _evict(leaving, _atoms(view, keep), stays, chunk, stub)
+    yield from _evict(offloader, _atoms(view, keep), stays, chunk, stub)
 
 
-def _evict(leaving: Offloader, atoms: Sequence[Atom], stays: Stays, chunk: int, stub: Template) -> Iterator[Edit]:
-    chunk, view = min(chunk, leaving.plan_input.budget.window // 8), leaving.view
+def _evict(offloader: Offloader, atoms: Sequence[Atom], stays: Stays, chunk: int, stub: Template) -> Iterator[Edit]:
+    chunk, view = min(chunk, offloader.plan_input.budget.window // 8), offloader.view
 
     def remains(entry: Item) -> bool:
         # The operator's word may hold yet: what an old one stood beside leaves without it.
         return stays(entry) or entry.id in old_note_ids(view)
 
-    edits = (_noted(leaving, run, remains, stub) for run in _runs(view, atoms, remains, chunk))
+    edits = (_noted(offloader, run, remains, stub) for run in _runs(view, atoms, remains, chunk))
     # A note for less than itself would only be in the way of a later one.
     yield from (edit for edit in edits if edit.saved > 0)
 
@@ -137,21 +137,21 @@ def _may_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
     )
 
 
-def _noted(leaving: Offloader, run: Sequence[Atom], stays: Stays, stub: Template) -> Edit:
-    view = leaving.view
+def _noted(offloader: Offloader, run: Sequence[Atom], stays: Stays, stub: Template) -> Edit:
+    view = offloader.view
     entries = view.entries[run[0][0] : run[-1][1]]
     survive = [entry if entry.id in view.index else replace(entry, id="") for entry in entries if stays(entry)]
     span = covered_range(view, run[0][0], run[-1][1])
     assert span is not None, "an atom that may leave has originals under it"
     text = _transcript(view.originals[view.index[span[0]] : view.index[span[1]] + 1])
-    path, blobs = leaving.save_blob(HISTORY, text)
+    path, blobs = offloader.save_blob(HISTORY, text)
     gone = sum(entry.tokens for entry in entries) - sum(entry.tokens for entry in survive)
     number = f"{len(run)} exchange" + "s" * (len(run) != 1)
     words = stub(describe(text, kind="history", about=number, tokens=gone, path=path))
-    tokens, tier = leaving.plan_input.count_tokens(words), max(HARNESS, *(entry.trust for entry in entries))
+    tokens, tier = offloader.plan_input.count_tokens(words), max(HARNESS, *(entry.trust for entry in entries))
     note = Item(id="", message=-1, role="user", kind="text", text=words, tokens=tokens, trust=tier, source=OURS)
     return Edit(
-        by=leaving.by,
+        by=offloader.by,
         first=span[0],
         last=span[1],
         replacement=(note, *survive),

@@ -17,17 +17,17 @@ COMMANDS = frozenset(("Bash", "bash", "shell", "run_shell", "local_shell", "exec
 
 def limit_output(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     limit: int = 30_000,  # chars; the seed names no number, this is the usual one for a shell tool
     only: frozenset[str] = COMMANDS,
     stub: Template = region_output,
 ) -> Iterator[Edit]:
     """Keep the head of new output over the limit; the whole goes to the shelf, if there is one."""
-    leaving = Offloader(by="limit_output", view=view, plan_input=situation)
-    for entry in view.entries[situation.first_unsent :]:
+    offloader = Offloader(by="limit_output", view=view, plan_input=plan_input)
+    for entry in view.entries[plan_input.first_unsent :]:
         if entry.kind != "result" or entry.media or len(entry.text) <= limit or tool_name(view, entry) not in only:
             continue
         if entry.locked or entry.pinned or view.is_ours(entry):
             continue
-        yield leaving.stub_result(entry, stub, f"{len(entry.text)} chars, over {limit}", preview=first_chars(limit))
+        yield offloader.stub_result(entry, stub, f"{len(entry.text)} chars, over {limit}", preview=first_chars(limit))

@@ -18,22 +18,22 @@ from ebbtide.core.view import View
 
 def offload_input(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     limit: int = 200_000,  # chars, 50k tokens: pasted logs and dumps, not long instructions
     preview: Preview = essence(2_000),  # noqa: B008 - a value; what is asked stands at the top or the end of a paste
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Offload new user text over the limit."""
-    if situation.blob_names is None:
+    if plan_input.blob_names is None:
         return
-    leaving = Offloader(by="offload_input", view=view, plan_input=situation)
-    for entry in view.entries[situation.first_unsent :]:
+    offloader = Offloader(by="offload_input", view=view, plan_input=plan_input)
+    for entry in view.entries[plan_input.first_unsent :]:
         if entry.role != "user" or entry.kind != "text" or len(entry.text) <= limit:
             continue
         if entry.locked or entry.pinned or view.is_ours(entry):
             continue
-        path, blobs = leaving.save_blob("input", entry.text)
+        path, blobs = offloader.save_blob("input", entry.text)
         about = describe(entry.text, kind="input", tokens=entry.tokens, path=path)
-        text = stub(replace(about, preview=preview(entry.text, situation.count_tokens), more=True))
-        yield leaving.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)
+        text = stub(replace(about, preview=preview(entry.text, plan_input.count_tokens), more=True))
+        yield offloader.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)

@@ -23,7 +23,7 @@ Unit = Literal["chars", "bytes", "tokens"]
 
 def offload_results(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     limit: int = 50_000,  # chars, the seeds' most cited one (D5): about 12k tokens, 6 % of a 200k window
     unit: Unit = "chars",
@@ -33,36 +33,36 @@ def offload_results(
     form: Form = readable,
 ) -> Iterator[Edit]:
     """Offload new results over their tool's limit. Images stay: they have no text to preview (R107)."""
-    leaving = Offloader(by="offload_results", view=view, plan_input=situation)
-    for entry in view.entries[situation.first_unsent :]:
+    offloader = Offloader(by="offload_results", view=view, plan_input=plan_input)
+    for entry in view.entries[plan_input.first_unsent :]:
         if entry.kind != "result" or entry.media or entry.locked or entry.pinned or view.is_ours(entry):
             continue
         most = per_tool.get(tool_name(view, entry), limit)
         if unit == "tokens" and form is readable and entry.tokens <= most:
             # Counted when it was read, framing included. Counting again would double the price of a first read.
             continue
-        measured = _measure(entry, unit, form, situation)
-        if measured > most and not _recalled(view, entry, situation):
-            yield leaving.stub_result(entry, stub, f"{measured} {unit}, over {most}", preview=preview, form=form)
+        measured = _measure(entry, unit, form, plan_input)
+        if measured > most and not _recalled(view, entry, plan_input):
+            yield offloader.stub_result(entry, stub, f"{measured} {unit}, over {most}", preview=preview, form=form)
 
 
-def _recalled(view: View, entry: Item, situation: PlanInput) -> bool:
+def _recalled(view: View, entry: Item, plan_input: PlanInput) -> bool:
     """Read back from where it was put: offloaded again it would be asked for again, without end.
 
     A quarter of the window at once is too much all the same.
     """
-    if entry.tokens > situation.budget.window // 4:
+    if entry.tokens > plan_input.budget.window // 4:
         return False
     call = view.calls_by_id.get(entry.call_id)
     if tool_name(view, entry) in RECALL_TOOLS:
         return True
-    shelf = situation.blob_names.directory if situation.blob_names else ""
+    shelf = plan_input.blob_names.directory if plan_input.blob_names else ""
     return call is not None and bool(shelf) and file_path(call).startswith(f"{shelf}/")
 
 
-def _measure(entry: Item, unit: Unit, form: Form, situation: PlanInput) -> int:
+def _measure(entry: Item, unit: Unit, form: Form, plan_input: PlanInput) -> int:
     # A list counts as compact JSON, though it is kept indented (R108, R109).
     text = entry.text if form is readable else (describe_item(entry, indent=None) or entry.text)
     if unit == "tokens":
-        return situation.count_tokens(text)
+        return plan_input.count_tokens(text)
     return len(text) if unit == "chars" else len(text.encode("utf-8", "surrogatepass"))

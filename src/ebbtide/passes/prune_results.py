@@ -16,7 +16,7 @@ BY = "prune_results"
 
 def prune_results(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     keep_turns: int = 2,
     keep_tokens: int = 40_000,
@@ -30,9 +30,9 @@ def prune_results(
     old = _old(view, keep_turns, keep_tokens, never)
     if sum(entry.tokens for entry in old) <= min_saved:
         return
-    leaving = Offloader(by=BY, view=view, plan_input=situation)
+    offloader = Offloader(by=BY, view=view, plan_input=plan_input)
     for entry in old:
-        yield leaving.stub_result(entry, stub, f"older than {keep_turns} turns and {keep_tokens} tokens")
+        yield offloader.stub_result(entry, stub, f"older than {keep_turns} turns and {keep_tokens} tokens")
 
 
 def _old(view: View, keep_turns: int, keep_tokens: int, never: frozenset[str]) -> list[Item]:

@@ -17,7 +17,7 @@ from ebbtide.core.view import View
 
 def shorten_text(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     min_tokens: int = 600,  # a long answer; shorter ones are what a turn was about
     lines: int = 4,  # of either end
@@ -25,15 +25,15 @@ def shorten_text(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Shorten assistant text in turns that are over, but for the newest ones."""
-    leaving = Offloader(by="shorten_text", view=view, plan_input=situation)
+    offloader = Offloader(by="shorten_text", view=view, plan_input=plan_input)
     for entry in view.entries[: min(newest_turns(view, keep_turns), find_loop_start(view))]:
         if entry.role != "assistant" or entry.kind != "text" or entry.tokens <= min_tokens:
             continue
         if can_offload(view, entry):
-            path, blobs = leaving.save_blob("text", entry.text)
+            path, blobs = offloader.save_blob("text", entry.text)
             about = describe(entry.text, kind="text", tokens=entry.tokens, path=path)
             text = stub(replace(about, preview=_ends(entry.text, lines), more=True))
-            edit = leaving.rewrite(entry, text, "long words of an old turn", blobs)
+            edit = offloader.rewrite(entry, text, "long words of an old turn", blobs)
             # Words may belong to the reasoning before them.
             if not rejection_reason(view, edit):
                 yield edit

@@ -41,7 +41,7 @@ def same_file(newer: Item, older: Item) -> bool:
 
 def snip_results(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     keep_results: int = 3,  # newest results of any tool, always (R128, E11)
     keep_each: int = 3,  # newest results of each search (R127)
@@ -51,12 +51,12 @@ def snip_results(
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Snip stale results, oldest first. Only content goes, the calls stay (R129)."""
-    leaving = Offloader(by="snip_results", view=view, plan_input=situation)
+    offloader = Offloader(by="snip_results", view=view, plan_input=plan_input)
     recent = {entry.id for entry in view.results[max(0, len(view.results) - keep_results) :]}
     stale = _superseded(view, readers, same) | _outnumbered(view, searches, keep_each)
     for entry in view.results:
         if entry.id in stale and entry.id not in recent and can_offload(view, entry):
-            yield leaving.stub_result(entry, stub, stale[entry.id])
+            yield offloader.stub_result(entry, stub, stale[entry.id])
 
 
 def _superseded(view: View, readers: frozenset[str], same: Same) -> dict[str, str]:

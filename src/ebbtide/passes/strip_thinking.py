@@ -11,9 +11,9 @@ from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 
 
-def strip_thinking(view: View, situation: PlanInput, *, keep_turns: int = 0) -> Iterator[Edit]:
+def strip_thinking(view: View, plan_input: PlanInput, *, keep_turns: int = 0) -> Iterator[Edit]:
     """Drop thinking before the newest turns and before the open loop. The log keeps it; a stub would be of no use."""
-    del situation
+    del plan_input
     for entry in view.entries[: _finished(view, keep_turns)]:
         if entry.kind == "thinking" and not entry.locked and not entry.pinned and not view.is_ours(entry):
             yield drop_item(entry, by="strip_thinking", reason="thinking of a finished turn")

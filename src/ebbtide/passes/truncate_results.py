@@ -17,19 +17,19 @@ from ebbtide.core.view import View
 
 def truncate_results(
     view: View,
-    situation: PlanInput,
+    plan_input: PlanInput,
     *,
     limit: int = 50_000,  # chars (R099)
     room: int = 60,  # chars for the marker: 39 and the number's digits
     marker: Callable[[int], str] = render_truncated,
 ) -> Iterator[Edit]:
     """Cut new results, and the previews of offloaded ones, to the limit. What it wrote is within it: quiet twice."""
-    leaving = Offloader(by="truncate_results", view=view, plan_input=situation)
-    for entry in view.entries[situation.first_unsent :]:
+    offloader = Offloader(by="truncate_results", view=view, plan_input=plan_input)
+    for entry in view.entries[plan_input.first_unsent :]:
         if entry.kind != "result" or entry.media or len(entry.text) <= limit or entry.locked or entry.pinned:
             continue
         if entry.source == OURS and entry.id not in view.edit_by_entry:
             continue
-        _, blobs = leaving.save_blob(entry.call_id, *readable(original_of(view, entry)))
+        _, blobs = offloader.save_blob(entry.call_id, *readable(original_of(view, entry)))
         text = head_and_tail(entry.text, (limit - room) // 2, marker)
-        yield leaving.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)
+        yield offloader.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)

@@ -1,4 +1,4 @@
-"""When a pass may speak. A condition looks at the view and the situation, and `when` puts it before a pass."""
+"""When a pass may speak. A condition looks at the view and the plan_input, and `when` puts it before a pass."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ConditionalPass:
     condition: Condition
     propose: Pass
 
-    def __call__(self, view: View, situation: PlanInput) -> Iterable[Edit | Question]:
-        return self.propose(view, situation) if self.condition(view, situation) else ()
+    def __call__(self, view: View, plan_input: PlanInput) -> Iterable[Edit | Question]:
+        return self.propose(view, plan_input) if self.condition(view, plan_input) else ()
 
 
 def when(condition: Condition, propose: Pass) -> ConditionalPass:
@@ -30,22 +30,22 @@ def when(condition: Condition, propose: Pass) -> ConditionalPass:
 
 def above(utilisation: float) -> Condition:
     """More of the window is in use than this (R068)."""
-    return lambda _, situation: situation.utilisation > utilisation
+    return lambda _, plan_input: plan_input.utilisation > utilisation
 
 
 def idle_for(seconds: float) -> Condition:
     """The last call is at least so long ago; never before the first (R069)."""
-    return lambda _, situation: situation.idle is not None and situation.idle >= seconds
+    return lambda _, plan_input: plan_input.idle is not None and plan_input.idle >= seconds
 
 
 def at_level(name: str) -> Condition:
     """The request has reached this level of the budget."""
-    return lambda _, situation: situation.budget.levels.is_reached(situation.tokens, name)
+    return lambda _, plan_input: plan_input.budget.levels.is_reached(plan_input.tokens, name)
 
 
-def cold(_: View, situation: PlanInput) -> bool:
+def cold(_: View, plan_input: PlanInput) -> bool:
     """The provider keeps nothing of this request any more: a rewrite costs nothing extra (R133)."""
-    return situation.is_cache_cold
+    return plan_input.is_cache_cold
 
 
 def end_of_loop(view: View, _: PlanInput) -> bool:
@@ -59,8 +59,8 @@ def end_of_loop(view: View, _: PlanInput) -> bool:
 
 
 def any_of(*conditions: Condition) -> Condition:
-    return lambda view, situation: any(condition(view, situation) for condition in conditions)
+    return lambda view, plan_input: any(condition(view, plan_input) for condition in conditions)
 
 
 def all_of(*conditions: Condition) -> Condition:
-    return lambda view, situation: all(condition(view, situation) for condition in conditions)
+    return lambda view, plan_input: all(condition(view, plan_input) for condition in conditions)

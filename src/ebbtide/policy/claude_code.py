@@ -59,12 +59,12 @@ def levels(
     return rule
 
 
-def clear_again(view: View, situation: PlanInput) -> Iterator[Edit]:
+def clear_again(view: View, plan_input: PlanInput) -> Iterator[Edit]:
     """What Claude Code had cleared before this session was resumed stays cleared (R149)."""
-    leaving = Offloader(by="clear_again", view=view, plan_input=situation)
-    for entry in view.results if situation.cleared else ():
-        if entry.call_id in situation.cleared and can_offload(view, entry):
-            yield leaving.stub_result(
+    offloader = Offloader(by="clear_again", view=view, plan_input=plan_input)
+    for entry in view.results if plan_input.cleared else ():
+        if entry.call_id in plan_input.cleared and can_offload(view, entry):
+            yield offloader.stub_result(
                 entry, claude_code_cleared, "cleared before the session was resumed", form=as_received
             )
 

@@ -26,9 +26,9 @@ class PassGroup:
 
     passes: tuple[Pass, ...]
 
-    def __call__(self, view: View, situation: PlanInput) -> Iterable[Edit | Question]:
+    def __call__(self, view: View, plan_input: PlanInput) -> Iterable[Edit | Question]:
         for propose in self.passes:
-            made = list(propose(view, situation))
+            made = list(propose(view, plan_input))
             yield from made
             if made:
                 view = view.apply(step for step in made if isinstance(step, Edit))
@@ -41,13 +41,13 @@ class OnOriginals:
     shortened_by: frozenset[str]
     propose: Pass
 
-    def __call__(self, view: View, situation: PlanInput) -> Iterator[Edit | Question]:
+    def __call__(self, view: View, plan_input: PlanInput) -> Iterator[Edit | Question]:
         if not any(edit.by in self.shortened_by for edit in view.edits):
-            yield from self.propose(view, situation)
+            yield from self.propose(view, plan_input)
             return
         under = View.of(view.originals, (edit for edit in view.edits if edit.by not in self.shortened_by))
         shown = {original_of(view, entry).id: entry.tokens for entry in view.results}
-        for step in self.propose(under, situation):
+        for step in self.propose(under, plan_input):
             # What leaves is what was shown, not the whole that lies under it.
             yield replace(step, saved=_saved(step, shown)) if isinstance(step, Edit) else step
 

@@ -38,26 +38,26 @@ _TIDY = 100_000
 """Tokens to go down to at the most, however large the window: what is not needed costs its price on every call."""
 
 
-def _would_be_lost(situation: PlanInput) -> bool:
+def _would_be_lost(plan_input: PlanInput) -> bool:
     """With no shelf what leaves is gone: then only pressure may take it, and a request that fits stays as it is."""
-    return situation.blob_names is None and not situation.budget.levels.is_reached(situation.tokens, "auto")
+    return plan_input.blob_names is None and not plan_input.budget.levels.is_reached(plan_input.tokens, "auto")
 
 
-def offload_large(view: View, situation: PlanInput, *, limit: int = _LARGE) -> Iterable[Edit | Question]:
+def offload_large(view: View, plan_input: PlanInput, *, limit: int = _LARGE) -> Iterable[Edit | Question]:
     """Large results go to disk on arrival; how large is large follows from the window, so that 4K windows work too."""
-    if _would_be_lost(situation):
+    if _would_be_lost(plan_input):
         return
-    window, room = situation.budget.window, situation.budget.message_budget
+    window, room = plan_input.budget.window, plan_input.budget.message_budget
     # No result takes more than a quarter of the conversation's own room; nor is one of a few lines ever large.
     limit = min(limit, window // 8, max(window // 32, room // 4))
-    new = [entry.tokens for entry in view.entries[situation.first_unsent :]]
+    new = [entry.tokens for entry in view.entries[plan_input.first_unsent :]]
     if max(new, default=0) <= limit and sum(new) <= room // 2:
         return
     limit = _together(view, limit, room // 2)
     head = max(60, min(600, window // 40))
     # What else the request says is not looked at: the work of a turn is bounded by what is new.
     preview = SalientLines().extend_preview(essence(head), min(600, window // 100))
-    yield from offload_results(view, situation, limit=limit, unit="tokens", preview=preview)
+    yield from offload_results(view, plan_input, limit=limit, unit="tokens", preview=preview)
 
 
 def _together(view: View, limit: int, most: int) -> int:
@@ -74,12 +74,12 @@ def _together(view: View, limit: int, most: int) -> int:
     return limit
 
 
-def offload_paste(view: View, situation: PlanInput) -> Iterable[Edit | Question]:
+def offload_paste(view: View, plan_input: PlanInput) -> Iterable[Edit | Question]:
     """What a user pastes may fill a quarter of the window before it goes to disk: it is what they want read."""
-    if _would_be_lost(situation):
+    if _would_be_lost(plan_input):
         return
-    window = situation.budget.window
-    yield from offload_input(view, situation, limit=window, preview=essence(max(100, min(2_000, window // 20))))
+    window = plan_input.budget.window
+    yield from offload_input(view, plan_input, limit=window, preview=essence(max(100, min(2_000, window // 20))))
 
 
 def usable(window: int, output: int, overhead: int = 0) -> int:
