@@ -101,6 +101,11 @@ def sub_agent_result(name: str, result: str) -> str:
     return f"sub-agent {name}: {result}"
 
 
+def exchange_count(count: int) -> str:
+    """In the stub of exchanges that were removed."""
+    return f"{count} exchange" + "s" * (count != 1)
+
+
 # --- the user's messages beside a summary -----------------------------------------------------------------------------
 
 MESSAGES_LISTED = "messages"

@@ -1,6 +1,6 @@
-"""Ways to make a request smaller without a model. A pass is a plain function, and none knows another.
+"""Ways to make a request smaller. A pass is a function that proposes edits; no pass knows another.
 
-Each proposes edits and does nothing; order, triggers and settings are the policy's.
+The policy decides which passes run, in which order and with which settings.
 """
 
 from ebbtide.core.planner import Pass
@@ -22,7 +22,7 @@ from ebbtide.passes.summarize import fold_to_fit, summarize
 from ebbtide.passes.truncate_results import truncate_results
 
 ARRIVAL: tuple[Pass, ...] = (offload_results, offload_input, limit_output, truncate_results)
-"""They look at what was never sent, and may touch what the model has not seen."""
+"""These look at new items only, and may change what the model has not seen."""
 
 PASSES: tuple[Pass, ...] = (
     *ARRIVAL,
@@ -41,7 +41,7 @@ PASSES: tuple[Pass, ...] = (
     evict_messages,
     fold_to_fit,
 )
-"""All of them with their default settings, gentlest first. The laws run over these."""
+"""All passes with their default settings, gentlest first. The tests of the laws run over these."""
 
 __all__ = [
     "ARRIVAL",

@@ -1,4 +1,4 @@
-"""Old images and documents become a line that says what they were. An image is paid for on every request."""
+"""Replaces old images and documents by a line that says what they were. An image is paid for on every request."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ def clear_media(
     view: View,
     plan_input: PlanInput,
     *,
-    keep: int = 3,  # newest, wherever they stand
+    keep: int = 3,  # newest images and documents
     stub: Template = render,
 ) -> Iterator[Edit]:
-    """Clear media older than the newest ones, oldest first, and none of the live request. Text beside them stays."""
-    live = find_turn_starts(view)[-1] if find_turn_starts(view) else len(view.entries)
-    media = [(i, entry) for i, entry in enumerate(view.entries) if entry.kind in ("image", "document") or entry.media]
+    """Clear all but the newest media, oldest first, except in the newest user turn. Text beside them stays."""
+    turn_starts = find_turn_starts(view)
+    newest_turn = turn_starts[-1] if turn_starts else len(view.entries)
+    media = [(n, entry) for n, entry in enumerate(view.entries) if entry.kind in ("image", "document") or entry.media]
     offloader = Offloader(by="clear_media", view=view, plan_input=plan_input)
-    for i, entry in media[: max(0, len(media) - keep)]:
-        if not _may_leave(view, entry) or (i >= live and entry.kind != "result"):
+    for n, entry in media[: max(0, len(media) - keep)]:
+        if not _can_clear(view, entry) or (n >= newest_turn and entry.kind != "result"):
             continue
-        yield _result(offloader, entry, stub) if entry.kind == "result" else _alone(offloader, entry, stub)
+        yield _clear_in_result(offloader, entry, stub) if entry.kind == "result" else _clear(offloader, entry, stub)
 
 
-def _may_leave(view: View, entry: Item) -> bool:
+def _can_clear(view: View, entry: Item) -> bool:
     return can_offload(view, replace(entry, text=entry.text or entry.kind))
 
 
-def _alone(offloader: Offloader, entry: Item, stub: Template) -> Edit:
+def _clear(offloader: Offloader, entry: Item, stub: Template) -> Edit:
     content = block(entry)
     path, blobs = offloader.save_blob(entry.kind, content, ".json") if content else ("", ())
     line = stub(describe("", kind=entry.kind, about=media_blocks(entry), tokens=entry.tokens, path=path))
@@ -43,7 +44,7 @@ def _alone(offloader: Offloader, entry: Item, stub: Template) -> Edit:
     return replace(edit, replacement=(replace(edit.replacement[0], kind="text"),))
 
 
-def _result(offloader: Offloader, entry: Item, stub: Template) -> Edit:
+def _clear_in_result(offloader: Offloader, entry: Item, stub: Template) -> Edit:
     path, blobs = offloader.save_blob(entry.call_id, *readable(entry))
     tokens = max(0, entry.tokens - offloader.count_tokens(entry, entry.text))
     line = stub(describe("", kind="image", name=tool_name(offloader.view, entry), tokens=tokens, path=path))

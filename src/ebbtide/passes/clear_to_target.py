@@ -1,14 +1,15 @@
-"""Old results go until the rest meets a target, if that is worth it: Claude Code's microcompact (R135-R144).
+"""Clears old results until the rest meets a target, if that saves enough: Claude Code's microcompact (R135-R144).
 
-The target is of results alone, not of the request. With one that a person named, the guards do not apply (R136).
+The target counts results alone, not the request. If a person names one, the guards do not apply (R136).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ebbtide.core.offload import Form, Offloader, as_received, can_offload
-from ebbtide.core.planner import PlanInput
+from ebbtide.core.planner import PlanInput, drop_item
 from ebbtide.core.stub import Template, claude_code_cleared
 from ebbtide.core.tool_calls import tool_name
 from ebbtide.core.types import Edit, Item
@@ -23,63 +24,61 @@ def clear_to_target(
     view: View,
     plan_input: PlanInput,
     *,
-    target: int = 40_000,  # tokens (R135)
-    min_saved: int = 20_000,  # tokens (R135)
-    keep_results: int = 3,
+    target: int = 40_000,  # tokens of results that stay (R135)
+    min_saved: int = 20_000,  # tokens; with less nothing is cleared (R135)
+    keep_results: int = 3,  # newest
     level: str = "warning",
     only: frozenset[str] = COMPACTABLE,
     stub: Template = claude_code_cleared,
     form: Form = as_received,
 ) -> Iterator[Edit]:
-    """Clear the oldest until the target is met. The newest count towards it and stay (R138).
+    """Clear the oldest results until the rest meets the target. The newest count towards it and stay (R138).
 
-    Belongs among the passes that run always: it has its own trigger and its own measure.
+    Belongs among the passes that run on every request, because it has its own trigger.
     """
-    named = plan_input.target is not None
+    is_requested = plan_input.target is not None
     goal = plan_input.target if plan_input.target is not None else target
-    if not named and not plan_input.budget.levels.is_reached(plan_input.tokens, level):
+    if not is_requested and not plan_input.budget.levels.is_reached(plan_input.tokens, level):
         return
-    chosen = _choose(view, _standing(view, only), goal, keep_results)
-    if not named and sum(entry.tokens for entry in chosen) < min_saved:
+    chosen = _choose(view, _uncleared(view, only), goal, keep_results)
+    if not is_requested and sum(entry.tokens for entry in chosen) < min_saved:
         return
     offloader = Offloader(by=BY, view=view, plan_input=plan_input)
     for entry in chosen:
         if can_offload(view, entry):
             yield offloader.stub_result(entry, stub, f"old results over {goal} tokens", form=form)
     if chosen:
-        yield from _memories(view, offloader)
+        yield from _drop_memories(view, offloader)
 
 
-def _standing(view: View, only: frozenset[str]) -> list[Item]:
+def _uncleared(view: View, only: frozenset[str]) -> list[Item]:
     """Results of these tools that are not cleared."""
-    return [entry for entry in view.results if tool_name(view, entry) in only and not _cleared(view, entry)]
+    return [entry for entry in view.results if tool_name(view, entry) in only and not _is_cleared(view, entry)]
 
 
-def _cleared(view: View, entry: Item) -> bool:
-    owner = view.edit_by_entry.get(entry.id)
-    return owner is not None and owner.by == BY
+def _is_cleared(view: View, entry: Item) -> bool:
+    edit = view.edit_by_entry.get(entry.id)
+    return edit is not None and edit.by == BY
 
 
 def _choose(view: View, results: list[Item], goal: int, keep_results: int) -> list[Item]:
-    """Oldest first, while more than the goal is left (R139)."""
-    left = sum(entry.tokens for entry in results)
+    """The oldest results, until the rest is within the goal (R139)."""
+    remaining = sum(entry.tokens for entry in results)
     chosen: list[Item] = []
     for entry in results[: max(0, len(results) - keep_results)]:
-        if left <= goal:
+        if remaining <= goal:
             break
         if entry.id in view.unseen_ids or entry.pinned or entry.locked:
             continue
         chosen.append(entry)
-        left -= entry.tokens
+        remaining -= entry.tokens
     return chosen
 
 
-def _memories(view: View, offloader: Offloader) -> Iterator[Edit]:
-    """Attached memories that the model has read go with the results (R141). They have no stub: they come anew."""
-    spoken = max((i for i, entry in enumerate(view.entries) if entry.role == "assistant"), default=0)
-    for entry in view.entries[:spoken]:
+def _drop_memories(view: View, offloader: Offloader) -> Iterator[Edit]:
+    """Drop attached memories that the model has read (R141), without a stub: the harness attaches them again."""
+    last_assistant = max((n for n, entry in enumerate(view.entries) if entry.role == "assistant"), default=0)
+    for entry in view.entries[:last_assistant]:
         if entry.source == "memory" and can_offload(view, entry):
             _, blobs = offloader.save_blob("memory", entry.text)
-            yield Edit(
-                by=BY, first=entry.id, last=entry.id, reason="old memory", saved=max(1, entry.tokens), blobs=blobs
-            )
+            yield replace(drop_item(entry, by=BY, reason="old memory"), blobs=blobs)

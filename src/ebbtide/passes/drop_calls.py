@@ -1,7 +1,7 @@
-"""A large old call, a file written or a patch, leaves together with its result, as one note.
+"""Replaces a large old tool call, such as a written file or a patch, and its result by a one-line note.
 
-Never a stub inside the arguments: models imitate it and write it into files. The note gives facts only: words of a
-tool do not belong in the assistant's mouth.
+A stub inside the arguments would not do: models imitate it and write it into files. The note gives facts only, because
+it is an assistant message and must not carry a tool's words.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ebbtide.core.types import OURS, Blob, Edit, Item
 from ebbtide.core.view import View
 
 Batch = tuple[int, int]
-"""From the first call of an assistant's message up to the last result that answers it, in `entries`."""
+"""Start and stop of the calls of one assistant message with their results, in `view.entries`."""
 
 
 def drop_calls(
     view: View,
     plan_input: PlanInput,
     *,
-    min_tokens: int = 1_000,  # of the call alone: a small file; below that the call is worth more than the note
-    keep_results: int = 3,  # newest pairs
+    min_tokens: int = 1_000,  # of the call without its result; a smaller call is worth more than its note
+    keep_results: int = 3,  # newest calls with their results
     never: frozenset[str] = PROTECTED,
     stub: Template = render,
 ) -> Iterator[Edit]:
-    """Drop large old calls that went well, oldest first. Their siblings in a parallel batch stay as they are."""
+    """Replace large old calls that succeeded, oldest first. Other calls made at the same time stay as they are."""
     offloader = Offloader(by="drop_calls", view=view, plan_input=plan_input)
     recent = {entry.call_id for entry in view.results[max(0, len(view.results) - keep_results) :]}
     for start, stop in _batches(view):
@@ -44,66 +44,73 @@ def drop_calls(
             for call in calls
             if call.tokens > min_tokens and call.name not in never
             if call.call_id in results and call.call_id not in recent
+            # An error must stay, or the model would believe that the file was written.
+            if not is_failed_result(original_of(view, results[call.call_id]))
         ]
-        # An error must stay: without it the model would believe that the file was written.
-        large = [pair for pair in large if not is_failed_result(original_of(view, pair[1]))]
         if not large:
             continue
-        edit = _noted(offloader, (_reasoned(view, start) if len(large) == len(calls) else start, stop), large, stub)
-        # Siblings that stay may need the reasoning before them, and it what comes next.
+        if len(large) == len(calls):
+            start = _reasoning_start(view, start)
+        edit = _replace_by_note(offloader, view.entries[start:stop], large, stub)
+        # Calls that stay may need the reasoning before them, and reasoning needs what follows it.
         if not rejection_reason(view, edit):
             yield edit
 
 
 def _batches(view: View) -> Iterator[Batch]:
-    """Batches that may change: seen, held by nobody, and not in an open loop that begins with thinking (A37)."""
-    bound = any(entry.kind == "thinking" for entry in view.entries[find_loop_start(view) :])
-    end = find_loop_start(view) if bound else len(view.entries)
+    """Batches that may change: seen, not fixed, and not in an open loop that begins with thinking (A37)."""
+    loop_start = find_loop_start(view)
+    has_thinking = any(entry.kind == "thinking" for entry in view.entries[loop_start:])
+    end = loop_start if has_thinking else len(view.entries)
     for start, stop in pairwise(cut for cut in find_seams(view) if cut <= end):
-        places = [i for i in range(start, stop) if view.entries[i].kind in ("call", "result")]
-        if places and not any(_held(view, entry) for entry in view.entries[places[0] : places[-1] + 1]):
+        places = [n for n in range(start, stop) if view.entries[n].kind in ("call", "result")]
+        if places and not any(_is_fixed(view, entry) for entry in view.entries[places[0] : places[-1] + 1]):
             yield places[0], places[-1] + 1
 
 
-def _reasoned(view: View, start: int) -> int:
-    """Where the reasoning before a batch begins: it goes with the last of its calls."""
+def _reasoning_start(view: View, start: int) -> int:
+    """Where the reasoning before a batch begins: it leaves with the last of its calls."""
     while start > 0 and is_reasoning(view.entries[start - 1]):
         start -= 1
     return start
 
 
-def _held(view: View, entry: Item) -> bool:
-    owner = view.edit_by_entry.get(entry.id)
-    # A result rewritten earlier is carried along as it is. Anything else of ours stands for more than lies here.
-    ours = view.is_ours(entry) and not (entry.kind == "result" and owner and owner.first == owner.last)
-    return ours or entry.locked or entry.pinned or entry.kind in ("thinking", "opaque") or entry.id in view.unseen_ids
+def _is_fixed(view: View, entry: Item) -> bool:
+    if entry.locked or entry.pinned or entry.kind in ("thinking", "opaque") or entry.id in view.unseen_ids:
+        return True
+    edit = view.edit_by_entry.get(entry.id)
+    # A result that was rewritten alone may be carried along. Another text of ours replaces more than this batch.
+    return view.is_ours(entry) and not (entry.kind == "result" and edit and edit.first == edit.last)
 
 
-def _noted(offloader: Offloader, batch: Batch, large: Sequence[tuple[Item, Item]], stub: Template) -> Edit:
-    inside = offloader.view.entries[slice(*batch)]
-    gone = {item.id for pair in large for item in pair} | {entry.id for entry in inside if entry.kind == "opaque"}
-    # It ends with what leaves: with siblings at both ends the edit would hold on its own output, and note it twice.
-    while inside[-1].id not in gone:
-        inside = inside[:-1]
+def _replace_by_note(
+    offloader: Offloader, batch: Sequence[Item], large: Sequence[tuple[Item, Item]], stub: Template
+) -> Edit:
+    view = offloader.view
+    removed = {item.id for pair in large for item in pair} | {entry.id for entry in batch if entry.kind == "opaque"}
+    # The edit ends with an entry that leaves. With kept ones at both ends it would apply to its own output again.
+    while batch[-1].id not in removed:
+        batch = batch[:-1]
     lines: list[str] = []
     blobs: list[Blob] = []
     for call, result in large:
-        path, kept = offloader.save_blob(call.call_id, call.text, ".json")
-        blobs += (*kept, *offloader.save_blob(call.call_id, original_of(offloader.view, result).text)[1])
-        about = describe(call.text, kind="call", name=call.name, about=file_path(call), tokens=call.tokens, path=path)
-        lines.append(stub(about))
-    # A result rewritten earlier is put anew: the log can only refer to originals.
-    siblings = [entry for entry in inside if entry.id not in gone]
-    stay = [entry if entry.id in offloader.view.index else replace(entry, id="") for entry in siblings]
+        path, call_blobs = offloader.save_blob(call.call_id, call.text, ".json")
+        _, result_blobs = offloader.save_blob(call.call_id, original_of(view, result).text)
+        blobs += (*call_blobs, *result_blobs)
+        about = file_path(call)
+        lines.append(stub(describe(call.text, kind="call", name=call.name, about=about, tokens=call.tokens, path=path)))
+    # A result rewritten earlier gets a new id: the log can only refer to originals.
+    siblings = [entry for entry in batch if entry.id not in removed]
+    kept = [entry if entry.id in view.index else replace(entry, id="") for entry in siblings]
     text = "\n".join(lines)
-    tokens, tier = offloader.plan_input.count_tokens(text), max(entry.trust for entry in inside)
-    note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, trust=tier, source=OURS)
+    tokens, trust = offloader.plan_input.count_tokens(text), max(entry.trust for entry in batch)
+    note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, trust=trust, source=OURS)
     return Edit(
         by=offloader.by,
-        first=original_of(offloader.view, inside[0]).id,
-        last=original_of(offloader.view, inside[-1]).id,
-        replacement=(note, *stay),
+        first=original_of(view, batch[0]).id,
+        last=original_of(view, batch[-1]).id,
+        replacement=(note, *kept),
         reason="large old call",
-        saved=sum(entry.tokens for entry in inside if entry.id in gone) - tokens,
+        saved=sum(entry.tokens for entry in batch if entry.id in removed) - tokens,
         blobs=tuple(blobs),
     )

@@ -1,7 +1,7 @@
-"""The last resort: the oldest exchanges leave, and a note says how many and where they are.
+"""Removes the oldest exchanges when nothing else helped. A note says how many there were and where they are saved.
 
-The live request stays, and so does what is pinned, what the model has not seen, and every summary. What leaves becomes
-a note on the user's side, which is valid wherever it stood.
+The newest request, pinned items, results that the model has not seen and every summary stay. The note is a user
+message, which is valid wherever the exchange stood.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.core.cuts import covered_range, find_cuts, find_turn_starts
+from ebbtide.core.cuts import covered_range, find_cuts, find_turn_starts, is_user_message
 from ebbtide.core.edit_rules import is_protected, old_note_ids
 from ebbtide.core.offload import HISTORY, Offloader, describe
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
-from ebbtide.core.types import HARNESS, OURS, USER, Edit, Item
+from ebbtide.core.texts import exchange_count
+from ebbtide.core.types import HARNESS, OURS, Edit, Item
 from ebbtide.core.view import View
+from ebbtide.summary.covered import total_tokens
+from ebbtide.summary.ranges import newest_messages_start
 
 Stays = Callable[[Item], bool]
-Atom = tuple[int, int]
-"""A run of entries that leaves as a whole or not at all: from, and up to."""
+Exchange = tuple[int, int]
+"""Start and stop of entries that leave together or not at all."""
 
-BY = ("evict", "evict_messages")
 CHUNK = 16_000
-"""Tokens a note stands for: few notes, and little more evicted than is needed. In a small window an eighth of it."""
+"""Tokens for each note: few notes, and little more evicted than needed."""
 
 
 def evict(
@@ -32,20 +34,18 @@ def evict(
     plan_input: PlanInput,
     *,
     keep: int = 4,  # newest messages
-    chunk: int = CHUNK,
+    chunk: int = CHUNK,  # tokens for each note; in a small window an eighth of the window
     stub: Template = render,
 ) -> Iterator[Edit]:
-    """Evict what the assistant and its tools said, oldest first. The user's words stay, all of them."""
-    offloader = Offloader(by="evict", view=view, plan_input=plan_input)
-
-    def stays(entry: Item) -> bool:
-        return _words(entry) or _summary(view, entry)
-
-    # What the harness put in front of it all is the project's instructions: it goes only with an exchange.
-    atoms = [
-        atom for atom in _atoms(view, keep) if any(e.role in ("assistant", "tool") for e in view.entries[slice(*atom)])
+    """Remove the oldest messages of the assistant and its tools. All messages of the user stay."""
+    exchanges = [
+        (start, stop)
+        for start, stop in _old_exchanges(view, keep)
+        # Without an assistant message these are the project's instructions.
+        if any(entry.role in ("assistant", "tool") for entry in view.entries[start:stop])
     ]
-    yield from _evict(offloader, atoms, stays, chunk, stub)
+    offloader = Offloader(by="evict", view=view, plan_input=plan_input)
+    yield from _evict(offloader, exchanges, is_user_message, chunk, stub)
 
 
 def evict_messages(
@@ -53,114 +53,98 @@ def evict_messages(
     plan_input: PlanInput,
     *,
     keep: int = 10,  # newest messages
-    chunk: int = CHUNK,
+    chunk: int = CHUNK,  # tokens for each note; in a small window an eighth of the window
     stub: Template = render,
 ) -> Iterator[Edit]:
-    """Evict whole exchanges, oldest first, the user's words included, but for the live request (R200, E15)."""
+    """Remove the oldest exchanges, the user's messages included, except the newest request (R200, E15)."""
+    newest_turn = view.entries[find_turn_starts(view)[-1] :] if find_turn_starts(view) else ()
+    request_ids = {entry.id for entry in newest_turn if is_user_message(entry)}
     offloader = Offloader(by="evict_messages", view=view, plan_input=plan_input)
-    live = (
-        {entry.id for entry in view.entries[find_turn_starts(view)[-1] :] if _words(entry)}
-        if find_turn_starts(view)
-        else set[str]()
-    )
+    yield from _evict(offloader, _old_exchanges(view, keep), lambda entry: entry.id in request_ids, chunk, stub)
+
+
+def _evict(
+    offloader: Offloader, exchanges: Sequence[Exchange], is_kept: Stays, chunk: int, stub: Template
+) -> Iterator[Edit]:
+    view, note_ids = offloader.view, old_note_ids(offloader.view)
 
     def stays(entry: Item) -> bool:
-        return entry.id in live or _summary(view, entry)
+        # An old note of the operator may still apply, so it outlasts the exchange around it.
+        return is_kept(entry) or _is_summary(view, entry) or entry.id in note_ids
 
-    yield from _evict(offloader, _atoms(view, keep), stays, chunk, stub)
-
-
-def _evict(offloader: Offloader, atoms: Sequence[Atom], stays: Stays, chunk: int, stub: Template) -> Iterator[Edit]:
-    chunk, view = min(chunk, offloader.plan_input.budget.window // 8), offloader.view
-
-    def remains(entry: Item) -> bool:
-        # The operator's word may hold yet: what an old one stood beside leaves without it.
-        return stays(entry) or entry.id in old_note_ids(view)
-
-    edits = (_noted(offloader, run, remains, stub) for run in _runs(view, atoms, remains, chunk))
-    # A note for less than itself would only be in the way of a later one.
+    chunk = min(chunk, offloader.plan_input.budget.window // 8)
+    edits = (_replace_by_note(offloader, group, stays, stub) for group in _groups(view, exchanges, stays, chunk))
+    # A note longer than what it replaces would only block a later one.
     yield from (edit for edit in edits if edit.saved > 0)
 
 
-def _words(entry: Item) -> bool:
-    return entry.role == "user" and entry.trust <= USER
-
-
-def _summary(view: View, entry: Item) -> bool:
-    """A note of ours, a stand-in for several items, or one that a client fed back: it is all that is left of them."""
-    owner = view.edit_by_entry.get(entry.id)
-    if owner is None:
+def _is_summary(view: View, entry: Item) -> bool:
+    """Whether the entry is our text for several items: it is all that is left of them."""
+    edit = view.edit_by_entry.get(entry.id)
+    if edit is None:
         return entry.kind == "text" and entry.source == OURS
-    return entry.kind == "text" and (owner.by in BY or bool(owner.insert_after) or owner.first != owner.last)
+    is_eviction = edit.by in ("evict", "evict_messages")
+    return entry.kind == "text" and (is_eviction or bool(edit.insert_after) or edit.first != edit.last)
 
 
-def _atoms(view: View, keep: int) -> list[Atom]:
-    """All that lies before the newest messages."""
-    end, messages = len(view.entries), 0
-    while end > 0 and messages < keep:
-        newest = view.entries[end - 1].message
-        while end > 0 and view.entries[end - 1].message == newest:
-            end -= 1
-        messages += 1
+def _old_exchanges(view: View, keep: int) -> list[Exchange]:
+    end = newest_messages_start(view, keep)
     return [(start, stop) for start, stop in pairwise(find_cuts(view)) if stop <= end]
 
 
-def _runs(view: View, atoms: Sequence[Atom], stays: Stays, chunk: int) -> Iterator[Sequence[Atom]]:
-    run: list[Atom] = []
+def _groups(view: View, exchanges: Sequence[Exchange], stays: Stays, chunk: int) -> Iterator[Sequence[Exchange]]:
+    """Adjacent exchanges that may leave, of about `chunk` tokens."""
+    group: list[Exchange] = []
     tokens = 0
-    for atom in atoms:
-        leaves = _may_leave(view, view.entries[slice(*atom)], stays)
-        if run and (not leaves or tokens >= chunk or run[-1][1] != atom[0]):
-            yield run
-            run, tokens = [], 0
-        if leaves:
-            run.append(atom)
-            tokens += sum(entry.tokens for entry in view.entries[slice(*atom)])
-    if run:
-        yield run
+    for start, stop in exchanges:
+        entries = view.entries[start:stop]
+        can_leave = _can_leave(view, entries, stays)
+        if group and (not can_leave or tokens >= chunk or group[-1][1] != start):
+            yield group
+            group, tokens = [], 0
+        if can_leave:
+            group.append((start, stop))
+            tokens += total_tokens(entries)
+    if group:
+        yield group
 
 
-def _may_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
-    held = any(is_protected(view, entry) or entry.id in view.unseen_ids for entry in entries)
-    if held or all(stays(entry) for entry in entries):
+def _can_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
+    is_fixed = any(is_protected(view, entry) or entry.id in view.unseen_ids for entry in entries)
+    if is_fixed or all(stays(entry) for entry in entries):
         return False
-    # A call without its result, or the reverse, is broken input: the wire repairs it where it stands.
-    halves = [{entry.call_id for entry in entries if entry.kind == kind} for kind in ("call", "result")]
-    if halves[0] != halves[1]:
+    # A call without its result, or the reverse, is broken input: the wire repairs it where it is.
+    calls, results = ({entry.call_id for entry in entries if entry.kind == kind} for kind in ("call", "result"))
+    if calls != results:
         return False
-    ours = [entry.id for entry in entries if entry.id in view.edit_by_entry]
-    # What an edit put here and elsewhere would vanish there too.
-    return all(
-        sum(view.edit_by_entry[id] is view.edit_by_entry[one] for one in ours)
-        == len(view.edit_by_entry[id].replacement)
-        for id in ours
-    )
+    # If an edit wrote entries elsewhere too, they would vanish there.
+    edits = [view.edit_by_entry[entry.id] for entry in entries if entry.id in view.edit_by_entry]
+    return all(sum(other is edit for other in edits) == len(edit.replacement) for edit in edits)
 
 
-def _noted(offloader: Offloader, run: Sequence[Atom], stays: Stays, stub: Template) -> Edit:
-    view = offloader.view
-    entries = view.entries[run[0][0] : run[-1][1]]
-    survive = [entry if entry.id in view.index else replace(entry, id="") for entry in entries if stays(entry)]
-    span = covered_range(view, run[0][0], run[-1][1])
-    assert span is not None, "an atom that may leave has originals under it"
-    text = _transcript(view.originals[view.index[span[0]] : view.index[span[1]] + 1])
-    path, blobs = offloader.save_blob(HISTORY, text)
-    gone = sum(entry.tokens for entry in entries) - sum(entry.tokens for entry in survive)
-    number = f"{len(run)} exchange" + "s" * (len(run) != 1)
-    words = stub(describe(text, kind="history", about=number, tokens=gone, path=path))
-    tokens, tier = offloader.plan_input.count_tokens(words), max(HARNESS, *(entry.trust for entry in entries))
-    note = Item(id="", message=-1, role="user", kind="text", text=words, tokens=tokens, trust=tier, source=OURS)
+def _replace_by_note(offloader: Offloader, group: Sequence[Exchange], stays: Stays, stub: Template) -> Edit:
+    view, start, stop = offloader.view, group[0][0], group[-1][1]
+    entries = view.entries[start:stop]
+    kept = [entry if entry.id in view.index else replace(entry, id="") for entry in entries if stays(entry)]
+    span = covered_range(view, start, stop)
+    assert span is not None, "an exchange that may leave has originals under it"
+    transcript = _transcript(view.originals[view.index[span[0]] : view.index[span[1]] + 1])
+    path, blobs = offloader.save_blob(HISTORY, transcript)
+    removed = total_tokens(entries) - total_tokens(kept)
+    text = stub(describe(transcript, kind="history", about=exchange_count(len(group)), tokens=removed, path=path))
+    tokens, trust = offloader.plan_input.count_tokens(text), max(HARNESS, *(entry.trust for entry in entries))
+    note = Item(id="", message=-1, role="user", kind="text", text=text, tokens=tokens, trust=trust, source=OURS)
     return Edit(
         by=offloader.by,
         first=span[0],
         last=span[1],
-        replacement=(note, *survive),
+        replacement=(note, *kept),
         reason="the oldest had to go",
-        saved=gone - tokens,
+        saved=removed - tokens,
         blobs=blobs,
     )
 
 
 def _transcript(items: Sequence[Item]) -> str:
-    heads = (" ".join(part for part in (item.role, item.kind, item.name, item.call_id) if part) for item in items)
+    heads = (" ".join(filter(None, (item.role, item.kind, item.name, item.call_id))) for item in items)
     return "\n\n".join(f"## {head}\n{item.text}" for head, item in zip(heads, items, strict=True))

@@ -1,4 +1,4 @@
-"""A command that prints too much is cut to its head, and told to write to a file next time (R117)."""
+"""Cuts the output of a command to its head, with a hint to write it to a file next time (R117)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def limit_output(
     view: View,
     plan_input: PlanInput,
     *,
-    limit: int = 30_000,  # chars; the seed names no number, this is the usual one for a shell tool
+    limit: int = 30_000,  # characters; the usual limit of a shell tool
     only: frozenset[str] = COMMANDS,
     stub: Template = region_output,
 ) -> Iterator[Edit]:
-    """Keep the head of new output over the limit; the whole goes to the shelf, if there is one."""
+    """Keep the head of new command output over the limit. The whole output is saved, if the session saves anything."""
     offloader = Offloader(by="limit_output", view=view, plan_input=plan_input)
     for entry in view.entries[plan_input.first_unsent :]:
         if entry.kind != "result" or entry.media or len(entry.text) <= limit or tool_name(view, entry) not in only:

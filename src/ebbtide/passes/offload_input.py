@@ -1,6 +1,6 @@
-"""A user's message that is too large to send goes to the shelf, and the message says where it is (R116).
+"""Saves a user message that is too large to disk; the message says where it is (R116).
 
-The user's words are never given up: where there is no shelf, they stay.
+The user's words are never lost: if there is no place to save them, they stay.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def offload_input(
     view: View,
     plan_input: PlanInput,
     *,
-    limit: int = 200_000,  # chars, 50k tokens: pasted logs and dumps, not long instructions
-    preview: Preview = essence(2_000),  # noqa: B008 - a value; what is asked stands at the top or the end of a paste
+    limit: int = 200_000,  # characters, 50k tokens: pasted logs and dumps, not long instructions
+    preview: Preview = essence(2_000),  # noqa: B008 - a value; the request is at the top or the end of a paste
     stub: Template = render,
 ) -> Iterator[Edit]:
-    """Offload new user text over the limit."""
+    """Save new user messages over the limit to disk and show a preview. Without a place to save, they stay."""
     if plan_input.blob_names is None:
         return
     offloader = Offloader(by="offload_input", view=view, plan_input=plan_input)

@@ -1,4 +1,4 @@
-"""Results beyond the newest turns and the newest 40,000 tokens are marked as gone: OpenCode's prune (R153-R155)."""
+"""Clears results before the newest turns and the newest 40,000 tokens of results: OpenCode's prune (R153-R155)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def prune_results(
     view: View,
     plan_input: PlanInput,
     *,
-    keep_turns: int = 2,
-    keep_tokens: int = 40_000,
+    keep_turns: int = 2,  # newest user turns
+    keep_tokens: int = 40_000,  # newest tokens of results before these turns
     min_saved: int = 20_000,  # tokens; it must free more than this (R153)
     never: frozenset[str] = frozenset(("skill",)),
     stub: Template = opencode_cleared,
 ) -> Iterator[Edit]:
-    """Prune, if it frees enough. Walks back to the last summary or to what it pruned before, and no further."""
+    """Clear old results if that frees enough, back to the last summary or the last result pruned before."""
     if view.tokens <= max(keep_tokens, min_saved):
-        return  # too little in all: do not walk through it on every turn
-    old = _old(view, keep_turns, keep_tokens, never)
+        return  # too little to look at it on every request
+    old = _old_results(view, keep_turns, keep_tokens, never)
     if sum(entry.tokens for entry in old) <= min_saved:
         return
     offloader = Offloader(by=BY, view=view, plan_input=plan_input)
@@ -35,12 +35,12 @@ def prune_results(
         yield offloader.stub_result(entry, stub, f"older than {keep_turns} turns and {keep_tokens} tokens")
 
 
-def _old(view: View, keep_turns: int, keep_tokens: int, never: frozenset[str]) -> list[Item]:
-    """Results to prune, oldest first. Calls without a result have nothing here to prune (R155)."""
+def _old_results(view: View, keep_turns: int, keep_tokens: int, never: frozenset[str]) -> list[Item]:
+    """Results to prune, oldest first. Calls without a result have nothing to prune (R155)."""
     old = list[Item]()
     newest_tokens = 0
     for entry in reversed(view.entries[: newest_turns(view, keep_turns)]):
-        if _stops(view, entry):
+        if _is_end(view, entry):
             break
         if entry.kind != "result" or tool_name(view, entry) in never:
             continue
@@ -50,9 +50,9 @@ def _old(view: View, keep_turns: int, keep_tokens: int, never: frozenset[str]) -
     return old[::-1]
 
 
-def _stops(view: View, entry: Item) -> bool:
-    owner = view.edit_by_entry.get(entry.id)
-    pruned = entry.kind == "result" and owner is not None and owner.by == BY
-    # A stand-in for several items is a summary.
-    summary = entry.kind == "text" and owner is not None and owner.first != owner.last
-    return pruned or summary
+def _is_end(view: View, entry: Item) -> bool:
+    edit = view.edit_by_entry.get(entry.id)
+    is_pruned = entry.kind == "result" and edit is not None and edit.by == BY
+    # A text that replaces several items is a summary.
+    is_summary = entry.kind == "text" and edit is not None and edit.first != edit.last
+    return is_pruned or is_summary

@@ -1,4 +1,4 @@
-"""Long old words of the assistant become their first and last lines: what was set out, and what came of it."""
+"""Shortens long old messages of the assistant to their first and last lines: what was set out, and the outcome."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def shorten_text(
     view: View,
     plan_input: PlanInput,
     *,
-    min_tokens: int = 600,  # a long answer; shorter ones are what a turn was about
-    lines: int = 4,  # of either end
-    keep_turns: int = 2,
+    min_tokens: int = 600,  # a long answer; a shorter one is the point of its turn
+    lines: int = 4,  # at the beginning and at the end
+    keep_turns: int = 2,  # newest user turns
     stub: Template = render,
 ) -> Iterator[Edit]:
-    """Shorten assistant text in turns that are over, but for the newest ones."""
+    """Shorten long assistant messages to their first and last lines, in finished turns before the newest."""
     offloader = Offloader(by="shorten_text", view=view, plan_input=plan_input)
     for entry in view.entries[: min(newest_turns(view, keep_turns), find_loop_start(view))]:
         if entry.role != "assistant" or entry.kind != "text" or entry.tokens <= min_tokens:
@@ -34,15 +34,14 @@ def shorten_text(
             about = describe(entry.text, kind="text", tokens=entry.tokens, path=path)
             text = stub(replace(about, preview=_ends(entry.text, lines), more=True))
             edit = offloader.rewrite(entry, text, "long words of an old turn", blobs)
-            # Words may belong to the reasoning before them.
+            # The text may belong to the reasoning before it.
             if not rejection_reason(view, edit):
                 yield edit
 
 
 def _ends(text: str, lines: int) -> str:
-    said = [line for line in text.split("\n") if line.strip()]
-    # 200 chars: a paragraph on one line is also long.
-    shown = [line if len(line) <= 200 else clip(line, 0, 200) + "..." for line in said]
-    if len(shown) <= 2 * lines:
-        return "\n".join(shown)
-    return "\n".join((*shown[:lines], "[...]", *shown[-lines:]))
+    # A paragraph on one line can be long too.
+    short = [line if len(line) <= 200 else clip(line, 0, 200) + "..." for line in text.split("\n") if line.strip()]
+    if len(short) <= 2 * lines:
+        return "\n".join(short)
+    return "\n".join((*short[:lines], "[...]", *short[-lines:]))

@@ -1,4 +1,4 @@
-"""Results that newer ones have made stale: a file read again, the oldest of many searches (R125-R130)."""
+"""Clears results that newer ones made stale: a file read again, the oldest of many searches (R125-R130)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 
 Same = Callable[[Item, Item], bool]
-"""Whether a newer call shows what an older one showed."""
+"""Whether a newer call shows what an older one did."""
 
 _RANGES = ("offset", "limit", "start_line", "end_line", "view_range", "pages", "start", "end", "range", "head", "tail")
 
 
 def covers(newer: Item, older: Item) -> bool:
-    """The same file, and the same part of it or all of it."""
-    asked, before = call_arguments(newer), call_arguments(older)
+    """Whether the newer call reads the same file, and the same part of it or all of it."""
+    new, old = call_arguments(newer), call_arguments(older)
     if not file_path(newer) or file_path(newer) != file_path(older):
         return False
-    return all(asked.get(key) is None or asked.get(key) == before.get(key) for key in _RANGES)
+    return all(new.get(key) is None or new.get(key) == old.get(key) for key in _RANGES)
 
 
 def same_file(newer: Item, older: Item) -> bool:
-    """The same path, whatever part of it: the seed's rule (R126)."""
+    """Whether both read the same path, whatever part of it: mini-claude's rule (R126)."""
     return bool(file_path(newer)) and file_path(newer) == file_path(older)
 
 
@@ -45,12 +45,12 @@ def snip_results(
     *,
     keep_results: int = 3,  # newest results of any tool, always (R128, E11)
     keep_each: int = 3,  # newest results of each search (R127)
-    searches: frozenset[str] = SEARCHES,
-    readers: frozenset[str] = READS,
+    searches: frozenset[str] = SEARCHES,  # search tools
+    readers: frozenset[str] = READS,  # tools that read files
     same: Same = covers,
     stub: Template = render,
 ) -> Iterator[Edit]:
-    """Snip stale results, oldest first. Only content goes, the calls stay (R129)."""
+    """Clear stale results, oldest first. The calls stay (R129)."""
     offloader = Offloader(by="snip_results", view=view, plan_input=plan_input)
     recent = {entry.id for entry in view.results[max(0, len(view.results) - keep_results) :]}
     stale = _superseded(view, readers, same) | _outnumbered(view, searches, keep_each)
@@ -67,12 +67,12 @@ def _superseded(view: View, readers: frozenset[str], same: Same) -> dict[str, st
         file = is_read_call(call) if call is not None and call.name in readers else ""
         if call is None or not file:
             continue
-        later = newer.setdefault(file, [])
-        if any(same(one, call) for one in later):
+        newer_calls = newer.setdefault(file, [])
+        if any(same(newer_call, call) for newer_call in newer_calls):
             stale[entry.id] = f"{file} was read again"
-        # An error or a stand-in shows nothing that an older result could be given up for.
+        # An error or a stub does not show what the older result does.
         elif not is_failed_result(entry) and not view.is_ours(entry):
-            later.append(call)
+            newer_calls.append(call)
     return stale
 
 

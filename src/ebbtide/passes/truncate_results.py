@@ -1,6 +1,6 @@
-"""The hard limit on arrival: head and tail of what is still too long after it was offloaded (R099-R101).
+"""Cuts new results that are still too long after they were offloaded to head and tail (R099-R101).
 
-Acts on the preview where there is one. The whole is kept all the same: nothing is cut that was not kept (R104).
+The whole result is saved all the same: nothing is cut that was not saved (R104).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def truncate_results(
     view: View,
     plan_input: PlanInput,
     *,
-    limit: int = 50_000,  # chars (R099)
-    room: int = 60,  # chars for the marker: 39 and the number's digits
+    limit: int = 50_000,  # characters (R099)
+    room: int = 60,  # characters for the marker
     marker: Callable[[int], str] = render_truncated,
 ) -> Iterator[Edit]:
-    """Cut new results, and the previews of offloaded ones, to the limit. What it wrote is within it: quiet twice."""
+    """Cut new results, and the previews of offloaded ones, to the limit, head and tail."""
     offloader = Offloader(by="truncate_results", view=view, plan_input=plan_input)
     for entry in view.entries[plan_input.first_unsent :]:
         if entry.kind != "result" or entry.media or len(entry.text) <= limit or entry.locked or entry.pinned:

@@ -1,4 +1,4 @@
-"""When a pass may speak. A condition looks at the view and the plan_input, and `when` puts it before a pass."""
+"""Conditions for passes: `when(condition, pass)` runs the pass only if the condition holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Condition = Callable[[View, PlanInput], bool]
 
 @dataclass(frozen=True, slots=True)
 class ConditionalPass:
-    """A pass behind a condition. A value, so that a policy's passes can be found and set again."""
+    """A pass that runs under a condition. A value, so that settings can reach the pass inside."""
 
     condition: Condition
     propose: Pass
@@ -24,37 +24,38 @@ class ConditionalPass:
 
 
 def when(condition: Condition, propose: Pass) -> ConditionalPass:
-    """The pass, silent unless the condition holds."""
+    """Run the pass only if the condition holds."""
     return ConditionalPass(condition, propose)
 
 
 def above(utilisation: float) -> Condition:
-    """More of the window is in use than this (R068)."""
+    """More than this share of the window is in use (R068)."""
     return lambda _, plan_input: plan_input.utilisation > utilisation
 
 
 def idle_for(seconds: float) -> Condition:
-    """The last call is at least so long ago; never before the first (R069)."""
+    """The last call was at least so many seconds ago; false before the first call (R069)."""
     return lambda _, plan_input: plan_input.idle is not None and plan_input.idle >= seconds
 
 
 def at_level(name: str) -> Condition:
-    """The request has reached this level of the budget."""
+    """The request has reached this threshold."""
     return lambda _, plan_input: plan_input.budget.levels.is_reached(plan_input.tokens, name)
 
 
 def cold(_: View, plan_input: PlanInput) -> bool:
-    """The provider keeps nothing of this request any more: a rewrite costs nothing extra (R133)."""
+    """The provider has nothing of this request cached any more, so a rewrite costs nothing extra (R133)."""
     return plan_input.is_cache_cold
 
 
 def end_of_loop(view: View, _: PlanInput) -> bool:
-    """The request ends with the user's words, after an assistant's: the tool loop before them is over."""
-    spoken, back = False, reversed(view.entries)
-    for entry in back:
+    """The request ends with a user message after an assistant message: the tool loop before it is over."""
+    has_user_message, backwards = False, reversed(view.entries)
+    for entry in backwards:
         if entry.role != "user":
-            return spoken and (entry.role == "assistant" or any(one.role == "assistant" for one in back))
-        spoken = spoken or entry.trust <= USER
+            is_answer = entry.role == "assistant" or any(earlier.role == "assistant" for earlier in backwards)
+            return has_user_message and is_answer
+        has_user_message = has_user_message or entry.trust <= USER
     return False
 
 
