@@ -90,7 +90,7 @@ def test_the_grid_the_fold_the_list_and_the_way_back(hall):
     assert "tokens are back" in hall.say("/undo")
     assert "Nothing was removed" in hall.say("/edits")
     assert "our stubs" not in hall.say("/context").lower()
-    assert "Made again" in hall.say("/redo")
+    assert "Redone" in hall.say("/redo")
     assert "summarize" in hall.say("/edits")
 
 
