@@ -13,8 +13,8 @@ import aiohttp
 
 from ebbtide.fronts.ui.guard import Guard
 from ebbtide.fronts.ui.library import Library, Setting
-from ebbtide.fronts.ui.routes import Desk
-from ebbtide.fronts.ui.server import serving
+from ebbtide.fronts.ui.routes import Inspector
+from ebbtide.fronts.ui.server import running_server
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from runtime.sessions import Clock, body, call, loop, result
@@ -95,7 +95,7 @@ class page:
     """A running inspector and a person who is logged in."""
 
     def __init__(self, found: Library, *, allow_undo: bool = False, log_in: bool = True) -> None:
-        self._serving = serving(Desk(library=found, allow_undo=allow_undo))
+        self._serving = running_server(Inspector(library=found, allow_undo=allow_undo))
         self._log_in = log_in
 
     async def __aenter__(self) -> Person:
@@ -120,7 +120,7 @@ def running(found: Library, *, allow_undo: bool = False) -> Iterator[str]:
 
     async def run() -> None:
         told["loop"] = asyncio.get_running_loop()
-        async with serving(Desk(library=found, allow_undo=allow_undo)) as guard:
+        async with running_server(Inspector(library=found, allow_undo=allow_undo)) as guard:
             told["address"] = guard.address
             up.set()
             await down.wait()

@@ -1,1 +1,1 @@
-"""The web inspector. It shows and, where asked at the start, undoes; it never plans."""
+"""The web inspector: shows sessions, and can undo edits if the user allows it at the start. It never plans."""

@@ -1,4 +1,4 @@
-"""`ebb ui`: the inspector in a browser, on loopback, for as long as the command runs."""
+"""`ebb ui`: serves the inspector on loopback for as long as the command runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ebbtide.store import open_store
 try:
     from ebbtide.fronts.ui.guard import Guard
     from ebbtide.fronts.ui.library import Library, Setting
-    from ebbtide.fronts.ui.routes import Desk
+    from ebbtide.fronts.ui.routes import Inspector
     from ebbtide.fronts.ui.server import serve
 except ModuleNotFoundError as missing:
     if missing.name != "aiohttp":
@@ -28,13 +28,13 @@ except ModuleNotFoundError as missing:
     raise BadConfig("the inspector needs the extra: pip install 'ebbtide[ui]'") from missing
 
 _ABOUT = """\
-Shows what is in the context, and where the rest went: sessions of the store, and any recorded
-session file, played under a policy. For each call: the request as the model saw it, with what was
-taken out behind stubs that open; every edit with its author, reason, tokens and money; the cache;
-the ledger; recall; two policies side by side. A session that grows is followed.
+Shows in a browser what is in the context and what was moved out of it: for sessions of the store,
+and for recorded session files, simulated under a policy. For each request you see what the model
+saw, with the removed text one click away; every edit with its pass, reason, tokens and cost; the
+cache; the facts; recall; and policies side by side. The page follows a session that grows.
 
-The page is served on this machine only, to whoever has the address that is printed; it changes
-nothing unless --allow-undo is given. On the page ? lists the keys. Here Ctrl-C ends it.
+The page is served on this machine only, and needs the address that is printed. It changes nothing
+unless you give --allow-undo. On the page ? lists the keys. Press Ctrl-C here to stop.
 """
 _EXAMPLES = """\
 examples:
@@ -44,9 +44,9 @@ examples:
   ebb ui --store ./agents --allow-undo --open
 
 exit codes:
-  0  it was ended
-  1  our fault or the disk's
-  2  bad input: a port that is taken, a store or file that cannot be read
+  0  stopped with Ctrl-C
+  1  internal error or disk error
+  2  bad input: a port in use, a store or file that cannot be read
 
 environment:
   EBB_HOME, EBB_POLICY, EBB_WINDOW         as --store, --policy, --window
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={key: getattr(args, key) for key in ("store", "policy", "window")})
     if os.path.isfile(settings.store):
-        raise BadConfig(f"--store: {settings.store} is a file, not a folder with sessions; to look at it: ebb ui FILE")
+        raise BadConfig(f"--store: {settings.store} is a file, not a folder of sessions; to show it: ebb ui FILE")
     files = [*args.files, *([str(example.path())] if args.example else [])]
     library = Library(
         open_store(settings.store),
@@ -67,19 +67,21 @@ def main(arguments: Sequence[str]) -> int:
     )
 
     def ready(guard: Guard) -> None:
-        print(f"{guard.address}\nThe inspector. Ctrl-C ends it.", flush=True)
+        print(f"{guard.address}\nOpen this address in a browser. Press Ctrl-C to stop.", flush=True)
         if not library.list():
-            print(f"No sessions in {settings.store} yet. To see one: ebb ui --example", flush=True)
+            print(f"There are no sessions in {settings.store} yet. To see an example: ebb ui --example", flush=True)
         if args.open:
             webbrowser.open(guard.address_for_one_login())
 
     try:
-        asyncio.run(serve(Desk(library=library, allow_undo=args.allow_undo), port=parse_port(args.port), ready=ready))
+        asyncio.run(
+            serve(Inspector(library=library, allow_undo=args.allow_undo), port=parse_port(args.port), on_ready=ready)
+        )
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-        why = "is taken" if error.errno == errno.EADDRINUSE else "is not for you to use"
-        raise BadConfig(f"--port: {args.port} {why} on this machine; without --port any free one is taken") from None
+        reason = "is in use" if error.errno == errno.EADDRINUSE else "needs more rights"
+        raise BadConfig(f"--port: {args.port} {reason}; leave --port out to use any free port") from None
     return 0
 
 
@@ -87,14 +89,14 @@ def command_line() -> argparse.ArgumentParser:
     parser = Parser(
         prog="ebb ui", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="recorded sessions to show besides the store's")
-    parser.add_argument("--example", action="store_true", help="show the session that comes with Ebbtide, too")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="recorded session files to show besides the store")
+    parser.add_argument("--example", action="store_true", help="also show the session that comes with Ebbtide")
     parser.add_argument("--policy", metavar="NAME", help=f"for files: one of {', '.join(PRESETS)}")
-    parser.add_argument("--window", metavar="TOKENS", help="for files: as in 200k; default: by the model")
+    parser.add_argument("--window", metavar="TOKENS", help="for files: as in 200k; default: that of the model")
     parser.add_argument(
         "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
     )
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any that is free")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any free port")
     parser.add_argument("--allow-undo", action="store_true", help="let the page undo and redo edits")
-    parser.add_argument("--open", action="store_true", help="open it in your browser")
+    parser.add_argument("--open", action="store_true", help="open the page in your browser")
     return parser

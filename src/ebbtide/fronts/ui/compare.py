@@ -1,4 +1,4 @@
-"""Two ways to keep one conversation, played on the same calls, with the same window and the same provider."""
+"""Compares policies on one conversation: the same requests, window and prices for each."""
 
 from __future__ import annotations
 
@@ -13,33 +13,35 @@ from ebbtide.replay.policies import NAMES, contender
 from ebbtide.replay.score import Score, Scorer, names_used_by_call
 from ebbtide.replay.session import ReplaySession, sessions_in
 
-MOST = 3
-"""Arms of one comparison: each plays the whole session."""
+MAX_POLICIES = 3
+"""Each policy replays the whole session."""
 
 
-def compared(recording: Recording, episode: str, names: Sequence[str], *, window: int, models: Sequence[str]) -> Json:
-    """Every arm's score on one conversation of a recording, at the prices of the models that were called in it."""
+def compare_policies(
+    recording: Recording, episode: str, names: Sequence[str], *, window: int, models: Sequence[str]
+) -> Json:
+    """Score each policy on one conversation of a recording, at the prices of the models that were called."""
     unknown = [name for name in names if name not in NAMES]
-    if unknown or not 1 <= len(names) <= MOST:
-        raise BadRequest(f"name 1 to {MOST} of {', '.join(NAMES)}")
-    # A log of ours names the model with the request, and other programs with the answer: there it stays by call.
-    answers = any(call.model for call in recording.requests() if call.episode == episode)
-    played = sessions_in(recording, "", model="" if answers or not models else models[-1])
-    # Tapes are named by file and episode; without a file's name the episode is all that is left.
-    tape = next((one for one in played if one.name.removeprefix("#") == episode), None)
+    if unknown or not 1 <= len(names) <= MAX_POLICIES:
+        raise BadRequest(f"choose 1 to {MAX_POLICIES} policies of {', '.join(NAMES)}")
+    # Our own logs name the model in the request. Other programs name it in the answer, so it may differ by call.
+    has_model_per_call = any(call.model for call in recording.requests() if call.episode == episode)
+    tapes = sessions_in(recording, "", model="" if has_model_per_call or not models else models[-1])
+    # A tape is named `file#episode`; this recording has no file name.
+    tape = next((tape for tape in tapes if tape.name.removeprefix("#") == episode), None)
     if tape is None:
-        raise BadRequest("no model was called in this session")
-    used = names_used_by_call(tape)
+        raise BadRequest("this session has no request to a model")
+    uses = names_used_by_call(tape)
     return {
         "window": window,
         "calls": len(tape.calls),
         "unpriced": [model for model in dict.fromkeys(models) if find_rates(model) is None],
-        "arms": [_arm(tape, name, window, used) for name in names],
+        "arms": [_score_policy(tape, name, window, uses) for name in names],
     }
 
 
-def _arm(tape: ReplaySession, name: str, window: int, used: Sequence[frozenset[str]]) -> Json:
-    scoring = Scorer(tape, contender(name, window)(tape), window, FIVE_MINUTES, used)
+def _score_policy(tape: ReplaySession, name: str, window: int, uses: Sequence[frozenset[str]]) -> Json:
+    scoring = Scorer(tape, contender(name, window)(tape), window, FIVE_MINUTES, uses)
     score = scoring.run()
     prompt = score.read + score.written + score.fresh
     return {

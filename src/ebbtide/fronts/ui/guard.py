@@ -1,8 +1,8 @@
-"""Who may ask: the person at this machine, from this page, with the token of this run. Nobody else is told why not.
+"""Protects the inspector: only the user at this machine, on this page, with the token of this run, gets answers.
 
-Other programs and other people's pages can reach a loopback port, too. A page of theirs cannot read our answers, but it
-can guess our port, name our address as its own (DNS rebinding) or send a form. So the Host must be ours, an Origin must
-be ours if there is one, and everything but the bare page needs a cookie that is given for the token alone.
+Other programs and other websites can reach a loopback port too. A website cannot read our answers, but it can guess
+the port, point its own name to our address (DNS rebinding) or send a form. So the Host must be ours, an Origin must be
+ours if there is one, and everything but the empty page needs a cookie, which is only given for the token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CSP = "; ".join(
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
-        # The page makes no markup out of text anywhere; this way the browser refuses it, too.
+        # The page never makes markup from text; with this the browser refuses it as well.
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
@@ -49,7 +49,7 @@ LOGIN = "/api/login"
 
 @dataclass(slots=True)
 class Guard:
-    """One run's secrets. The token stands in the address's fragment, which no browser sends and no log holds."""
+    """The secrets of one run. The token is in the fragment of the address, which browsers do not send."""
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     _cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
@@ -59,7 +59,7 @@ class Guard:
 
     @property
     def cookie_name(self) -> str:
-        """Cookies are shared between ports: two inspectors must not log each other out."""
+        """Cookies are shared between ports, so each inspector has its own name."""
         return f"ebb_ui_{self.port}"
 
     @property
@@ -67,7 +67,7 @@ class Guard:
         return f"http://127.0.0.1:{self.port}/#token={self.token}"
 
     def address_for_one_login(self) -> str:
-        """For a browser that we start: everybody on this machine can see what programs are started with."""
+        """For a browser that we start: every user of this machine can see the arguments of its command."""
         token = secrets.token_urlsafe(32)
         self._single_use.add(token)
         return f"http://127.0.0.1:{self.port}/#token={token}"
@@ -78,52 +78,52 @@ class Guard:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        why = self.refuses(request)
-        if why:
-            return web.json_response({"error": why}, status=403 if why != "log in" else 401)
+        reason = self.refusal_reason(request)
+        if reason:
+            return web.json_response({"error": reason}, status=403 if reason != "log in" else 401)
         return await handler(request)
 
-    def refuses(self, request: web.Request) -> str:
-        """Why this request is not answered; empty where it is."""
+    def refusal_reason(self, request: web.Request) -> str:
+        """Return why this request gets no answer, or ''."""
         if request.host not in self._hosts:
             return "wrong host"
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
         if origin is not None and origin not in [f"http://{host}" for host in self._hosts]:
             return "wrong origin"
         if site not in ("same-origin", "none"):
-            # Somebody may follow a link to the page itself; nothing else is fetched from elsewhere.
+            # A link to the page itself is allowed; nothing else may be fetched from another site.
             return "" if request.path == "/" and request.method == "GET" else "wrong origin"
         if request.method not in ("GET", "HEAD") and (origin is None or request.content_type != "application/json"):
-            # A form of another page can send neither.
+            # A form on another website can send neither.
             return "wrong origin"
         if not request.path.startswith("/api/") or request.path == LOGIN:
             return ""
-        given = request.cookies.get(self.cookie_name, "")
-        return "" if _is_same(given, self._cookie) else "log in"
+        cookie = request.cookies.get(self.cookie_name, "")
+        return "" if _is_same(cookie, self._cookie) else "log in"
 
-    def _admits(self, given: str) -> bool:
-        if given in self._single_use:
-            self._single_use.discard(given)
+    def _is_valid_token(self, token: str) -> bool:
+        if token in self._single_use:
+            self._single_use.discard(token)
             return True
-        return _is_same(given, self.token)
+        return _is_same(token, self.token)
 
     async def login(self, request: web.Request) -> web.Response:
-        """The token for a cookie that scripts cannot read."""
-        given = (await read_json(request)).get("token")
-        if not isinstance(given, str) or not self._admits(given):
+        """Exchange the token for a cookie that scripts cannot read."""
+        token = (await read_json(request)).get("token")
+        if not isinstance(token, str) or not self._is_valid_token(token):
             return web.json_response({"error": "wrong token"}, status=403)
         answer = web.json_response({"ok": True})
         answer.set_cookie(self.cookie_name, self._cookie, httponly=True, samesite="Strict", path="/")
         return answer
 
 
-def _is_same(given: str, secret: str) -> bool:
-    """Bytes that are no text come as surrogates, in a cookie as in JSON: they are wrong like any other wrong secret."""
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
+def _is_same(value: str, secret: str) -> bool:
+    """Compare in constant time. Invalid bytes arrive as surrogates, which must not raise an error."""
+    return hmac.compare_digest(value.encode("utf-8", "surrogatepass"), secret.encode())
 
 
 async def read_json(request: web.Request) -> dict[str, object]:
-    """A body that is a JSON object; BadRequest for any other. Which charset its header names does not matter."""
+    """Read a JSON object; raise BadRequest for any other body. The charset in the header is ignored."""
     try:
         value = json.loads(await request.read())
     except (ValueError, RecursionError) as error:
@@ -133,11 +133,11 @@ async def read_json(request: web.Request) -> dict[str, object]:
     return value
 
 
-async def ignore_expectation(_: web.Request) -> None:
-    """Any `Expect` header: the answer comes without asking for the body first."""
+async def ignore_expect(_: web.Request) -> None:
+    """Answer without asking for the body first."""
 
 
-async def sign(_: web.Request, response: web.StreamResponse) -> None:
-    """On every answer, errors included."""
+async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    """Add the security headers to every answer, also to errors."""
     response.headers.update(HEADERS)
     response.headers.popall("Server", None)

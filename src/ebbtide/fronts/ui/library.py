@@ -1,6 +1,6 @@
-"""The sessions that can be looked at: those of the store, and recorded files as a policy would have treated them.
+"""The sessions that the inspector shows: those of the store, and recorded files, simulated under a policy.
 
-A page names a session by a key that was made here. No name or path that comes over the wire is ever opened.
+The page names a session by a key that this module made. A name or path from a request is never opened.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
+from typing import TypeVar, cast
 
 from ebbtide.audit.history import History, build_history
 from ebbtide.audit.simulate import simulate
@@ -26,30 +27,31 @@ from ebbtide.recall.search import RecallSearch
 from ebbtide.store import LogReader, Position, SessionInfo, Store
 from ebbtide.wire import WIRES
 
-_OPEN = 6
-"""Sessions kept in memory: a person compares two or three, and a large one takes some 100 MB."""
-_TITLE = 120
-"""Characters of a title: a line."""
-_VIEWS = 4
-"""Requests of a session kept: the page asks for one of them piece by piece."""
+T = TypeVar("T")
+_MAX_OPEN = 6
+"""Sessions in memory: a user compares two or three, and a large one takes some 100 MB."""
+_MAX_TITLE = 120
+"""Characters: one line."""
+_MAX_VIEWS = 4
+"""Requests of a session in memory: the page fetches one in several parts."""
 
 
-class Unknown(BadRequest):
-    """Nothing here has that name."""
+class NotFound(BadRequest):
+    """There is no session, batch or edit of that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How a recorded file is played: what the page may choose."""
+    """How a recorded file is simulated. The page can change it."""
 
     policy: str
     window: int
-    """0: that of the model."""
+    """Tokens; 0 means the model's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """One row of the list."""
+class SessionRow:
+    """One row of the list of sessions. The page reads the fields by name."""
 
     key: str
     session: str
@@ -59,49 +61,55 @@ class Listed:
     bytes: int
     modified: str
     stored: bool
-    """Of the store; else a file, played in memory."""
+    """Whether it is in the store; if not, it is a recorded file."""
 
 
 @dataclass(slots=True)
-class Opened:
-    """A session in memory: its history, and its log for what left."""
+class OpenSession:
+    """A session in memory."""
 
-    listed: Listed
+    row: SessionRow
     history: History
     log: LogReader
     setting: Setting
     recall: RecallSearch
-    played: Recording | None = None
-    """The file that was played, and which conversation of it."""
+    recording: Recording | None = None
+    """The file that was simulated, and below, which conversation of it."""
     episode: str = ""
-    stamp: tuple[int, int] = (0, 0)
-    """Of the file as it was then."""
+    file_stamp: tuple[int, int] = (0, 0)
+    """Modification time and size of the file when it was read."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Readers keep state: one thread at a time looks."""
+    """Hold it to read: the readers have state."""
     position: Position = field(default_factory=Position)
     tracer: Tracer = field(default_factory=Tracer)
-    kept: dict[str, object] = field(default_factory=dict)
-    """What was worked out of this history; thrown away when it grows."""
+    _cache: dict[str, object] = field(default_factory=dict)
+    """Answers computed from this history; cleared when it grows."""
     _views: OrderedDict[int, View] = field(default_factory=OrderedDict)
 
+    def cached(self, name: str, compute: Callable[[], T]) -> T:
+        """Return the answer of this name, computed once for each state of the history."""
+        if name not in self._cache:
+            self._cache[name] = compute()
+        return cast(T, self._cache[name])
+
     def view(self, number: int) -> View:
-        """The request of a call; 0 for the conversation as it stands."""
+        """Return the view of a request; 0 means the conversation as it is now."""
         if number not in self._views:
             self._views[number] = self.history.view(number)
-            while len(self._views) > _VIEWS:
+            while len(self._views) > _MAX_VIEWS:
                 self._views.popitem(last=False)
         return self._views[number]
 
-    def grow(self) -> bool:
-        """Take in what was appended. False where the log is no longer the one that was read."""
+    def read_appended(self) -> bool:
+        """Read what was appended to the log. Return False if it is no longer the same log."""
         reading = read_since(self.log, self.position)
         if reading is None:
             return False
         if reading.records:
             self.position = reading.position
             before, self.history = self.history, self.history.extend(reading.records)
-            self.kept.clear()
-            # What went out is as it was, unless a person pinned or spared something.
+            self._cache.clear()
+            # Requests that were sent do not change, unless the user pinned or restored something.
             self._views.pop(0, None)
             if before.state.protected_ids != self.history.state.protected_ids:
                 self._views.clear()
@@ -109,101 +117,100 @@ class Opened:
 
 
 class Library:
-    """Thread-safe. Listing and opening read the disk: not for an event loop."""
+    """Lists and opens sessions. Thread-safe; it reads the disk, so call it from a thread, not from the event loop."""
 
     def __init__(self, store: Store, *, files: Iterable[str], setting: Setting, window_for: Callable[[str], int]):
         self.store, self.setting, self._window_for = store, setting, window_for
-        self._files = {path: _Tape(path) for path in files}
-        self._open: OrderedDict[tuple[str, Setting], Opened] = OrderedDict()
-        self._known: dict[str, SessionInfo] = {}
-        self._turns: dict[tuple[str, Setting], threading.Lock] = {}
+        self._files = {path: _RecordedFile(path) for path in files}
+        self._open_sessions: OrderedDict[tuple[str, Setting], OpenSession] = OrderedDict()
+        self._stored: dict[str, SessionInfo] = {}
+        self._open_locks: dict[tuple[str, Setting], threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def list(self) -> list[Listed]:
-        known = self._look()
-        played = [one for tape in self._files.values() for one in tape.listed()]
-        return [*played, *(_row(key, info) for key, info in known.items())]
+    def list(self) -> list[SessionRow]:
+        self._list_stored()
+        recorded = [row for file in self._files.values() for row in file.rows()]
+        return [*recorded, *(_stored_row(key, info) for key, info in self._stored.items())]
 
-    def _look(self) -> dict[str, SessionInfo]:
-        self._known = {_key("store", info.project, info.session): info for info in self.store.list_sessions()}
-        return self._known
+    def _list_stored(self) -> None:
+        self._stored = {_hash_key("store", info.project, info.session): info for info in self.store.list_sessions()}
 
-    def open(self, key: str, setting: Setting | None = None) -> Opened:
-        """As it is now: what was appended since is taken in."""
-        name = key, setting or self.setting
+    def open(self, key: str, setting: Setting | None = None) -> OpenSession:
+        """Open a session, or bring an open one up to date."""
+        cache_key = key, setting or self.setting
         with self._lock:
-            turn = self._turns.setdefault(name, threading.Lock())
-        # A large one takes seconds. Whoever asks for another session does not wait for it.
-        with turn:
-            opened = self._open.get(name)
-            if opened is None or not self._fresh(opened):
-                opened = self._opened(*name)
-            self._keep(name, opened)
+            lock = self._open_locks.setdefault(cache_key, threading.Lock())
+        # A large session takes seconds to open. The others do not wait for it.
+        with lock:
+            opened = self._open_sessions.get(cache_key)
+            if opened is None or not self._is_current(opened):
+                opened = self._load(*cache_key)
+            self._keep(cache_key, opened)
         return opened
 
-    def _keep(self, name: tuple[str, Setting], opened: Opened) -> None:
+    def _keep(self, cache_key: tuple[str, Setting], opened: OpenSession) -> None:
         with self._lock:
-            self._open[name] = opened
-            self._open.move_to_end(name)
-            while len(self._open) > _OPEN:
-                self._open.popitem(last=False)[1].recall.close()
+            self._open_sessions[cache_key] = opened
+            self._open_sessions.move_to_end(cache_key)
+            while len(self._open_sessions) > _MAX_OPEN:
+                self._open_sessions.popitem(last=False)[1].recall.close()
 
-    def recording(self, opened: Opened) -> Recording:
-        """The session as a recording, to be played again: a log of ours is one, too."""
-        if opened.played is not None:
-            return opened.played
-        path = self._known[opened.listed.key].path
+    def recording(self, opened: OpenSession) -> Recording:
+        """Return the session as a recording that can be replayed."""
+        if opened.recording is not None:
+            return opened.recording
+        path = self._stored[opened.row.key].path
         if not path:
-            raise BadRequest("this store has no files: a session of it cannot be played again")
+            raise BadRequest("this store keeps no files, so its sessions cannot be replayed")
         return load(path)
 
     def close(self) -> None:
-        for opened in self._open.values():
+        for opened in self._open_sessions.values():
             opened.recall.close()
 
-    def window(self, opened: Opened) -> int:
-        """Of the newest plan; where nothing was planned yet, what was set, or what the model has."""
+    def window(self, opened: OpenSession) -> int:
+        """Return the window of the newest plan; without one, that of the setting or of the model."""
         turns = opened.history.turns
         model = turns[-1].model if turns else ""
         return opened.history.window(len(turns)) or opened.setting.window or self._window_for(model)
 
-    def policy(self, opened: Opened) -> Policy:
-        """The one that planned last."""
+    def policy(self, opened: OpenSession) -> Policy:
+        """Return the policy of the newest plan."""
         batches = opened.history.state.batches
         name = str(batches[-1].record.get("policy")) if batches else opened.setting.policy
         return preset(name if name in PRESETS else "default")
 
-    def _fresh(self, opened: Opened) -> bool:
-        if opened.played is not None:
-            return opened.stamp == _stamp(opened.played.path)
+    def _is_current(self, opened: OpenSession) -> bool:
+        if opened.recording is not None:
+            return opened.file_stamp == _file_stamp(opened.recording.path)
         with opened.lock:
-            return opened.grow()
+            return opened.read_appended()
 
-    def _opened(self, key: str, setting: Setting) -> Opened:
-        if key not in self._known and all(key not in tape.episodes for tape in self._files.values()):
-            self._look()
-        if info := self._known.get(key):
-            return self._stored(key, info, setting)
-        self._tape(key)[0].refresh()
-        tape, episode = self._tape(key)
-        return self._played(next(one for one in tape.listed() if one.key == key), tape.recording, episode, setting)
+    def _load(self, key: str, setting: Setting) -> OpenSession:
+        if key not in self._stored and all(key not in file.episodes for file in self._files.values()):
+            self._list_stored()
+        if info := self._stored.get(key):
+            return self._open_stored(key, info, setting)
+        self._find_file(key)[0].refresh()
+        file, episode = self._find_file(key)
+        return self._simulate(next(row for row in file.rows() if row.key == key), file.recording, episode, setting)
 
-    def _tape(self, key: str) -> tuple[_Tape, str]:
-        for tape in self._files.values():
-            if key in tape.episodes:
-                return tape, tape.episodes[key]
-        raise Unknown("there is no such session; it may have been collected")
+    def _find_file(self, key: str) -> tuple[_RecordedFile, str]:
+        for file in self._files.values():
+            if key in file.episodes:
+                return file, file.episodes[key]
+        raise NotFound("there is no such session; it may have been deleted")
 
-    def _stored(self, key: str, info: SessionInfo, setting: Setting) -> Opened:
+    def _open_stored(self, key: str, info: SessionInfo, setting: Setting) -> OpenSession:
         log = self.store.peek(info.session, project=info.project)
         reading = log.read()
         history = build_history(reading.records, session=info.session)
-        listed = _row(key, info)
+        row = _stored_row(key, info)
         if not history.turns and info.path:
-            # Another program's session file that lies in the store: it is played like any other file.
-            return self._played(listed, load(info.path), "", setting)
-        return Opened(
-            listed=listed,
+            # Another program wrote this file into the store: simulate it like any recorded file.
+            return self._simulate(row, load(info.path), "", setting)
+        return OpenSession(
+            row=row,
             history=history,
             log=log,
             setting=setting,
@@ -211,65 +218,63 @@ class Library:
             position=reading.position,
         )
 
-    def _played(self, listed: Listed, recording: Recording, episode: str, setting: Setting) -> Opened:
-        stamp = _stamp(recording.path)
+    def _simulate(self, row: SessionRow, recording: Recording, episode: str, setting: Setting) -> OpenSession:
+        stamp = _file_stamp(recording.path)
         calls = tuple(call for call in recording.requests() if call.episode == episode)
         if not calls:
-            raise BadRequest(f"{listed.session}: no model was called in it")
+            raise BadRequest(f"{row.session} has no request to a model")
         window = setting.window or self._window_for(calls[-1].model)
         policy = preset(setting.policy, model=calls[-1].model)
-        history, log = simulate(calls, name=listed.session, wire=recording.wire, policy=policy, window=window)
-        recall = RecallSearch(log=log)
-        return Opened(
-            listed=listed,
+        history, log = simulate(calls, name=row.session, wire=recording.wire, policy=policy, window=window)
+        return OpenSession(
+            row=row,
             history=history,
             log=log,
             setting=setting,
-            recall=recall,
-            played=recording,
+            recall=RecallSearch(log=log),
+            recording=recording,
             episode=episode,
-            stamp=stamp,
+            file_stamp=stamp,
         )
 
 
-class _Tape:
-    """A recorded file. One that cannot be read is told at the start, not when somebody clicks."""
+class _RecordedFile:
+    """A recorded file. It is read at the start, so that a bad file fails then and not when the user opens it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._read()
 
     def refresh(self) -> None:
-        """Read it again, if it is not what it was."""
-        if _stamp(self.path) != self._seen:
+        """Read the file again if it changed."""
+        if _file_stamp(self.path) != self._stamp:
             self._read()
 
     def _read(self) -> None:
         try:
-            self._seen, self.recording = _stamp(self.path), load(self.path)
-        except OSError as error:
-            raise BadRequest(f"{self.path} cannot be read: {error.strerror or error}") from None
-        except ValueError as error:  # a NUL in its name
-            raise BadRequest(f"{self.path} cannot be read: {error}") from None
+            self._stamp, self.recording = _file_stamp(self.path), load(self.path)
+        except (OSError, ValueError) as error:  # A path with a NUL is a ValueError.
+            reason = getattr(error, "strerror", None) or error
+            raise BadRequest(f"{self.path} cannot be read: {reason}") from None
         self._titles = _titles(self.recording)
 
     @property
     def episodes(self) -> dict[str, str]:
-        """From key to episode."""
-        return {_key("file", self.path, episode.name): episode.name for episode in self.recording.episodes}
+        """Names of the conversations in the file, by key."""
+        return {_hash_key("file", self.path, episode.name): episode.name for episode in self.recording.episodes}
 
-    def listed(self) -> list[Listed]:
-        told = os.stat(self.path)
+    def rows(self) -> list[SessionRow]:
+        stat = os.stat(self.path)
         name = os.path.basename(self.path)
         return [
-            Listed(
+            SessionRow(
                 key=key,
                 session=episode or self.recording.session or name,
                 project=f"{self.recording.format} · {name}",
                 title=self._titles.get(episode, "") or name,
                 messages=0,
-                bytes=told.st_size,
-                modified=datetime.fromtimestamp(told.st_mtime, UTC).isoformat(),
+                bytes=stat.st_size,
+                modified=datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(),
                 stored=False,
             )
             for key, episode in self.episodes.items()
@@ -277,37 +282,34 @@ class _Tape:
 
 
 def _titles(recording: Recording) -> dict[str, str]:
-    """What the user said first, by episode."""
-    wire, found = WIRES[recording.wire], dict[str, str]()
+    """Return the user's first message of each conversation."""
+    wire, titles = WIRES[recording.wire], dict[str, str]()
     for call in recording.requests():
-        if call.episode not in found:
-            blocks = (
-                block
-                for message in call.request[wire.list_key]
-                for block in wire.messages.split(message, wire.list_key)
-            )
-            words = (block.text for block in blocks if block.role == "user" and block.kind == "text")
-            found[call.episode] = next((_line(text) for text in words if text.strip()), "")
-    return found
+        if call.episode not in titles:
+            messages = call.request[wire.list_key]
+            blocks = (block for message in messages for block in wire.messages.split(message, wire.list_key))
+            texts = (block.text for block in blocks if block.role == "user" and block.kind == "text")
+            titles[call.episode] = next((_shorten_title(text) for text in texts if text.strip()), "")
+    return titles
 
 
-def _line(text: str) -> str:
-    """The beginning of a text, up to a word's end."""
+def _shorten_title(text: str) -> str:
+    """Cut a text to one line, at the end of a word."""
     line = " ".join(text.split())
-    # Chinese has no spaces: a cut that would leave little is made where it falls.
-    cut = max(line.rfind(" ", 0, _TITLE), _TITLE - 20)
-    return line if len(line) <= _TITLE else f"{line[:cut]}…"
+    # Text without spaces, such as Chinese, is cut anywhere.
+    cut = max(line.rfind(" ", 0, _MAX_TITLE), _MAX_TITLE - 20)
+    return line if len(line) <= _MAX_TITLE else f"{line[:cut]}…"
 
 
-def matching(rows: Iterable[Listed], query: str) -> list[dict[str, object]]:
-    """Rows in which every word stands somewhere, whatever its case."""
+def filter_rows(rows: Iterable[SessionRow], query: str) -> list[dict[str, object]]:
+    """Return the rows that contain every word of the query, in any case."""
     words = query.casefold().split()
-    told = [asdict(one) | {"title": redact(one.title)[0]} for one in rows]
-    return [one for one in told if all(any(word in str(v).casefold() for v in one.values()) for word in words)]
+    shown = [asdict(row) | {"title": redact(row.title)[0]} for row in rows]
+    return [row for row in shown if all(any(word in str(value).casefold() for value in row.values()) for word in words)]
 
 
-def _row(key: str, info: SessionInfo) -> Listed:
-    return Listed(
+def _stored_row(key: str, info: SessionInfo) -> SessionRow:
+    return SessionRow(
         key=key,
         session=info.session,
         project=info.project,
@@ -319,12 +321,12 @@ def _row(key: str, info: SessionInfo) -> Listed:
     )
 
 
-def _stamp(path: str) -> tuple[int, int]:
-    """Of a file as it is: another one after a change."""
-    told = os.stat(path)
-    return told.st_mtime_ns, told.st_size
+def _file_stamp(path: str) -> tuple[int, int]:
+    """Return modification time and size: they differ after a change."""
+    stat = os.stat(path)
+    return stat.st_mtime_ns, stat.st_size
 
 
-def _key(*parts: str) -> str:
-    told = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return blake2b(told, digest_size=9).hexdigest()
+def _hash_key(*parts: str) -> str:
+    text = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=9).hexdigest()

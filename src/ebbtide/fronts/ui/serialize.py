@@ -1,7 +1,7 @@
-"""Items, edits and facts as JSON for the page. Secrets are masked here, on the way out, as everywhere people look.
+"""Items, edits and facts as JSON for the page, with secrets masked.
 
-Texts are cut to what a row shows; the rest is fetched by handle when somebody opens it. Nothing is made safe for HTML:
-the page shows text as text.
+Texts are cut to what a row shows; the page fetches the rest by handle. Nothing is escaped for HTML: the page shows
+text as text.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.fronts.ui.trace import part_of
+from ebbtide.fronts.ui.trace import part_name
 from ebbtide.money import SessionCost
 from ebbtide.wire.blocks import group_by_message
 
 Json = dict[str, object]
 PREVIEW = 600
-"""Characters of an item in a list: some six lines."""
+"""Characters of an item in a list: about six lines."""
 _MARGIN = 4096
-"""Read beyond a cut before masking, so that a secret that the cut would split is known whole."""
-SIDE = 60_000
-"""Characters of one side of a diff: more is slow to compare and nobody reads it there."""
+"""Characters read beyond a cut before masking, so that a secret is found even if the cut splits it."""
+MAX_SIDE = 60_000
+"""Characters of one side of a diff: more is slow to compare."""
 
 
-def masked(text: str, most: int) -> str:
-    return redact(text[: most + _MARGIN])[0][:most]
+def mask(text: str, length: int = PREVIEW) -> str:
+    return redact(text[: length + _MARGIN])[0][:length]
 
 
-def item_told(entry: Item, *, preview: int = PREVIEW, path: str = "") -> Json:
+def item_json(entry: Item, *, preview: int = PREVIEW, path: str = "") -> Json:
     return {
         "id": entry.id,
         "message": entry.message,
@@ -45,40 +45,44 @@ def item_told(entry: Item, *, preview: int = PREVIEW, path: str = "") -> Json:
         "tier": entry.trust,
         "source": entry.source,
         "pinned": entry.pinned,
-        "text": masked(entry.text, preview),
+        "text": mask(entry.text, preview),
         "chars": len(entry.text),
     }
 
 
-def rows_told(view: View, batches: Mapping[str, str], start: int, stop: int) -> list[Json]:
-    """Entries of a request as rows, each with the message it went out in."""
-    numbers = [out for out, (_, group) in enumerate(group_by_message(view.entries)) for _ in group]
-    told: list[Json] = []
-    for place in range(start, min(stop, len(view.entries))):
-        entry = view.entries[place]
+def entry_rows(view: View, batches: Mapping[str, str], start: int, stop: int) -> list[Json]:
+    """Return entries of a request, each with the number of its message in the request."""
+    numbers = [message for message, (_, group) in enumerate(group_by_message(view.entries)) for _ in group]
+    rows: list[Json] = []
+    for index in range(start, min(stop, len(view.entries))):
+        entry = view.entries[index]
         edit = view.edit_by_entry.get(entry.id)
         call = view.calls_by_id.get(entry.call_id) if entry.kind == "result" else None
-        # A stand-in has no handle of its own: what is shown of it must be all of it.
-        row = item_told(entry, preview=SIDE if edit else PREVIEW, path=file_path(call) if call else "")
-        row |= {"place": place, "out": numbers[place], "part": part_of(view, entry)}
-        if edit is not None and not _carried(entry, edit):
-            row["stub"] = {**edit_told(edit), "batch": batches.get(edit.id, ""), "covers": len(covered(view, edit))}
-        told.append(row)
-    return told
+        # A replacement has no handle to fetch the rest by, so all of it is sent.
+        row = item_json(entry, preview=MAX_SIDE if edit else PREVIEW, path=file_path(call) if call else "")
+        row |= {"place": index, "out": numbers[index], "part": part_name(view, entry)}
+        if edit is not None and not _is_kept_original(entry, edit):
+            row["stub"] = {
+                **edit_json(edit),
+                "batch": batches.get(edit.id, ""),
+                "covers": len(covered_items(view, edit)),
+            }
+        rows.append(row)
+    return rows
 
 
-def _carried(entry: Item, edit: Edit) -> bool:
-    """An original that a fold kept: it stands for itself."""
+def _is_kept_original(entry: Item, edit: Edit) -> bool:
+    """Whether the entry is an original that a compaction kept."""
     return any(item.id and item.id == entry.id for item in edit.replacement)
 
 
-def covered(view: View, edit: Edit) -> Sequence[Item]:
-    """The originals that an edit took out; empty for an insertion."""
+def covered_items(view: View, edit: Edit) -> Sequence[Item]:
+    """Return the originals that an edit replaced; none for an insertion."""
     first, last = view.index.get(edit.first), view.index.get(edit.last)
     return () if first is None or last is None else view.originals[first : last + 1]
 
 
-def edit_told(edit: Edit) -> Json:
+def edit_json(edit: Edit) -> Json:
     return {
         "id": edit.id,
         "by": edit.by,
@@ -86,27 +90,27 @@ def edit_told(edit: Edit) -> Json:
         "saved": edit.saved,
         "first": edit.first,
         "last": edit.last,
-        "handles": handles_of(edit),
+        "handles": list_handles(edit),
     }
 
 
-def handles_of(edit: Edit) -> list[str]:
-    """Names under which the content is kept: of the edit's own record, or what its stub says."""
-    told = [blob.name for blob in edit.blobs]
+def list_handles(edit: Edit) -> list[str]:
+    """Return the handles of the saved text: from the edit's record, or from its stub."""
+    names = [blob.name for blob in edit.blobs]
     stubs = [stub for item in edit.replacement if (stub := parse(item.text)) is not None]
-    return list(dict.fromkeys([*told, *(stub.handle for stub in stubs if stub.handle)]))
+    return list(dict.fromkeys([*names, *(stub.handle for stub in stubs if stub.handle)]))
 
 
-def batches_told(history: History, accounts: SessionCost) -> list[Json]:
-    booked = accounts.by_batch
-    return [_batch_told(step, booked.get(step.batch.id, ())) for step in history.steps]
+def list_batches(history: History, cost: SessionCost) -> list[Json]:
+    savings = cost.by_batch
+    return [_batch_json(step, savings.get(step.batch.id, ())) for step in history.steps]
 
 
-def _batch_told(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | None]]) -> Json:
+def _batch_json(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | None]]) -> Json:
     record = step.batch.record
     edits = [
-        {**edit_told(edit), "what": _what(step, edit), **_booked(entry, paid)}
-        for edit, (entry, paid) in zip(step.batch.edits, entries, strict=True)
+        {**edit_json(edit), "what": _describe_edit(step, edit), **_savings_json(entry, dollars)}
+        for edit, (entry, dollars) in zip(step.batch.edits, entries, strict=True)
     ]
     return {
         "id": step.batch.id,
@@ -126,105 +130,105 @@ def _batch_told(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | N
     }
 
 
-def _booked(entry: EditSavings, paid: EditSavings | None) -> Json:
-    """`worth` in input tokens at full price, `usd` in dollars: no more than the bills show."""
-    even = entry.breaks_even
+def _savings_json(entry: EditSavings, dollars: EditSavings | None) -> Json:
+    """`worth` is in input tokens at full price, `usd` in dollars."""
+    break_even = entry.breaks_even
     return {
         "worth": round(entry.told),
-        "usd": round(paid.told, 6) if paid else None,
+        "usd": round(dollars.told, 6) if dollars else None,
         "rewritten": entry.change.after,
-        "breaks_even": None if math.isinf(even) else round(even, 1),
+        "breaks_even": None if math.isinf(break_even) else round(break_even, 1),
         "paid_at": entry.paid,
     }
 
 
-def _what(step: Step, edit: Edit) -> Json:
-    """What an edit took out, for the page to put into words."""
-    taken = step.covered(edit)
-    call = next((item for item in taken if item.kind == "call"), None)
-    one = taken[0] if taken else None
-    if one is not None and one.kind == "result" and call is None:
-        call = step.call_of(one)
+def _describe_edit(step: Step, edit: Edit) -> Json:
+    """Describe what an edit removed, for the page to phrase."""
+    items = step.covered(edit)
+    call = next((item for item in items if item.kind == "call"), None)
+    first = items[0] if items else None
+    if first is not None and first.kind == "result" and call is None:
+        call = step.call_of(first)
     return {
-        "items": len(taken),
-        "kind": one.kind if one and len(taken) == 1 else "call" if call and len(taken) == 2 else "",
-        "role": one.role if one else "",
-        "name": call.name if call else one.name if one else "",
+        "items": len(items),
+        "kind": first.kind if first and len(items) == 1 else "call" if call and len(items) == 2 else "",
+        "role": first.role if first else "",
+        "name": call.name if call else first.name if first else "",
         "path": file_path(call) if call else "",
-        "first": taken[0].message if taken else -1,
-        "last": taken[-1].message if taken else -1,
+        "first": items[0].message if items else -1,
+        "last": items[-1].message if items else -1,
     }
 
 
-def sides_told(history: History, edit_id: str) -> Json | None:
-    """Before and after of one edit, for a diff; None where there is no such edit."""
+def edit_sides(history: History, edit_id: str) -> Json | None:
+    """Return one edit before and after, for a diff; None if there is no such edit."""
     for step in history.steps:
         for edit in step.batch.edits:
             if edit.id == edit_id:
-                # A fold names what it carries along by id alone.
-                put = [step.original(item) for item in edit.replacement]
+                # A compaction records the originals that it keeps by id only.
+                replacement = [step.original(item) for item in edit.replacement]
                 return {
-                    **edit_told(edit),
-                    "what": _what(step, edit),
+                    **edit_json(edit),
+                    "what": _describe_edit(step, edit),
                     "batch": step.batch.id,
                     "call": step.turn.number,
                     "at": step.batch.at,
                     "undone": step.undone,
-                    "before": list(_side(step.covered(edit))),
-                    "after": list(_side(put)),
+                    "before": list(_side_items(step.covered(edit))),
+                    "after": list(_side_items(replacement)),
                 }
     return None
 
 
-def _side(items: Iterable[Item]) -> Iterator[Json]:
-    left = SIDE
+def _side_items(items: Iterable[Item]) -> Iterator[Json]:
+    remaining = MAX_SIDE
     for item in items:
-        told = item_told(item, preview=max(0, left))
-        left -= min(left, len(item.text))
-        yield told
+        row = item_json(item, preview=max(0, remaining))
+        remaining -= min(remaining, len(item.text))
+        yield row
 
 
-def ledger_told(history: History, items: Sequence[Item]) -> Json:
-    """The facts by kind, newest last, each with the handle of the item that it was seen in."""
+def facts_json(history: History, items: Sequence[Item]) -> Json:
+    """Return the facts by kind, newest last, each with the handle of the item that it comes from."""
     facts = history.ledger(items)
 
-    def at(order: int) -> str:
-        return facts.handles[order] if 0 <= order < len(facts.handles) else ""
+    def source(order: int) -> Json:
+        return {"handle": facts.handles[order] if 0 <= order < len(facts.handles) else ""}
 
     return {
         "items": len(facts.handles),
-        "words": [{"handle": at(one.order), "text": masked(one.text, PREVIEW)} for one in facts.user_messages],
-        "stated": [{"handle": at(one.order), "text": masked(one.text, PREVIEW)} for one in facts.constraints],
+        "words": [source(message.order) | {"text": mask(message.text)} for message in facts.user_messages],
+        "stated": [source(constraint.order) | {"text": mask(constraint.text)} for constraint in facts.constraints],
         "files": [
-            {
-                "path": one.path,
-                "did": [verb for verb in ("created", "changed", "deleted", "read") if getattr(one, f"{verb}_at") >= 0],
-                "times": one.touch_count,
-                "handle": at(one.last_touched),
+            source(file.last_touched)
+            | {
+                "path": file.path,
+                "did": [verb for verb in ("created", "changed", "deleted", "read") if getattr(file, f"{verb}_at") >= 0],
+                "times": file.touch_count,
             }
-            for one in sorted(facts.files.values(), key=lambda one: one.last_touched)
+            for file in sorted(facts.files.values(), key=lambda file: file.last_touched)
         ],
         "commands": [
-            {
-                "handle": at(one.order),
-                "text": masked(one.text, PREVIEW),
-                "status": one.status,
-                "failed": one.has_failed,
-                "times": one.run_count,
-                "lines": [masked(line, PREVIEW) for line in one.key_lines],
+            source(command.order)
+            | {
+                "text": mask(command.text),
+                "status": command.status,
+                "failed": command.has_failed,
+                "times": command.run_count,
+                "lines": [mask(line) for line in command.key_lines],
             }
-            for one in sorted(facts.commands.values(), key=lambda one: one.order)
+            for command in sorted(facts.commands.values(), key=lambda command: command.order)
         ],
         "troubles": [
-            {
-                "handle": at(one.order),
-                "about": masked(one.about, PREVIEW),
-                "line": masked(one.line, PREVIEW),
-                "open": one.resolved_at < 0,
-                "by": list(one.changed_files),
+            source(failure.order)
+            | {
+                "about": mask(failure.about),
+                "line": mask(failure.line),
+                "open": failure.resolved_at < 0,
+                "by": list(failure.changed_files),
             }
-            for one in facts.failures
+            for failure in facts.failures
         ],
-        "todos": [{"text": masked(one.text, PREVIEW), "status": one.status} for one in facts.todos.values()],
-        "plan": masked(facts.plan.text, 4 * PREVIEW) if facts.plan else "",
-    }  # fmt: skip
+        "todos": [{"text": mask(todo.text), "status": todo.status} for todo in facts.todos.values()],
+        "plan": mask(facts.plan.text, 4 * PREVIEW) if facts.plan else "",
+    }

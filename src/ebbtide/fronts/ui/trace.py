@@ -1,7 +1,7 @@
-"""A session as columns, one value a call: what filled the window, what it cost, and where the cache broke.
+"""A session as columns with one value for each request: what filled the window, its usage, and cache breaks.
 
-Figures are what the provider billed where that is known, else estimates of ours, and each column set says which. Parts
-are estimates in any case, scaled so that they add up to the figure above them.
+Token counts are the provider's where it billed the request, else our estimates; `billed` says which. Parts are always
+estimates, scaled so that they add up to the total.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTS = (
     "system", "tools", "unrecorded", "user", "assistant", "tool calls", "tool results", "thinking", "images",
     "our stubs", "other",
 )  # fmt: skip
-"""In the order they are stacked: what comes first in a request is at the bottom."""
+"""In the order in which the chart stacks them, from the bottom."""
 _KINDS = {
     "call": "tool calls",
     "result": "tool results",
@@ -32,26 +32,26 @@ _KINDS = {
 }
 
 
-class _Weighed(NamedTuple):
-    """A request, and what is in it."""
+class _RequestSize(NamedTuple):
+    """A request, and the tokens of its parts."""
 
     view: View
     sums: Mapping[str, int]
-    whole: int
+    untouched: int
     unrecorded: int
-    """Before it."""
+    """Of the request before it."""
 
 
 @dataclass(slots=True)
 class Trace:
-    """Columns, all of one length."""
+    """Columns of the same length. The page reads them by name."""
 
     at: list[float] = field(default_factory=list)
     model: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
-    """Of the request as it went out."""
+    """Of the request as it was sent."""
     untouched: list[int] = field(default_factory=list)
-    """Had nothing ever been taken out."""
+    """Of the request without any edit."""
     billed: list[bool] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
     parts: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in PARTS})
@@ -61,11 +61,11 @@ class Trace:
     """Input at full price."""
     output: list[int | None] = field(default_factory=list)
     warm: list[int] = field(default_factory=list)
-    """Tokens that should still have been in the cache."""
+    """Tokens that should have been in the cache."""
     breaks: list[dict[str, object]] = field(default_factory=list)
     diagnosis: str | None = None
     hit_rate: float | None = None
-    """None where nothing was billed."""
+    """None if nothing was billed."""
 
 
 _COLUMNS = (
@@ -73,8 +73,8 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def part_of(view: View, entry: Item) -> str:
-    # What a fold carries along is in its hands, and still the client's own.
+def part_name(view: View, entry: Item) -> str:
+    # An original that a compaction kept belongs to its edit, but is not our text.
     if entry.source == OURS or (entry.id in view.edit_by_entry and not is_original(entry)):
         return "our stubs"
     if entry.kind == "text":
@@ -83,110 +83,110 @@ def part_of(view: View, entry: Item) -> str:
 
 
 class Tracer:
-    """Columns of a session that may grow. A call that is followed by another is looked at once."""
+    """Builds the columns of a session that may grow. Each request but the newest is processed once."""
 
     def __init__(self) -> None:
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
-        self._walk, self._weigher, self._made, self._unrecorded = RequestWalk(), _Weigher(), Trace(), 0
+    def _reset(self) -> None:
+        self._walk, self._counter, self._trace, self._unrecorded = RequestWalk(), _TokenCounter(), Trace(), 0
         self._bills: list[Usage | None] = []
-        self._breaks, self._looked = list[CacheBreak](), 0
-        self._last = _Weighed(view=View.of(()), sums={}, whole=0, unrecorded=0)
+        self._breaks, self._checked = list[CacheBreak](), 0
+        self._last = _RequestSize(view=View.of(()), sums={}, untouched=0, unrecorded=0)
 
     def trace(self, history: History) -> Trace:
-        """The columns up to now: the same object, grown."""
+        """Return the columns: the same object each time, extended."""
         bills = [turn.usage for turn in history.turns[: len(self._bills)]]
         if bills[:-1] != self._bills[:-1]:
-            # An older call was billed late.
-            self._begin()
+            # Usage of an older request arrived late: start again.
+            self._reset()
         elif bills != self._bills:
-            # The newest was: what went out is known.
+            # Usage of the newest request arrived.
             self._drop_last()
             self._add(history, history.turns[len(bills) - 1], self._last)
         for turn, _, view in self._walk.on(history):
-            sums, whole = self._weigher.weigh(view)
-            self._last = _Weighed(view=view, sums=dict(sums), whole=whole, unrecorded=self._unrecorded)
+            sums, whole = self._counter.count(view)
+            self._last = _RequestSize(view=view, sums=dict(sums), untouched=whole, unrecorded=self._unrecorded)
             self._add(history, turn, self._last)
-        found = diagnose_cache([turn.sent for turn in history.turns], found=self._breaks, looked=self._looked)
-        # The newest may still get its bill.
-        self._looked = max(0, len(history.turns) - 1)
-        self._breaks = [one for one in found.breaks if one.at < self._looked]
-        self._made.breaks = [_break_told(one, history.turns) for one in found.breaks]
-        self._made.diagnosis, self._made.hit_rate = found.diagnosis, found.hit_rate if found.calls else None
-        return self._made
+        health = diagnose_cache([turn.sent for turn in history.turns], found=self._breaks, looked=self._checked)
+        # Usage of the newest request may still arrive.
+        self._checked = max(0, len(history.turns) - 1)
+        self._breaks = [entry for entry in health.breaks if entry.at < self._checked]
+        self._trace.breaks = [_break_json(entry, history.turns) for entry in health.breaks]
+        self._trace.diagnosis, self._trace.hit_rate = health.diagnosis, health.hit_rate if health.calls else None
+        return self._trace
 
     def _drop_last(self) -> None:
-        made = self._made
+        trace = self._trace
         self._bills.pop()
-        for column in (*made.parts.values(), *(getattr(made, name) for name in _COLUMNS)):
+        for column in (*trace.parts.values(), *(getattr(trace, name) for name in _COLUMNS)):
             column.pop()
 
-    def _add(self, history: History, turn: HistoryRequest, weighed: _Weighed) -> None:
-        trace, (view, sums, whole, unrecorded) = self._made, weighed
+    def _add(self, history: History, turn: HistoryRequest, size: _RequestSize) -> None:
+        trace, (view, sums, untouched, unrecorded) = self._trace, size
         self._bills.append(turn.usage)
-        bare = not sum(turn.overhead)
+        lacks_overhead = not sum(turn.overhead)
         estimate = sum(sums.values()) + sum(turn.overhead)
-        if turn.usage and bare:
-            # The file has neither system prompt nor tools: what was billed beyond the messages is them.
+        if turn.usage and lacks_overhead:
+            # The file has neither system prompt nor tools: they are what was billed beyond the messages.
             unrecorded = max(0, turn.usage.prompt - estimate)
         self._unrecorded = unrecorded
-        extra = unrecorded if bare else 0
-        scale = turn.usage.prompt / estimate if turn.usage and not bare and estimate else 1.0
+        extra = unrecorded if lacks_overhead else 0
+        scale = turn.usage.prompt / estimate if turn.usage and not lacks_overhead and estimate else 1.0
         parts = {**sums, "system": sums.get("system", 0) + turn.overhead[0], "tools": turn.overhead[1]}
         for name in PARTS:
             trace.parts[name].append(extra if name == "unrecorded" else round(parts.get(name, 0) * scale))
         trace.tokens.append(turn.usage.prompt if turn.usage else estimate + extra)
-        trace.untouched.append(round((whole + sum(turn.overhead)) * scale) + extra)
+        trace.untouched.append(round((untouched + sum(turn.overhead)) * scale) + extra)
         trace.items.append(len(view.entries))
-        known = [one.sent for one in history.turns[max(0, turn.number - 129) : turn.number - 1]]
-        now = turn.sent
-        warm = find_cached_prefix(
-            known, now=now.at, model=now.model, system=now.system, tools=now.tools, prefix=now.prefix
+        earlier = [turn.sent for turn in history.turns[max(0, turn.number - 129) : turn.number - 1]]
+        sent = turn.sent
+        prefix = find_cached_prefix(
+            earlier, now=sent.at, model=sent.model, system=sent.system, tools=sent.tools, prefix=sent.prefix
         )
-        # Where the last request is whole in this one, its tokens are known: nothing has to be added up.
-        grew = bool(known) and warm.messages >= len(known[-1].prefix)
-        tokens = trace.tokens[-2] if grew else warm_tokens(warm, view, sum(turn.overhead) or extra)
+        # If this request starts with all of the last one, the cached tokens are those of the last one.
+        has_grown = bool(earlier) and prefix.messages >= len(earlier[-1].prefix)
+        tokens = trace.tokens[-2] if has_grown else cached_tokens(prefix, view, sum(turn.overhead) or extra)
         trace.warm.append(min(tokens, trace.tokens[-1]))
-        _bill(trace, turn)
+        _add_bill(trace, turn)
 
 
-def warm_tokens(warm: CachedPrefix, view: View, overhead: int) -> int:
-    """Of the messages that are warm. The request that left them there may go on otherwise, and count for more."""
-    alike = islice(group_by_message(view.entries), warm.messages)
-    return min(warm.tokens, overhead + sum(_sum(group) for _, group in alike)) if warm.messages else 0
+def cached_tokens(prefix: CachedPrefix, view: View, overhead: int) -> int:
+    """Count the tokens of the cached messages. The request that cached them may have been longer."""
+    groups = islice(group_by_message(view.entries), prefix.messages)
+    return min(prefix.tokens, overhead + sum(_sum(group) for _, group in groups)) if prefix.messages else 0
 
 
-class _Weigher:
-    """Tokens by part. A view that grew from the last one is weighed by what is new in it."""
+class _TokenCounter:
+    """Counts tokens by part. For a view that extends the last one, only the new entries are counted."""
 
     def __init__(self) -> None:
         self._sums: dict[str, int] = {}
-        self._whole = 0
+        self._untouched = 0
         self._view = View.of(())
 
-    def weigh(self, view: View) -> tuple[Mapping[str, int], int]:
-        before, kept = view.grown_from
-        if before is self._view.entries and before:
-            old, new = self._view.entries[kept:], view.entries[kept:]
-            tail = len(self._view.entries) - kept
-            self._whole += _sum(view.originals[len(self._view.originals) - tail :]) - _sum(old)
+    def count(self, view: View) -> tuple[Mapping[str, int], int]:
+        previous, same = view.grown_from
+        if previous is self._view.entries and previous:
+            old, new = self._view.entries[same:], view.entries[same:]
+            tail = len(self._view.entries) - same
+            self._untouched += _sum(view.originals[len(self._view.originals) - tail :]) - _sum(old)
             self._add(self._view, old, -1)
         else:
-            self._sums, new, known = {}, view.entries, len(self._view.originals)
-            grown = 0 < known <= len(view.originals) and view.originals[known - 1] is self._view.originals[-1]
-            self._whole = self._whole + _sum(view.originals[known:]) if grown else _sum(view.originals)
+            self._sums, new, count = {}, view.entries, len(self._view.originals)
+            has_grown = 0 < count <= len(view.originals) and view.originals[count - 1] is self._view.originals[-1]
+            self._untouched = self._untouched + _sum(view.originals[count:]) if has_grown else _sum(view.originals)
         self._add(view, new, 1)
         self._view = view
-        return self._sums, self._whole
+        return self._sums, self._untouched
 
     def _add(self, view: View, entries: Iterable[Item], sign: int) -> None:
         for entry in entries:
-            part = part_of(view, entry)
+            part = part_name(view, entry)
             self._sums[part] = self._sums.get(part, 0) + sign * entry.tokens
 
 
-def _bill(trace: Trace, turn: HistoryRequest) -> None:
+def _add_bill(trace: Trace, turn: HistoryRequest) -> None:
     usage = turn.usage
     trace.at.append(turn.at)
     trace.model.append(turn.model)
@@ -197,20 +197,20 @@ def _bill(trace: Trace, turn: HistoryRequest) -> None:
     trace.output.append(usage.output if usage else None)
 
 
-def _break_told(one: CacheBreak, turns: Sequence[HistoryRequest]) -> dict[str, object]:
-    turn = turns[one.at]
+def _break_json(cache_break: CacheBreak, turns: Sequence[HistoryRequest]) -> dict[str, object]:
+    turn = turns[cache_break.at]
     return {
         "call": turn.number,
-        "lost": one.lost,
-        "cause": one.cause,
-        "detail": one.detail,
-        # The commonest reason for a message to change is an edit of ours.
-        "batch": next(iter(turn.planned), "") if one.cause == "message" else "",
+        "lost": cache_break.lost,
+        "cause": cache_break.cause,
+        "detail": cache_break.detail,
+        # A message usually changes because of one of our edits.
+        "batch": next(iter(turn.planned), "") if cache_break.cause == "message" else "",
     }
 
 
-def batch_marks(history: History) -> list[dict[str, object]]:
-    """Where the chart shows that something left."""
+def list_batch_marks(history: History) -> list[dict[str, object]]:
+    """Return the batches, for the marks in the chart."""
     return [
         {
             "id": step.batch.id,
