@@ -31,7 +31,7 @@ def test_it_prints_an_address_serves_the_page_and_ends_on_ctrl_c(tmp_path):
     assert "#token=" in address
     assert "Ebbtide" in told
     assert code == 130
-    assert rest == "The inspector. Ctrl-C ends it.\n"
+    assert rest == "Open this address in a browser. Press Ctrl-C to stop.\n"
     assert "Traceback" not in wrong
 
 
@@ -43,7 +43,7 @@ def test_an_empty_store_is_said_and_what_to_do_about_it(tmp_path):
             run.send_signal(signal.SIGINT)
             run.wait(120)
 
-    assert "No sessions in" in lines[2]
+    assert "There are no sessions in" in lines[2]
     assert "ebb ui --example" in lines[2]
     assert not (tmp_path / "none").exists()
 
@@ -57,9 +57,9 @@ def test_an_empty_store_is_said_and_what_to_do_about_it(tmp_path):
         (["{tmp}"], "{tmp} is a folder, and not one of OpenCode's"),
         (["--policy", "nope"], "nope"),
         (["--window", "wide"], "wide"),
-        (["--store", "{tmp}/words.jsonl"], "words.jsonl is a file, not a folder with sessions"),
+        (["--store", "{tmp}/words.jsonl"], "words.jsonl is a file, not a folder of sessions"),
         (["--port", "99999"], "99999 is no port: they go from 0 to 65535"),
-        (["--port", "{taken}"], "{taken} is taken on this machine; without --port any free one is taken"),
+        (["--port", "{taken}"], "{taken} is in use; leave --port out to use any free port"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_served(given, told, tmp_path, capsys):
