@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.replay.export import document
+from ebbtide.fronts.replay.export import build_document
 from ebbtide.replay.measures import calibrate
 from ebbtide.replay.run import ReplayOptions, find_sessions, replay, replay_file, replay_on_ray
 from fronts.cli.terminal import recorded
@@ -26,7 +26,7 @@ def test_two_runs_give_the_same_to_the_last_digit(sessions):
     first, second = (replay(sessions, TERMS, workers=1) for _ in range(2))
 
     assert first == second
-    assert json.dumps(document(first, TERMS)) == json.dumps(document(second, TERMS))
+    assert json.dumps(build_document(first, TERMS)) == json.dumps(build_document(second, TERMS))
 
 
 def test_two_processes_give_what_one_gives_in_the_order_of_the_paths(sessions):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.fronts.replay.command import command_line
-from ebbtide.fronts.replay.policy_names import ABOUT, chosen
+from ebbtide.fronts.replay.policy_names import ABOUT, parse_policies
 from ebbtide.replay.measures import MEASURES
 from ebbtide.replay.policies import NAMES
 from ebbtide.replay.score import Score
@@ -109,11 +109,11 @@ def test_a_plot_is_a_picture_on_disk(ebb, session, tmp_path):
         (["--policies", "default,nosuch"], "no policy is called 'nosuch'; there are raw, recorded, default"),
         (["--policies", ","], "--policies names none"),
         (["--policies", "raw+model"], "no policy is called 'raw+model'"),
-        (["--plot", "out.gif"], "a picture ends in .png"),
+        (["--plot", "out.gif"], "a plot ends in .png"),
         (["--plot", "nowhere/out.png"], "there is no folder for it"),
-        (["--model", "nosuch-model"], "knows no model 'nosuch-model'"),
+        (["--model", "nosuch-model"], "knows neither 'nosuch-model'"),
         (["--window", "many"], "'many' is not a number of tokens"),
-        (["--window", "200"], "is 200k meant?"),
+        (["--window", "200"], "did you mean 200k?"),
         (["--ttl", "2h"], "'2h' is not one of 5m, 1h"),
         (["--workers", "-3"], "is not a number of processes"),
         (["--json", "--csv"], "not allowed with"),
@@ -168,9 +168,9 @@ def test_the_list_has_a_line_for_each_policy(ebb):
 
 
 def test_all_means_all_and_each_name_counts_once():
-    assert chosen("all,default") == NAMES
-    assert chosen("default, default") == ("raw", "default")
-    assert chosen("sage+model") == ("raw", "sage+model")
+    assert parse_policies("all,default") == NAMES
+    assert parse_policies("default, default") == ("raw", "default")
+    assert parse_policies("sage+model") == ("raw", "sage+model")
 
 
 def test_the_example_runs_with_no_file(ebb):

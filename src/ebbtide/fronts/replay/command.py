@@ -1,4 +1,4 @@
-"""`ebb replay`: whatever can be refused is refused before the work begins, which may take minutes."""
+"""`ebb replay`: compare policies on recorded sessions. Bad input is refused before the work, which takes minutes."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
 from ebbtide.display import make_visible
 from ebbtide.formats.claude_folder import find_claude_session
-from ebbtide.fronts.replay.export import show_csv, show_json
-from ebbtide.fronts.replay.plots import check_picture, draw_picture
-from ebbtide.fronts.replay.policy_names import USUAL, chosen, listed
-from ebbtide.fronts.replay.tables import console, show_tables
+from ebbtide.fronts.replay.export import print_csv, print_json
+from ebbtide.fronts.replay.plots import check_plot_path, draw_plot
+from ebbtide.fronts.replay.policy_names import USUAL, list_policies, parse_policies
+from ebbtide.fronts.replay.tables import console, print_tables
 from ebbtide.prices import find_rates
 from ebbtide.replay.run import ReplayOptions, ReplayResult, find_sessions, replay, replay_on_ray
 
 _WINDOW = 200_000
-"""Tokens, where nothing else was set: one dial for all sessions, so that their peaks can be compared."""
-_LEAST = 1_000  # tokens: below it every call of a session is planned in vain, by each policy, for minutes
+"""The default: one window for all sessions, so that their peaks can be compared."""
+_MIN_WINDOW = 1_000  # tokens: with less, no policy can succeed, and trying takes minutes
 _ABOUT = """\
 What would each policy have cost on your own sessions, and what would it have kept? Takes recorded
-sessions (Claude Code, Codex, pi, OpenCode, SWE-agent, chat logs), one file or folders of them. At
-every recorded model call it makes the request that the client would have sent had it never
-compacted, lets each policy prepare it, and bills what goes out as the provider would: prefixes that
-are cached, for how long, from which mark on. No model is called, nothing is sent.
+sessions (Claude Code, Codex, pi, OpenCode, SWE-agent, chat logs), one file or folders of them. For
+every recorded model call it rebuilds the request as if the client had never compacted, lets each
+policy prepare it, and bills the result as the provider would, with its prompt cache. No model is
+called, nothing is sent.
 
-Read the tables from the left: "of raw" is the bill as a part of the bill with nothing taken out;
-"available" is how many of the names that the agent really used, not seen for ten calls, were still
+Read the tables from the left: "of raw" is the bill as a share of the bill without Ebbtide;
+"available" is the share of names that the agent needed after ten or more calls and that were still
 in the request. A policy is better than another if it is cheaper AND keeps more.
-Each score with its formula: docs/reference/replay.md
+docs/reference/replay.md explains each score, with its formula.
 """
 _EXAMPLES = """\
 examples:
@@ -49,100 +49,99 @@ examples:
 
 exit codes:
   0  done
-  1  our fault or the disk's
+  1  an error in Ebbtide or on the disk
   2  bad input: the message says what
 
 environment:
   EBB_WINDOW         the window, in tokens
   CLAUDE_CONFIG_DIR  Claude Code's folder; default ~/.claude
-  NO_COLOR           no colour, also on a terminal
+  NO_COLOR           no colour, even on a terminal
 """
 
 
 def main(arguments: Sequence[str]) -> int:
     args = command_line().parse_args(arguments)
     if args.list:
-        print(listed())
+        print(list_policies())
         return 0
-    terms = _terms(args)
+    options = _options(args)
     paths = _paths(args)
     if args.plot:
-        check_picture(args.plot)
-    played = _played(args, paths, terms)
-    if not any(score.calls for one in played for score in one.scores.values()):
-        raise BadRequest(_nothing(played))
+        check_plot_path(args.plot)
+    results = _replay(args, paths, options)
+    if not any(score.calls for result in results for score in result.scores.values()):
+        raise BadRequest(_describe_failure(results))
     if args.json:
-        show_json(played, terms)
+        print_json(results, options)
     elif args.csv:
-        show_csv(played)
+        print_csv(results)
     else:
-        show_tables(played, terms)
+        print_tables(results, options)
     if args.plot:
-        draw_picture(args.plot, played, terms)
-        print(f"ebb: the picture is in {make_visible(args.plot)}", file=sys.stderr)
+        draw_plot(args.plot, results, options)
+        print(f"ebb: wrote the plot to {make_visible(args.plot)}", file=sys.stderr)
     return 0
 
 
-def _terms(args: argparse.Namespace) -> ReplayOptions:
+def _options(args: argparse.Namespace) -> ReplayOptions:
     settings = load_settings(arguments={"window": args.window, "model": args.model})
     if args.model and find_rates(args.model) is None:
-        raise BadRequest(f"the table of prices knows no model {args.model!r}, nor one of its family")
+        raise BadRequest(f"the price table knows neither {args.model!r} nor its family")
     return ReplayOptions(
-        policies=chosen(args.policies) if args.policies is not None else USUAL,
-        window=_window(settings.window or _WINDOW),
+        policies=parse_policies(args.policies) if args.policies is not None else USUAL,
+        window=_check_window(settings.window or _WINDOW),
         ttl=TTLS[args.ttl],
         model=args.model or "",
         has_recall=not args.no_recall,
     )
 
 
-def _window(tokens: int) -> int:
-    if tokens < _LEAST:
-        raise BadRequest(f"a window of {tokens:,} tokens holds no request; is {tokens:,}k meant?")
+def _check_window(tokens: int) -> int:
+    if tokens < _MIN_WINDOW:
+        raise BadRequest(f"no request fits a window of {tokens:,} tokens; did you mean {tokens:,}k?")
     return tokens
 
 
 def _paths(args: argparse.Namespace) -> list[Path]:
-    given = [*args.paths, *([str(example.path())] if args.example else [])]
-    if not given:
-        raise BadRequest("which sessions? Give files or folders, or --example for the one that comes along")
-    found = find_sessions([_found(one) for one in given])
-    if not found:
-        raise BadRequest(f"there is no recorded session in {', '.join(given)}")
-    return found
+    names = [*args.paths, *([str(example.path())] if args.example else [])]
+    if not names:
+        raise BadRequest("give the files or folders of sessions, or --example for the one that comes with Ebbtide")
+    paths = find_sessions([_path_of(name) for name in names])
+    if not paths:
+        raise BadRequest(f"there is no recorded session in {', '.join(names)}")
+    return paths
 
 
-def _found(given: str) -> str:
-    """A path as it is; what is none is looked for among the sessions of Claude Code."""
-    if not given:
+def _path_of(name: str) -> str:
+    """The path itself if it exists, else the file of the Claude Code session with that name."""
+    if not name:
         raise BadRequest("the name is empty: give a file or a session")
-    if os.path.exists(given):
-        return given
+    if os.path.exists(name):
+        return name
     try:
-        return str(find_claude_session(claude_directory(), given))
-    except BadRequest as unknown:
-        raise BadRequest(f"there is no file {given}, and {unknown}") from None
+        return str(find_claude_session(claude_directory(), name))
+    except BadRequest as error:
+        raise BadRequest(f"there is no file {name}, and {error}") from None
 
 
-def _played(args: argparse.Namespace, paths: Sequence[Path], terms: ReplayOptions) -> list[ReplayResult]:
-    with _progress(len(paths)) as told:
+def _replay(args: argparse.Namespace, paths: Sequence[Path], options: ReplayOptions) -> list[ReplayResult]:
+    with _progress_bar(len(paths)) as on_progress:
         if args.ray:
-            return replay_on_ray(paths, terms, args.ray, on_progress=told)
-        return replay(paths, terms, workers=args.workers, on_progress=told)
+            return replay_on_ray(paths, options, args.ray, on_progress=on_progress)
+        return replay(paths, options, workers=args.workers, on_progress=on_progress)
 
 
-def _nothing(played: Sequence[ReplayResult]) -> str:
-    one = played[0]
-    if len(played) == 1:
-        return one.error or f"{one.path} holds a session in which no model was called"
-    return (
-        f"none of {len(played)} files holds a session with a model call; the first: {one.path}: {one.error or 'none'}"
-    )
+def _describe_failure(results: Sequence[ReplayResult]) -> str:
+    first = results[0]
+    if len(results) == 1:
+        return first.error or f"{first.path} is a session without a model call"
+    reason = first.error or "none"
+    return f"none of {len(results)} files has a session with a model call; the first: {first.path}: {reason}"
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar where a person may be waiting."""
+def _progress_bar(total: int) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
@@ -151,7 +150,7 @@ def _progress(total: int) -> Iterator[Callable[[int, int], None]]:
     parts = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("sessions"), TimeElapsedColumn())
     with Progress(*parts, console=console(sys.stderr), transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _workers(text: str) -> int:
@@ -169,17 +168,17 @@ def command_line() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("paths", nargs="*", metavar="PATH|SESSION", help="recorded sessions, folders of them, or ids of Claude Code")
-    add("--example", action="store_true", help="the session that comes with ebbtide")
+    add("--example", action="store_true", help="use the session that comes with Ebbtide")
     add("--policies", metavar="A,B", help="which to compare; `all` for all. Default: raw, recorded and the presets")
-    add("--list", action="store_true", help="name the policies, with a line on each")
-    add("--window", metavar="TOKENS", help="as in 200k, the default")
+    add("--list", action="store_true", help="list the policies, with a line on each")
+    add("--window", metavar="TOKENS", help="such as 200k, the default")
     add("--model", metavar="M", help="prices and cache rules of this model; default: the recorded one")
     add("--ttl", choices=list(TTLS), default="5m", help="how long the provider keeps a prefix; default 5m")
-    add("--no-recall", action="store_true", help="do not search for what was missing: faster, and no recall score")
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print JSON: each file, and the totals")
-    shown.add_argument("--csv", action="store_true", help="print CSV: a row for each file and policy, then the totals")
-    add("--plot", metavar="FILE", help="draw a picture, too: .png, .svg or .pdf")
-    add("--workers", metavar="N", type=_workers, default=0, help="processes; default: one for each core")
+    add("--no-recall", action="store_true", help="do not search for missing names: faster, but no recall score")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print JSON: each file, and the totals")
+    output.add_argument("--csv", action="store_true", help="print CSV: a row per file and policy, then the totals")
+    add("--plot", metavar="FILE", help="also draw a plot: .png, .svg or .pdf")
+    add("--workers", metavar="N", type=_workers, default=0, help="processes; default: one per core")
     add("--ray", metavar="ADDRESS", help="run on a Ray cluster; `local` starts one here")
     return parser

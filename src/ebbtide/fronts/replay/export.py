@@ -1,45 +1,50 @@
-"""Scores for programs: every sum, and every measure made of them. Nothing in it depends on when or where it ran."""
+"""Prints scores as JSON or CSV: every sum and every measure. The output does not depend on when or where it ran."""
 
 from __future__ import annotations
 
 import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ebbtide.replay.measures import CALIBRATION_FORMAT, MEASURES, Calibration, calibrate, measure
 from ebbtide.replay.run import ReplayOptions, ReplayResult, failures, totals
 from ebbtide.replay.score import Score
 
 TOTAL = "TOTAL"
-"""In the column `file`, of the last rows."""
+"""The `file` of the last rows."""
 
 
-def show_json(played: Sequence[ReplayResult], terms: ReplayOptions) -> None:
-    """Pure ASCII, so that it is as harmless on a terminal as it is exact in a pipe."""
-    print(json.dumps(document(played, terms), indent=2))
+def print_json(results: Sequence[ReplayResult], options: ReplayOptions) -> None:
+    """Print JSON in ASCII, which is safe on a terminal."""
+    print(json.dumps(build_document(results, options), indent=2))
 
 
-def document(played: Sequence[ReplayResult], terms: ReplayOptions) -> dict[str, object]:
+def build_document(results: Sequence[ReplayResult], options: ReplayOptions) -> dict[str, object]:
     return {
         "terms": {
-            "policies": list(terms.policies),
-            "window": terms.window,
-            "ttl": terms.ttl,
-            "model": terms.model,
-            "recall": terms.has_recall,
+            "policies": list(options.policies),
+            "window": options.window,
+            "ttl": options.ttl,
+            "model": options.model,
+            "recall": options.has_recall,
         },
-        "totals": _scores(totals(played)),
+        "totals": _scores(totals(results)),
         "files": [
-            {"file": one.path, "format": one.format, "models": list(one.models), "scores": _scores(one.scores)}
-            for one in played
-            if not one.error
+            {
+                "file": result.path,
+                "format": result.format,
+                "models": list(result.models),
+                "scores": _scores(result.scores),
+            }
+            for result in results
+            if not result.error
         ],
         "calibration": {
-            CALIBRATION_FORMAT: _calibration(calibrate(played, CALIBRATION_FORMAT)),
-            "all": _calibration(calibrate(played)),
+            CALIBRATION_FORMAT: _calibration(calibrate(results, CALIBRATION_FORMAT)),
+            "all": _calibration(calibrate(results)),
         },
-        "failed": [{"file": path, "reason": reason} for path, reason in failures(played)],
+        "failed": [{"file": path, "reason": reason} for path, reason in failures(results)],
     }
 
 
@@ -48,32 +53,24 @@ def _scores(scores: dict[str, Score]) -> dict[str, object]:
     return {name: {"sums": score.as_dict(), "measures": measure(score, raw)} for name, score in scores.items()}
 
 
-def _calibration(found: Calibration) -> dict[str, object]:
+def _calibration(calibration: Calibration) -> dict[str, object]:
     return {
-        "files": found.files,
-        "simulated": found.simulated,
-        "billed": found.billed,
-        "drift": found.drift,
-        "holds": found.holds,
+        "files": calibration.files,
+        "simulated": calibration.simulated,
+        "billed": calibration.billed,
+        "drift": calibration.drift,
+        "holds": calibration.holds,
     }
 
 
-def show_csv(played: Sequence[ReplayResult]) -> None:
-    """Measures first, then the sums they are made of."""
-    measures = [one.key for one in MEASURES]
-    sums = list(Score().as_dict())
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(["file", "format", "policy", *measures, *(f"sum_{name}" for name in sums)])
-    for file, format, scores in _blocks(played):
-        raw = scores.get("raw")
+def print_csv(results: Sequence[ReplayResult]) -> None:
+    """Print the measures, then the sums they are computed from."""
+    keys, sums = [measure.key for measure in MEASURES], list(Score().as_dict())
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["file", "format", "policy", *keys, *(f"sum_{name}" for name in sums)])
+    files = [(result.path, result.format, result.scores) for result in results if not result.error]
+    for file, format, scores in [*files, (TOTAL, "", totals(results))]:
         for name, score in scores.items():
-            told, added = measure(score, raw), score.as_dict()
-            cells = ["" if told[key] is None else told[key] for key in measures]
-            out.writerow([file, format, name, *cells, *(added[key] for key in sums)])
-
-
-def _blocks(played: Sequence[ReplayResult]) -> Iterator[tuple[str, str, dict[str, Score]]]:
-    for one in played:
-        if not one.error:
-            yield one.path, one.format, one.scores
-    yield TOTAL, "", totals(played)
+            measures, totals_by_name = measure(score, scores.get("raw")), score.as_dict()
+            cells = ["" if measures[key] is None else measures[key] for key in keys]
+            writer.writerow([file, format, name, *cells, *(totals_by_name[key] for key in sums)])

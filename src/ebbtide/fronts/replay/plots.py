@@ -1,7 +1,7 @@
-"""One picture of a replay: what each policy costs against what it keeps, and how full it lets the window get.
+"""Plots a replay: what each policy costs against what it keeps, and how full it lets the window get.
 
-Colours are those of Okabe and Ito, which people with any kind of sight tell apart; where they run out, the shape of the
-mark goes on telling. Names stand beside their marks, so that nobody has to look from a legend and back.
+The colours are by Okabe and Ito, safe for colour-blind readers; after the last, shapes differ. Names are placed next to
+their marks, so that no legend is needed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D00")
 _SHAPES = "osD^vP"
 _DASHES = {"X": "--", "*": "-", "o": "-"}
-"""Of lines, by the shape of the mark: who shares a colour with another has a line of another kind."""
+"""Line styles by shape, for policies that share a colour."""
 _PLAIN = {"raw": "#555555", "recorded": "#111111"}
 _KINDS = (".png", ".svg", ".pdf")
 _INK, _FAINT = "#222222", "#DDDDDD"
-_WIDE, _HIGH = 430.0, 380.0  # points that the axes on the left have, about
-_SAME = 8.0  # points: marks nearer than this lie on each other
-_LETTERS = 26  # of a row of names
+_WIDTH, _HEIGHT = 430.0, 380.0  # of the left axes, in points, about
+_MIN_DISTANCE = 8.0  # points: nearer marks share a label
+_ROW_WIDTH = 26  # letters of a label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,56 +43,56 @@ class _Look:
     bold: bool
 
 
-def check_picture(path: str) -> None:
-    """Refuse before the work what would be refused after it."""
-    to = Path(path)
-    if to.suffix.lower() not in _KINDS:
-        raise BadRequest(f"--plot {path}: a picture ends in {', '.join(_KINDS)}")
+def check_plot_path(path: str) -> None:
+    """Refuse a path that could not be written, before the work."""
+    file = Path(path)
+    if file.suffix.lower() not in _KINDS:
+        raise BadRequest(f"--plot {path}: a plot ends in {', '.join(_KINDS)}")
     try:
         os.lstat(path)
     except FileNotFoundError:
         pass
     except OSError as error:
         raise BadRequest(f"--plot {path}: {error.strerror or error}") from None
-    if not os.path.isdir(to.absolute().parent) or os.path.isdir(to):
+    if not os.path.isdir(file.absolute().parent) or os.path.isdir(file):
         raise BadRequest(f"--plot {path}: there is no folder for it")
     if find_spec("matplotlib") is None:
-        raise BadConfig("a picture needs the extra: pip install 'ebbtide[replay]'")
+        raise BadConfig("a plot needs the extra: pip install 'ebbtide[replay]'")
 
 
-def draw_picture(path: str, played: Sequence[ReplayResult], terms: ReplayOptions) -> None:
-    # The object and its canvas, and not pyplot: no display is looked for, and nothing stays behind.
+def draw_plot(path: str, results: Sequence[ReplayResult], options: ReplayOptions) -> None:
+    # Without pyplot, which looks for a display and keeps figures alive.
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    scores = totals(played)
+    scores = totals(results)
     looks = _looks(list(scores))
     figure = Figure(figsize=(14, 6.2), dpi=130, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     for axes in (left, right):
-        _dress(axes)
+        _style(axes)
     _bills(left, scores, looks)
-    _windows(right, _longest(played), looks, terms)
-    files = sum(1 for one in played if not one.error)
-    kept = "1 hour" if terms.ttl > 300 else "5 minutes"
+    _windows(right, _longest(results), looks, options)
+    files = sum(1 for result in results if not result.error)
+    ttl = "1 hour" if options.ttl > 300 else "5 minutes"
     figure.suptitle(
-        f"{pluralize(files, 'recorded session')}, window {round_number(terms.window)}, prefixes kept {kept}",
+        f"{pluralize(files, 'recorded session')}, window {round_number(options.window)}, prompt cache of {ttl}",
         x=0.01, ha="left", fontsize=11, color="#666666",
     )  # fmt: skip
-    # No date in the file: the same replay gives the same bytes.
-    dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    # Without a date the same replay gives the same bytes.
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     try:
-        figure.savefig(path, metadata=dated.get(Path(path).suffix.lower()))
-    except OSError as failed:
-        raise BadRequest(f"--plot {path}: {failed.strerror or failed}") from None
+        figure.savefig(path, metadata=metadata.get(Path(path).suffix.lower()))
+    except OSError as error:
+        raise BadRequest(f"--plot {path}: {error.strerror or error}") from None
 
 
 def _looks(names: Sequence[str]) -> dict[str, _Look]:
     looks = {}
     others = 0
-    # Ours has a colour of its own, whoever stands beside it.
-    for name in sorted(names, key=lambda one: (one != "default", one not in _PLAIN, names.index(one))):
+    # The default policy always has the same colour.
+    for name in sorted(names, key=lambda name: (name != "default", name not in _PLAIN, names.index(name))):
         plain = _PLAIN.get(name)
         colour = plain or _COLOURS[others % len(_COLOURS)]
         shape = "X" if name == "raw" else "*" if name == "recorded" else _SHAPES[others // len(_COLOURS) % len(_SHAPES)]
@@ -101,7 +101,7 @@ def _looks(names: Sequence[str]) -> dict[str, _Look]:
     return looks
 
 
-def _dress(axes: Axes) -> None:
+def _style(axes: Axes) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -115,29 +115,31 @@ def _dress(axes: Axes) -> None:
 
 
 def _bills(axes: Axes, scores: Mapping[str, Score], looks: Mapping[str, _Look]) -> None:
-    axes.set_title("What it costs, and what is still there when it is used", loc="left", fontsize=12, color=_INK)
-    axes.set_xlabel("bill, as a part of the bill with nothing taken out   (← cheaper)", fontsize=9.5)
-    axes.set_ylabel("available at use   (keeps more →)", fontsize=9.5)
+    axes.set_title("What it costs, and what is still there when it is needed", loc="left", fontsize=12, color=_INK)
+    axes.set_xlabel("bill, as a share of the bill without Ebbtide   (← cheaper)", fontsize=9.5)
+    axes.set_ylabel("available when needed   (keeps more →)", fontsize=9.5)
     raw = scores.get("raw")
     points: dict[str, tuple[float, float]] = {}
     for name, score in scores.items():
-        told = measure(score, raw)
-        bill, kept, found = told["against_raw"], told["available"], told["available_or_recoverable"]
-        if bill is None or kept is None:
+        keys = ("against_raw", "available", "available_or_recoverable")
+        bill, available, with_search = (measure(score, raw)[key] for key in keys)
+        if bill is None or available is None:
             continue
-        look, points[name] = looks[name], (bill, kept)
-        if found is not None and found > kept:
-            axes.plot([bill, bill], [kept, found], color=look.colour, linewidth=1.2, alpha=0.6, zorder=2)
-            axes.plot([bill], [found], marker="_", markersize=9, color=look.colour, zorder=2)
+        look, points[name] = looks[name], (bill, available)
+        if with_search is not None and with_search > available:
+            axes.plot([bill, bill], [available, with_search], color=look.colour, linewidth=1.2, alpha=0.6, zorder=2)
+            axes.plot([bill], [with_search], marker="_", markersize=9, color=look.colour, zorder=2)
         axes.plot(
-            [bill], [kept], look.shape, color=look.colour, markersize=12 if look.bold else 9, zorder=3,
+            [bill], [available], look.shape, color=look.colour, markersize=12 if look.bold else 9, zorder=3,
             markeredgecolor="white", markeredgewidth=0.8,
         )  # fmt: skip
     if not points:
-        axes.text(0.5, 0.5, "No name was used after ten calls.", ha="center", transform=axes.transAxes, color="#666666")
+        axes.text(
+            0.5, 0.5, "No name was needed after ten calls.", ha="center", transform=axes.transAxes, color="#666666"
+        )
         return
     _frame(axes, points)
-    for names, at in _named(axes, points):
+    for names, at in _place_names(axes, points):
         alone = looks[names[0]] if len(names) == 1 else _Look(colour=_INK, shape="", bold=False)
         axes.annotate(
             _rows(names), points[names[0]], xytext=at, textcoords="offset points", fontsize=9.5,
@@ -146,13 +148,13 @@ def _bills(axes: Axes, scores: Mapping[str, Score], looks: Mapping[str, _Look]) 
         )  # fmt: skip
     if any(score.recoverable for score in scores.values()):
         axes.text(
-            0.01, 0.015, "a line up: what one search brings back", transform=axes.transAxes, fontsize=8.5,
+            0.01, 0.015, "a line up: with_search by one search", transform=axes.transAxes, fontsize=8.5,
             color="#666666",
         )  # fmt: skip
 
 
 def _frame(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:
-    """All points, with room for their names; the share up to a little above 1, so that the best is not at the edge."""
+    """Show all points with room for their names, and a little above 1, so that the best is not at the edge."""
     bills, shares = [x for x, _ in points.values()], [y for _, y in points.values()]
     wide = max(max(bills) - min(bills), 0.2)
     high = max(1 - min(shares), 0.04)
@@ -160,17 +162,18 @@ def _frame(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:
     axes.set_ylim(min(shares) - 0.12 * high, 1 + 0.06 * high)
 
 
-def _named(
+def _place_names(
     axes: Axes, points: Mapping[str, tuple[float, float]]
 ) -> Iterator[tuple[tuple[str, ...], tuple[float, float]]]:
-    """Names, those of one place together, and where they stand beside it, in points: where nothing else does yet."""
+    """Find a free place for each name, as an offset in points. Names of the same point share a label."""
     (left, right), (low, top) = axes.get_xlim(), axes.get_ylim()
     at = {
-        name: ((x - left) / (right - left) * _WIDE, (y - low) / (top - low) * _HIGH) for name, (x, y) in points.items()
+        name: ((x - left) / (right - left) * _WIDTH, (y - low) / (top - low) * _HEIGHT)
+        for name, (x, y) in points.items()
     }
     groups: dict[str, list[str]] = {}
     for name, (x, y) in at.items():
-        near = (first for first in groups if abs(at[first][0] - x) + abs(at[first][1] - y) < _SAME)
+        near = (first for first in groups if abs(at[first][0] - x) + abs(at[first][1] - y) < _MIN_DISTANCE)
         groups.setdefault(next(near, name), []).append(name)
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in at.values()]
     places = [(side, 12.0 * n) for n in (0, 0.75, -0.75, 1.5, -1.5, 2.5, -2.5, 3.5, -3.5) for side in (10.0, -10.0)]
@@ -178,39 +181,41 @@ def _named(
         x, y = at[first]
         rows = _rows(names).split("\n")
         boxes = [(_box(x + dx, y + dy, rows, dx > 0), (dx, dy)) for dx, dy in places]
-        free = [(box, place) for box, place in boxes if _inside(box) and not any(_touch(box, one) for one in taken)]
+        free = [
+            (box, place) for box, place in boxes if _inside(box) and not any(_overlap(box, other) for other in taken)
+        ]
         box, place = (free or boxes)[0]
         taken.append(box)
         yield tuple(names), place
 
 
 def _rows(names: Sequence[str]) -> str:
-    return fill(", ".join(names), _LETTERS, break_on_hyphens=False)
+    return fill(", ".join(names), _ROW_WIDTH, break_on_hyphens=False)
 
 
 def _box(x: float, y: float, rows: Sequence[str], rightwards: bool) -> tuple[float, float, float, float]:
-    # 5.6 points a letter and 12 a row at this size, about.
+    # About 5.6 points per letter and 12 per row at this font size.
     wide, half = 5.6 * max(map(len, rows)), 6.0 * len(rows)
     return (x, y - half, x + wide, y + half) if rightwards else (x - wide, y - half, x, y + half)
 
 
 def _inside(box: tuple[float, float, float, float]) -> bool:
-    return box[0] > 0 and box[2] < _WIDE + 20 and box[1] > 0 and box[3] < _HIGH + 12
+    return box[0] > 0 and box[2] < _WIDTH + 20 and box[1] > 0 and box[3] < _HEIGHT + 12
 
 
-def _touch(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _overlap(box: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
 
 
 # --- right: tokens over time ------------------------------------------------------------------------------------------
 
 
-def _longest(played: Sequence[ReplayResult]) -> Mapping[str, tuple[CallPoint, ...]]:
-    return max((one.points for one in played), key=lambda points: max(map(len, points.values()), default=0))
+def _longest(results: Sequence[ReplayResult]) -> Mapping[str, tuple[CallPoint, ...]]:
+    return max((result.points for result in results), key=lambda points: max(map(len, points.values()), default=0))
 
 
 def _windows(
-    axes: Axes, points: Mapping[str, tuple[CallPoint, ...]], looks: Mapping[str, _Look], terms: ReplayOptions
+    axes: Axes, points: Mapping[str, tuple[CallPoint, ...]], looks: Mapping[str, _Look], options: ReplayOptions
 ) -> None:
     calls = max(map(len, points.values()), default=0)
     axes.set_title(
@@ -229,25 +234,25 @@ def _windows(
         )  # fmt: skip
         ends.append((float(line[-1].tokens), name))
     top = max((point.tokens for line in points.values() for point in line), default=0)
-    shown = top > 0.8 * terms.window
-    if shown:
-        axes.axhline(terms.window, color="#999999", linewidth=1, linestyle=":")
-        axes.text(1, terms.window, " window", va="bottom", fontsize=8.5, color="#666666")
-    axes.set_ylim(0, max(top, terms.window if shown else 1) * 1.06)
+    has_window_line = top > 0.8 * options.window
+    if has_window_line:
+        axes.axhline(options.window, color="#999999", linewidth=1, linestyle=":")
+        axes.text(1, options.window, " window", va="bottom", fontsize=8.5, color="#666666")
+    axes.set_ylim(0, max(top, options.window if has_window_line else 1) * 1.06)
     axes.set_xlim(0, calls)
     _name_ends(axes, ends, looks)
 
 
 def _name_ends(axes: Axes, ends: Sequence[tuple[float, str]], looks: Mapping[str, _Look]) -> None:
-    """Names behind the lines' ends, as near as they can stand without touching, in the order of the ends."""
+    """Write names next to the ends of their lines, as near as possible without overlapping."""
     high = axes.get_ylim()[1]
-    step = high * 0.036  # of the height: a line of words
+    step = high * 0.036  # the height of a line of text
     at = -step
     placed = []
     for tokens, name in sorted(ends):
         at = max(tokens, at + step)
         placed.append((at, name))
-    # Pushed beyond the top, all move down again as far as they must.
+    # Names beyond the top push the others down.
     over = max(0.0, at - high)
     limit = at - over
     for at, name in reversed(placed):

@@ -1,4 +1,4 @@
-"""Scores for people: three small tables, one to a question, and below them whether the numbers can be believed."""
+"""Prints scores as three small tables, and below them how far our bills are from the recorded ones."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 _NONE = "-"
 _BEST = "*"
-_WIDE = 100_000  # columns: in a pipe a table is as wide as its cells
-_NAMES = 15  # columns: so that the three tables stand below each other
-_TOLD = 5  # files that could not be read, one by one
+_PIPE_WIDTH = 100_000  # columns: in a pipe a table is as wide as its cells
+_NAME_WIDTH = 15  # columns: so that the three tables align
+_LISTED = 5  # files that could not be read
 _NOTES = {
     "What it costs": (
-        "of raw: of the bill with nothing taken out. + recall: and each missing name searched for.\n"
-        "no cache: the same, had no prefix been kept. breaks: requests that do not begin as the last one"
+        "of raw: share of the bill without Ebbtide. + recall: with a search for each missing name.\n"
+        "no cache: the same without a prompt cache. breaks: requests that do not begin with the whole previous one"
     ),
-    "Window": "over: calls above the window. folds: requests smaller than the last; freed: tokens, each time",
+    "Window": "over: calls above the window. shrunk: requests smaller than the last. freed: tokens, each time",
     "What is kept": (
-        "available: names that the agent uses, not seen for 10 calls, and still there. in context: in a line\n"
-        "that held them. + search: or found by name. + request: or by its newest words. user: messages of\n"
-        "the user, word for word at the last call. changed, read: files that it still names"
+        "available: names that the agent needs, last seen 10 or more calls ago, and still in the request.\n"
+        "in context: within an original line. + search: or found by name. + request: or found with the newest\n"
+        "texts. user: user messages kept word for word. changed, read: files that the last request still names"
     ),
 }
 
@@ -40,66 +40,66 @@ _NOTES = {
 def console(file: TextIO) -> Console:
     from rich.console import Console  # noqa: PLC0415 - `ebb --version` does not wait for it
 
-    made = Console(file=file, markup=False, highlight=False, emoji=False)
-    if made.is_terminal:
-        return made
-    return Console(file=file, markup=False, highlight=False, emoji=False, width=_WIDE, no_color=True)
+    terminal = Console(file=file, markup=False, highlight=False, emoji=False)
+    if terminal.is_terminal:
+        return terminal
+    return Console(file=file, markup=False, highlight=False, emoji=False, width=_PIPE_WIDTH, no_color=True)
 
 
-def show_tables(played: Sequence[ReplayResult], terms: ReplayOptions) -> None:
-    scores = totals(played)
-    _draw(_said(_heading(played, terms)))
+def print_tables(results: Sequence[ReplayResult], options: ReplayOptions) -> None:
+    scores = totals(results)
+    _draw(_text(_heading(results, options)))
     for title, measures in GROUPS.items():
         print()
         for part in _parts(measures, scores, console(sys.stdout).width):
             _draw(_table(title, part, scores))
-        _draw(_said(_NOTES[title], style="dim"))
+        _draw(_text(_NOTES[title], style="dim"))
     print()
-    for line in (*_trust(played), *_prices(played), *_unread(played)):
-        _draw(_said(line))
+    for line in (*_trust(results), *_prices(results), *_unread(results)):
+        _draw(_text(line))
 
 
-def _heading(played: Sequence[ReplayResult], terms: ReplayOptions) -> str:
-    good = [one for one in played if not one.error]
-    calls = max((score.calls for score in totals(good).values()), default=0)
-    files = f"{pluralize(len(good), 'session')}, {pluralize(calls, 'call')}"
-    kept = "an hour" if terms.ttl > 300 else "5 minutes"
-    recall = "" if terms.has_recall else ", no recall"
-    return (
-        f"{files}. Window {round_number(terms.window)}, prefixes kept for {kept}{recall}. {_BEST} is the best but raw."
-    )
+def _heading(results: Sequence[ReplayResult], options: ReplayOptions) -> str:
+    scored = [result for result in results if not result.error]
+    calls = max((score.calls for score in totals(scored).values()), default=0)
+    files = f"{pluralize(len(scored), 'session')}, {pluralize(calls, 'call')}"
+    ttl = "an hour" if options.ttl > 300 else "5 minutes"
+    recall = "" if options.has_recall else ", no recall"
+    window = f"Window {round_number(options.window)}, prompt cache of {ttl}{recall}."
+    return f"{files}. {window} {_BEST} = best, excluding raw"
 
 
 def _parts(measures: Sequence[Measure], scores: Mapping[str, Score], width: int) -> Iterator[Sequence[Measure]]:
-    """So many columns as the terminal has room for, then the next: no figure is cut."""
+    """Split the columns into tables that fit the terminal."""
     raw = scores.get("raw") or Score()
-    free = width - max(_NAMES, *map(len, scores))
-    begun, left = 0, free
-    for n, one in enumerate(measures):
-        # Two blanks before a column, and behind each of its figures the place of a mark.
-        needs = 3 + max(len(one.title), *(len(_amount(one, one.of(score, raw))) for score in scores.values()))
-        if needs > left and n > begun:
-            yield measures[begun:n]
-            begun, left = n, free
-        left -= needs
-    yield measures[begun:]
+    free = width - max(_NAME_WIDTH, *map(len, scores))
+    start, room = 0, free
+    for n, measure in enumerate(measures):
+        # Two blanks before a column, and room for a mark after each figure.
+        figures = (_amount(measure, measure.of(score, raw)) for score in scores.values())
+        width = 3 + max(len(measure.title), *map(len, figures))
+        if width > room and n > start:
+            yield measures[start:n]
+            start, room = n, free
+        room -= width
+    yield measures[start:]
 
 
 def _table(title: str, measures: Sequence[Measure], scores: Mapping[str, Score]) -> RenderableType:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    made.add_column(title, no_wrap=True, min_width=max(_NAMES, *map(len, scores)))
-    for one in measures:
-        # A best is marked behind the number, so that the digits still stand below each other.
-        made.add_column(f"{one.title} ", justify="right", no_wrap=True)
-    best = {one.key: _best(one, scores) for one in measures}
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(title, no_wrap=True, min_width=max(_NAME_WIDTH, *map(len, scores)))
+    for measure in measures:
+        # The mark follows the number, so that the digits stay aligned.
+        table.add_column(f"{measure.title} ", justify="right", no_wrap=True)
+    best = {measure.key: _best(measure, scores) for measure in measures}
+    raw = scores.get("raw") or Score()
     for name, score in scores.items():
-        values = [(one, one.of(score, scores.get("raw") or Score())) for one in measures]
-        cells = [_cell(_amount(one, value), name in best[one.key]) for one, value in values]
-        made.add_row(Text(make_visible(name), style="dim" if name == "raw" else ""), *cells)
-    return made
+        cells = [_cell(_amount(measure, measure.of(score, raw)), name in best[measure.key]) for measure in measures]
+        table.add_row(Text(make_visible(name), style="dim" if name == "raw" else ""), *cells)
+    return table
 
 
 def _cell(text: str, best: bool) -> Text:
@@ -108,8 +108,8 @@ def _cell(text: str, best: bool) -> Text:
     return Text(text + (_BEST if best else " "), style="bold green" if best else "")
 
 
-def _said(text: str, style: str = "") -> Text:
-    """Lines that are broken for a page are broken anew where the terminal is narrower."""
+def _text(text: str, style: str = "") -> Text:
+    """Let the terminal wrap a text if it is narrower than its lines."""
     from rich.text import Text  # noqa: PLC0415
 
     narrow = console(sys.stdout).width < max(map(len, text.split("\n")))
@@ -117,7 +117,7 @@ def _said(text: str, style: str = "") -> Text:
 
 
 def _best(measure: Measure, scores: Mapping[str, Score]) -> set[str]:
-    """Who is best, as far as it is shown. `raw` keeps all and pays all: it is no rival. Nobody, where most are."""
+    """The best policies as far as the figures show, without `raw`; none if more than half are equally good."""
     raw = scores.get("raw") or Score()
     values = {name: measure.of(score, raw) for name, score in scores.items() if name != "raw"}
     known = {name: value for name, value in values.items() if value is not None}
@@ -137,7 +137,7 @@ def _amount(measure: Measure, value: float | None) -> str:
         case "ratio":
             return f"{value:.2f}"
         case "share":
-            # 100 % is said only of all: 99.96 % valid is a fault.
+            # Never round up to 100 %: 99.96 % valid is a fault.
             return f"{min(value, 0.999) if value < 1 else 1.0:.1%}"
         case "tokens":
             return short_number(round(value))
@@ -145,53 +145,54 @@ def _amount(measure: Measure, value: float | None) -> str:
             return f"{value:,.0f}"
 
 
-def _trust(played: Sequence[ReplayResult]) -> Iterator[str]:
-    """The recorded requests, billed by us and by the provider."""
-    own, every = calibrate(played, CALIBRATION_FORMAT), calibrate(played)
+def _trust(results: Sequence[ReplayResult]) -> Iterator[str]:
+    """Compare our bill for the recorded requests with the provider's."""
+    claude, every = calibrate(results, CALIBRATION_FORMAT), calibrate(results)
     if not every.files:
-        yield "Calibration: no bill was recorded, so ours cannot be held against it."
+        yield "Calibration: no bill was recorded to compare ours with."
         return
-    if own.files:
-        yield f"Calibration, Claude Code as recorded: {_held(own)}"
-    if every.files > own.files:
-        yield f"Calibration, all that has a bill:     {_held(every)}"
+    if claude.files:
+        yield f"Calibration, Claude Code as recorded: {_describe(claude)}"
+    if every.files > claude.files:
+        yield f"Calibration, all files with a bill:   {_describe(every)}"
 
 
-def _held(found: Calibration) -> str:
-    verdict = "within 5 %" if found.holds else "NOT within 5 %: read the bills with care"
-    files = pluralize(found.files, "file")
-    return f"we ${found.simulated:,.2f}, the provider ${found.billed:,.2f} ({found.drift:+.1%}, {files}): {verdict}"
+def _describe(calibration: Calibration) -> str:
+    verdict = "within 5 %" if calibration.holds else "NOT within 5 %: the bills may be wrong"
+    files = pluralize(calibration.files, "file")
+    bills = f"ours ${calibration.simulated:,.2f}, the provider's ${calibration.billed:,.2f}"
+    return f"{bills} ({calibration.drift:+.1%}, {files}): {verdict}"
 
 
-def _prices(played: Sequence[ReplayResult]) -> Iterator[str]:
-    """Which rows of the price table were used, the most used first."""
-    models = Counter(model for one in played for model in one.models)
-    told = []
+def _prices(results: Sequence[ReplayResult]) -> Iterator[str]:
+    """The rows of the price table that were used, the most used first."""
+    models = Counter(model for result in results for model in result.models)
+    rows = []
     for model, _ in models.most_common():
-        found = find_rates(model)
-        told.append(found.basis if found else f"{model} as claude-sonnet-4-5, since the table does not know it")
-    if told:
-        yield make_visible(f"Prices: {'; '.join(dict.fromkeys(told))}.")
+        rates = find_rates(model)
+        rows.append(rates.basis if rates else f"{model} as claude-sonnet-4-5, because the table does not know it")
+    if rows:
+        yield make_visible(f"Prices: {'; '.join(dict.fromkeys(rows))}.")
 
 
-def _unread(played: Sequence[ReplayResult]) -> Iterator[str]:
-    failed = list(failures(played))
-    failed += [(one.path, "no model was called in it") for one in played if not one.error and not one.models]
+def _unread(results: Sequence[ReplayResult]) -> Iterator[str]:
+    failed = failures(results)
+    failed += [(result.path, "it has no model call") for result in results if not result.error and not result.models]
     if not failed:
         return
-    yield f"Left out, {len(failed)} of {pluralize(len(played), 'file')}:"
-    for path, reason in failed[:_TOLD]:
+    yield f"Left out, {len(failed)} of {pluralize(len(results), 'file')}:"
+    for path, reason in failed[:_LISTED]:
         yield make_visible(f"  {path}: {reason}")
-    if len(failed) > _TOLD:
-        yield f"  and {len(failed) - _TOLD} more: --json has them all"
+    if len(failed) > _LISTED:
+        yield f"  and {len(failed) - _LISTED} more: --json lists all"
 
 
-def _draw(what: RenderableType) -> None:
-    """Without the blanks that rich pads lines with."""
-    to = console(sys.stdout)
-    if to.is_terminal:
-        to.print(what)
+def _draw(content: RenderableType) -> None:
+    """Print a renderable. In a pipe, leave out the blanks that rich pads lines with."""
+    target = console(sys.stdout)
+    if target.is_terminal:
+        target.print(content)
         return
-    with to.capture() as held:
-        to.print(what)
-    print("\n".join(row.rstrip() for row in held.get().splitlines()))
+    with target.capture() as capture:
+        target.print(content)
+    print("\n".join(row.rstrip() for row in capture.get().splitlines()))
