@@ -107,7 +107,7 @@ class AnthropicHistory(ClientHistory):
         added = [block for message in self.added for block in self._cached_blocks(message)]
         blocks = self.pair_results(added)
         if not blocks:
-            self.on_repair("an answer to nothing that was recorded; a placeholder stands in for the user's turn")
+            self.on_repair("a reply without a recorded user message, which a placeholder replaces")
             # The key is the place in the history: two placeholders are two messages.
             return [self.cache.setdefault(("user", len(self.sent)), {"role": "user", "content": _NO_TURN})]
         block_ids = tuple(map(id, blocks))

@@ -1,7 +1,7 @@
-"""Whose sessions are whose, where several people use one proxy: by the credential that their requests carry.
+"""Keeps the sessions of several users of one proxy apart, by the credential that their requests carry.
 
-A tenant is named by a hash, which does not tell the credential. The proxy keeps each tenant's sessions under a project
-of its own; whoever wants to read them from elsewhere has to have the credential.
+A tenant's name is a hash, from which the credential cannot be recovered. The proxy stores each tenant's sessions under
+a separate project; to read them elsewhere you need the credential.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 PROJECT_PREFIX = "proxy-"
-"""What the project of every session of the proxy begins with."""
 
 
 def tenant_name(credentials: Iterable[tuple[str, str]]) -> str:
-    """A name for credentials, each with the header it came in: 48 bits of a hash of something that nobody can guess."""
+    """Name the owner of credentials, which are pairs of header and value: 48 bits of their hash."""
     text = "\0".join(f"{name}:{value}" for name, value in credentials)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, person=b"ebbtide-proxy").hexdigest()[:12]
 
@@ -24,5 +23,5 @@ def tenant_project(tenant: str) -> str:
 
 
 def is_tenant_project(project: str) -> bool:
-    """Whether a project is one that the proxy keeps for a tenant."""
+    """Whether the proxy uses the project for a tenant."""
     return project.startswith(PROJECT_PREFIX)

@@ -188,7 +188,7 @@ class DirectoryLog:
             )
 
     def repair(self) -> None:
-        """Move an unfinished write at the end to a file of its own, unless a writer is at work."""
+        """Move an unfinished write at the end to a separate file, unless a writer is at work."""
         with suppress(OSError):
             length = self._file.length()
             if not length:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ebbtide.core.errors import StoreError
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
-# O_NONBLOCK: opening a pipe that somebody planted must not hang. Regular files ignore it.
+# O_NONBLOCK: a pipe in place of a file must not block us. Regular files ignore it.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK

@@ -64,7 +64,7 @@ class Query:
 
 
 def split_words(text: str) -> str:
-    """Return the words of a text in order, joined by blanks."""
+    """Split a text into words, in order, joined by blanks."""
     words: list[str] = []
     for match in _PIECE.finditer(text):
         if match.lastgroup:
