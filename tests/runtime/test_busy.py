@@ -10,7 +10,7 @@ import ebbtide
 from ebbtide.store import DirectoryStore
 from fronts.sdk.clients import client
 from runtime.sessions import body, context, loop
-from store.faults import Quick
+from store.faulty_fs import Quick
 from upstream.server import Upstream
 
 LONG = loop(30)

@@ -8,7 +8,7 @@ from ebbtide.core.errors import EbbtideError
 from ebbtide.runtime import Context
 from ebbtide.store import DirectoryStore
 from runtime.walking import Walk
-from store.faults import Quick
+from store.faulty_fs import Quick
 from upstream.talks import grow
 
 WINDOW = 12_000

@@ -38,7 +38,7 @@ from runtime.folds import (
     until,
     walk,
 )
-from store.faults import Faulty
+from store.faulty_fs import Faulty
 from upstream.script import Failure, Say
 from upstream.server import Upstream
 

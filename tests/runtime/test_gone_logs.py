@@ -11,7 +11,7 @@ import pytest
 from ebbtide.store import DirectoryStore, LogReplaced, gc
 from ebbtide.store.directory.verify import verify_log
 from runtime.sessions import Clock, body, context, loop
-from store.faults import Quick
+from store.faulty_fs import Quick
 
 LONG = loop(40)
 WINDOW = 30_000

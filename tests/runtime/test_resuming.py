@@ -12,7 +12,7 @@ from ebbtide.state.session_state import SessionState, apply_records, ebb_record
 from ebbtide.state.snapshot import restore_snapshot, take_snapshot
 from ebbtide.store import DirectoryStore, MemoryStore
 from runtime.sessions import EARLY, body, call, context, loop, result, run
-from store.faults import Quick
+from store.faulty_fs import Quick
 
 CACHED = {"output_tokens": 20, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 7}
 LONG = 2 * 50_000

@@ -10,11 +10,11 @@ from ebbtide.store import DirectoryStore
 from ebbtide.store.directory.log import DirectoryLog
 from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import Position, scan
-from store.faults import Faulty, Quick, Volatile
-from store.folders import log_file, opened
+from store.faulty_fs import Faulty, Quick, Volatile
+from store.open_logs import log_file, opened
 
 
-def test_reading_on_costs_one_look_where_nothing_is_new(tmp_path):
+def test_reading_again_costs_one_system_call_if_nothing_is_new(tmp_path):
     log = opened(tmp_path)
     position = log.commit([{"n": 1}], at=1.0)
     fs = Faulty("EIO", 2, sticky=True)
@@ -56,7 +56,7 @@ def test_without_durable_nothing_is_synced(tmp_path):
     assert fs.calls == 0
 
 
-def test_acknowledged_means_durable(tmp_path):
+def test_a_commit_that_returned_survives_a_power_cut(tmp_path):
     """The power fails after each acknowledged step; another machine finds all of it, and every blob that is named."""
     fs, root = Volatile(), tmp_path / "disk" / "a" / "root"
     (tmp_path / "disk").mkdir()
@@ -74,7 +74,7 @@ def test_acknowledged_means_durable(tmp_path):
         ]
 
 
-def test_a_failed_sync_is_not_acknowledged_and_the_file_is_checked_anew(tmp_path):
+def test_a_failed_sync_is_reported_and_the_file_is_checked_again(tmp_path):
     log = opened(tmp_path)
     log.commit([{"n": 1}], at=1.0)
 
@@ -99,7 +99,7 @@ def test_a_failed_sync_is_not_acknowledged_and_the_file_is_checked_anew(tmp_path
     assert verify_log(log_file(tmp_path)).ok
 
 
-def test_a_full_disk_takes_back_its_half_line_and_the_session_goes_on(tmp_path):
+def test_a_half_line_on_a_full_disk_is_cut_off_and_the_session_continues(tmp_path):
     class Full(Quick):
         room = 10**6
 
@@ -133,7 +133,7 @@ def test_a_full_disk_takes_back_its_half_line_and_the_session_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("then_full", [False, True])
-def test_another_program_writing_in_between_is_told_and_nothing_of_it_is_cut(tmp_path, then_full):
+def test_a_write_of_another_program_during_a_commit_is_reported_and_kept(tmp_path, then_full):
     """Claude Code does not know our lock."""
     log = opened(tmp_path)
     log.commit([{"n": 1}], at=1.0)
@@ -161,7 +161,7 @@ def test_another_program_writing_in_between_is_told_and_nothing_of_it_is_cut(tmp
 
 
 @pytest.mark.parametrize("code", ["EROFS", "EACCES", "EMFILE", "EDQUOT"])
-def test_where_nothing_can_be_written_the_session_is_still_read(tmp_path, code):
+def test_a_session_on_a_read_only_disk_can_still_be_read(tmp_path, code):
     opened(tmp_path).commit([{"n": 1}], at=1.0)
 
     class Refusing(Quick):
@@ -180,7 +180,7 @@ def test_where_nothing_can_be_written_the_session_is_still_read(tmp_path, code):
     assert DirectoryStore(tmp_path, fs=Refusing()).list_sessions()[0].session == "s"
 
 
-def test_the_position_after_a_commit_is_where_a_reader_gets_to(tmp_path):
+def test_a_commit_returns_the_position_that_a_reader_reaches(tmp_path):
     log = opened(tmp_path)
     end = log.commit([{"n": 1}, {"n": 2}], at=1.0)
 

@@ -10,8 +10,8 @@ import pytest
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore, FileSystem
 from ebbtide.store.directory.log import DirectoryLog
-from store.faults import Faulty, Quick
-from store.folders import log_file, opened
+from store.faulty_fs import Faulty, Quick
+from store.open_logs import log_file, opened
 
 
 def test_files_are_private_under_any_umask(tmp_path):
@@ -83,7 +83,7 @@ def test_a_linked_file_is_not_followed(tmp_path, name, act):
     assert victim.read_text() == '{"secret":1}\n'
 
 
-def test_a_link_put_there_between_the_look_and_the_write_is_not_followed(tmp_path):
+def test_a_link_created_between_check_and_write_is_not_followed(tmp_path):
     root, victim = tmp_path / "root", tmp_path / "victim"
     victim.write_text("x")
 
@@ -108,7 +108,7 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_does_not_hang(tmp_path, ending
         opened(tmp_path).commit([{"n": 1}], at=1.0)
 
 
-def test_a_root_that_is_a_link_is_its_owners_choice(tmp_path):
+def test_the_root_itself_may_be_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "root").symlink_to(tmp_path / "real")
     opened(tmp_path / "root").commit([{"n": 1}], at=1.0)
@@ -116,13 +116,13 @@ def test_a_root_that_is_a_link_is_its_owners_choice(tmp_path):
     assert log_file(tmp_path / "real").exists()
 
 
-def test_two_projects_whose_folders_coincide_do_not_share_a_session(tmp_path):
+def test_two_projects_with_the_same_folder_name_do_not_share_a_session(tmp_path):
     opened(tmp_path, project="/a/b").commit([{"n": 1}], at=1.0)
     with pytest.raises(StoreError, match="holds a session of project '/a/b'"):
         opened(tmp_path, project="/a-b")
 
 
-def test_sessions_are_apart_on_a_file_system_that_ignores_case(tmp_path):
+def test_sessions_do_not_collide_on_a_file_system_that_ignores_case(tmp_path):
     opened(tmp_path, "Night").commit([{"n": 1}], at=1.0)
     opened(tmp_path, "night").commit([{"n": 2}], at=1.0)
 
@@ -165,7 +165,7 @@ def test_a_file_system_without_hard_links_stores_blobs_too(tmp_path):
     assert [path.name for path in Path(log.blob_path("a.txt")).parent.iterdir()] == ["a.txt"]
 
 
-def test_a_changed_blob_is_not_handed_out(tmp_path):
+def test_a_changed_blob_is_not_returned(tmp_path):
     log = opened(tmp_path)
     log.save_blob("a.txt", "hello")
     log.commit([{"n": 1}], at=1.0)
@@ -177,7 +177,7 @@ def test_a_changed_blob_is_not_handed_out(tmp_path):
             reader.read_blob("a.txt")
 
 
-def test_a_lock_file_that_was_removed_no_longer_counts(tmp_path):
+def test_a_lock_on_a_removed_lock_file_is_not_valid(tmp_path):
     """`gc` takes it away with its session; two writers must not each hold one of two files."""
 
     class Removing(FileSystem):

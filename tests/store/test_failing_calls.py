@@ -7,8 +7,8 @@ import pytest
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store.directory.verify import verify_log
-from store.faults import Faulty, Quick
-from store.folders import log_file, opened
+from store.faulty_fs import Faulty, Quick
+from store.open_logs import log_file, opened
 
 
 class NoGoodbye(Quick):
@@ -38,7 +38,7 @@ def test_a_result_whose_file_could_not_be_closed_is_not_acknowledged(tmp_path):
 
 
 @pytest.mark.parametrize("call", ["sync", "sync_folder", "fstat"])
-def test_a_commit_that_failed_after_its_bytes_were_written_is_not_there_twice(tmp_path, call):
+def test_a_commit_that_is_retried_after_a_failed_sync_is_written_once(tmp_path, call):
     opened(tmp_path).commit([{"n": 0}], at=1.0)
     reached = 0
     for when in range(1, 12):
@@ -56,7 +56,7 @@ def test_a_commit_that_failed_after_its_bytes_were_written_is_not_there_twice(tm
     assert verify_log(log_file(tmp_path)).ok
 
 
-def test_a_result_that_no_commit_names_gives_its_name_to_the_next(tmp_path):
+def test_a_blob_that_no_commit_names_may_be_replaced(tmp_path):
     """Whoever put it was killed before the commit; what is to be kept since then is another text."""
     first = opened(tmp_path)
     first.commit([{"n": 1}], at=1.0)
@@ -74,7 +74,7 @@ def test_a_result_that_no_commit_names_gives_its_name_to_the_next(tmp_path):
         third.save_blob("history.txt", "a third")
 
 
-def test_a_result_keeps_its_name_where_its_own_commit_may_still_come(tmp_path):
+def test_a_blob_whose_commit_may_still_follow_is_not_replaced(tmp_path):
     holder, other = opened(tmp_path), opened(tmp_path)
     holder.commit([{"n": 1}], at=1.0)
     other.read()

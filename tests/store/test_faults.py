@@ -7,7 +7,7 @@ import pytest
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore
 from ebbtide.store.directory.verify import verify_log
-from store.faults import Faulty, Killed, Quick
+from store.faulty_fs import Faulty, Killed, Quick
 
 BLOB = "result " * 50
 
@@ -100,7 +100,7 @@ def test_a_disk_full_at_any_call_that_needs_room_loses_nothing_acknowledged(tmp_
 
 
 @pytest.mark.parametrize("sticky", [False, True], ids=["once", "sticky"])
-def test_a_short_write_is_carried_on(tmp_path, sticky):
+def test_a_short_write_is_continued(tmp_path, sticky):
     for n in range(1, 12):
         root, fs, attempts = tmp_path / str(n), Faulty("short", n, sticky=sticky, only=("write",)), []
         work(root, fs, attempts)

@@ -11,7 +11,7 @@ import pytest
 
 from ebbtide.store import DirectoryStore, MemoryStore, gc
 from ebbtide.store.directory.verify import verify_log
-from store.faults import Quick
+from store.faulty_fs import Quick
 
 DAY = 86_400.0
 NOW = 1000 * DAY
@@ -45,7 +45,7 @@ def files(store):
     return {path.name for path in Path(store.root.path).rglob("*") if path.is_file()}
 
 
-def test_sessions_older_than_the_limit_leave_with_all_that_is_theirs(store):
+def test_sessions_older_than_the_limit_are_removed_with_all_their_files(store):
     session(store, "old", days=40)
     session(store, "new", days=2)
 
@@ -69,7 +69,7 @@ def test_a_dry_run_says_the_same_and_does_nothing(store):
     assert dry.sessions
 
 
-def test_over_the_size_limit_the_oldest_leave_first(store):
+def test_over_the_size_limit_the_oldest_sessions_are_removed_first(store):
     for days in (3, 9, 6):
         session(store, f"d{days}", days=days, blob="x" * 10_000)
 
@@ -80,7 +80,7 @@ def test_over_the_size_limit_the_oldest_leave_first(store):
     assert gc(store, max_bytes=25_000, now=NOW).sessions == ()
 
 
-def test_nothing_younger_than_a_day_leaves_whatever_the_limits(store):
+def test_nothing_younger_than_a_day_is_removed(store):
     session(store, "young", days=0.5)
 
     assert gc(store, older_than=0, max_bytes=0, now=NOW).freed == 0
@@ -101,7 +101,7 @@ def test_a_session_at_work_is_left_alone(store):
     assert names(store) == ["old"]
 
 
-def test_a_result_that_a_fork_names_outlives_its_session(store):
+def test_a_blob_that_a_fork_names_is_kept_after_its_session_is_removed(store):
     source = session(store, "old", days=40)
     store.fork("old", "fork", project="/p", now=2.0)
     age(store, "fork", 2)
@@ -119,7 +119,7 @@ def test_a_result_that_a_fork_names_outlives_its_session(store):
     assert files(store) == {"sessions-index.json", "open-sessions"}
 
 
-def test_a_result_that_no_log_names_leaves_after_a_day(store):
+def test_a_blob_that_no_log_names_is_removed_after_a_day(store):
     log = session(store, "s", days=2)
     log.save_blob("lost.txt", "never recorded")
     (Path(log.blob_path("lost.txt")).parent / ".new-1234").write_text("half")
@@ -131,7 +131,7 @@ def test_a_result_that_no_log_names_leaves_after_a_day(store):
     assert files(store) == {"s.jsonl", "s.lock", "s.txt", "sessions-index.json"}
 
 
-def test_a_result_put_again_is_young_again(store):
+def test_saving_a_blob_again_resets_its_age(store):
     log = session(store, "s", days=2)
     log.save_blob("lost.txt", "never recorded")
     age(store, "s", 2)
@@ -175,7 +175,7 @@ def test_a_linked_folder_is_not_swept(store, tmp_path):
     assert (outside / "tool-results" / "precious.txt").exists()
 
 
-def test_torn_tails_leave_with_their_session_only(store, tmp_path):
+def test_torn_tails_are_removed_only_with_their_session(store, tmp_path):
     session(store, "s", days=2)
     torn = tmp_path / "projects" / "-p" / "s.torn-1"
     torn.write_text("half")
@@ -192,7 +192,7 @@ def test_a_store_in_memory_has_nothing_to_collect():
     assert gc(MemoryStore(), older_than=0, now=NOW).freed == 0
 
 
-def test_the_index_goes_with_the_sessions_it_quotes(tmp_path):
+def test_the_search_index_is_deleted_when_sessions_are_removed(tmp_path):
     """It is derived, and made anew when somebody searches."""
     store = DirectoryStore(tmp_path)
     store.open("old", now=0.0).commit([{"type": "user", "uuid": "u", "message": {"role": "user"}}], at=0.0)
@@ -249,7 +249,7 @@ class TestOpenSessions:
         gc(store, older_than=30 * DAY, now=NOW)
         assert names(store) == []
 
-    def test_one_of_this_very_process_stays_until_it_is_let_go(self, store):
+    def test_a_session_of_this_process_is_kept_until_its_log_is_gone(self, store):
         session(store, "old", days=40)
         kept = [store.open("old", project="/p", now=1.0) for _ in range(2)]
         for log in kept:
@@ -264,7 +264,7 @@ class TestOpenSessions:
 
         assert gc(store, older_than=30 * DAY, now=NOW).sessions
 
-    def test_many_who_open_one_store_take_one_descriptor(self, tmp_path):
+    def test_many_logs_of_one_store_share_one_descriptor(self, tmp_path):
         before = len(os.listdir("/proc/self/fd"))
         logs = [DirectoryStore(tmp_path, durable=False).open(f"s{n}", now=1.0) for n in range(50)]
         for log in logs:
@@ -273,7 +273,7 @@ class TestOpenSessions:
 
         assert len(os.listdir("/proc/self/fd")) <= before + 1
 
-    def test_where_it_cannot_be_marked_the_session_works_all_the_same(self, tmp_path):
+    def test_a_session_that_cannot_be_marked_as_open_still_works(self, tmp_path):
         (tmp_path / "open-sessions").mkdir()
         log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
 

@@ -7,7 +7,7 @@ from ebbtide.store import Position, PrivateLog
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=12))
-def test_what_was_added_is_what_lies_behind_any_place_that_was_reached(steps):
+def test_a_reader_gets_what_was_appended_after_any_position(steps):
     """Readers stop in different places; each gets all records behind its own, once, and the blobs put since then."""
     log = PrivateLog("one", now=0.0)
     said, reader, heard, blobs = [], Position(), [], set()

@@ -37,7 +37,7 @@ def start(code, *arguments, **more):
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], env=environment, **more)
 
 
-def test_processes_that_append_at_once_lose_and_interleave_nothing(tmp_path):
+def test_processes_that_append_at_the_same_time_lose_nothing(tmp_path):
     count, names = 20, "abc"
     writers = [start(WRITER, tmp_path, name, count) for name in names]
     log = DirectoryStore(tmp_path).peek("s")

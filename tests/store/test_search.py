@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ebbtide.store.search.index import SearchIndex
 from ebbtide.store.search.words import parse_query
-from store.indexed import NOISE, entry, filled, found
+from store.search_texts import NOISE, entry, filled, found
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_case_and_signs_are_found_among_many_that_lack_them():
     assert found(filled(*texts, "x " * 300 + "Removed."), "Removed.")[0].endswith("Removed.")
 
 
-def test_of_equals_the_newer_comes_first():
+def test_of_equal_hits_the_newer_comes_first():
     assert found(filled("alpha beta one", "alpha beta two"), "alpha") == ["alpha beta two", "alpha beta one"]
 
 
@@ -156,20 +156,20 @@ def test_a_result_is_found_by_the_file_and_the_command_that_it_answers():
     assert found(index, "pytest gauge")[0] == "3 passed"
 
 
-def test_what_says_it_comes_before_what_only_answers_a_call_that_does():
+def test_a_text_with_the_words_comes_before_a_result_whose_call_has_them():
     answers = [entry(100 + n, f"answer {n}", name="Bash", about="workdir of the call") for n in range(30)]
 
     assert found(filled(*answers, "where workdir is explained"), "workdir")[0] == "where workdir is explained"
 
 
-def test_it_does_so_also_where_the_words_stand_far_apart():
+def test_that_order_also_holds_if_the_words_are_far_apart():
     answers = [entry(100 + n, f"answer {n}", about="workdir and what is explained") for n in range(60)]
     far = "explained " + "and so on " * 300 + "workdir"
 
     assert found(filled(*answers, far), "workdir explained")[0] == far
 
 
-def test_all_threes_of_a_name_without_the_name_are_no_hit():
+def test_all_trigrams_of_a_name_without_the_name_are_no_hit():
     assert found(filled("abca cabc"), "abcabc") == []
 
 
@@ -199,7 +199,7 @@ def test_the_limit_is_kept():
     assert len(found(filled(*NOISE), "widgets", limit=7)) == 7
 
 
-def test_encoded_pictures_are_not_indexed_but_what_stands_around_them_is():
+def test_encoded_pictures_are_not_indexed_but_the_text_around_them_is():
     index = filled("before " + "iVBORw0KGgo" * 200 + " after")
 
     assert found(index, "after")
@@ -226,18 +226,18 @@ class Synonyms:
         return [1.0 if vector == asked else -1.0 for vector in vectors]
 
 
-def test_what_shares_no_word_is_found_by_its_meaning_after_what_does():
+def test_a_text_of_similar_meaning_is_found_after_those_that_share_words():
     index = filled("restart", "banana", "a reboot", index=SearchIndex(embeddings=Synonyms()))
 
     assert found(index, "reboot") == ["a reboot", "restart"]
     assert found(index, "reboot", limit=1) == ["a reboot"]
 
 
-def test_without_a_meaning_nothing_is_guessed():
+def test_without_embeddings_only_words_are_searched():
     assert found(filled("restart"), "reboot") == []
 
 
-def test_a_vector_is_made_once_and_again_only_for_another_model(path):
+def test_a_text_is_embedded_once_for_each_model(path):
     first, second, other = Synonyms(), Synonyms(), Synonyms()
     other.model = "others"
     filled("restart", index=SearchIndex(str(path), first))
@@ -248,7 +248,7 @@ def test_a_vector_is_made_once_and_again_only_for_another_model(path):
     assert [meaning.made.count("restart") for meaning in (first, second, other)] == [1, 0, 1]
 
 
-def test_meaning_keeps_to_its_session():
+def test_embeddings_search_only_the_given_session():
     index = filled("restart", index=SearchIndex(embeddings=Synonyms()), session="a")
     filled("restart", index=index, session="b")
 

@@ -11,7 +11,7 @@ def test_words_are_the_small_words_of_names_and_pairs_of_characters():
     assert split_words("parseHTTPHeader snake_case x86_64 连接被") == "parse http header snake case x86 64 连接 接被 被"
 
 
-def test_grams_are_every_three_neighbours_once():
+def test_trigrams_are_every_three_neighbours_once():
     assert trigrams("ABABA") == ("aba", "bab")
 
 

@@ -12,7 +12,7 @@ from ebbtide.store import DirectoryStore, MemoryStore, message_record, messages_
 from ebbtide.store.directory.file_names import session_stem
 from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import Position, encode_commit
-from store.faults import Quick
+from store.faulty_fs import Quick
 
 texts = st.text(st.characters(), max_size=8)
 batches = st.lists(

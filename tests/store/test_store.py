@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.core.errors import BadConfig, StoreError
 from ebbtide.store import DirectoryStore, MemoryStore, PrivateLog, message_record, open_store
-from store.faults import Quick
+from store.faulty_fs import Quick
 
 
 @pytest.fixture(params=["memory", "directory"])
@@ -21,7 +21,7 @@ def said(text, session="s", parent=None, role="user"):
     return message_record({"role": role, "content": text}, session=session, parent=parent, at=1.0, project="/p")
 
 
-def test_what_was_committed_is_read_again_by_whoever_opens_it(store):
+def test_a_commit_is_read_by_any_log_of_the_session(store):
     store.open("s", now=1.0).commit([{"n": 1}, {"n": 2}], at=2.0)
     store.open("s", now=3.0).commit([{"n": 3}], at=4.0)
 
@@ -46,7 +46,7 @@ def test_a_writer_sees_what_another_appended_since(store):
     assert mine.commit([{"n": 4}], at=1.0) == theirs.read().position
 
 
-def test_what_the_caller_does_to_a_record_afterwards_changes_nothing(store):
+def test_changing_a_record_after_its_commit_changes_nothing(store):
     log, record = store.open("s", now=1.0), {"list": [1]}
     log.commit([record], at=1.0)
     record["list"].append(2)
@@ -72,7 +72,7 @@ def test_an_empty_commit_creates_no_session(store):
     assert store.list_sessions() == []
 
 
-def test_looking_at_a_session_that_is_not_there_creates_none(store):
+def test_peeking_at_a_missing_session_creates_nothing(store):
     log = store.peek("s")
     assert (log.read().records, log.list_blobs()) == ([], [])
     store.open("s", now=1.0).read()
@@ -80,7 +80,7 @@ def test_looking_at_a_session_that_is_not_there_creates_none(store):
     assert store.list_sessions() == []
 
 
-def test_a_blob_is_put_once_and_read_back_whole(store):
+def test_a_blob_is_saved_once_and_read_back(store):
     log, text = store.open("s", now=1.0), "é\ud800\0\r\n\u2028" * 3
     log.save_blob("a.txt", text)
     log.save_blob("a.txt", text)
@@ -100,7 +100,7 @@ def test_a_blob_is_never_replaced(store):
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "../s.jsonl", "/etc/passwd"])
-def test_a_blob_that_was_not_put_here_is_not_found(store, name):
+def test_a_blob_of_another_session_is_not_found(store, name):
     store.open("other", now=1.0).save_blob("missing.txt", "secret")
     store.open("s", now=1.0).save_blob("a.txt", "x")
     with pytest.raises(StoreError):
@@ -119,7 +119,7 @@ def test_blob_sums_are_recorded_with_the_next_commit_and_hidden_from_records(sto
     assert reading.position.lines == 4
 
 
-def test_a_fork_begins_as_the_other_was_and_goes_its_own_way(store):
+def test_a_fork_begins_like_the_original_and_then_differs(store):
     log = store.open("s", project="/p", now=1.0)
     log.save_blob("a.txt", "x")
     log.commit([{"n": 1}, {"n": 2}, {"n": 3}], at=1.0)
@@ -143,7 +143,7 @@ def test_a_fork_of_everything_is_everything(store):
 @pytest.mark.parametrize(
     ("source", "new", "upto"), [("none", "t", None), ("s", "s", None), ("s", "t", 3), ("s", "t", -1)]
 )
-def test_a_fork_that_makes_no_sense_is_refused(store, source, new, upto):
+def test_an_impossible_fork_is_refused(store, source, new, upto):
     store.open("s", now=1.0).commit([{"n": 1}, {"n": 2}], at=1.0)
     with pytest.raises(StoreError):
         store.fork(source, new, upto=upto, now=2.0)
@@ -166,7 +166,7 @@ def test_sessions_are_listed_newest_first_with_title_and_counts(store):
     assert listed[0].bytes > 0
 
 
-def test_the_lock_is_one_writers_at_a_time_and_reentrant(store):
+def test_the_lock_lets_in_one_writer_and_is_reentrant(store):
     log, other, seen = store.open("s", now=1.0), store.open("s", now=1.0), []
 
     def elsewhere():
@@ -204,7 +204,7 @@ def test_one_log_shared_by_threads_keeps_every_commit(store):
         assert [r["n"] for r in reading.records if r["by"] == name] == [s * n for n in range(20) for s in (1, -1)]
 
 
-def test_a_stub_may_name_a_file_only_where_there_is_one(tmp_path):
+def test_only_a_store_of_files_gives_a_blob_path(tmp_path):
     log = DirectoryStore(tmp_path, durable=False).open("s", project="/a/b", now=1.0)
     log.save_blob("a.txt", "x")
 
@@ -213,7 +213,7 @@ def test_a_stub_may_name_a_file_only_where_there_is_one(tmp_path):
     assert MemoryStore().open("s", now=1.0).blob_path("a.txt") == ""
 
 
-def test_open_store_takes_nothing_a_path_or_says_what_comes_later(tmp_path):
+def test_open_store_takes_none_or_a_directory_and_refuses_the_rest(tmp_path):
     assert isinstance(open_store(None), MemoryStore)
     assert isinstance(open_store(tmp_path), DirectoryStore)
     assert isinstance(open_store(str(tmp_path)), DirectoryStore)
@@ -246,7 +246,7 @@ def test_the_index_has_the_fields_other_tools_read(tmp_path):
     ]
 
 
-def test_the_index_follows_its_logs_and_survives_being_damaged(tmp_path):
+def test_the_session_index_follows_its_logs_and_recovers_from_damage(tmp_path):
     store = DirectoryStore(tmp_path, fs=Quick())
     log = store.open("s", project="/p", now=1.0)
     log.commit([{"type": "ebb"}], at=1.0)
@@ -321,7 +321,7 @@ def test_a_log_changed_in_the_same_tick_as_the_index_is_read_again(tmp_path):
     assert store.list_sessions()[0].messages == 2
 
 
-def test_a_private_log_keeps_what_was_committed_and_tells_what_came_since():
+def test_a_private_log_returns_what_was_committed_since_a_position():
     log = PrivateLog("s", now=1.0)
     first = log.commit([{"n": 1}], at=1.0)
     log.save_blob("a.txt", "hello")
@@ -334,7 +334,7 @@ def test_a_private_log_keeps_what_was_committed_and_tells_what_came_since():
     assert log.read().blob_sums.keys() == {"a.txt"}
 
 
-def test_a_private_log_holds_records_that_no_line_could_until_they_are_read():
+def test_a_private_log_encodes_records_only_when_they_are_read():
     log = PrivateLog("s", now=1.0)
     log.commit([{"n": object()}], at=1.0)
 

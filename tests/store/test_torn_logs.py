@@ -10,11 +10,11 @@ from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore
 from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import encode_commit
-from store.faults import Faulty
-from store.folders import log_file, opened
+from store.faulty_fs import Faulty
+from store.open_logs import log_file, opened
 
 
-def test_a_torn_tail_at_any_byte_is_set_aside_whole_and_the_log_goes_on(tmp_path):
+def test_a_tail_torn_at_any_byte_is_moved_away_and_the_log_continues(tmp_path):
     log = opened(tmp_path)
     log.commit([{"n": 1}], at=1.0)
     middle = log.commit([{"n": 2}, {"n": 3}], at=1.0)
@@ -39,7 +39,7 @@ def test_a_torn_tail_at_any_byte_is_set_aside_whole_and_the_log_goes_on(tmp_path
 
 
 @pytest.mark.parametrize("garbage", [b"\0" * 5000, b"{", b"\xff\xfe", b'{"a":1}{'])
-def test_garbage_after_the_last_line_is_set_aside(tmp_path, garbage):
+def test_garbage_after_the_last_line_is_moved_away(tmp_path, garbage):
     opened(tmp_path).commit([{"n": 1}], at=1.0)
     before = log_file(tmp_path).read_bytes()
     log_file(tmp_path).write_bytes(before + garbage)
@@ -87,7 +87,7 @@ def test_damage_in_the_middle_is_reported_and_never_rewritten(tmp_path):
     assert [(damage.kind, damage.line) for damage in reading.damage] == [("altered", 4)]
 
 
-def test_where_a_tail_cannot_be_cut_off_the_next_commit_goes_after_it(tmp_path):
+def test_a_tail_that_cannot_be_cut_off_stays_before_the_next_commit(tmp_path):
     """An append-only file by attribute: what was never finished stays in place and stays unread."""
     log = opened(tmp_path)
     end = log.commit([{"n": 1}], at=1.0)
@@ -114,7 +114,7 @@ def test_another_programs_last_line_without_a_newline_is_kept(tmp_path):
 
 
 @pytest.mark.data
-def test_claude_codes_own_file_is_opened_as_it_is_and_continued(tmp_path, data):
+def test_a_session_file_of_claude_code_is_continued(tmp_path, data):
     original = (data / "claude-code-log" / "representative_messages.jsonl").read_bytes()
     log_file(tmp_path).parent.mkdir(parents=True)
     log_file(tmp_path).write_bytes(original)
@@ -129,7 +129,7 @@ def test_claude_codes_own_file_is_opened_as_it_is_and_continued(tmp_path, data):
     assert DirectoryStore(tmp_path).list_sessions()[0].first_prompt.startswith("Hello Claude!")
 
 
-def test_a_log_that_became_shorter_is_not_read_on(tmp_path):
+def test_reading_on_in_a_log_that_became_shorter_is_an_error(tmp_path):
     log = opened(tmp_path)
     position = log.commit([{"n": 1}], at=1.0)
     os.truncate(log_file(tmp_path), 10)

@@ -8,7 +8,7 @@ from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore, message_record
 from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import Position, encode_commit, header_record
-from store.faults import Quick
+from store.faulty_fs import Quick
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def path(log, tmp_path):
     return tmp_path / "projects/_/s.jsonl"
 
 
-def test_a_sound_log_is_found_sound(path):
+def test_an_intact_log_passes(path):
     found = verify_log(path)
 
     assert found.ok
@@ -69,14 +69,14 @@ def test_a_log_whose_end_was_cut_at_a_line_is_found(path):
     assert "no longer as they were" in verify_log(path).problems[0]
 
 
-def test_a_log_emptied_or_exchanged_is_found(path):
+def test_a_log_that_was_emptied_or_replaced_is_detected(path):
     other, _ = encode_commit([header_record("s", "", 1.0), {"n": "x" * 5000}], Position())
     for content in (b"", other):
         path.write_bytes(content)
         assert not verify_log(path).ok
 
 
-def test_a_log_that_went_on_after_the_head_was_noted_is_sound(log, path):
+def test_a_log_longer_than_its_noted_end_passes(log, path):
     head = path.with_suffix(".lock").read_bytes()
     log.commit([{"n": 1}], at=1.0)
     path.with_suffix(".lock").write_bytes(head)
@@ -86,13 +86,13 @@ def test_a_log_that_went_on_after_the_head_was_noted_is_sound(log, path):
 
 
 @pytest.mark.parametrize("noise", [b"", b"noise", b"9" * 50])
-def test_a_head_that_cannot_be_read_is_no_evidence(path, noise):
+def test_an_unreadable_noted_end_is_ignored(path, noise):
     path.with_suffix(".lock").write_bytes(noise)
 
     assert verify_log(path).ok
 
 
-def test_an_id_that_its_content_does_not_give_is_found(tmp_path):
+def test_an_id_that_does_not_match_its_content_is_detected(tmp_path):
     """Whole by its checksum, and still not the message that it says it is."""
     log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
     record = message_record({"role": "user", "content": "hi"}, session="s", parent=None, at=1.0)
@@ -113,7 +113,7 @@ def test_a_hostile_blob_name_in_a_log_is_not_followed(tmp_path):
     assert "cannot name" in verify_log(tmp_path / "s.jsonl").problems[0]
 
 
-def test_another_programs_lines_are_counted_not_blamed(log, path):
+def test_lines_of_another_program_are_counted_and_no_problem(log, path):
     with path.open("ab") as file:
         file.write(b'{"type":"user"}\n')
     log.commit([{"n": 1}], at=1.0)
@@ -123,7 +123,7 @@ def test_another_programs_lines_are_counted_not_blamed(log, path):
     assert (found.ok, found.unchecked_lines, found.lines) == (True, 1, 7)
 
 
-def test_tails_set_aside_are_named(path, tmp_path):
+def test_torn_tails_are_listed(path, tmp_path):
     with path.open("ab") as file:
         file.write(b"torn")
     assert [damage.kind for damage in verify_log(path).damage] == ["torn"]
@@ -139,13 +139,13 @@ def test_verifying_writes_nothing(path, tmp_path):
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
-def test_a_log_that_is_not_there_is_an_error(tmp_path):
+def test_verifying_a_missing_log_is_an_error(tmp_path):
     with pytest.raises(StoreError, match="cannot verify"):
         verify_log(tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize("cut", ["at a line", "within a line", "emptied"])
-def test_an_end_that_was_cut_off_stays_told_however_long_the_log_goes_on(path, tmp_path, cut):
+def test_a_cut_off_end_is_reported_even_after_more_commits(path, tmp_path, cut):
     """The next commit moves the head that gave it away, so it writes down what it saw."""
     lines = path.read_bytes().splitlines(keepends=True)
     left = {"at a line": 3, "within a line": 3, "emptied": 0}[cut]
@@ -166,7 +166,7 @@ def test_an_end_that_was_cut_off_stays_told_however_long_the_log_goes_on(path, t
     assert [one.get("n") for one in log.read().records if "n" in one] == [0, 0, 1, 1, 2, 2]
 
 
-def test_a_session_in_one_process_tells_that_its_log_was_cut_under_it(log, path):
+def test_an_open_session_records_that_its_log_was_cut(log, path):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]))
     log.commit([{"n": 1}], at=2.0)
@@ -174,14 +174,14 @@ def test_a_session_in_one_process_tells_that_its_log_was_cut_under_it(log, path)
     assert [one for one in verify_log(path).problems if "the first 3 were left" in one]
 
 
-def test_a_session_that_was_removed_begins_anew_and_has_lost_nothing(log, path):
+def test_a_session_that_was_removed_begins_again_without_a_lost_end(log, path):
     path.unlink()
     log.commit([{"n": 1}], at=2.0)
 
     assert [one for one in verify_log(path).problems if "cut off" in one] == []
 
 
-def test_a_torn_tail_that_nobody_was_told_of_is_no_loss(log, path):
+def test_a_torn_tail_that_was_never_acknowledged_is_no_loss(log, path):
     with path.open("ab") as file:
         file.write(b'{"n":')
     log.commit([{"n": 1}], at=2.0)

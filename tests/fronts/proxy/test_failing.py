@@ -12,7 +12,7 @@ import pytest
 from ebbtide.store import DirectoryStore
 from fronts.proxy.agent import Agent, looping
 from fronts.proxy.running import WAIT, Running, get, options, proxied, until
-from store.faults import Faulty, Quick
+from store.faulty_fs import Faulty, Quick
 from upstream.prefix import units
 from upstream.server import Upstream
 

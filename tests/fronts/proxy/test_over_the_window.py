@@ -12,7 +12,7 @@ from ebbtide.store import DirectoryStore
 from fronts.proxy.agent import KEYS, MODELS, PATHS
 from fronts.proxy.raw import answer
 from fronts.proxy.running import WAIT, beside, exchange, get, proxied, until
-from store.faults import Quick
+from store.faulty_fs import Quick
 from upstream.server import Upstream
 
 WINDOW = 16_000

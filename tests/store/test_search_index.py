@@ -11,16 +11,16 @@ from ebbtide.store.log_lines import Position
 from ebbtide.store.search.index import IndexUnavailable, SearchIndex
 from ebbtide.store.search.tables import IndexBatch, IndexEntry
 from ebbtide.store.search.words import parse_query
-from store.indexed import NOISE, at, entry, filled, found
+from store.search_texts import NOISE, at, entry, filled, found
 
 
-def test_what_was_added_is_there_for_another_process(path):
+def test_another_process_finds_what_was_added(path):
     filled("alpha", index=SearchIndex(str(path)))
 
     assert found(SearchIndex(str(path)), "alpha") == ["alpha"]
 
 
-def test_only_what_is_new_is_asked_for_and_a_batch_counts_once(path):
+def test_only_new_records_are_read_and_a_batch_is_added_once(path):
     asked = []
 
     def fill(start, _):
@@ -55,7 +55,7 @@ def test_an_item_that_is_recorded_again_moves_to_its_newest_place():
     assert found(index, "alpha") == ["alpha one", "alpha two"]
 
 
-def test_a_stored_result_gives_its_name_to_the_item_with_its_text():
+def test_an_item_gets_the_name_of_the_blob_with_its_text():
     blob = IndexEntry(handle="t1.txt", text="alpha", digest=digest("alpha"), kind="blob", blob="t1.txt")
 
     hits = filled(entry(1, "alpha"), blob).search(parse_query("alpha"), project="", session="s", limit=5)
@@ -63,7 +63,7 @@ def test_a_stored_result_gives_its_name_to_the_item_with_its_text():
     assert [(hit.entry.handle, hit.entry.blob, hit.copies) for hit in hits] == [(f"e1-{1:020x}", "t1.txt", 1)]
 
 
-def test_only_its_owner_can_read_it_whatever_the_umask(path):
+def test_only_its_owner_can_read_the_index_whatever_the_umask(path):
     before = os.umask(0)
     try:
         filled("alpha", index=SearchIndex(str(path)))
@@ -73,7 +73,7 @@ def test_only_its_owner_can_read_it_whatever_the_umask(path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_deleted_while_open_it_begins_anew(path):
+def test_an_index_that_is_deleted_while_open_is_built_again(path):
     index = filled("alpha", index=SearchIndex(str(path)))
 
     path.unlink()
@@ -83,7 +83,7 @@ def test_deleted_while_open_it_begins_anew(path):
     assert path.exists()
 
 
-def test_what_a_deleted_index_left_behind_is_not_played_into_the_new_one(path):
+def test_the_journal_of_a_deleted_index_is_not_applied_to_the_new_one(path):
     filled("alpha", index=SearchIndex(str(path)))
     journal = path.with_name("index.sqlite-journal")
     journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\xff" * 2000)
@@ -128,7 +128,7 @@ def test_a_damaged_file_is_replaced_at_the_second_try(path, how):
     assert found(filled("alpha", index=index), "alpha") == ["alpha"]
 
 
-def test_a_locked_file_is_told_and_stays_as_it_is(path):
+def test_a_locked_index_is_reported_and_kept(path):
     filled("alpha", index=SearchIndex(str(path)))
     holder = sqlite3.connect(path)
     holder.execute("BEGIN EXCLUSIVE")
@@ -142,7 +142,7 @@ def test_a_locked_file_is_told_and_stays_as_it_is(path):
     assert found(SearchIndex(str(path)), "alpha") == ["alpha"]
 
 
-def test_a_link_in_its_place_is_not_followed(path, tmp_path):
+def test_a_link_in_place_of_the_index_is_not_followed(path, tmp_path):
     target = tmp_path / "precious"
     target.write_text("keep me")
     path.symlink_to(target)
@@ -154,6 +154,6 @@ def test_a_link_in_its_place_is_not_followed(path, tmp_path):
     assert path.is_symlink()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_an_index_in_a_read_only_folder_is_reported(tmp_path):
     with pytest.raises(IndexUnavailable):
         filled("alpha", index=SearchIndex(str(tmp_path / "missing" / "index.sqlite")))

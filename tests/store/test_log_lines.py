@@ -28,7 +28,7 @@ def log(*commits):
 
 
 @given(st.lists(st.lists(records, min_size=1, max_size=3), max_size=4), st.integers(1, 50))
-def test_what_was_written_is_read_however_the_bytes_arrive(commits, step):
+def test_records_are_read_back_whatever_the_chunk_size(commits, step):
     data, ends = log(*commits)
 
     reading = scan([data[i : i + step] for i in range(0, len(data), step)], START)
@@ -71,7 +71,7 @@ def test_the_sum_is_the_stores_own_key():
 
 
 @pytest.mark.parametrize("bad", [{"a": object()}, {"a": {1, 2}}])
-def test_what_is_not_json_is_refused(bad):
+def test_a_record_that_json_cannot_express_is_refused(bad):
     with pytest.raises(StoreError, match="cannot be written as JSON"):
         encode_commit([bad], START)
 
@@ -129,7 +129,7 @@ def test_any_bytes_after_the_last_newline_are_torn(tail):
     assert (reading.position, reading.damage[0].raw) == (ends[0], tail)
 
 
-def test_any_byte_changed_to_any_other_is_found_and_costs_no_other_record():
+def test_any_changed_byte_is_detected_and_costs_no_other_record():
     data, _ = log(*ENDING)
     lines = data.splitlines(keepends=True)
     everything = [record for commit in ENDING for record in commit]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.store import DirectoryStore, Position, gc, message_record
 from ebbtide.store.log_lines import encode_commit, scan, scan_for_resume
-from store.faults import Quick
+from store.faulty_fs import Quick
 
 UUID = "0f" * 4 + "-1111-5222-8333-" + "ab" * 6
 TRAPS = [
@@ -50,7 +50,7 @@ def place(record):
 
 @settings(max_examples=200)
 @given(st.lists(messages() | others, max_size=6))
-def test_the_place_of_a_message_is_found_whatever_its_words_say(records):
+def test_the_place_of_a_message_is_read_whatever_its_content(records):
     data, _ = encode_commit(records, Position())
     taken = []
 
@@ -61,7 +61,7 @@ def test_the_place_of_a_message_is_found_whatever_its_words_say(records):
     assert (told.position, told.damage, told.records) == (whole.position, whole.damage, [])
 
 
-def test_what_a_client_cleared_is_read_whole():
+def test_a_record_of_cleared_results_is_read_completely():
     record = message_record(
         {"role": "user", "content": "x"}, session="s", parent=None, at=1.0,
         extra={"microcompactMetadata": {"compactedToolIds": ["t1"]}, "ebbids": ["e1-0-0"]},
@@ -72,7 +72,7 @@ def test_what_a_client_cleared_is_read_whole():
 
 
 @pytest.mark.parametrize("at", range(0, 400, 7))
-def test_the_same_damage_is_found_without_reading_the_words(at):
+def test_resuming_detects_the_same_damage_as_a_full_read(at):
     commits = [
         [message_record({"role": "user", "content": f"{n} " * 9}, session="s", parent=None, at=1.0)] for n in "ab"
     ]
@@ -124,7 +124,7 @@ def memo(tmp_path):
     return next(Path(tmp_path).rglob("s.resume"))
 
 
-def test_what_a_memo_covers_is_not_read(tmp_path, log):
+def test_the_part_of_a_log_before_its_checkpoint_is_not_read(tmp_path, log):
     fs = Reads()
 
     again, told, reading = resumed(tmp_path, fs=fs)
@@ -135,7 +135,7 @@ def test_what_a_memo_covers_is_not_read(tmp_path, log):
     assert again.commit([{"n": 100}], at=2.0) == log.read().position
 
 
-def test_the_sums_of_blobs_are_remembered(tmp_path, log):
+def test_a_checkpoint_keeps_the_checksums_of_blobs(tmp_path, log):
     again, _, _ = resumed(tmp_path)
     Path(again.blob_path("a.txt")).write_text("changed")
     with pytest.raises(Exception, match="checksum differs"):
@@ -143,7 +143,7 @@ def test_the_sums_of_blobs_are_remembered(tmp_path, log):
 
 
 @pytest.mark.parametrize("harm", ["gone", "byte", "short", "form", "log", "cut", "empty", "other"])
-def test_a_memo_that_is_stale_or_damaged_is_not_believed(tmp_path, log, harm):
+def test_a_stale_or_damaged_checkpoint_is_ignored(tmp_path, log, harm):
     path, form, expected = memo(tmp_path), "f1", [*range(100)]
     jsonl = path.with_suffix(".jsonl")
     if harm == "gone":
@@ -177,7 +177,7 @@ def test_a_memo_that_is_stale_or_damaged_is_not_believed(tmp_path, log, harm):
     assert resumed(tmp_path, form)[1] == expected
 
 
-def test_a_memo_that_cannot_be_written_is_no_harm(tmp_path, log):
+def test_a_checkpoint_that_cannot_be_written_is_no_error(tmp_path, log):
     path = memo(tmp_path)
     path.unlink()
     path.mkdir()
@@ -185,7 +185,7 @@ def test_a_memo_that_cannot_be_written_is_no_harm(tmp_path, log):
     assert resumed(tmp_path)[1] == [*range(100)]
 
 
-def test_a_memo_leaves_with_its_session(tmp_path, log):
+def test_a_checkpoint_is_removed_with_its_session(tmp_path, log):
     day = 86_400.0
     gc(DirectoryStore(tmp_path, fs=Quick()), older_than=day, now=10 * day + memo(tmp_path).stat().st_mtime)
     assert not list(Path(tmp_path).rglob("s.*"))

@@ -34,7 +34,7 @@ def test_the_type_follows_the_role(role, kind):
     assert message_record({"role": role, "content": ""}, session="s", parent=None, at=0.0)["type"] == kind
 
 
-def test_the_same_message_in_the_same_place_has_the_same_id_whenever_it_is_said():
+def test_the_same_message_in_the_same_place_always_has_the_same_id():
     late = message_record({"content": "a", "role": "user"}, session="s", parent=None, at=9.0)
 
     assert said("a")["uuid"] == late["uuid"] == derive_uuid(late)
@@ -59,7 +59,7 @@ def test_a_summary_is_marked_as_one():
     assert (record["type"], record["parentUuid"]) == ("user", "p")
 
 
-def test_a_thread_is_what_leads_to_its_leaf():
+def test_a_branch_is_the_messages_that_lead_to_its_leaf():
     """To rewind is to answer an earlier message."""
     a = said("a")
     b = said("b", parent=str(a["uuid"]))

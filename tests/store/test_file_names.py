@@ -48,7 +48,7 @@ def test_two_ids_never_share_a_file_whatever_the_case(one, other):
     assert one == other or session_stem(one).lower() != session_stem(other).lower()
 
 
-def test_the_name_made_for_one_id_cannot_be_taken_as_another():
+def test_the_file_name_of_one_id_is_not_the_plain_name_of_another():
     assert session_stem(session_stem("Nightly")) != session_stem("Nightly")
     assert session_stem("Nightly") != session_stem("nightly")
 
@@ -59,7 +59,7 @@ def test_a_plain_id_is_its_own_name(session):
 
 
 @pytest.mark.parametrize("session", ["con", "a.b", "x" * 65, "A", "a\n"])
-def test_any_other_is_hashed(session):
+def test_any_other_id_is_hashed(session):
     assert "~" in session_stem(session)
 
 

@@ -1,7 +1,7 @@
 """A session in a folder."""
 
 from ebbtide.store import DirectoryStore
-from store.faults import Quick
+from store.faulty_fs import Quick
 
 
 def opened(root, session="s", project="", fs=None):
