@@ -66,7 +66,7 @@ def requests(wire: str) -> list[dict[str, Any]]:
         if n % 6 == 5:
             question = {"role": "user", "content": f"go on with {n}"}
             shown: Wire = WIRES[wire]
-            out.append({"model": "m", "max_tokens": 1_000, shown.key: [*said, question]})
+            out.append({"model": "m", "max_tokens": 1_000, shown.list_key: [*said, question]})
     return out
 
 
