@@ -227,7 +227,7 @@ def test_an_answer_that_cannot_be_remembered_counts_for_this_time(place, capsys)
         assert chat(upstream, "--trust", "-p", "Hi.") == 0
 
     assert "Status:" in system_of(upstream)[0]
-    assert "cannot be remembered" in capsys.readouterr().err
+    assert "could not be saved" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Files that decide what git runs. To write one is to run a command, so it is asked about like one."""
+"""Recognizes files that decide which programs git runs. Writing one is like running a command, so it asks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _OWN = frozenset((".git", "git~1", ".gitconfig"))
 _PARTS = frozenset(("head", "objects", "refs"))
 """With these three a folder is a bare repository."""
 _SETTINGS = frozenset(("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees"))
-"""What git obeys in one."""
+"""Files of a bare repository that git reads its settings from."""
 
 
 def decides_what_git_runs(path: Path, root: Path) -> bool:
-    """Whether a file is git's own: inside a `.git`, or part of a folder that is, or would become, a bare repository.
+    """Whether a file belongs to git: in a `.git`, or in a folder that is, or would become, a bare repository.
 
     Names are compared without case, as disks of macOS and Windows do. `path` is resolved; of a path inside `root` only
     what is below it counts.
@@ -32,13 +32,13 @@ def decides_what_git_runs(path: Path, root: Path) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name as a disk that ignores case, trailing dots and invisible letters has it; NTFS also ignores `:stream`."""
+    """Normalize a name like disks that ignore case, trailing dots and invisible letters; NTFS ignores `:stream` too."""
     return name.translate(_IGNORED).partition(":")[0].rstrip(". ").casefold()
 
 
 def _parts_in(folder: Path) -> set[str]:
-    """Which parts of a bare repository a folder holds."""
+    """Return which parts of a bare repository a folder has."""
     try:
-        return {_plain(one.name) for one in folder.iterdir()} & _PARTS
+        return {_plain(entry.name) for entry in folder.iterdir()} & _PARTS
     except OSError:
         return set()

@@ -1,8 +1,8 @@
-"""Commands that may be allowed by name: each with the options that neither start a program nor write where one says.
+"""Commands that may be allowed by name, with their options that neither start a program nor write to a given file.
 
-What is not listed here is allowed word for word or not at all. An option counts as listed only in the very form below:
-abbreviations, other spellings and new options of later versions ask. Every argument, and the value of every option,
-must stay inside the workspace if taken for a path.
+A command that is not listed is allowed word for word or not at all. An option must be spelled as it is here:
+abbreviations, other spellings and options of later versions ask. Every argument, and the value of every option, must
+stay inside the workspace if it is read as a path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from ebbtide.fronts.chat.shell import Command
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Form:
     """How a command may be called."""
 
@@ -24,32 +24,13 @@ class _Form:
     """Letters of short options without a value: `-la`."""
     valued: str = ""
     """Letters of short options whose value may follow at once: `-n5`."""
-    options: frozenset[str] = frozenset()
+    options: str = ""
     """Whole words; `--name=` may carry a value."""
     has_count: bool = False
     """Whether `-5` means a number of lines."""
     has_arguments: bool = True
-    first: re.Pattern[str] | None = None
-    """What the first argument must look like."""
-
-
-def _form(
-    flags: str = "",
-    valued: str = "",
-    options: str = "",
-    *,
-    count: bool = False,
-    arguments: bool = True,
-    first: str = "",
-) -> _Form:
-    return _Form(
-        flags=flags,
-        valued=valued,
-        options=frozenset(options.split()),
-        has_count=count,
-        has_arguments=arguments,
-        first=re.compile(first) if first else None,
-    )
+    first: str = ""
+    """Pattern of the first argument, which is then required."""
 
 
 _CHANGES = (
@@ -61,130 +42,130 @@ _COMMITS = (
     "--abbrev-commit --since= --until= --after= --before= --author= --grep= --max-count= --skip= --date= "
     "--branches --tags"
 )
-_PYTEST = _form(
+_PYTEST = _Form(
     "qvxsl",
     "kmnr",
     "--lf --ff --sw --co --collect-only --last-failed --failed-first --stepwise --exitfirst --verbose --quiet "
     "--no-header --no-summary --tb= --maxfail= --durations= --timeout= --showlocals",
 )
-_CARGO = _form(
+_CARGO = _Form(
     "qv",
     "pFj",
     "--release --workspace --all --lib --bins --tests --examples --benches --all-targets --all-features "
     "--no-default-features --features= --package= --test= --bin= --example= --doc --no-run --no-fail-fast --quiet "
     "--verbose --check -- --nocapture --exact --ignored --test-threads=",
 )
-_GO = _form(
+_GO = _Form(
     options="-v -race -short -cover -json -failfast -run -run= -count -count= -timeout -timeout= -bench -bench="
 )
 
 _FORMS: Mapping[Command, _Form] = {
-    # They read files and print.
-    ("basename",): _form("a", "s"),
-    ("cat",): _form("nbsAeETtv", options="--number"),
-    ("cmp",): _form("sl"),
-    ("cut",): _form("s", "dfcb", "--delimiter= --fields= --characters= --complement"),
-    ("date",): _form("u", arguments=False),
-    ("df",): _form("hTik"),
-    ("diff",): _form("uqNwbBiay", "U", "--unified= --brief --color= --side-by-side --ignore-all-space"),
-    ("dirname",): _form(),
-    ("du",): _form("shacbkm", "d", "--max-depth= --summarize --human-readable --apparent-size"),
-    ("echo",): _form("neE"),
-    ("false",): _form(arguments=False),
-    ("file",): _form("bi", options="--brief --mime --mime-type"),
-    ("find",): _form(
+    # These read files and print.
+    ("basename",): _Form("a", "s"),
+    ("cat",): _Form("nbsAeETtv", options="--number"),
+    ("cmp",): _Form("sl"),
+    ("cut",): _Form("s", "dfcb", "--delimiter= --fields= --characters= --complement"),
+    ("date",): _Form("u", has_arguments=False),
+    ("df",): _Form("hTik"),
+    ("diff",): _Form("uqNwbBiay", "U", "--unified= --brief --color= --side-by-side --ignore-all-space"),
+    ("dirname",): _Form(),
+    ("du",): _Form("shacbkm", "d", "--max-depth= --summarize --human-readable --apparent-size"),
+    ("echo",): _Form("neE"),
+    ("false",): _Form(has_arguments=False),
+    ("file",): _Form("bi", options="--brief --mime --mime-type"),
+    ("find",): _Form(
         options="-name -iname -path -ipath -type -maxdepth -mindepth -size -mtime -mmin -newer -not -o -a -and -or "
         "-print -print0 -prune -empty -regex -iregex -perm -user -group -ls -xdev -depth"
     ),
-    ("grep",): _form(
+    ("grep",): _Form(
         "nirlcovwxEFPhHsqLI",
         "ABCme",
         "--include= --exclude= --exclude-dir= --color= --line-number --ignore-case --recursive --count --context= "
         "--files-with-matches --word-regexp --only-matching --invert-match --fixed-strings --extended-regexp "
         "--max-count= --after-context= --before-context= --no-messages --",
-        count=True,
+        has_count=True,
     ),
-    ("head",): _form("qv", "nc", "--lines= --bytes=", count=True),
-    ("ls",): _form(
+    ("head",): _Form("qv", "nc", "--lines= --bytes=", has_count=True),
+    ("ls",): _Form(
         "aAlh1RtrSdFisnp",
         options="--all --almost-all --color= --human-readable --recursive --reverse --sort= --time= --full-time "
         "--group-directories-first --size --",
     ),
-    ("md5sum",): _form("bt"),
-    ("nl",): _form("", "bnw"),
-    ("pwd",): _form("P", arguments=False),
-    ("readlink",): _form("fe"),
-    ("realpath",): _form("e"),
-    ("rg",): _form(
+    ("md5sum",): _Form("bt"),
+    ("nl",): _Form("", "bnw"),
+    ("pwd",): _Form("P", has_arguments=False),
+    ("readlink",): _Form("fe"),
+    ("realpath",): _Form("e"),
+    ("rg",): _Form(
         "nilcovwxFSsuUNHIP",
         "ABCmegtT",
         "--files --hidden --no-ignore --line-number --no-heading --heading --ignore-case --files-with-matches --count "
         "--word-regexp --fixed-strings --glob= --iglob= --type= --type-not= --sort= --max-count= --max-depth= "
         "--context= --after-context= --before-context= --color= --no-messages --stats --json --multiline --",
     ),
-    ("sed",): _form("n", options="--quiet --silent", first=r"\d{1,9}(?:,(?:\d{1,9}|\$|\+\d{1,9}))?p"),
-    ("sha1sum",): _form("bt"),
-    ("sha256sum",): _form("bt"),
-    ("sort",): _form(
+    ("sed",): _Form("n", options="--quiet --silent", first=r"\d{1,9}(?:,(?:\d{1,9}|\$|\+\d{1,9}))?p"),
+    ("sha1sum",): _Form("bt"),
+    ("sha256sum",): _Form("bt"),
+    ("sort",): _Form(
         "nruhVfbgMcs", "kt", "--numeric-sort --reverse --unique --key= --field-separator= --human-numeric-sort"
     ),
-    ("stat",): _form("t", "c", "--format= --printf= --terse"),
-    ("tail",): _form("qv", "nc", "--lines= --bytes=", count=True),
-    ("tr",): _form("dscC"),
-    ("tree",): _form("adfishDF", "LIP", "--gitignore --noreport --dirsfirst --prune --du"),
-    ("true",): _form(arguments=False),
-    ("uname",): _form("asrmnvop", arguments=False),
-    ("uniq",): _form("cdui", "fsw", arguments=False),  # Its second argument is a file to write.
-    ("wc",): _form("lwcmL", options="--lines --words --bytes"),
-    ("which",): _form("a"),
-    ("whoami",): _form(arguments=False),
-    # They print what a repository holds.
-    ("git", "blame"): _form("wse", "L", "--date= --show-email --"),
-    ("git", "branch"): _form("avr", options="--list --all --remotes --show-current --verbose", arguments=False),
-    ("git", "cat-file"): _form("tps"),
-    ("git", "describe"): _form(options="--tags --always --long --abbrev= --dirty --all"),
-    ("git", "diff"): _form("pwba", "U", f"{_CHANGES} --merge-base --check --"),
-    ("git", "grep"): _form(
+    ("stat",): _Form("t", "c", "--format= --printf= --terse"),
+    ("tail",): _Form("qv", "nc", "--lines= --bytes=", has_count=True),
+    ("tr",): _Form("dscC"),
+    ("tree",): _Form("adfishDF", "LIP", "--gitignore --noreport --dirsfirst --prune --du"),
+    ("true",): _Form(has_arguments=False),
+    ("uname",): _Form("asrmnvop", has_arguments=False),
+    ("uniq",): _Form("cdui", "fsw", has_arguments=False),  # Its second argument is a file to write.
+    ("wc",): _Form("lwcmL", options="--lines --words --bytes"),
+    ("which",): _Form("a"),
+    ("whoami",): _Form(has_arguments=False),
+    # These print what a repository holds.
+    ("git", "blame"): _Form("wse", "L", "--date= --show-email --"),
+    ("git", "branch"): _Form("avr", options="--list --all --remotes --show-current --verbose", has_arguments=False),
+    ("git", "cat-file"): _Form("tps"),
+    ("git", "describe"): _Form(options="--tags --always --long --abbrev= --dirty --all"),
+    ("git", "diff"): _Form("pwba", "U", f"{_CHANGES} --merge-base --check --"),
+    ("git", "grep"): _Form(
         "nilcwEFvhIPaLW",
         "ABCem",
         "--line-number --ignore-case --files-with-matches --count --word-regexp --cached --untracked --name-only "
         "--heading --break --show-function --and --or --not --fixed-strings --extended-regexp --",
     ),
-    ("git", "log"): _form("pi", "nSGLU", f"{_CHANGES} {_COMMITS} --", count=True),
-    ("git", "ls-files"): _form(
+    ("git", "log"): _Form("pi", "nSGLU", f"{_CHANGES} {_COMMITS} --", has_count=True),
+    ("git", "ls-files"): _Form(
         "mocsdtuz", options="--others --modified --cached --deleted --exclude-standard --stage --"
     ),
-    ("git", "ls-tree"): _form("rdltz", options="--name-only --full-tree --long --"),
-    ("git", "merge-base"): _form("a", options="--all --is-ancestor"),
-    ("git", "remote"): _form("v", options="--verbose", arguments=False),
-    ("git", "rev-parse"): _form(
+    ("git", "ls-tree"): _Form("rdltz", options="--name-only --full-tree --long --"),
+    ("git", "merge-base"): _Form("a", options="--all --is-ancestor"),
+    ("git", "remote"): _Form("v", options="--verbose", has_arguments=False),
+    ("git", "rev-parse"): _Form(
         options="--show-toplevel --abbrev-ref --short --short= --verify --git-dir --is-inside-work-tree --show-prefix"
     ),
-    ("git", "shortlog"): _form("sne", options="--since= --until= --summary --numbered --email --all"),
-    ("git", "show"): _form("pwba", "U", f"{_CHANGES} --oneline --abbrev-commit --date= --"),
-    ("git", "stash", "list"): _form(arguments=False),
-    ("git", "status"): _form("sbvz", options="--short --branch --porcelain --porcelain= --long --ignored --"),
-    ("git", "tag"): _form("l", options="--list", arguments=False),
-    # They run the project's own code, and a person who allows them for good means that.
+    ("git", "shortlog"): _Form("sne", options="--since= --until= --summary --numbered --email --all"),
+    ("git", "show"): _Form("pwba", "U", f"{_CHANGES} --oneline --abbrev-commit --date= --"),
+    ("git", "stash", "list"): _Form(has_arguments=False),
+    ("git", "status"): _Form("sbvz", options="--short --branch --porcelain --porcelain= --long --ignored --"),
+    ("git", "tag"): _Form("l", options="--list", has_arguments=False),
+    # These run the project's own code, which a user who allows them intends.
     ("cargo", "build"): _CARGO,
     ("cargo", "check"): _CARGO,
     ("cargo", "clippy"): _CARGO,
     ("cargo", "fmt"): _CARGO,
     ("cargo", "test"): _CARGO,
     ("go", "test"): _GO,
-    ("go", "vet"): _form(options="-v -json"),
-    ("mypy",): _form("v", "p", "--strict --ignore-missing-imports --show-error-codes --pretty --no-error-summary"),
+    ("go", "vet"): _Form(options="-v -json"),
+    ("mypy",): _Form("v", "p", "--strict --ignore-missing-imports --show-error-codes --pretty --no-error-summary"),
     ("pytest",): _PYTEST,
     ("python", "-m", "pytest"): _PYTEST,
     ("python3", "-m", "pytest"): _PYTEST,
-    ("ruff", "check"): _form("q", options="--fix --diff --select= --ignore= --statistics --quiet --no-cache"),
-    ("ruff", "format"): _form("q", options="--check --diff --quiet --no-cache"),
+    ("ruff", "check"): _Form("q", options="--fix --diff --select= --ignore= --statistics --quiet --no-cache"),
+    ("ruff", "format"): _Form("q", options="--check --diff --quiet --no-cache"),
 }
 _SECONDS = re.compile(r"\d{1,6}[smh]?")
 
 
 def known_name(command: Command, root: Path) -> Command:
-    """The first words under which this call may be allowed for good; empty where only the very line may be."""
+    """Return the name under which 'always' may allow this call; empty if only the exact line may be allowed."""
     if command[:1] == ("timeout",) and len(command) > 2 and _SECONDS.fullmatch(command[1]):
         command = command[2:]
     name = next((command[:n] for n in (3, 2, 1) if command[:n] in _FORMS), ())
@@ -192,11 +173,11 @@ def known_name(command: Command, root: Path) -> Command:
 
 
 def _fits(words: Command, form: _Form, root: Path) -> bool:
-    # A word that begins with `-` is judged as an option wherever it stands: `--` may be the value of the one before it.
+    # A word that starts with `-` must be a listed option even after `--`, which may be the value of another option.
     arguments = [word for word in words if not word.startswith("-") or word == "-"]
     if arguments and not form.has_arguments:
         return False
-    if form.first is not None and not (arguments and form.first.fullmatch(arguments[0])):
+    if form.first and not (arguments and re.fullmatch(form.first, arguments[0])):
         return False
     return all(_is_listed(word, form, root) for word in words if word not in arguments) and all(
         _stays_inside(word, root) for word in arguments
@@ -204,10 +185,11 @@ def _fits(words: Command, form: _Form, root: Path) -> bool:
 
 
 def _is_listed(option: str, form: _Form, root: Path) -> bool:
-    if option in form.options or f"{option}=" in form.options:
+    options = form.options.split()
+    if option in options or f"{option}=" in options:
         return True
     name, equals, value = option.partition("=")
-    if equals and name.startswith("-") and f"{name}=" in form.options:
+    if equals and name.startswith("-") and f"{name}=" in options:
         return _stays_inside(value, root)
     if option.startswith("--"):
         return False
@@ -222,9 +204,9 @@ def _is_listed(option: str, form: _Form, root: Path) -> bool:
 
 
 def _stays_inside(word: str, root: Path) -> bool:
-    """Whether a word, and each part of `a:b`, `a=b` and `a,b`, leads nowhere else if it is taken for a path."""
+    """Whether a word, and each part of `a:b`, `a=b` and `a,b`, stays in the workspace if it is read as a path."""
     if word.startswith(("@", "~")):
-        return False  # `@file` holds more arguments for some programs.
+        return False  # Some programs read more arguments from `@file`.
     return all(
         Path(os.path.realpath(root / part)).is_relative_to(root) for part in {word, *re.split("[:=,]", word)} if part
     )

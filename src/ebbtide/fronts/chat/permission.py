@@ -1,8 +1,8 @@
-"""What may be done without asking. Inside the workspace files are read and written; all else asks first.
+"""Decides what the agent may do without asking: read and write files in the workspace. All else asks the user first.
 
-A decision looks at a need, the rules, the mode and where paths lead, and returns a ruling. Only a person adds a rule,
-and a rule covers what its question says and no more: a command by name only where `known_commands` lists it, any other
-command line word for word; reading never covers writing.
+A decision depends on the action, the rules, the mode and where paths lead. Only the user adds a rule, and a rule covers
+what its question says and no more: a command by name only if `known_commands` lists it, any other command line word
+for word; permission to read never covers writing.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ PLAN_REFUSAL = "plan mode is on: nothing is changed until the user leaves it"
 class Rules:
     root: Path
     home: Path | None = None
-    """The user's home: leave to read a file in it is not leave to read all of it."""
+    """The user's home: permission to read one file in it does not cover the rest."""
     is_trusted: bool = False
-    """Whether git's commands may be allowed by name: what git runs, the repository's settings say."""
+    """Whether git commands may be allowed by name: the repository's settings decide which programs git runs."""
     own_folders: tuple[Path, ...] = ()
-    """Folders of our own in which no tool may write unasked, even where they lie in the workspace."""
+    """Our own settings: no tool may write there unasked, even if they are in the workspace."""
     allow_all: bool = False
     """`--yes`."""
     tools: frozenset[str] = frozenset()
-    """Tools that need not ask, by name."""
+    """Names of tools that need not ask."""
     commands: frozenset[Command] = frozenset()
     """Names of known commands that need not ask."""
     lines: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ class Rules:
     """Files."""
 
     def grant(self, action: Action) -> Rules:
-        """These rules, and what a lasting yes to this need covers."""
+        """Return these rules plus what 'always' covers for this action."""
         if action.kind == "run":
             names = self.known_names(action.command)
             if names:
@@ -60,13 +60,13 @@ class Rules:
         return replace(self, readable=self.readable | {self.readable_root(action.path)})
 
     def known_names(self, command: str) -> frozenset[Command]:
-        """The known commands that a line consists of; empty where one of them is not known."""
+        """Return the known commands in a line; none if one of them is not known."""
         names = {known_name(words, self.root) for words in plain_commands(command)}
         is_covered = all(name and (self.is_trusted or name[0] != "git") for name in names)
         return frozenset(names) if is_covered else frozenset()
 
     def readable_root(self, path: Path) -> Path:
-        """The folder of a file; the file alone where that folder holds all of a home or of a disk."""
+        """Return the folder of a file, or the file alone if the folder contains the workspace or the user's home."""
         folder = path if path.is_dir() else path.parent
         holds_too_much = self.root.is_relative_to(folder) or (
             self.home is not None and self.home.is_relative_to(folder)
@@ -76,23 +76,23 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionQuestion:
-    """What a person is asked."""
+    """What the user is asked."""
 
     action: Action
     reason: str
-    """Why it is not simply done."""
+    """Why it needs permission."""
     rules: Rules
 
     @property
     def grant_scope(self) -> str:
-        """What a lasting yes would cover, in words."""
+        """Describe what 'always' would cover."""
         action = self.action
         if action.kind == "run":
             names = sorted(f"`{' '.join(name)}`" for name in self.rules.known_names(action.command))
             if not names:
                 return "exactly this command line"
             return f"{', '.join(names)} with common options, on paths inside the workspace"
-        assert action.path is not None, "a file's need names the file"
+        assert action.path is not None, "a file action has a path"
         if action.kind == "write":
             return f"writing {action.path}"
         place = self.rules.readable_root(action.path)
@@ -104,34 +104,34 @@ class PermissionAnswer:
     allowed: bool
     remember: bool = False
     instruction: str = ""
-    """What the person said instead."""
+    """What the user wants instead."""
 
 
 @dataclass(slots=True)
 class Permissions:
-    """The rules of one session as they stand, and the one who is asked."""
+    """The rules of one session, and the function that asks the user."""
 
     rules: Rules
     ask: AskUser
     mode: Mode = "build"
     on_grant: Callable[[Action], None] = field(default=lambda _need: None)
-    """Told of each lasting yes, so that it outlives the process."""
+    """Called for each 'always', to write it to the log."""
 
     def toggle_mode(self) -> None:
         self.mode = "build" if self.mode == "plan" else "plan"
 
     def refusal_reason(self, action: Action) -> str:
-        """Why not, for the model; empty where it may."""
+        """Ask the user if needed. Return why the action is refused, for the model, or ''."""
         ruling, reason = decide(action, self.rules, self.mode)
         if ruling == "deny":
             return reason
         if ruling == "allow":
             return ""
-        verdict = self.ask(PermissionQuestion(action=action, reason=reason, rules=self.rules))
-        if not verdict.allowed:
-            said = f' They say: "{verdict.instruction}".' if verdict.instruction else ""
-            return f"The user did not permit this ({reason}).{said} Do not try to reach the same by other means."
-        if verdict.remember:
+        answer = self.ask(PermissionQuestion(action=action, reason=reason, rules=self.rules))
+        if not answer.allowed:
+            instruction = f' They say: "{answer.instruction}".' if answer.instruction else ""
+            return f"The user did not permit this ({reason}).{instruction} Do not try to reach the same by other means."
+        if answer.remember:
             self.rules = self.rules.grant(action)
             self.on_grant(action)
         return ""
@@ -142,7 +142,7 @@ def decide(action: Action, rules: Rules, mode: Mode) -> tuple[Ruling, str]:
         return "allow", ""
     if mode == "plan" and action.kind == "write":
         return "deny", PLAN_REFUSAL
-    # While a plan is made every command is looked at: what was allowed for building may change things.
+    # In plan mode every command asks: one that was allowed for building may change files.
     if mode == "plan" and action.kind == "run":
         return "ask", "plan mode is on"
     if rules.allow_all:
@@ -154,10 +154,10 @@ def decide(action: Action, rules: Rules, mode: Mode) -> tuple[Ruling, str]:
 
 def _decide_path(action: Action, rules: Rules) -> tuple[Ruling, str]:
     path = action.path
-    assert path is not None, "a file's need names the file"
+    assert path is not None, "a file action has a path"
     if path in rules.writable:
         return "allow", ""
-    # Who may run commands may also write what runs them; who may only write files may not.
+    # Permission to run commands covers files that decide what is run; permission to write does not.
     if action.kind == "write" and "bash" not in rules.tools:
         if decides_what_git_runs(path, rules.root):
             return "ask", "git runs what this file says"

@@ -1,4 +1,4 @@
-"""The system prompt, by model family. Ours alone; what every session shares comes first, for the cache."""
+"""The system prompt for each model family. The part that all sessions share comes first, for the cache."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _FAMILIES = {
 
 SMALL_MODEL_PROMPT = """\
 You are a helpful assistant in a terminal. Answer in a few plain sentences."""
-"""For a model of a few hundred million weights: every sentence more makes it worse."""
+"""For a very small model, which a longer prompt confuses."""
 
 SUBAGENT_PROMPT = """
 

@@ -1,8 +1,8 @@
-"""A command line as the commands that bash would run, or nothing where bash would do more than run those words.
+"""Splits a command line into the commands that bash would run, if bash would do nothing else.
 
-The line is read twice: by tree-sitter's grammar of bash, and by regular expressions of our own, which know only words
-without any expansion, operators between commands, and a few harmless redirections. Where the two readings differ in
-anything, or one of them does not understand the line, there is no answer, and a person is asked.
+The line is parsed twice: by tree-sitter's grammar of bash, and by our own regular expressions, which accept only words
+without expansion, operators between commands, and a few harmless redirections. If the two results differ, or one
+parser fails, the line has no plain commands, and the user is asked.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ try:
 except ModuleNotFoundError as missing:
     raise BadConfig(MISSING_EXTRA) from missing
 
-_LONGEST = 4_000  # characters: nobody reads a longer line before allowing it for good
+_MAX_LENGTH = 4_000  # characters: no user reads a longer line before allowing it
 _PIECE = rb"""[A-Za-z0-9_./:,=+@%-]|(?<=[A-Za-z0-9~^])[~^]|'[^']*'|"[^"$`\\!]*\""""
-"""No `$`, no glob, no brace, no backslash, and `~` only behind a letter, where it is git's and not a home directory."""
+"""No `$`, glob, brace or backslash, and `~` only after a letter, where it belongs to git and means no home."""
 _TOKEN = re.compile(
     rb"(?P<redirect>[12]?>[ \t]*/dev/null|(?<![;&|])&>[ \t]*/dev/null|<[ \t]*/dev/null|2>&1|1?>&2)"
-    rb"|(?P<word>(?![0-9]+[<>])(?:" + _PIECE + rb")+)"  # digits there are no word: they say which file is redirected
+    rb"|(?P<word>(?![0-9]+[<>])(?:" + _PIECE + rb")+)"  # digits before a redirection are no word but a file descriptor
     rb"|(?P<operator>&&|\|\||[;|])"
     rb"|(?P<newline>\n)"
     rb"|[ \t]+"
@@ -35,7 +35,7 @@ _NO_NAME = re.compile(
     rb"|[A-Za-z_][A-Za-z0-9_]*\+?=.*",
     re.DOTALL,
 )
-"""Where a command's name should be: words of bash's own syntax, and the setting of a variable."""
+"""In the place of a command's name: keywords of bash, and assignments."""
 _BASH = Language(tree_sitter_bash.language())
 _OPERATORS = frozenset((";", "&&", "||", "|"))
 _FRAMES = frozenset(("program", "list", "pipeline", "redirected_statement", "command"))
@@ -48,16 +48,16 @@ class _Token(NamedTuple):
     start: int
     end: int
     value: bytes
-    """Of a name or a word: what is left without its quotes."""
+    """Of a name or a word: without quotes."""
 
 
 class _NotPlain(Exception):
-    """Something that is not simply a command with its words."""
+    """The line is more than commands with their words."""
 
 
 def plain_commands(line: str) -> tuple[Command, ...]:
-    """The words of each command of a line, quotes removed; empty where the line holds anything else."""
-    if len(line) > _LONGEST or not all(letter in "\t\n" or letter.isprintable() for letter in line):
+    """Return the words of each command of a line, without quotes; nothing if the line holds anything else."""
+    if len(line) > _MAX_LENGTH or not all(letter in "\t\n" or letter.isprintable() for letter in line):
         return ()
     text = line.encode()
     try:
@@ -79,7 +79,7 @@ def _commands(tokens: list[_Token]) -> list[Command]:
 
 
 def _split(text: bytes) -> Iterator[_Token]:
-    """The line by our own reading."""
+    """Split the line with our own regular expressions."""
     at, has_name = 0, False
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -106,15 +106,15 @@ def _unquote(text: bytes) -> bytes:
 
 
 def _parse(text: bytes) -> Iterator[_Token]:
-    """The line by the grammar's reading, in the order of the text."""
+    """Parse the line with the grammar, in the order of the text."""
     root = Parser(_BASH).parse(text).root_node
     if root.has_error:
         raise _NotPlain
-    nodes = [root]  # no recursion: a list of commands is as deep as it is long
+    nodes = [root]  # no recursion: the tree of a list of commands is as deep as the list is long
     while nodes:
         node = nodes.pop()
         if node.type == "redirected_statement" and node.children[0].type == "file_redirect":
-            raise _NotPlain  # redirections of no command
+            raise _NotPlain  # a redirection without a command
         if node.type in _FRAMES:
             nodes.extend(reversed(node.children))
         elif node.type in _OPERATORS:
@@ -123,7 +123,7 @@ def _parse(text: bytes) -> Iterator[_Token]:
             count = 3 if node.children[0].type == "file_descriptor" else 2
             end = node.children[:count][-1].end_byte
             yield _Token("redirect", node.start_byte, end, text[node.start_byte : end])
-            nodes.extend(reversed(node.children[count:]))  # further words of the command, which the grammar puts here
+            nodes.extend(reversed(node.children[count:]))  # the grammar puts further words of the command here
         elif node.type == "command_name":
             yield _Token("name", node.start_byte, node.end_byte, _value(node.children[0], text))
         else:

@@ -1,4 +1,4 @@
-"""Folders in which the user lets git run, asked once and kept in the user's own settings, never in the repository."""
+"""Remembers in which folders git may run. The user is asked once; the answer is in the user's own settings."""
 
 from __future__ import annotations
 
@@ -14,44 +14,41 @@ _QUESTION = """\
 {folder}
 is a git repository that ebb chat has not seen before.
 
-Git runs programs that a repository's own settings name, and a folder that
-was copied or downloaded brings its settings along.
+A repository's settings can make git run programs. A folder that you copied
+or downloaded comes with its own settings.
 
-  y  trust it: `git status` and `git log` run here when a session begins,
-     and the model knows what changed
-  n  do not: git is not run; the model is told the branch and no more
+  y  trust it: run `git status` and `git log` when a session starts, so that
+     the model knows what changed
+  n  do not trust it: never run git; the model only knows the branch
 
-Commands of the model ask you first either way.
+Either way, you are asked before the model runs a command.
 
 Trust this folder? [y/N] """
-_KEPT = "{answer}. Remembered in {file}; to change it: ebb chat --trust, or --no-trust."
+_SAVED = "{answer}. Remembered in {file}; to change it: ebb chat --trust, or --no-trust."
 
 
 def read_trust(file: Path, folder: str) -> bool | None:
-    """What the user said of this very folder; None where they were not asked yet."""
+    """Return the user's answer for this folder; None if they were not asked yet."""
     answer = _read(file).get(folder)
     return answer if isinstance(answer, bool) else None
 
 
 def remember_trust(file: Path, folder: str, *, is_trusted: bool) -> bool:
-    """Keep an answer, and say whether that worked. Where it did not, the answer counts for this time.
-
-    The file is replaced as a whole: a crash leaves the old one or the new one.
-    """
+    """Save an answer. Return False if that failed; the answer then holds for this session only."""
     answers = {**_read(file), folder: is_trusted}
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         data = json.dumps({"folders": answers}, indent=1, sort_keys=True).encode()
         write_atomically(file, data, mode=0o600)
     except OSError as error:
-        print(f"ebb: your answer cannot be remembered: {one_line(str(file), 1_000)}: {error.strerror}", file=sys.stderr)
+        print(f"ebb: your answer could not be saved: {one_line(str(file), 1_000)}: {error.strerror}", file=sys.stderr)
         return False
     return True
 
 
 def ask_trust(file: Path, folder: str) -> bool:
-    """Ask at the terminal, and remember yes and no. Without an answer (Ctrl-D) it is no, and asked again next time."""
-    _drop_typed_ahead()
+    """Ask at the terminal and save the answer. Ctrl-D means no, and the question comes again next time."""
+    _discard_typed_keys()
     try:
         answer = input(_QUESTION.format(folder=one_line(folder, 1_000))).strip().lower()
     except EOFError:
@@ -60,13 +57,14 @@ def ask_trust(file: Path, folder: str) -> bool:
     is_trusted = answer in ("y", "yes")
     if remember_trust(file, folder, is_trusted=is_trusted):
         print(
-            _KEPT.format(answer="Trusted" if is_trusted else "Not trusted", file=one_line(str(file), 1_000)), end="\n\n"
+            _SAVED.format(answer="Trusted" if is_trusted else "Not trusted", file=one_line(str(file), 1_000)),
+            end="\n\n",
         )
     return is_trusted
 
 
-def _drop_typed_ahead() -> None:
-    """What was typed before the question stood there is no answer to it."""
+def _discard_typed_keys() -> None:
+    """Keys that were pressed before the question appeared do not answer it."""
     with suppress(ImportError, OSError):
         import termios  # noqa: PLC0415  # Not on Windows.
 
@@ -74,7 +72,7 @@ def _drop_typed_ahead() -> None:
 
 
 def _read(file: Path) -> dict[str, object]:
-    """The answers by folder. A file that cannot be read says nothing, and one asks again."""
+    """Return the answers by folder; none if the file cannot be read."""
     try:
         folders = json.loads(file.read_bytes()).get("folders")
     except (OSError, ValueError, AttributeError, RecursionError):
