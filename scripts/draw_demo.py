@@ -1,7 +1,6 @@
-"""Draws the README's picture of `ebb demo`: `python -m scripts.draw_demo`. It is the film's last frame, nothing added.
+"""Draws the README's picture of `ebb demo`, its last frame: `python -m scripts.draw_demo`.
 
-Blocks and shades are drawn as shapes and not as letters: no two fonts have them alike. The picture names no font from
-the network and runs nothing.
+Blocks and shades are drawn as shapes, because fonts draw them differently. It loads no font and runs no script.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from rich.color import Color
 from rich.console import Console
 from rich.segment import Segment
 
-from ebbtide.fronts.demo.render import Brush, Film, drawn
-from ebbtide.fronts.demo.story import Moment, told
+from ebbtide.fronts.demo.render import Brush, Film, draw_film
+from ebbtide.fronts.demo.story import Moment, play_story
 from ebbtide.policy import PRESETS
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "demo.svg"
@@ -35,9 +34,9 @@ FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monos
 def frame(moments: Iterable[Moment]) -> list[list[Segment]]:
     film = Film()
     for moment in moments:
-        film = film.and_then(moment)
+        film = film.add(moment)
     console = Console(file=StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor")
-    return console.render_lines(drawn(film, Brush(width=COLUMNS, height=LINES)), pad=False)
+    return console.render_lines(draw_film(film, Brush(width=COLUMNS, height=LINES)), pad=False)
 
 
 def picture(lines: list[list[Segment]]) -> str:
@@ -91,7 +90,7 @@ def _run(kind: str, text: str, segment: Segment, left: float, top: float) -> Ite
 
 def _block(left: float, top: float, width: float, height: float, colour: str, opacity: float) -> str:
     seen = "" if opacity == 1.0 else f' fill-opacity="{opacity}"'
-    # A hair higher: or the paper would show between two rows.
+    # A little higher, so that no gap shows between two rows.
     return f'<rect x="{left:g}" y="{top:g}" width="{width:g}" height="{height + 0.3:g}" fill="{colour}"{seen}/>'
 
 
@@ -104,7 +103,7 @@ def _look(segment: Segment) -> tuple[str, bool, bool]:
 
 
 def main() -> None:
-    TARGET.write_text(picture(frame(told(PRESETS["default"]))), encoding="utf-8")
+    TARGET.write_text(picture(frame(play_story(PRESETS["default"]))), encoding="utf-8")
     print(f"{TARGET.name}: {TARGET.stat().st_size:,} bytes")
 
 

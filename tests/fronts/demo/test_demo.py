@@ -15,7 +15,7 @@ from ebbtide import PRESETS, Context, load, preset
 from ebbtide.example import path
 from ebbtide.fronts.cli.main import main
 from ebbtide.fronts.demo.command import _BREATH, pause
-from ebbtide.fronts.demo.story import MIN_SAVINGS, QUERY, WINDOW, showing_folds, told
+from ebbtide.fronts.demo.story import MIN_SAVINGS, QUERY, WINDOW, play_story, with_demo_savings
 from ebbtide.passes import summarize
 from fronts.cli.terminal import PROGRAM, on_a_terminal
 
@@ -24,22 +24,22 @@ PATIENCE = 120.0  # seconds: on a busy machine Python takes long to start
 
 @pytest.fixture(scope="module")
 def moments():
-    return list(told(preset("default")))
+    return list(play_story(preset("default")))
 
 
 def test_it_shows_everything_once_at_least(moments):
     events = [event for moment in moments for event in moment.events]
 
-    assert {event.kind for event in events} == {"offload", "overflow", "ebb", "fold", "recall"}
+    assert {event.kind for event in events} == {"offload", "overflow", "removed", "summary", "recall"}
     assert events[-1].kind == "recall"
-    assert QUERY in events[-1].told
-    assert "gone" in events[-1].told
+    assert QUERY in events[-1].text
+    assert "removed" in events[-1].text
 
 
 def test_two_results_leave_and_one_leaves():
-    first = next(event.told for moment in told(preset("default"), window=1_000) for event in moment.events)
+    first = next(event.text for moment in play_story(preset("default"), window=1_000) for event in moment.events)
 
-    assert re.fullmatch(r"2 results, \d+ tokens, leave for the store; \d+ stay", first)
+    assert re.fullmatch(r"2 results, \d+ tokens, moved to disk; \d+ stay", first)
 
 
 def test_its_numbers_are_those_of_the_engine(moments):
@@ -65,7 +65,7 @@ def test_it_takes_less_than_half_a_minute(moments):
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_fold_needs_to_free_only_2000_tokens_whatever_the_policy_asks_for(name):
     """R284. learn-v5 asks for ten times that by itself."""
-    asked = [leaf.keywords.get("min_savings", MIN_SAVINGS) for leaf in folding(showing_folds(preset(name)))]
+    asked = [leaf.keywords.get("min_savings", MIN_SAVINGS) for leaf in folding(with_demo_savings(preset(name)))]
 
     assert set(asked) <= {2_000}
     assert [leaf.keywords["min_savings"] for leaf in folding(preset("learn-v5"))] == [20_000]
@@ -85,7 +85,7 @@ def test_in_a_pipe_it_is_lines_without_colour_and_nothing_is_written(tmp_path, m
 
     assert out.isascii()
     assert "\x1b" not in out
-    assert re.search(r"^ +\d+  fold ", out, re.MULTILINE)
+    assert re.search(r"^ +\d+  summary ", out, re.MULTILINE)
     assert re.search(r"the bill: \S+ .*instead of .* less", out)
     assert "ebb explain --example --window 80k" in out
     assert not list(tmp_path.iterdir())

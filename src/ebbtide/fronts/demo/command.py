@@ -1,4 +1,4 @@
-"""`ebb demo`: on a terminal a film, in a pipe its lines. Nothing is asked for: no key, no network, no file."""
+"""`ebb demo`: an animation on a terminal, lines in a pipe. It needs no key, no network and no file."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from ebbtide.argparse_errors import Parser
 from ebbtide.config import load_settings
 from ebbtide.config_keys import parse_tokens
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.demo.render import Brush, Film, basis, drawn, event_line, money
-from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, Moment, told
+from ebbtide.fronts.demo.render import Brush, Film, basis, draw_film, event_line, money
+from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, Moment, play_story
 from ebbtide.policy import PRESETS, Policy
 
 INTERRUPTED = 130
 _NARROWEST = 60
-"""Columns, below which the chart says nothing."""
+"""Columns that the chart needs."""
 _LOWEST = 24
-"""Lines, below which a film would scroll."""
+"""Lines that the animation needs."""
 _PIPE = 100
 """Columns of a line in a pipe."""
 _CALL, _BREATH, _EVENT, _LAST = 0.06, 0.4, 0.9, 1.0
-"""Seconds for a call, before something ebbs, for something to read, and at the end: 20 in all."""
+"""Seconds per call, before a removal, per event, and at the end: 20 in all."""
 
 _ABOUT = f"""\
-Plays the recorded session that comes with Ebbtide through the real engine, to be watched: the window
-fills, results ebb out, old turns fold, and something that left is found again; beside it the bill
-against the same session untouched. No key, no network, no file is written, under 30 seconds.
+Plays the recorded session that comes with Ebbtide through the real engine: the window fills, old
+results are removed, old turns become a summary, and something removed is found again; below it the
+bill with and without Ebbtide. It takes under 30 seconds, without a key or a network, and writes no file.
 
-So that a fold shows in so short a session, it has to free only {MIN_SAVINGS:,} tokens here, whatever the policy
-asks for. In a pipe, lines are printed instead, at once.
+In so short a session, a summary has to free only {MIN_SAVINGS:,} tokens, whatever the policy requires. In a pipe,
+lines are printed instead, without waiting.
 """
 _EPILOG = """\
 examples:
@@ -47,13 +47,13 @@ examples:
 
 exit codes:
   0    done
-  1    our fault
+  1    an error in Ebbtide
   2    bad input
   3    won't fit: the policy could not keep the session inside this window
   130  interrupted
 
 environment:
-  NO_COLOR   no colour, also on a terminal
+  NO_COLOR   no colour, even on a terminal
 """
 
 
@@ -65,9 +65,9 @@ def main(arguments: Sequence[str]) -> int:
     ascii_only = args.ascii or not _can_draw("█░┄┆·−→")
     try:
         if not console.is_terminal or console.width < _NARROWEST or console.height < _LOWEST:
-            return _lines(settings.policy(), window, Brush(width=_width(console), ascii_only=ascii_only))
+            return _print_lines(settings.policy(), window, Brush(width=_width(console), ascii_only=ascii_only))
         brush = Brush(width=console.width, height=console.height, ascii_only=ascii_only)
-        return _film(settings.policy(), window, brush, console, Pace(speed=0.0 if args.no_wait else args.speed))
+        return _play_film(settings.policy(), window, brush, console, Pace(speed=0.0 if args.no_wait else args.speed))
     except KeyboardInterrupt:
         print("\nstopped; nothing was written", file=sys.stderr)
         return INTERRUPTED
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     speed: float
-    """1 as it is meant; 0 does not wait."""
+    """1 is normal; 0 does not wait."""
 
     def wait(self, seconds: float) -> None:
         if self.speed:
@@ -84,45 +84,45 @@ class Pace:
 
 
 def pause(moment: Moment) -> float:
-    """Seconds to look at it."""
+    """Seconds to show a moment."""
     return _CALL + _EVENT * len(moment.events) + _LAST * (moment.call == moment.calls)
 
 
-def _film(policy: Policy, window: int, brush: Brush, console: Console, pace: Pace) -> int:
+def _play_film(policy: Policy, window: int, brush: Brush, console: Console, pace: Pace) -> int:
     film = Film()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        for moment in told(policy, window=window):
+        for moment in play_story(policy, window=window):
             if moment.before > moment.ours:
-                live.update(drawn(film.about_to(moment), brush), refresh=True)
+                live.update(draw_film(film.before(moment), brush), refresh=True)
                 pace.wait(_BREATH)
-            film = film.and_then(moment)
-            live.update(drawn(film, brush), refresh=True)
+            film = film.add(moment)
+            live.update(draw_film(film, brush), refresh=True)
             pace.wait(pause(moment))
     console.print()
-    for row in _next(window):
+    for row in _next_steps(window):
         console.print(row)
     return 0
 
 
-def _lines(policy: Policy, window: int, brush: Brush) -> int:
+def _print_lines(policy: Policy, window: int, brush: Brush) -> int:
     moment = None
-    for moment in told(policy, window=window):
+    for moment in play_story(policy, window=window):
         for event in moment.events:
             print(event_line(event, brush).plain.rstrip(), flush=True)
     assert moment is not None, "the example has calls"
     bill = moment.bill
-    print(f"\nafter {moment.calls} calls: {moment.ours:,} tokens in the request; untouched {moment.raw:,}")
-    amounts = (money(one, dollars=bill.dollars) for one in (bill.ours, bill.raw))
+    print(f"\nafter {moment.calls} calls: {moment.ours:,} tokens in the request; without Ebbtide {moment.raw:,}")
+    amounts = (money(amount, dollars=bill.dollars) for amount in (bill.ours, bill.raw))
     print("the bill: {} instead of {}, ".format(*amounts) + f"{bill.saved:.0%} less, {basis(bill)}\n")
-    print(*_next(window), sep="\n")
+    print(*_next_steps(window), sep="\n")
     return 0
 
 
-def _next(window: int) -> Iterator[str]:
-    yield "Go on with:"
+def _next_steps(window: int) -> Iterator[str]:
+    yield "Next, try:"
     yield f"  ebb explain --example --window {window // 1000}k    each of these edits, with its reason"
     yield "  ebb context --claude last             what fills your last Claude Code session"
-    yield "  ebb run -- claude                     your agent, kept inside its window"
+    yield "  ebb run -- claude                     keep your agent inside its window"
 
 
 def _width(console: Console) -> int:
@@ -139,17 +139,17 @@ def _can_draw(characters: str) -> bool:
 def _speed(text: str) -> float:
     with suppress(ValueError):
         speed = float(text)
-        # Slower than a tenth nobody watches, and nan is neither.
+        # Also refuses nan.
         if 0.1 <= speed <= 1000:
             return speed
-    raise argparse.ArgumentTypeError(f"{text!r} is not a speed, as in 2 for twice as fast")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a speed; 2 is twice as fast")
 
 
 def _window(text: str) -> str:
     try:
         parse_tokens(text)
-    except BadConfig as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from None
+    except BadConfig as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 
@@ -157,11 +157,11 @@ def command_line() -> argparse.ArgumentParser:
     parser = Parser(
         prog="ebb demo", description=_ABOUT, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    engine, shown = parser.add_argument_group("engine"), parser.add_argument_group("film")
-    engine.add_argument("--window", metavar="TOKENS", type=_window, help=f"as in 60k; default {WINDOW // 1000}k")
+    engine, film = parser.add_argument_group("engine"), parser.add_argument_group("film")
+    engine.add_argument("--window", metavar="TOKENS", type=_window, help=f"such as 60k; default {WINDOW // 1000}k")
     engine.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
-    pace = shown.add_mutually_exclusive_group()
+    pace = film.add_mutually_exclusive_group()
     pace.add_argument("--speed", metavar="X", type=_speed, default=1.0, help="2 is twice as fast; default 1")
-    pace.add_argument("--no-wait", action="store_true", help="as fast as the engine goes")
-    shown.add_argument("--ascii", action="store_true", help="draw with # : . instead of blocks")
+    pace.add_argument("--no-wait", action="store_true", help="do not wait between calls")
+    film.add_argument("--ascii", action="store_true", help="draw with # : . instead of blocks")
     return parser

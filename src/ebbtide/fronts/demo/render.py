@@ -1,6 +1,6 @@
-"""A moment as a picture: the tide of tokens, what the window holds, the bills, and what happened.
+"""Draws a moment of the demo: tokens per call, what is in the window, the bills, and what happened.
 
-Solid is what went out, shaded what would have, so that the picture also tells without colour.
+Solid is what was sent, shaded what would have been sent, so that it can be read without colour.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ebbtide.display import one_line, round_number, short_number
 from ebbtide.fronts.demo.story import PRICED_AS, Bill, Event, Moment
 
 OURS, RAW, OVER, QUIET, LIMIT = "#2a9fb8", "#8a8f98", "#c4605a", "#8a8f98", "#d8766f"
-_MARK = {"overflow": OVER, "offload": "#d9a441", "ebb": OURS, "fold": "#a97bd6", "recall": "#5fae5f"}
+_MARK = {"overflow": OVER, "offload": "#d9a441", "removed": OURS, "summary": "#a97bd6", "recall": "#5fae5f"}
 _PART = {
-    "text": ("words", "#5fae5f"),
+    "text": ("text", "#5fae5f"),
     "call": ("calls", "#a97bd6"),
     "result": ("results", "#d9a441"),
-    "image": ("pictures", "#c97fb0"),
-    "thinking": ("thoughts", "#8a8f98"),
+    "image": ("images", "#c97fb0"),
+    "thinking": ("thinking", "#8a8f98"),
 }
 _ROWS = 10
 _LABEL = 8
 _ABOVE = 1.3
-"""Of the window: the chart's top. How far beyond it a request would have gone is told in words."""
+"""The top of the chart, as a multiple of the window. Requests beyond it are only labelled."""
 _REST = 21
-"""Lines of all but the events."""
+"""Lines besides the events."""
 WIDEST = 100
-"""Columns; a line of text that is longer is hard to read."""
+"""Columns; longer lines of text are hard to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +58,20 @@ class Brush:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Film:
-    """What was seen so far."""
+    """The moments so far."""
 
     moments: tuple[Moment, ...] = ()
     events: tuple[Event, ...] = ()
 
-    def and_then(self, moment: Moment) -> Film:
+    def add(self, moment: Moment) -> Film:
         return Film(moments=(*self.moments, moment), events=(*self.events, *moment.events))
 
-    def about_to(self, moment: Moment) -> Film:
-        """As it would be had nothing been done for this call."""
-        return self.and_then(replace(moment, ours=moment.before, made_of=(), events=()))
+    def before(self, moment: Moment) -> Film:
+        """With the next call as it would be without its edits."""
+        return self.add(replace(moment, ours=moment.before, parts=(), events=()))
 
 
-def drawn(film: Film, brush: Brush) -> RenderableType:
+def draw_film(film: Film, brush: Brush) -> RenderableType:
     now = film.moments[-1]
     rows = [
         _title(now, brush),
@@ -83,7 +83,7 @@ def drawn(film: Film, brush: Brush) -> RenderableType:
         Text(),
         *_bill(now.bill, brush),
         Text(),
-        *(event_line(one, brush) for one in film.events[-max(3, brush.height - _REST) :]),
+        *(event_line(event, brush) for event in film.events[-max(3, brush.height - _REST) :]),
     ]
     return Group(*rows)
 
@@ -91,28 +91,28 @@ def drawn(film: Film, brush: Brush) -> RenderableType:
 def event_line(event: Event, brush: Brush) -> Text:
     saved = f"{brush.sign('−', '-')}{short_number(event.saved)}" if event.saved else ""
     room = min(brush.width, WIDEST) - 16 - (8 if saved else 0)
-    words = one_line(brush.sign(event.told, _plain(event.told)), room)
+    text = one_line(brush.sign(event.text, _ascii(event.text)), room)
     return Text.assemble(
         (f" {event.call:>3}  ", QUIET),
         (f"{event.kind:<9} ", f"bold {_MARK[event.kind]}"),
-        f"{words:<{room}}",
+        f"{text:<{room}}",
         (f"{saved:>8}" if saved else "", f"bold {OURS}"),
         no_wrap=True,
     )
 
 
-def _plain(words: str) -> str:
-    return words.replace("“", '"').replace("”", '"').replace("→", "->")
+def _ascii(text: str) -> str:
+    return text.replace("“", '"').replace("”", '"').replace("→", "->")
 
 
 def _title(now: Moment, brush: Brush) -> Text:
     dot, room = brush.sign("·", "-"), min(brush.width, WIDEST)
-    told = f" a window of {round_number(now.window)} {dot} no model is called"
-    whole = f" an agent mends a tide gauge's report {dot}{told}"
+    facts = f" a window of {round_number(now.window)} {dot} no model is called"
+    title = f" an agent repairs a tide gauge's report {dot}{facts}"
     count = f"call {now.call} of {now.calls}"
-    words = whole if len(f"ebb demo{whole}  {count}") <= room else told
-    gap = max(2, room - len(f"ebb demo{words}{count}"))
-    return Text.assemble(("ebb demo", "bold"), (words, QUIET), " " * gap, (count, "bold"), no_wrap=True)
+    text = title if len(f"ebb demo{title}  {count}") <= room else facts
+    gap = max(2, room - len(f"ebb demo{text}{count}"))
+    return Text.assemble(("ebb demo", "bold"), (text, QUIET), " " * gap, (count, "bold"), no_wrap=True)
 
 
 def _chart(moments: Sequence[Moment], brush: Brush) -> Iterator[Text]:
@@ -140,15 +140,15 @@ def _levels(now: Moment) -> tuple[tuple[str, int, str], ...]:
     return ("window", now.window, LIMIT), ("acts", now.acts_at, OURS)
 
 
-def _cell(one: Moment | None, now: Moment, base: float, unit: float, brush: Brush) -> tuple[str, str]:
-    """Of one call in one row of the chart: what went out, what ebbed just then, what would have gone out."""
-    if one is not None:
-        if ours := _eighths(one.ours, base, unit):
+def _cell(moment: Moment | None, now: Moment, base: float, unit: float, brush: Brush) -> tuple[str, str]:
+    """One call in moment row of the chart: what was sent, what was just removed, or what would have been sent."""
+    if moment is not None:
+        if ours := _eighths(moment.ours, base, unit):
             return brush.steps[ours], OURS
-        if _eighths(one.before, base, unit) >= _HALF:
+        if _eighths(moment.before, base, unit) >= _HALF:
             return brush.sign("▒", "%"), OURS
-        if _eighths(one.raw, base, unit) >= _HALF:
-            top = base + unit >= now.window * _ABOVE - 1 and one.raw > base + unit
+        if _eighths(moment.raw, base, unit) >= _HALF:
+            top = base + unit >= now.window * _ABOVE - 1 and moment.raw > base + unit
             return (brush.sign("▴", "^") if top else brush.sign("░", ":")), OVER if base + unit > now.window else RAW
     for _, tokens, style in _levels(now):
         if base <= tokens < base + unit:
@@ -160,28 +160,28 @@ _HALF = 4
 
 
 def _eighths(tokens: int, base: float, unit: float) -> int:
-    """How much of the cell is filled; something is never shown as nothing at the bottom."""
+    """How much of the cell is filled. In the bottom row it is never nothing."""
     filled = round(8 * min(1.0, max(0.0, (tokens - base) / unit)))
     return max(filled, 1) if base == 0 and tokens else filled
 
 
 def _axis(now: Moment, brush: Brush) -> Text:
     with_us = f"{brush.sign('█', '#')} sent, now {short_number(now.ours)}"
-    without = f"{brush.sign('░', ':')} untouched, now {short_number(now.raw)}"
+    without = f"{brush.sign('░', ':')} without Ebbtide, now {short_number(now.raw)}"
     over = f"{brush.sign('░', ':')} over the window"
-    gone = f"{brush.sign('▒', '%')} ebbs"
+    removed = f"{brush.sign('▒', '%')} removed"
     beyond = ("   ", (over, OVER)) if now.raw > now.window else ()
     return Text.assemble(
-        " " * _LABEL, (with_us, OURS), "   ", (gone, OURS), "   ", (without, RAW), *beyond, no_wrap=True
+        " " * _LABEL, (with_us, OURS), "   ", (removed, OURS), "   ", (without, RAW), *beyond, no_wrap=True
     )
 
 
 def _window(now: Moment, brush: Brush) -> Iterator[Text]:
-    """What the request holds, as parts of the window."""
+    """The parts of the request, as shares of the window."""
     full, free = brush.sign("█", "#"), brush.sign("·", ".")
-    bar, legend = Text(f"{'holds':>{_LABEL - 1}} ", style=QUIET), Text(" " * _LABEL, no_wrap=True)
+    bar, legend = Text(f"{'request':>{_LABEL - 1}} ", style=QUIET), Text(" " * _LABEL, no_wrap=True)
     used = 0
-    for kind, tokens in now.made_of:
+    for kind, tokens in now.parts:
         name, style = _PART.get(kind, (kind, QUIET))
         cells = round(brush.columns * tokens / now.window)
         used += cells

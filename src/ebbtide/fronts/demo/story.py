@@ -1,4 +1,4 @@
-"""The shipped session, played through the real engine. Every number in a moment was measured while it played."""
+"""Plays the session that comes with Ebbtide through the real engine. All numbers are measured on the way."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ebbtide.runtime import Context, Ready
 from ebbtide.store import open_store
 
 WINDOW = 80_000
-"""Tokens. The session has 160k in the end and asks for replies of 32k: all that the engine can do happens once."""
+"""Tokens. The session ends at 160k and asks for replies of 32k, so that everything the engine does happens once."""
 MIN_SAVINGS = 2_000
-"""What a fold must free in a demonstration (R284). Policies made for long sessions ask for ten times that."""
+"""What a compaction must free in the demo (R284). Policies for long sessions require ten times that."""
 QUERY = "no station"
-"""Said once and early, in an error that nobody would think of keeping."""
+"""Mentioned once, early, in an unimportant error."""
 PRICED_AS = "claude-sonnet-5"
-"""The recorded model is nobody's, so a real one's prices are taken."""
+"""The recorded model has no price, so those of this one are used."""
 _SESSION = "demo"
 
-Kind = Literal["overflow", "offload", "ebb", "fold", "recall"]
+Kind = Literal["overflow", "offload", "removed", "summary", "recall"]
 
 _NAMES = {
     "clear_results": "result",
@@ -42,82 +42,82 @@ _NAMES = {
     "truncate_results": "result",
     "limit_output": "result",
     "drop_calls": "call",
-    "clear_media": "picture",
+    "clear_media": "image",
     "shorten_text": "text",
     "strip_thinking": "thought",
     "thinking": "thought",
     "evict": "run of message",
     "evict_messages": "run of message",
 }
-_FOLDS = ("summarize", "fold_regions")
+_SUMMARIZERS = ("summarize", "fold_regions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something worth a line."""
+    """One line of the story."""
 
     kind: Kind
     call: int
-    told: str
+    text: str
     saved: int = 0
-    """Tokens that left for it."""
+    """Tokens removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Of all calls so far, with and without Ebbtide."""
+    """The cost of all calls so far, with and without Ebbtide."""
 
     raw: float
     ours: float
     dollars: bool
-    """Else input tokens at full price."""
+    """Otherwise in input tokens at full price."""
 
     @property
     def saved(self) -> float:
-        """As a share of the raw one."""
+        """As a share of the cost without Ebbtide."""
         return 1 - self.ours / self.raw if self.raw else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One call, and what happened for it."""
+    """One call, and what happened before it was sent."""
 
     call: int
     calls: int
     window: int
     acts_at: int
     raw: int
-    """Tokens of the request had nothing ever been taken out."""
+    """Tokens of the request without Ebbtide."""
     before: int
-    """What would have gone out without the edits made for this call."""
+    """Tokens of the request without the edits made for this call."""
     ours: int
-    made_of: tuple[tuple[str, int], ...]
-    """What went out, by kind."""
+    parts: tuple[tuple[str, int], ...]
+    """Tokens of the request by kind of item."""
     bill: Bill
     events: tuple[Event, ...]
 
 
-def told(policy: Policy, *, window: int = WINDOW) -> Iterator[Moment]:
-    """Call by call, on the clock of the recording. The store is in memory: nothing is written anywhere."""
-    return _Stage(policy, window, list(load(example.path()).requests())).played()
+def play_story(policy: Policy, *, window: int = WINDOW) -> Iterator[Moment]:
+    """Play call by call, at the recorded times, with a store in memory. Nothing is written."""
+    return _Player(policy, window, list(load(example.path()).requests())).play()
 
 
-class _Stage:
+class _Player:
     def __init__(self, policy: Policy, window: int, calls: Sequence[RecordedCall]) -> None:
-        self._calls, self._now, self._overflowed = calls, 0.0, False
+        self._calls, self._now, self._has_overflowed = calls, 0.0, False
         self._store = open_store(None)
         self._price = _price()
         self._tariffs = _tariffs(self._price) if self._price else relative_tariff
         self._context = Context(
             model=calls[0].model,
             window=window,
-            policy=showing_folds(policy),
+            policy=with_demo_savings(policy),
             store=self._store,
             session=_SESSION,
             clock=lambda: self._now,
         )
 
-    def played(self) -> Iterator[Moment]:
+    def play(self) -> Iterator[Moment]:
         for number, call in enumerate(self._calls, 1):
             self._now = call.at if call.at is not None else self._now + 1.0
             ready = self._context.prepare(call.request)
@@ -128,8 +128,8 @@ class _Stage:
 
     def _moment(self, number: int, ready: Ready, events: list[Event]) -> Moment:
         report = ready.report
-        books_now = savings_from_ledger(build_ledger(self._store.peek(_SESSION).read().records), self._tariffs)
-        raw = books_now.bill + books_now.told + books_now.pending
+        savings = savings_from_ledger(build_ledger(self._store.peek(_SESSION).read().records), self._tariffs)
+        raw = savings.bill + savings.told + savings.pending
         return Moment(
             call=number,
             calls=len(self._calls),
@@ -138,17 +138,17 @@ class _Stage:
             raw=report.tokens_untouched,
             before=report.tokens_before,
             ours=report.tokens_after,
-            made_of=tuple(report.made_of.messages.items()),
-            bill=Bill(raw=raw, ours=books_now.bill, dollars=self._price is not None),
+            parts=tuple(report.made_of.messages.items()),
+            bill=Bill(raw=raw, ours=savings.bill, dollars=self._price is not None),
             events=tuple(events),
         )
 
     def _overflow(self, number: int, ready: Ready) -> Iterator[Event]:
-        if self._overflowed or ready.report.tokens_untouched <= ready.report.window:
+        if self._has_overflowed or ready.report.tokens_untouched <= ready.report.window:
             return
-        self._overflowed = True
+        self._has_overflowed = True
         size = f"{short_number(ready.report.tokens_untouched)} tokens"
-        yield Event(kind="overflow", call=number, told=f"untouched it would be {size}: refused from here on")
+        yield Event(kind="overflow", call=number, text=f"without Ebbtide {size}: the provider refuses from here on")
 
     def _events(self, number: int, ready: Ready) -> Iterator[Event]:
         if not ready.report.edits:
@@ -159,52 +159,51 @@ class _Stage:
             groups.setdefault(_kind(edit), []).append(edit)
         for kind, edits in groups.items():
             saved = sum(edit.saved for edit in edits)
-            yield Event(kind=kind, call=number, told=_WORDS[kind](step, edits), saved=saved)
+            yield Event(kind=kind, call=number, text=_DESCRIBE[kind](step, edits), saved=saved)
 
     def _recall(self, number: int, ready: Ready) -> Iterator[Event]:
-        hit = next((one for one in self._context.recall(QUERY) if one.message >= 0), None)
+        hit = next((hit for hit in self._context.recall(QUERY) if hit.message >= 0), None)
         if hit is None:
             return
         page = self._context.read(hit.handle)
         answer = page.text.strip().splitlines()[-1]
-        where = "still there" if answer in str(ready.body) else "gone"
-        yield Event(kind="recall", call=number, told=f"“{QUERY}” → “{answer}” (message {page.message}, {where})")
+        where = "in the request" if answer in str(ready.body) else "removed"
+        yield Event(kind="recall", call=number, text=f"“{QUERY}”: “{answer}” (message {page.message}, {where})")
 
 
-def showing_folds(policy: Policy) -> Policy:
-    """With the demonstration's least saving, where the policy has a fold that asks for one."""
+def with_demo_savings(policy: Policy) -> Policy:
+    """Lower what a compaction must free, if the policy has such a setting."""
     with suppress(BadConfig):
         return with_passes(policy, {"summarize": {"min_savings": MIN_SAVINGS}})
     return policy
 
 
 def _kind(edit: Edit) -> Kind:
-    if edit.by in _FOLDS:
-        return "fold"
-    return "offload" if edit.by.startswith("offload") else "ebb"
+    if edit.by in _SUMMARIZERS:
+        return "summary"
+    return "offload" if edit.by.startswith("offload") else "removed"
 
 
-def _offloaded(step: Step, edits: Sequence[Edit]) -> str:
+def _describe_offload(step: Step, edits: Sequence[Edit]) -> str:
     items = [item for edit in edits for item in step.covered(edit)]
-    whole, stubs = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.replacement)
+    before, after = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.replacement)
     what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else pluralize(len(items), "result")
-    leave = "leaves" if len(items) == 1 else "leave"
-    return f"{what}, {short_number(whole)} tokens, {leave} for the store; {short_number(stubs)} stay"
+    return f"{what}, {short_number(before)} tokens, moved to disk; {short_number(after)} stay"
 
 
-def _ebbed(_: Step, edits: Sequence[Edit]) -> str:
-    (first, most), *others = Counter(_NAMES.get(edit.by, edit.by) for edit in edits).most_common()
-    more = "".join(f", {pluralize(number, name)}" for name, number in others)
-    return f"{pluralize(most, f'old {first}')}{more} ebb out"
+def _describe_removal(_: Step, edits: Sequence[Edit]) -> str:
+    (first, count), *others = Counter(_NAMES.get(edit.by, edit.by) for edit in edits).most_common()
+    rest = "".join(f", {pluralize(number, name)}" for name, number in others)
+    return f"{pluralize(count, f'old {first}')}{rest}"
 
 
-def _folded(step: Step, edits: Sequence[Edit]) -> str:
+def _describe_summary(step: Step, edits: Sequence[Edit]) -> str:
     messages = len({item.message for edit in edits for item in step.covered(edit)})
-    report = sum(item.tokens for edit in edits for item in edit.replacement if not item.id)
-    return f"{messages} messages fold into a report of {short_number(report)}; the user's own words stay"
+    summary = sum(item.tokens for edit in edits for item in edit.replacement if not item.id)
+    return f"{messages} messages become a summary of {short_number(summary)}; user messages stay"
 
 
-_WORDS = {"offload": _offloaded, "ebb": _ebbed, "fold": _folded}
+_DESCRIBE = {"offload": _describe_offload, "removed": _describe_removal, "summary": _describe_summary}
 
 
 def _price() -> Rates | None:
