@@ -1,6 +1,6 @@
-"""A policy is levels, a way of counting, passes and texts. Presets only set fields; there is one engine.
+"""A policy says which passes run, at which thresholds, and how tokens are counted. Presets only set its fields.
 
-`default` is ours. The six others each reproduce one seed: its constants, triggers, gauge and exact strings.
+`default` is ours. Each of the six others reproduces one agent: its constants, triggers, counting and exact texts.
 """
 
 from __future__ import annotations

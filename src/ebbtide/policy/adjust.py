@@ -1,7 +1,7 @@
-"""What a person may change in a policy without writing one: levels, the settings of its passes, overflow, TTL.
+"""What a configuration may change in a policy: thresholds, settings of its passes, overflow, TTL.
 
-Numbers, names and lists of names can be set; what is code, a preview or a text, cannot. Everything unknown is refused
-with the list of what is known, and the message names the key.
+Numbers, names and lists of names can be set; code, such as a preview, cannot. An error names the key and lists what is
+known.
 """
 
 from __future__ import annotations
@@ -26,44 +26,30 @@ _PLAIN = (int, float, frozenset[str], frozenset[str] | None, tuple[float, int], 
 LEVEL_NAMES = tuple(field.name for field in fields(Thresholds) if field.name not in ("least", "inclusive"))
 
 
-def with_levels(policy: Policy, told: Mapping[str, float]) -> Policy:
-    """Levels set by hand: up to 1 a share of the window, above it tokens."""
-    for name, value in told.items():
+def with_levels(policy: Policy, values: Mapping[str, float]) -> Policy:
+    """The policy with these thresholds: up to 1 a share of the window, above it tokens."""
+    for name, value in values.items():
         if name not in LEVEL_NAMES:
             raise BadConfig(f"levels.{name}: unknown; there are {', '.join(LEVEL_NAMES)}")
         if not value > 0:
             raise BadConfig(f"levels.{name}: must be above 0: a share of the window up to 1, or tokens")
-    return replace(policy, levels=_leveled(policy.levels, told)) if told else policy
+    return replace(policy, levels=_set_levels(policy.levels, values)) if values else policy
 
 
-def _leveled(rule: LevelRule, told: Mapping[str, float]) -> LevelRule:
-    def leveled(window: int, output: int, overhead: int = 0) -> Thresholds:
-        was = rule(window, output, overhead)
+def _set_levels(rule: LevelRule, values: Mapping[str, float]) -> LevelRule:
+    def with_values(window: int, output: int, overhead: int = 0) -> Thresholds:
+        tokens = {name: int(value * window if value <= 1 else value) for name, value in values.items()}
+        levels = replace(rule(window, output, overhead), **tokens)  # type: ignore[arg-type]
+        # A low threshold above the one where it acts would act on every request.
+        return replace(levels, low=min(levels.low, levels.auto))
 
-        def level(name: str) -> int:
-            value = told.get(name)
-            kept: int = getattr(was, name)
-            return kept if value is None else int(value * window if value <= 1 else value)
-
-        return Thresholds(
-            warning=level("warning"),
-            soft=level("soft"),
-            auto=level("auto"),
-            hard=level("hard"),
-            blocking=level("blocking"),
-            # Low water above where it acts would act on every request.
-            low=min(level("low"), level("auto")),
-            least=was.least,
-            inclusive=was.inclusive,
-        )
-
-    return leveled
+    return with_values
 
 
 def with_overflow(policy: Policy, overflow: str) -> Policy:
-    """R010. `error` raises where the policy would act, instead of changing history; what arrives is still kept short.
+    """R010. With `error` the policy raises instead of changing history; new results are still shortened.
 
-    `prune` makes room without a summary; `summarize` and `auto-compact` fold old turns after the gentler passes.
+    `prune` makes room without a summary; `summarize` and `auto-compact` compact old turns after the gentler passes.
     """
     if overflow not in OVERFLOWS:
         raise BadConfig(f"overflow: {overflow!r} is not one of {', '.join(OVERFLOWS)}")
@@ -74,24 +60,24 @@ def with_overflow(policy: Policy, overflow: str) -> Policy:
 
 
 def _hard_at_auto(rule: LevelRule) -> LevelRule:
-    def strict(window: int, output: int, overhead: int = 0) -> Thresholds:
+    def with_hard_at_auto(window: int, output: int, overhead: int = 0) -> Thresholds:
         levels = rule(window, output, overhead)
         return replace(levels, hard=levels.auto)
 
-    return strict
+    return with_hard_at_auto
 
 
 def with_ttl(policy: Policy, seconds: float) -> Policy:
-    """Marks that we add ask the provider to keep the prefix for so long. A client's own marks stay as they are."""
-    return policy if policy.marks is None else replace(policy, marks=_lasting(policy.marks, seconds))
+    """Our cache breakpoints ask the provider to keep the prefix for so long. A client's own ones stay as they are."""
+    return policy if policy.marks is None else replace(policy, marks=_with_slot_ttl(policy.marks, seconds))
 
 
-def _lasting(strategy: BreakpointStrategy, seconds: float) -> BreakpointStrategy:
-    def lasting(places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
-        asked = [place if place.has_breakpoint else replace(place, ttl=seconds) for place in places]
-        return strategy(asked, model=model, limit=limit)
+def _with_slot_ttl(strategy: BreakpointStrategy, seconds: float) -> BreakpointStrategy:
+    def choose(places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
+        slots = [slot if slot.has_breakpoint else replace(slot, ttl=seconds) for slot in places]
+        return strategy(slots, model=model, limit=limit)
 
-    return lasting
+    return choose
 
 
 Tables = Mapping[str, Mapping[str, object]]
@@ -99,31 +85,30 @@ Tables = Mapping[str, Mapping[str, object]]
 
 
 def with_passes(policy: Policy, tables: Tables) -> Policy:
-    """The policy with its passes set otherwise, wherever they stand but in the last resort, which must fit."""
+    """The policy with these settings of its passes. The last resort keeps its own, because it must fit."""
     if not tables:
         return policy
     return replace(
         policy,
-        arrival=_all_set(policy.arrival, tables),
-        always=_all_set(policy.always, tables),
-        pressure=_all_set(policy.pressure, tables),
-        folds=_all_set(policy.folds, tables),
+        arrival=_set_all(policy.arrival, tables),
+        always=_set_all(policy.always, tables),
+        pressure=_set_all(policy.pressure, tables),
+        folds=_set_all(policy.folds, tables),
     )
 
 
 def pass_settings(policies: Mapping[str, Policy]) -> Mapping[str, Mapping[str, object]]:
     """From the name of every pass in these policies to its settings and their types."""
-    found = (
-        leaf
-        for one in policies.values()
-        for group in (one.arrival, one.always, one.pressure, one.folds)
-        for leaf in group
-    )
-    return {pass_name(leaf): _types(leaf) for propose in found for leaf in simple_passes(propose)}
+    return {
+        pass_name(simple): _types(simple)
+        for policy in policies.values()
+        for propose in (*policy.arrival, *policy.always, *policy.pressure, *policy.folds)
+        for simple in simple_passes(propose)
+    }
 
 
 def check_pass_settings(tables: Mapping[str, object], policies: Mapping[str, Policy]) -> Tables:
-    """Tables as read from a file, in the types that the passes want. Tables of passes not in use are checked too."""
+    """Convert settings from a file to the types that the passes take. Passes not in use are checked too."""
     known = pass_settings(policies)
     checked: dict[str, Mapping[str, object]] = {}
     for name, table in tables.items():
@@ -131,17 +116,17 @@ def check_pass_settings(tables: Mapping[str, object], policies: Mapping[str, Pol
             raise BadConfig(f"passes.{name}: unknown; there are {', '.join(sorted(known))}")
         if not isinstance(table, Mapping):
             raise BadConfig(f"passes.{name}: must be a table of settings")
-        checked[name] = {key: _checked(f"passes.{name}.{key}", key, value, known[name]) for key, value in table.items()}
+        checked[name] = {key: _convert(f"passes.{name}.{key}", key, value, known[name]) for key, value in table.items()}
     return checked
 
 
 def simple_passes(propose: Pass) -> Iterator[Pass]:
-    """The passes inside a combination; the pass itself where it is none."""
+    """The passes inside a combination, or the pass itself."""
     if isinstance(propose, ConditionalPass | OnOriginals):
         yield from simple_passes(propose.propose)
     elif isinstance(propose, PassGroup):
-        for one in propose.passes:
-            yield from simple_passes(one)
+        for inner in propose.passes:
+            yield from simple_passes(inner)
     else:
         yield propose
 
@@ -154,15 +139,15 @@ def _function(propose: Pass) -> Pass:
     return cast(Pass, propose.func) if isinstance(propose, partial) else propose
 
 
-def _all_set(passes: tuple[Pass, ...], tables: Tables) -> tuple[Pass, ...]:
-    return tuple(_set(one, tables) for one in passes)
+def _set_all(passes: tuple[Pass, ...], tables: Tables) -> tuple[Pass, ...]:
+    return tuple(_set(propose, tables) for propose in passes)
 
 
 def _set(propose: Pass, tables: Tables) -> Pass:
     if isinstance(propose, ConditionalPass | OnOriginals):
         return replace(propose, propose=_set(propose.propose, tables))
     if isinstance(propose, PassGroup):
-        return PassGroup(_all_set(propose.passes, tables))
+        return PassGroup(_set_all(propose.passes, tables))
     table = tables.get(pass_name(propose))
     return partial(propose, **table) if table else propose
 
@@ -170,16 +155,12 @@ def _set(propose: Pass, tables: Tables) -> Pass:
 def _types(propose: Pass) -> Mapping[str, object]:
     function = _function(propose)
     hints = get_type_hints(function)
-    named = (name for name, one in inspect.signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY)
-    return {name: hints[name] for name in named if _plain(hints[name])}
+    parameters = inspect.signature(function).parameters.values()
+    names = (parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
+    return {name: hints[name] for name in names if hints[name] in _PLAIN or get_origin(hints[name]) is Literal}
 
 
-def _plain(hint: object) -> bool:
-    """Whether a file can say it."""
-    return hint in _PLAIN or get_origin(hint) is Literal
-
-
-def _checked(key: str, name: str, value: object, known: Mapping[str, object]) -> object:
+def _convert(key: str, name: str, value: object, known: Mapping[str, object]) -> object:
     if name not in known:
         raise BadConfig(f"{key}: unknown; there are {', '.join(sorted(known)) or 'no settings'}")
     hint = known[name]
@@ -197,7 +178,7 @@ def _checked(key: str, name: str, value: object, known: Mapping[str, object]) ->
 
 
 def _strings(key: str, value: object) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise BadConfig(f"{key}: must be a list of names")
     return value
 

@@ -21,7 +21,7 @@ from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.passes import clear_to_target, offload_results, summarize
-from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.combine import evict_oldest
 from ebbtide.policy.levels import LevelRule, at_least_half, beside_reply
 from ebbtide.policy.model import Policy
 from ebbtide.summary.layout import PresetTexts, preset_layout

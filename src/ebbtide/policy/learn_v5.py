@@ -13,7 +13,7 @@ from ebbtide.core.text.preview import first_chars
 from ebbtide.core.tokens import LEARN_V5
 from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.passes import clear_results, offload_results, summarize
-from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.combine import evict_oldest
 from ebbtide.policy.levels import beside_reply, single_threshold
 from ebbtide.policy.model import Policy
 from ebbtide.summary.layout import PresetTexts, preset_layout

@@ -1,6 +1,6 @@
-"""Rules that turn one dial, the window, into levels (D1). Where a rule falls below half the window, half is used.
+"""Rules that turn the window into thresholds (D1). A threshold below half of the window becomes half of it.
 
-A rule made for 200K windows would otherwise be negative at 32K, and a session would compact on every turn.
+Otherwise a rule made for 200K windows would be negative at 32K, and a session would compact on every request.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from ebbtide.core.planner import Thresholds
 
 
 class LevelRule(Protocol):
-    """From window and output reservation to levels (D1); and from what no pass can take out, system prompt and tools.
+    """From the window, the tokens reserved for the reply, and those of system prompt and tools, to thresholds (D1).
 
-    The seeds do not look at the last.
+    The reference agents ignore system prompt and tools.
     """
 
     def __call__(self, window: int, output: int, overhead: int = 0, /) -> Thresholds: ...
 
 
 class SpaceRule(Protocol):
-    """From the same three to the space that utilisation is measured against."""
+    """From the same three to the tokens that count as the whole window when utilisation is measured."""
 
     def __call__(self, window: int, output: int, overhead: int = 0, /) -> int: ...
 
@@ -31,12 +31,12 @@ def at_least_half(window: int, tokens: float) -> int:
 
 
 def beside_reply(window: int, output: int, _overhead: int = 0) -> int:
-    """What is left of the window when the reply has its room."""
+    """The window without the tokens reserved for the reply."""
     return at_least_half(window, window - output)
 
 
 def shares(*, warning: float, soft: float, auto: float, hard: float, low: float) -> LevelRule:
-    """For policies of one's own: shares of what is left of the window beside the reply."""
+    """For your own policy: thresholds as shares of the window without the reply."""
 
     def rule(window: int, output: int, _overhead: int = 0) -> Thresholds:
         usable = beside_reply(window, output)
@@ -53,10 +53,10 @@ def shares(*, warning: float, soft: float, auto: float, hard: float, low: float)
 
 
 def single_threshold(threshold: Callable[[int, int], float]) -> LevelRule:
-    """A seed with one threshold, reached above it: warning, soft and auto are the same line.
+    """For an agent with one threshold, exceeded above it: `warning`, `soft` and `auto` are the same.
 
-    Low water is not in these seeds: half of where they act, so that acting stays rare. Hard is ours too: where the
-    reply would no longer fit and a summary, for which the threshold is meant, has not come.
+    These agents have no `low`; it is half of the threshold, so that acting stays rare. `hard` is ours too: there the
+    reply would no longer fit, and the summary has not come.
     """
 
     def rule(window: int, output: int, _overhead: int = 0) -> Thresholds:

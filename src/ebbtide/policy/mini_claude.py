@@ -18,8 +18,7 @@ from ebbtide.core.tokens.size import billed_input
 from ebbtide.passes import budget_results, clear_results, offload_results, snip_results, summarize, truncate_results
 from ebbtide.passes.snip_results import same_file
 from ebbtide.passes.when import above, end_of_loop, idle_for, when
-from ebbtide.policy.combine import SHORTENING_PASSES, OnOriginals, PassGroup
-from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.combine import SHORTENING_PASSES, OnOriginals, PassGroup, evict_oldest
 from ebbtide.policy.levels import at_least_half, single_threshold
 from ebbtide.policy.model import Policy
 from ebbtide.summary.layout import PresetTexts, preset_layout

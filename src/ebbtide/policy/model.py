@@ -1,4 +1,4 @@
-"""What a policy is made of. A frozen value: to change one, `dataclasses.replace` it."""
+"""What a policy is made of. It is a frozen value: use `dataclasses.replace` to change one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ebbtide.policy.levels import LevelRule, SpaceRule
 from ebbtide.summary.layout import PresetTexts
 
 Overflow = Literal["prune", "summarize", "auto-compact", "error"]
-"""R010: what to do when the passes do not suffice. `error` raises instead of changing history."""
+"""R010: what to do if the passes do not free enough. `error` raises instead of changing history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How one agent's conversation is kept inside its window."""
+    """How a conversation is kept inside its window."""
 
     name: str
     levels: LevelRule
@@ -26,21 +26,21 @@ class Policy:
     estimator: Estimator = DEFAULT
     gauge: SizeRule = anchored_usage
     arrival: tuple[Pass, ...] = ()
-    """Over items never sent yet."""
+    """For items that were never sent."""
     always: tuple[Pass, ...] = ()
-    """On every request; each decides for itself."""
+    """On every request; each pass decides whether to act."""
     pressure: tuple[Pass, ...] = ()
-    """Over a level, gentlest first, down to low water."""
+    """Over a threshold, gentlest first, down to `low`."""
     folds: tuple[Pass, ...] = ()
-    """Old turns into a summary: after the gentler ones, where `overflow` says so, and when a person asks."""
+    """Compactions: after the gentler passes if `overflow` allows it, and on request."""
     last_resort: tuple[Pass, ...] = ()
-    """When the request must come down to the hard level and nothing else did it."""
+    """If the request must come down to the hard threshold and nothing else did it."""
     telling: bool = False
-    """Whether its passes keep lines of the results that they clear. For readers: nothing is decided by it."""
+    """Whether its passes keep salient lines of cleared results. For information: nothing depends on it."""
     marks: BreakpointStrategy | None = choose_by_value
     overflow: Overflow = "prune"
     blocks: bool = False
-    """Whether the blocking level refuses."""
+    """Whether a request over the blocking threshold is refused."""
     output_reserved: int = 0
-    """What is set aside for the reply where the request does not say."""
+    """Tokens reserved for the reply if the request does not say."""
     templates: PresetTexts = field(default_factory=PresetTexts)

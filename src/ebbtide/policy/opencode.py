@@ -13,7 +13,7 @@ from ebbtide.core.tokens import OPENCODE
 from ebbtide.core.tokens.size import billed_context
 from ebbtide.passes import prune_results, summarize
 from ebbtide.passes.when import end_of_loop, when
-from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.combine import evict_oldest
 from ebbtide.policy.levels import LevelRule, beside_reply, single_threshold
 from ebbtide.policy.model import Policy
 from ebbtide.summary.layout import PresetTexts, preset_layout

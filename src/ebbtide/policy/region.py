@@ -14,7 +14,7 @@ from ebbtide.core.stub import region_evicted, region_input
 from ebbtide.core.tokens import REGION
 from ebbtide.core.tokens.size import estimated_tokens
 from ebbtide.passes import fold_regions, limit_output, offload_input
-from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.combine import evict_oldest
 from ebbtide.policy.levels import beside_reply
 from ebbtide.policy.model import Policy
 from ebbtide.summary.layout import PresetTexts

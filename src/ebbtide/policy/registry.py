@@ -1,4 +1,4 @@
-"""The presets by name. The names are fixed; an unknown one is refused with the list of known ones."""
+"""The presets by name. The names are fixed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRESETS: Mapping[str, Policy] = {policy.name: policy for policy in _ALL}
 
 
 def preset(name: str | Policy, *, model: str = "") -> Policy:
-    """A preset by its name; a policy of one's own is passed through. Only sage looks at the model (R011)."""
+    """A preset by its name; your own policy is returned as it is. Only sage depends on the model (R011)."""
     if isinstance(name, Policy):
         return name
     if name not in PRESETS:

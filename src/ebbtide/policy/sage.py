@@ -15,7 +15,7 @@ from ebbtide.core.planner import Thresholds
 from ebbtide.core.tokens import sage as counting_for
 from ebbtide.core.tokens.size import estimated_with_tools
 from ebbtide.passes import evict_messages, summarize
-from ebbtide.policy.fallback import evict_oldest
+from ebbtide.policy.combine import evict_oldest
 from ebbtide.policy.levels import LevelRule, beside_reply
 from ebbtide.policy.model import Overflow, Policy
 from ebbtide.summary.layout import PresetTexts, preset_layout

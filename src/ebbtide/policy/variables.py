@@ -1,7 +1,7 @@
-"""The seeds' environment variables (R060-R066), as aliases under the presets of their seeds and nowhere else.
+"""Environment variables of the reference agents (R060-R066), honoured under their own presets only.
 
-Whoever switched off Claude Code's compaction did not switch off ours. Nothing is read here: the edge hands the
-variables in. A value that cannot be read changes nothing and is complained of.
+A person who turned off Claude Code's compaction did not turn off ours. The caller passes the variables in. A malformed
+value changes nothing and gives a warning.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 
 
 def apply_variables(policy: Policy, environ: Environ) -> tuple[Policy, tuple[str, ...]]:
-    """The policy as these variables want it, and a complaint for each that could not be read."""
-    told = _Told(environ)
+    """The policy with these variables applied, and a warning for each that cannot be read."""
+    reader = _VariableReader(environ)
     if policy.name == claude_code.claude_code.name:
-        return _claude_code(policy, told), tuple(told.complaints)
+        return _claude_code(policy, reader), tuple(reader.warnings)
     if policy.name == sage.sage.name:
-        percent = told.read("AUTOCOMPACT_PCT_OVERRIDE", _percent)
+        percent = reader.read("AUTOCOMPACT_PCT_OVERRIDE", _percent)
         changed = policy if percent is None else replace(policy, levels=sage.levels(percent / 100))
-        return changed, tuple(told.complaints)
+        return changed, tuple(reader.warnings)
     return policy, ()
 
 
-def _claude_code(policy: Policy, told: _Told) -> Policy:
-    percent = told.read("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", _percent)
-    blocking = told.read("CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE", _tokens)
-    reserved = told.read("CLAUDE_CODE_MAX_OUTPUT_TOKENS", _tokens)
-    nothing = bool(told.read("DISABLE_COMPACT", _truth))
-    manual = nothing or bool(told.read("DISABLE_AUTO_COMPACT", _truth))
-    if nothing or told.read("DISABLE_MICROCOMPACT", _truth):
+def _claude_code(policy: Policy, reader: _VariableReader) -> Policy:
+    percent = reader.read("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", _percent)
+    blocking = reader.read("CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE", _tokens)
+    reserved = reader.read("CLAUDE_CODE_MAX_OUTPUT_TOKENS", _tokens)
+    is_off = bool(reader.read("DISABLE_COMPACT", _flag))
+    is_manual = is_off or bool(reader.read("DISABLE_AUTO_COMPACT", _flag))
+    if is_off or reader.read("DISABLE_MICROCOMPACT", _flag):
         policy = claude_code.without_microcompact(policy)
-    if percent is None and blocking is None and reserved is None and not manual:
+    if percent is None and blocking is None and reserved is None and not is_manual:
         return policy
     reserved = claude_code.OUTPUT_RESERVED if reserved is None else reserved
-    rule = claude_code.levels(reserved=reserved, percent=percent, auto=not manual, blocking=blocking)
+    rule = claude_code.levels(reserved=reserved, percent=percent, auto=not is_manual, blocking=blocking)
     policy = replace(policy, levels=rule, output_reserved=reserved)
-    return claude_code.without_auto_compact(policy) if manual else policy
+    return claude_code.without_auto_compact(policy) if is_manual else policy
 
 
-class _Told:
-    """What the environment says, and what of it cannot be read."""
+class _VariableReader:
+    """Reads variables and collects a warning for each that is malformed."""
 
     def __init__(self, environ: Environ) -> None:
         self._environ = environ
-        self.complaints: list[str] = []
+        self.warnings: list[str] = []
 
     def read(self, name: str, parse: Callable[[str], T]) -> T | None:
         text = self._environ.get(name, "").strip()
@@ -72,8 +72,8 @@ class _Told:
             return None
         try:
             return parse(text)
-        except ValueError as wrong:
-            self.complaints.append(f"{name}={text[:40]!r} is ignored: {wrong}")
+        except ValueError as error:
+            self.warnings.append(f"{name}={text[:40]!r} is ignored: {error}")
             return None
 
 
@@ -89,13 +89,13 @@ def _percent(text: str) -> float:
 
 
 def _tokens(text: str) -> int:
-    # Nine digits: no window is larger, and int() of a million digits takes its time.
+    # Nine digits are enough for any window, and int() of a million digits is slow.
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text):
         raise ValueError("not a number of tokens above 0")
     return int(text)
 
 
-def _truth(text: str) -> bool:
+def _flag(text: str) -> bool:
     if text.lower() not in _WORDS:
         raise ValueError("neither true nor false")
     return _WORDS[text.lower()]

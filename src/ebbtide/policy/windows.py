@@ -1,4 +1,4 @@
-"""Windows by model name, for when nobody says. Such a table is wrong for some model tomorrow: `window=` beats it."""
+"""Context windows by model name. The table will be wrong for some model tomorrow: `window=` overrides it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _WINDOWS = (
     (r"o[134]", 200_000),
     (r"claude", 200_000),
 )
-"""First match wins, so `gpt-4o` is asked before `gpt-4` (R011)."""
+"""First match wins, so `gpt-4o` comes before `gpt-4` (R011)."""
 FALLBACK_WINDOW = 200_000
 
 
 def known_window(model: str) -> int | None:
-    """None for a model whose name says nothing."""
+    """The window, or None if the name is not known."""
     return next((window for pattern, window in _WINDOWS if re.search(pattern, model.lower())), None)
 
 
