@@ -19,6 +19,7 @@ from ebbtide.core.record_fields import float_in, int_in, list_in, str_in, string
 from ebbtide.core.tokens import prior
 from ebbtide.core.types import COMPACTION_PASSES, FIVE_MINUTES, Usage
 from ebbtide.state.session_state import Record, usage_from_record
+from ebbtide.wire import WIRES
 
 TRUST = 2_000
 """Estimated tokens of growth that weigh as much as what is known of the model beforehand."""
@@ -224,7 +225,7 @@ class _Clerk:
             ttl=float_in(record, "ttl") or FIVE_MINUTES,
             chain=before.grown(int_in(record, "out_base"), strings_in(record, "out_add")),
             estimated=int_in(record, "estimated") or int_in(record, "tokens"),
-            marked=bool(record.get("marks")) or record.get("wire") != "anthropic",
+            marked=bool(record.get("marks")) or not _needs_breakpoints(record),
         )
         warm = not self.plans or any(_warm(plan) for plan in self.plans)
         source = self._source(now, changed=bool(self.plans or self.flipped)) if warm else None
@@ -383,3 +384,9 @@ def add_usage(one: Usage, other: Usage) -> Usage:
 
 
 __all__ = ["CallCost", "EditCost", "Ledger", "Record", "add_usage", "build_ledger"]
+
+
+def _needs_breakpoints(record: Mapping[str, object]) -> bool:
+    """Tell whether the provider of a request caches nothing without a breakpoint."""
+    wire = WIRES.get(str(record.get("wire")))
+    return wire is not None and wire.cache.is_explicit

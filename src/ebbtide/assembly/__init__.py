@@ -14,8 +14,8 @@ from ebbtide.assembly.texts import (
     plan_reminder,
     split_system,
 )
-from ebbtide.assembly.turn_formats import Block
 from ebbtide.core.text.framing import TAG_BY_SOURCE, frame, frames
+from ebbtide.wire.turns import Block
 
 __all__ = [
     "NOT_EXECUTED",

@@ -12,15 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.assembly.texts import NO_OUTPUT, NOT_EXECUTED, split_system
-from ebbtide.assembly.turn_formats import TURN_FORMATS, Block, CallResult, Content, OpenCall, Wire, is_blank, text_block
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.core.text.framing import GENERIC_TAG, OUR_TAGS, TAG_BY_SOURCE, frame, neutral, tag_names
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER
+from ebbtide.wire import WIRES
+from ebbtide.wire.turns import Block, CallResult, Content, OpenCall, is_blank, text_block
 
 _QUOTING_SOURCES = frozenset({"summary", "compactor"})
 """Sources that may quote tool output."""
-
-_DEFAULT_MAX_TOKENS = 4096  # Anthropic requires `max_tokens`; none of its models refuses this value.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +54,17 @@ class Conversation:
         system: str | Sequence[str | Mapping[str, object]] = "",
         tools: Sequence[Mapping[str, object]] = (),
         max_tokens: int | None = None,
-        wire: Wire = "anthropic",
+        wire: str = "anthropic",
         tags: Mapping[str, str] = TAG_BY_SOURCE,
     ) -> None:
-        if wire not in TURN_FORMATS:
-            raise BadConfig(f"no wire {wire!r}; there are {', '.join(TURN_FORMATS)}")
-        self._format, self._wire = TURN_FORMATS[wire], wire
+        if wire not in WIRES:
+            raise BadConfig(f"no wire {wire!r}; there are {', '.join(WIRES)}")
+        self._list_key, self._format = WIRES[wire].list_key, WIRES[wire].turns
         self._tags, self._tag_names = dict(tags), tag_names([*OUR_TAGS, *tags.values()])
         self._system = _system_blocks(system)
-        cap = _DEFAULT_MAX_TOKENS if max_tokens is None and wire == "anthropic" else max_tokens
-        self._request_fields: Block = {"model": model} | ({self._format.max_tokens_key: cap} if cap is not None else {})
+        cap = self._format.default_max_tokens if max_tokens is None else max_tokens
+        limit = {} if cap is None else {self._format.max_tokens_field: cap}
+        self._request_fields: Block = {"model": model, **limit}
         self._tools = [dict(tool) for tool in tools]
         self._messages: list[Block] = []
         self._notes: list[Note] = []
@@ -75,8 +75,8 @@ class Conversation:
         self._is_paused = self._only_results = False
         self._awaits_reply = False
         """The newest message is the user's: the model has it, or is about to get it."""
-        if self._system and wire == "openai_chat":
-            self._messages.append({"role": "system", "content": _join_texts(self._system)})
+        if self._system and (messages := self._format.system_messages(self._system)):
+            self._messages += messages
             self._notes.append(Note(message=0, block=0, trust=SYSTEM, source="system"))
 
     def user(self, text: str) -> None:
@@ -116,13 +116,11 @@ class Conversation:
         if not self._awaits_reply and not self._is_paused:
             raise BadRequest("nothing to answer: add the user's words, an injection or a result", path="messages")
         body = dict(self._request_fields)
-        if self._system and self._wire == "anthropic":
-            body["system"] = list(self._system)
-        if self._system and self._wire == "openai_responses":
-            body["instructions"] = _join_texts(self._system)
+        if self._system:
+            body |= self._format.system_fields(self._system)
         if self._tools:
             body["tools"] = list(self._tools)
-        return body | {self._format.list_key: list(self._messages)}
+        return body | {self._list_key: list(self._messages)}
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -151,7 +149,7 @@ class Conversation:
             self._injections, self._user_texts = [], []
 
     def _add_notes(self, results: Sequence[CallResult], texts: Sequence[_UserText]) -> None:
-        base, is_merged = len(self._messages), self._wire == "anthropic"
+        base, is_merged = len(self._messages), self._format.joins_results
         for n, result in enumerate(results):
             message, block = (base, n) if is_merged else (base + n, 0)
             self._notes.append(Note(message=message, block=block, trust=QUOTED, source="tool", call_id=result.call.id))
@@ -174,10 +172,6 @@ def _system_blocks(system: str | Sequence[str | Mapping[str, object]]) -> tuple[
         return split_system(system)
     blocks = [text_block(part) if isinstance(part, str) else dict(part) for part in system]
     return tuple(block for block in blocks if not is_blank(block))
-
-
-def _join_texts(system: Sequence[Block]) -> str:
-    return "\n\n".join(str(block.get("text", "")) for block in system)
 
 
 def _replace_surrogates(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ebbtide.assembly.turn_formats import Block, text_block
 from ebbtide.core.text.framing import frame
+from ebbtide.wire.turns import Block, text_block
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY = "SYSTEM_PROMPT_DYNAMIC_BOUNDARY"
 """A line that divides a system prompt: above it what all users share, below it what is specific to the session."""

@@ -24,6 +24,7 @@ from ebbtide.formats.steps import (
     Rewind,
     Step,
 )
+from ebbtide.wire import WIRES
 
 _OnRepair = Callable[[Problem], None]
 
@@ -150,5 +151,4 @@ class _Replay:
 
     def _body(self, step: ModelReply, history: ClientHistory) -> dict[str, Any]:
         model = {"model": step.model} if step.model else {}
-        list_key = "input" if self.wire == "openai_responses" else "messages"
-        return {**model, **self.episode.request_fields, list_key: history.messages()}
+        return {**model, **self.episode.request_fields, WIRES[self.wire].list_key: history.messages()}

@@ -3,20 +3,21 @@
 A wire is pure: plain data in, plain data out. Nothing it returns shares a changed object with what it was given, and
 a message that needs no change is returned as the same object, so that its bytes can be sent unchanged.
 
-A new wire is a package `wire/<provider>/` with five modules, one for each protocol here:
+A new wire is a package `wire/<provider>/` with six modules, one for each protocol here:
 
     messages.py   MessageFormat      messages to blocks and back, and what the request says beside its messages
     cache.py      CacheBreakpoints   where the cache is marked; `IMPLICIT_CACHE` if the provider has no marks
     replies.py    ReplyFormat        usage, streams, several responses merged into one, errors
     requests.py   SideRequests       routes, summary requests, tool definitions
-    rules/        ValidityRules      what the provider refuses, and the repairs
+    turns.py      TurnFormat         turns of a conversation that a program builds (`ebbtide.Conversation`)
+    rules/        ValidityRules      what the provider refuses, and the repairs; `rules.py` if one module is enough
 
 and a `Wire` in `wire/__init__.py`, where `detect` must also learn to recognize its bodies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -24,6 +25,8 @@ from typing import Any, NamedTuple, Protocol
 from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.types import Item, Usage
 from ebbtide.wire.blocks import Block
+from ebbtide.wire.turns import Block as TurnBlock
+from ebbtide.wire.turns import CallResult, Reply
 
 Json = Mapping[str, Any]
 
@@ -208,6 +211,28 @@ class SideRequests(Protocol):
         """Return the body's messages with `text` as the last thing the user says."""
 
 
+class TurnFormat(Protocol):
+    """Turns of a conversation that a program builds with `ebbtide.Conversation`."""
+
+    max_tokens_field: str
+    default_max_tokens: int | None
+    """Set if the program sets none; None if the provider does not require a limit."""
+    joins_results: bool
+    """Whether results and texts of a turn are blocks of one message."""
+
+    def read_reply(self, response: object) -> Reply:
+        """Read a response, or its message alone, as a dict or an SDK object."""
+
+    def write_turn(self, results: Sequence[CallResult], texts: Sequence[str]) -> Iterator[TurnBlock]:
+        """Write the user's side of a turn as messages."""
+
+    def system_fields(self, system: Sequence[TurnBlock]) -> TurnBlock:
+        """Return the fields of a request that hold the system prompt."""
+
+    def system_messages(self, system: Sequence[TurnBlock]) -> list[TurnBlock]:
+        """Return the messages that hold the system prompt."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
     """What a provider would refuse."""
@@ -285,4 +310,5 @@ class Wire:
     cache: CacheBreakpoints
     replies: ReplyFormat
     requests: SideRequests
+    turns: TurnFormat
     rules: ValidityRules

@@ -1,6 +1,6 @@
 """The Anthropic Messages API."""
 
-from ebbtide.wire.anthropic import cache, messages, replies, requests, rules
+from ebbtide.wire.anthropic import cache, messages, replies, requests, rules, turns
 from ebbtide.wire.protocol import Wire
 
 WIRE = Wire(
@@ -12,5 +12,6 @@ WIRE = Wire(
     cache=cache,
     replies=replies,
     requests=requests,
+    turns=turns,
     rules=rules,
 )

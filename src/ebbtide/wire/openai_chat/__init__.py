@@ -1,7 +1,7 @@
 """OpenAI Chat Completions, which many other servers speak."""
 
 from ebbtide.wire.implicit_cache import IMPLICIT_CACHE
-from ebbtide.wire.openai_chat import messages, replies, requests, rules
+from ebbtide.wire.openai_chat import messages, replies, requests, rules, turns
 from ebbtide.wire.protocol import Wire
 
 WIRE = Wire(
@@ -13,5 +13,6 @@ WIRE = Wire(
     cache=IMPLICIT_CACHE,
     replies=replies,
     requests=requests,
+    turns=turns,
     rules=rules,
 )
