@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 
 from ebbtide.core.cache.economics import Prices
 from ebbtide.core.edit_rules import rejection_reason
-from ebbtide.core.planner import Budget, Pass, PlanInput, Thresholds
+from ebbtide.core.plan_input import Budget, Pass, PlanInput, Thresholds
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Edit, Item, Kind, Role
 from ebbtide.core.view import View
 
@@ -180,4 +180,4 @@ def situation(view: View, *, within: Budget | None = None, **changes: object) ->
     now = PlanInput(
         budget=within, tokens=tokens, utilisation=tokens / within.window, prices=Prices(read=0.1, write=1.25)
     )
-    return replace(now, **changes)  # type: ignore[arg-type]
+    return now._replace(**changes)  # type: ignore[arg-type]

@@ -81,13 +81,12 @@ class TestBreakEven:
 
 
 class TestHorizon:
-    def test_is_the_sooner_of_high_water_and_going_cold(self) -> None:
-        assert calls_ahead(tokens=60_000, high=80_000, growth=2000, calls=30) == 10
-        assert calls_ahead(tokens=60_000, high=80_000, growth=2000, calls=4) == 4
+    def test_ends_at_high_water(self) -> None:
+        assert calls_ahead(tokens=60_000, high=80_000, growth=2000) == 10
 
     def test_never_reaches_high_water_without_growth_and_is_never_negative(self) -> None:
-        assert calls_ahead(tokens=60_000, high=80_000, growth=0, calls=7) == 7
-        assert calls_ahead(tokens=90_000, high=80_000, growth=2000, calls=7) == 0
+        assert calls_ahead(tokens=60_000, high=80_000, growth=0) == math.inf
+        assert calls_ahead(tokens=90_000, high=80_000, growth=2000) == 0
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.blob_names import digest as blob_digest
 from ebbtide.core.cuts import find_loop_start
-from ebbtide.core.planner import Budget, Pass, Plan, PlanInput, Thresholds, make_plan
+from ebbtide.core.plan_input import Budget, Pass, PlanInput, Thresholds
+from ebbtide.core.planner import Plan, make_plan
 from ebbtide.core.text.preview import essence
 from ebbtide.core.tokens import DEFAULT
 from ebbtide.core.types import Edit, Item

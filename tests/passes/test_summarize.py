@@ -7,7 +7,8 @@ import pytest
 
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.edit_rules import NEWEST_NOTES, rejection_reason
-from ebbtide.core.planner import CompactionInput, make_plan
+from ebbtide.core.plan_input import CompactionInput
+from ebbtide.core.planner import make_plan
 from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Edit, Question
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, fold_regions, offload_input, summarize
@@ -67,7 +68,7 @@ class TestWhen:
     @pytest.mark.parametrize(("after", "folds"), [(None, True), (8_000, False), (7_700, True)])
     def test_not_again_until_a_fifth_of_the_window_came_back(self, after, folds):
         now = at(self.view, compaction=CompactionInput(after=after))
-        now = replace(now, tokens=9_800)
+        now = now._replace(tokens=9_800)
 
         assert bool(list(EAGER(self.view, now))) is folds
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.core.planner import Budget, CompactionInput, PlanInput, Thresholds, make_plan
+from ebbtide.core.plan_input import Budget, CompactionInput, PlanInput, Thresholds
+from ebbtide.core.planner import make_plan
 from ebbtide.core.types import Question
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, summarize
@@ -247,7 +248,7 @@ class TestFolding:
         small = _view(loop(5, 400))
         marks = Thresholds(warning=1, soft=1, auto=1, hard=10, blocking=100_000, low=5_000)
         now = PlanInput(budget=Budget(window=100_000, levels=marks), tokens=100, cached_entries=9, idle=1.0)
-        calm = replace(now, budget=replace(now.budget, levels=replace(marks, hard=10**6)))
+        calm = now._replace(budget=replace(now.budget, levels=replace(marks, hard=10**6)))
         (edit,) = summarize(small, now, keep_tokens=500)
 
         assert 0 < edit.saved < 2_000

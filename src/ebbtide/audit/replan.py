@@ -14,7 +14,8 @@ from typing import Any
 from ebbtide.compaction.questions import compaction_input_from_record
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import Prices
-from ebbtide.core.planner import Budget, PlanInput, make_plan
+from ebbtide.core.plan_input import Budget, PlanInput
+from ebbtide.core.planner import make_plan
 from ebbtide.core.text.pluralize import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View

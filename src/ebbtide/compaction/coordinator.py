@@ -19,7 +19,8 @@ from ebbtide.compaction.questions import (
     unanswered_record,
 )
 from ebbtide.core.edit_binding import UsableAnswers, mark_history
-from ebbtide.core.planner import CompactionInput, Pass, Plan, PlanInput
+from ebbtide.core.plan_input import CompactionInput, Pass, PlanInput
+from ebbtide.core.planner import Plan
 from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.core.tool_calls import compact_instructions
 from ebbtide.core.types import COMPACTION_PASSES, HARNESS, USER, Edit, Item, Question
@@ -172,7 +173,7 @@ class CompactionCoordinator:
             return []
         if not situation.budget.levels.is_reached(made.tokens_after, "soft"):
             return []
-        forced = replace(situation, trigger="overflow", compaction=replace(situation.compaction, asks=True))
+        forced = situation._replace(trigger="overflow", compaction=situation.compaction._replace(asks=True))
         asks = [ask for one in propose for ask in _questions_of(one, view, forced)]
         found = [build_question(ask, request, tree, self.model) for ask in asks]
         self.background = decided

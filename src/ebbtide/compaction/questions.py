@@ -11,7 +11,7 @@ from typing import Any
 
 from ebbtide.compaction.answer_sources import AskModel, RawAnswer, response_content
 from ebbtide.core.edit_binding import mark_history
-from ebbtide.core.planner import CompactionInput
+from ebbtide.core.plan_input import CompactionInput
 from ebbtide.core.types import USER, HistoryMark, Item, Question
 from ebbtide.core.view import View
 from ebbtide.state.session_state import SessionState, ebb_record, history_to_record

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ebbtide.core.cuts import find_turn_starts
 from ebbtide.core.offload import Offloader, can_offload, describe, readable
-from ebbtide.core.planner import PlanInput
+from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.tool_calls import block, media_blocks, tool_name
 from ebbtide.core.types import Edit, Item

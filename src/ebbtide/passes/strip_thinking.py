@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ebbtide.core.cuts import find_loop_start
 from ebbtide.core.offload import newest_turns
-from ebbtide.core.planner import PlanInput, drop_item
+from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import drop_item
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 

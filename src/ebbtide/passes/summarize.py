@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from ebbtide.core.offload import Offloader
-from ebbtide.core.planner import PlanInput
+from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
 from ebbtide.summary.covered import EntryRange, to_estimate, total_tokens
@@ -93,8 +93,8 @@ def fold_to_fit(
 
     The user's old messages leave too: whole while there is room, then as a line each, then as one file.
     """
-    compaction = replace(plan_input.compaction, asks=False, answers={}, live=False)
-    plan_input = replace(plan_input, compaction=compaction)
+    compaction = plan_input.compaction._replace(asks=False, answers={}, live=False)
+    plan_input = plan_input._replace(compaction=compaction)
     room = to_estimate(plan_input, plan_input.budget.levels.hard) - 3 * plan_input.message_overhead
     edit_for = partial(
         _edit_within,

@@ -15,7 +15,7 @@ from typing import Literal, cast, get_args, get_origin, get_type_hints
 
 from ebbtide.core.cache.breakpoints import LIMIT, BreakpointSlot, BreakpointStrategy
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.planner import Pass, Thresholds
+from ebbtide.core.plan_input import Pass, Thresholds
 from ebbtide.passes.when import ConditionalPass
 from ebbtide.policy.combine import OnOriginals, PassGroup
 from ebbtide.policy.levels import LevelRule

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ebbtide.core.planner import Thresholds
+from ebbtide.core.plan_input import Thresholds
 
 
 class LevelRule(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from ebbtide.core.planner import PlanInput, Thresholds
+from ebbtide.core.plan_input import PlanInput, Thresholds
 from ebbtide.core.stub import Stub
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
@@ -66,8 +66,8 @@ def _every_43(view: View, situation: PlanInput) -> Iterable[Edit | Question]:
     if len(answered) < 43 + 10:
         return ()
     levels = replace(situation.budget.levels, soft=0, auto=0)
-    folding = replace(situation.compaction, after=None)
-    due = replace(situation, budget=replace(situation.budget, levels=levels), compaction=folding)
+    folding = situation.compaction._replace(after=None)
+    due = situation._replace(budget=replace(situation.budget, levels=levels), compaction=folding)
     return summarize(view, due, keep_messages=20, keep_turns=_NEVER, keep_tokens=0, ledger_tokens=0)
 
 

@@ -9,7 +9,7 @@ from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import prices_for
 from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.cache.warmth import count_cached_messages, find_usage_anchor
-from ebbtide.core.planner import Budget, CompactionInput, Pass, PlanInput
+from ebbtide.core.plan_input import Budget, CompactionInput, Pass, PlanInput
 from ebbtide.core.record_fields import int_in
 from ebbtide.core.tokens.size import SizeInputs, SizeRule, upper_bound
 from ebbtide.core.types import FIVE_MINUTES, Item, Trigger, Usage

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from ebbtide.accounting.savings import Savings, compute_savings
-from ebbtide.core.planner import PlanInput
+from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import Composition, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.store import LogReader

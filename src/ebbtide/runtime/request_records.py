@@ -10,7 +10,8 @@ from ebbtide.core.blob_names import digest
 from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
 from ebbtide.core.cache.rewrite_cost import rewrite_cost
 from ebbtide.core.errors import Blocked, Busy, WontFit
-from ebbtide.core.planner import Plan, PlanInput
+from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import Plan
 from ebbtide.core.tool_calls import unreadable_files
 from ebbtide.core.types import Edit, SentRequest, Usage
 from ebbtide.core.view import View

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ebbtide.runtime.transcript import Transcript
 from ebbtide.state.binding_records import OldLog
@@ -64,7 +64,7 @@ class StateSink:
         """
         if reading.damage:
             stored = dict.fromkeys((name.lower() for name in reading.blob_sums), "")
-            self.state = replace(self.state, taken={**stored, **self.state.taken})
+            self.state = self.state._replace(taken={**stored, **self.state.taken})
         self.add(reading.records)
         if self.old_log is not None:
             self.state = apply_records(self.state, self.old_log.rest())

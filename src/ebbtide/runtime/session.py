@@ -16,7 +16,8 @@ from ebbtide.compaction.questions import ManualCompaction, check_answer
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.planner import Budget, Plan, PlanInput, make_plan
+from ebbtide.core.plan_input import Budget, PlanInput
+from ebbtide.core.planner import Plan, make_plan
 from ebbtide.core.tokens.size import SizeRule
 from ebbtide.core.types import FIVE_MINUTES, Edit, Trigger, Usage
 from ebbtide.core.view import View
@@ -207,7 +208,7 @@ class Session:
                 manual, allowed = self.compaction.run_before_hook(made, situation, manual)
                 if not allowed:
                     made = self._plan(
-                        view, replace(situation, compaction=replace(situation.compaction, forbidden=True))
+                        view, situation._replace(compaction=situation.compaction._replace(forbidden=True))
                     )
                 elif manual is not None and manual.focus != situation.compaction.focus:
                     yield ReleaseLock()

@@ -7,7 +7,7 @@ A record is one JSON object of the session's log. What repeats from turn to turn
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ebbtide.core.blob_names import digest
@@ -51,50 +51,51 @@ class Batch:
     """As journaled, with the situation it was made in."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionState:
-    """All that a session remembers. A value: folding a record gives a new one, most of it as it was.
+class SessionState(NamedTuple):
+    """Everything that a session remembers. Applying a record returns a new state that shares the unchanged fields.
 
-    There is one of it a session, and a new one every turn: without slots it is copied at an eighth of the price.
+    It has 20 fields because each kind of record changes one or two of them, and a snapshot writes them side by side.
+    It is a tuple because a new one is built for every request.
     """
 
     batches: tuple[Batch, ...] = ()
     undone: tuple[str, ...] = ()
-    """Ids of batches, in the order they were undone."""
+    """Ids of undone batches, in the order they were undone."""
     edits: tuple[Edit, ...] = ()
     """Of all batches that are not undone, oldest first."""
-    items: ItemTable = field(default_factory=ItemTable)
+    items: ItemTable = ItemTable()
     """The items that edits were made of."""
     sent: tuple[SentRequest, ...] = ()
     """The last few requests."""
     turns: int = 0
-    messages: PrefixHashes = field(default_factory=PrefixHashes)
-    """Uuids of the message records that made up the last request; each follows from the one before."""
-    calibration: Calibration = field(default_factory=Calibration)
-    taken: Mapping[str, str] = field(default_factory=dict)
-    """Names on the shelf, lower-cased, with the digest of what stands there."""
+    """How many requests were sent."""
+    messages: PrefixHashes = PrefixHashes()
+    """Uuids of the message records of the last request. Each is derived from the one before."""
+    calibration: Calibration = Calibration()
+    taken: Mapping[str, str] = {}
+    """Names of stored blobs, lower-cased, with the digest of their content."""
     restored_ids: frozenset[str] = frozenset()
-    """Items that a person took back by undo: no pass may take them again."""
+    """Items that a person restored by undo: no pass may remove them again."""
     pinned: frozenset[str] = frozenset()
-    """Items that a person wants to stay."""
+    """Items that a person wants to keep."""
     cleared: frozenset[str] = frozenset()
     """Call ids of results that Claude Code cleared itself, from its own records (R149)."""
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-    """The newest answers, by the key of what was asked."""
+    answers: Mapping[str, Answer] = {}
+    """The newest answers, by the key of the question."""
     failures: int = 0
-    """Answers of a model in a row that were of no use."""
+    """How many answers of a model in a row were unusable."""
     folded: int | None = None
-    """The gauge after the newest fold."""
+    """Tokens of the request after the newest compaction."""
     stalled: int = 0
-    """Folds in a row that freed less than a twentieth of what was there."""
-    limits: Mapping[str, int] = field(default_factory=dict)
+    """How many compactions in a row freed less than a twentieth."""
+    limits: Mapping[str, int] = {}
     """From a model to the window that its provider turned out to have."""
-    children: Mapping[str, str | None] = field(default_factory=dict)
-    """From a sub-agent's session to what it brought; None while it works."""
+    children: Mapping[str, str | None] = {}
+    """From a sub-agent's session to its result; None while it works."""
     recall: str = ""
-    """How the model gets at what left, fixed at the first request: `path`, `tool` or `off`."""
-    counters: Mapping[str, int] = field(default_factory=dict)
-    """Compactions, tokens saved, skips, and the totals of usage (R020, R028, R248)."""
+    """How the model can read what was removed, fixed at the first request: `path`, `tool` or `off`."""
+    counters: Mapping[str, int] = {}
+    """Compactions, tokens saved, requests without edits, and the totals of usage (R020, R028, R248)."""
 
     @property
     def protected_ids(self) -> frozenset[str]:
@@ -107,89 +108,57 @@ class SessionState:
 
 
 def apply_records(
-    state: SessionState, records: Iterable[Mapping[str, object]], turn: RequestRecord | None = None
+    state: SessionState, records: Iterable[Mapping[str, object]], request: RequestRecord | None = None
 ) -> SessionState:
-    """The state after more records. Records of others, and of later versions, are passed over.
+    """Return the state after more records. Records of other programs, and of later versions, are skipped.
 
-    A turn that was made here comes as such, after them: its chains are shared and not built again from its record.
+    A request of this process follows as `request`, so that its prefix hashes are shared and not built again.
     """
-    run = _Run(state)
     for record in records:
         kind = record.get("kind") if record.get("type") == "ebb" else "message"
-        if kind == "turn":
-            run.turn(record)
-        elif kind == "usage":
-            run.usage(record)
-        elif kind == "message":
-            run = _Run(_cleared(run.state(), record)) if _CLEARED in record else run
-        elif (step := _STEPS.get(str(kind))) is not None:
-            run = _Run(step(run.state(), record))
-    if turn is not None:
-        run.went_out(turn.sent, turn.messages, edited=bool(turn.record["edited"]))
-    return run.state()
+        step = _STEPS.get(str(kind))
+        if step is not None:
+            state = step(state, record)
+    if request is not None:
+        state = _add_request(state, request.sent, request.messages, is_edited=bool(request.record["edited"]))
+    return state
 
 
-class _Run:
-    """Turns and their usage, one after the other. They are most of a log, and a new state for each would cost most."""
+def _request(state: SessionState, record: Mapping[str, object]) -> SessionState:
+    last = state.sent[-1] if state.sent else None
+    sent = sent_from_record(record, last.prefix if last else PrefixHashes(), window=last.window if last else 0)
+    messages = state.messages.grown(int_in(record, "base"), strings_in(record, "add"))
+    return _add_request(state, sent, messages, is_edited=bool(record.get("edited")))
 
-    __slots__ = ("_calibration", "_counters", "_messages", "_open", "_sent", "_state", "_turns")
 
-    def __init__(self, state: SessionState) -> None:
-        self._state, self._open = state, False
+def _add_request(state: SessionState, sent: SentRequest, messages: PrefixHashes, *, is_edited: bool) -> SessionState:
+    return state._replace(
+        sent=(*state.sent[1 - KEEP :], sent),
+        turns=state.turns + 1,
+        messages=messages,
+        counters=state.counters if is_edited else _add(state.counters, skipped_count=1),
+    )
 
-    def state(self) -> SessionState:
-        if not self._open:
-            return self._state
-        self._open = False
-        self._state = replace(
-            self._state, sent=tuple(self._sent), turns=self._turns, messages=self._messages,
-            calibration=self._calibration, counters=self._counters,
-        )  # fmt: skip
-        return self._state
 
-    def _begin(self) -> None:
-        state, self._open = self._state, True
-        self._sent, self._turns, self._messages = list(state.sent), state.turns, state.messages
-        self._calibration, self._counters = state.calibration, dict(state.counters)
-
-    def turn(self, record: Mapping[str, object]) -> None:
-        if not self._open:
-            self._begin()
-        last = self._sent[-1] if self._sent else None
-        sent = sent_from_record(record, last.prefix if last else PrefixHashes(), window=last.window if last else 0)
-        messages = self._messages.grown(int_in(record, "base"), strings_in(record, "add"))
-        self.went_out(sent, messages, edited=bool(record.get("edited")))
-
-    def went_out(self, sent: SentRequest, messages: PrefixHashes, *, edited: bool) -> None:
-        if not self._open:
-            self._begin()
-        del self._sent[: 1 - KEEP]
-        self._sent.append(sent)
-        self._turns += 1
-        self._messages = messages
-        if not edited:
-            self._count("skipped_count", 1)
-
-    def usage(self, record: Mapping[str, object]) -> None:
-        if not self._open:
-            self._begin()
-        usage = usage_from_record(record)
-        nth = len(self._sent) - 1 - (self._turns - int_in(record, "turn"))
-        estimated = 0
-        if 0 <= nth < len(self._sent):
-            estimated = self._sent[nth].tokens
-            self._sent[nth] = self._sent[nth]._replace(usage=usage)
-        raw = int_in(record, "estimated")
-        if raw > 0 and usage.prompt > 0:
-            self._calibration = self._calibration.observe(str_in(record, "model"), raw, usage.prompt)
-        self._count("total_input", usage.input)
-        self._count("total_output", usage.output)
-        self._count("total_cache_read", usage.cache_read)
-        self._count("total_cache_write", usage.cache_write)
-        self._count("estimated", estimated)
-
-    def _count(self, name: str, more: int) -> None:
-        self._counters[name] = self._counters.get(name, 0) + more
+def _usage(state: SessionState, record: Mapping[str, object]) -> SessionState:
+    usage = usage_from_record(record)
+    sent, calibration = state.sent, state.calibration
+    i = len(sent) - 1 - (state.turns - int_in(record, "turn"))
+    billed = sent[i] if 0 <= i < len(sent) else None
+    if billed is not None:
+        sent = (*sent[:i], billed._replace(usage=usage), *sent[i + 1 :])
+    estimated = int_in(record, "estimated")
+    if estimated > 0 and usage.prompt > 0:
+        calibration = calibration.observe(str_in(record, "model"), estimated, usage.prompt)
+    counters = _add(
+        state.counters,
+        total_input=usage.input,
+        total_output=usage.output,
+        total_cache_read=usage.cache_read,
+        total_cache_write=usage.cache_write,
+        estimated=billed.tokens if billed is not None else 0,
+    )
+    return state._replace(sent=sent, calibration=calibration, counters=counters)
 
 
 def _plan(state: SessionState, record: Mapping[str, object]) -> SessionState:
@@ -198,8 +167,7 @@ def _plan(state: SessionState, record: Mapping[str, object]) -> SessionState:
     taken = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
     saved = sum(edit.saved for edit in edits)
     folded, stalled = _after_fold(state, record, edits)
-    return replace(
-        state,
+    return state._replace(
         batches=(*state.batches, batch),
         edits=(*state.edits, *edits),
         items=items,
@@ -213,7 +181,7 @@ def _plan(state: SessionState, record: Mapping[str, object]) -> SessionState:
 def _insert(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """What was put in between two plans: no pass made it, and no plan can be asked to make it again."""
     batch, items = batch_from_record(record, state.items)
-    return replace(state, batches=(*state.batches, batch), edits=(*state.edits, *batch.edits), items=items)
+    return state._replace(batches=(*state.batches, batch), edits=(*state.edits, *batch.edits), items=items)
 
 
 def batch_from_record(record: Mapping[str, object], items: ItemTable) -> tuple[Batch, ItemTable]:
@@ -265,8 +233,7 @@ def _answer(state: SessionState, record: Mapping[str, object]) -> SessionState:
     answer = answer_from_record(record)
     newest = dict(list(state.answers.items())[-(ANSWERS - 1) :])
     asked = answer.answer_mode != "live" and record.get("asked", True) is True
-    return replace(
-        state,
+    return state._replace(
         answers={**newest, answer.key: answer},
         failures=(state.failures + 1 if answer.failed else 0) if asked else state.failures,
         counters=_add(state.counters, summary_calls=int(asked), summary_failures=int(asked and bool(answer.failed))),
@@ -277,21 +244,21 @@ def _limit(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """A provider said how large its window is, and perhaps how it counted what it refused; or a person took it back."""
     model, estimated, used = str_in(record, "model"), int_in(record, "estimated"), int_in(record, "used")
     if record.get("reset"):
-        return replace(state, limits={name: n for name, n in state.limits.items() if model and name != model})
+        return state._replace(limits={name: n for name, n in state.limits.items() if model and name != model})
     known = state.calibration.observe(model, estimated, used) if estimated > 0 and used > 0 else state.calibration
     window = int_in(record, "window")
     # A window that was only claimed, and not believed, is written under another name.
-    return replace(state, limits={**state.limits, model: window} if window else state.limits, calibration=known)
+    return state._replace(limits={**state.limits, model: window} if window else state.limits, calibration=known)
 
 
 def _pin(state: SessionState, record: Mapping[str, object]) -> SessionState:
     ids = frozenset(strings_in(record, "ids"))
-    return replace(state, pinned=state.pinned | ids if record.get("on") else state.pinned - ids)
+    return state._replace(pinned=state.pinned | ids if record.get("on") else state.pinned - ids)
 
 
 def _recall(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """The first word stands: a tool that comes later would cost the whole cached prefix."""
-    return state if state.recall else replace(state, recall=str_in(record, "way"))
+    return state if state.recall else state._replace(recall=str_in(record, "way"))
 
 
 def _child(state: SessionState, record: Mapping[str, object]) -> SessionState:
@@ -300,7 +267,7 @@ def _child(state: SessionState, record: Mapping[str, object]) -> SessionState:
     result = record.get("result")
     known = state.children.get(session)
     brought = known if known is not None else result if isinstance(result, str) else None
-    return replace(state, children={**state.children, session: brought})
+    return state._replace(children={**state.children, session: brought})
 
 
 def _undo(state: SessionState, record: Mapping[str, object]) -> SessionState:
@@ -314,8 +281,7 @@ def _redo(state: SessionState, record: Mapping[str, object]) -> SessionState:
 
 def _with_undone(state: SessionState, undone: tuple[str, ...]) -> SessionState:
     gone = [edit for batch in state.batches if batch.id in undone for edit in batch.edits]
-    return replace(
-        state,
+    return state._replace(
         undone=undone,
         edits=tuple(edit for batch in state.batches if batch.id not in undone for edit in batch.edits),
         # One item taken back stays; a whole run may have to go again when the window is full.
@@ -389,20 +355,20 @@ def sent_from_record(
     )
 
 
-_CLEARED = "microcompactMetadata"
-
-
-def _cleared(state: SessionState, record: Mapping[str, object]) -> SessionState:
-    """A message record, ours or Claude Code's own. What Claude Code cleared itself is remembered (R149)."""
-    told = record.get(_CLEARED)
-    if not isinstance(told, Mapping):
+def _message(state: SessionState, record: Mapping[str, object]) -> SessionState:
+    """Read a message record, ours or Claude Code's own, and remember what Claude Code cleared itself (R149)."""
+    metadata = record.get("microcompactMetadata")
+    if not isinstance(metadata, Mapping):
         return state
-    cleared = {one for one in list_in(told, "compactedToolIds") if isinstance(one, str)}
-    count = len(cleared) + len(list_in(told, "clearedAttachmentUUIDs"))
-    return replace(state, cleared=state.cleared | cleared, counters=_add(state.counters, cleared_by_client=count))
+    call_ids = {id for id in list_in(metadata, "compactedToolIds") if isinstance(id, str)}
+    count = len(call_ids) + len(list_in(metadata, "clearedAttachmentUUIDs"))
+    return state._replace(cleared=state.cleared | call_ids, counters=_add(state.counters, cleared_by_client=count))
 
 
 _STEPS = {
+    "message": _message,
+    "turn": _request,
+    "usage": _usage,
     "plan": _plan,
     "insert": _insert,
     "undo": _undo,

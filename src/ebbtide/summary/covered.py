@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from ebbtide.core.cuts import covered_range
-from ebbtide.core.planner import PlanInput
+from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import COMPACTION_PASSES, OURS, USER, Item
 from ebbtide.core.view import View
 from ebbtide.facts import SessionFacts, collect_facts

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from ebbtide.core.planner import PlanInput
+from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.text.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
 from ebbtide.core.types import HARNESS, OURS, QUOTED, Answer, Item, Question
 from ebbtide.summary.covered import CoveredRange, total_tokens

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from ebbtide.core.cuts import find_cuts, find_loop_start, find_seams, find_turn_starts
 from ebbtide.core.edit_rules import is_protected, protected_ids
-from ebbtide.core.planner import PlanInput
+from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import USER, Item
 from ebbtide.core.view import View
 from ebbtide.summary.covered import EntryRange, is_summary_entry, newest_user_message, to_estimate, total_tokens

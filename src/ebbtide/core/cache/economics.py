@@ -57,11 +57,9 @@ def calls_to_break_even(
     return paid / saved if saved else float("inf")
 
 
-def calls_ahead(*, tokens: int, high: int, growth: float, calls: float) -> float:
-    """Calls that will profit: until high water forces a rewrite anyway, or the cache is expected to go cold.
+def calls_ahead(*, tokens: int, high: int, growth: float) -> float:
+    """Return how many calls will profit from an edit: those until high water forces a rewrite anyway.
 
-    `growth` in tokens per call; `calls` is how many more are expected before a pause longer than the TTL.
+    `growth` is in tokens per call.
     """
-    if growth <= 0:
-        return max(0.0, calls)
-    return max(0.0, min((high - tokens) / growth, calls))
+    return max(0.0, (high - tokens) / growth) if growth > 0 else float("inf")

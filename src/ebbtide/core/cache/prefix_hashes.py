@@ -24,8 +24,8 @@ class PrefixHashes(Sequence[str]):
 
     def grown(self, kept: int, links: Sequence[str]) -> PrefixHashes:
         """The first `kept` links and then these."""
-        if kept < self._end or self._end < len(self._links):
-            # Another chain has grown over this one, or this one is cut: the list is no longer shared.
+        if not self._end or kept < self._end or self._end < len(self._links):
+            # This one is empty or cut short, or another has grown beyond it: the list cannot be shared.
             return PrefixHashes([*self._links[:kept], *links])
         self._links.extend(links)
         return PrefixHashes._over(self._links, len(self._links))
