@@ -217,7 +217,7 @@ def the_log_gives_the_same_body(trial: Trial) -> None:
     assert [edit.binding for edit in again] == [edit.binding for edit in trial.plan.edits]
     assert [edit.id for edit in again] == [edit.id for edit in trial.plan.edits]
     view = View.of(trial.request.items, again)
-    assert digest(write_outgoing(trial.request, view, None).root) == digest(trial.tree)
+    assert digest(write_outgoing(trial.request, view, None).tree) == digest(trial.tree)
 
 
 ALONE: tuple[Promise, ...] = (
