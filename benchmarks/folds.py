@@ -19,7 +19,7 @@ from typing import Any
 
 from ebbtide import Context, load
 from ebbtide.core.stub import parse
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import USER
 from ebbtide.formats import Recording
 from ebbtide.wire.reader import Reader

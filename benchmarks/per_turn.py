@@ -28,7 +28,7 @@ from conversation import TASK, Step, anthropic, request, steps
 from peers import ENDLESS, Subject, Turns, installed
 
 import ebbtide
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.policy import preset
 from ebbtide.policy.levels import shares
 from ebbtide.wire.reader import Reader

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import ebbtide
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import Item
 from ebbtide.recall.search import RecallSearch
 from ebbtide.runtime.transcript import Transcript

@@ -26,7 +26,7 @@ from pathlib import Path
 from retention_points import Point, points, words
 
 from ebbtide.core.cuts import find_seams
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import USER, Item
 from ebbtide.core.view import View
 from ebbtide.facts import collect_facts, render_facts

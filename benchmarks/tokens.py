@@ -23,18 +23,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ebbtide.core.text.media import HEAD, base64_head, image_pixels
-from ebbtide.core.tokens import (
-    CLAUDE_CODE,
-    DEFAULT,
-    OPENCODE,
+from ebbtide.core.tokens.calibration import (
     Calibration,
-    Estimator,
     keeps_thinking,
     prior,
     reentering,
     scale_from_anchor,
     scale_from_anchor_upper,
 )
+from ebbtide.core.tokens.estimator import CLAUDE_CODE, DEFAULT, OPENCODE, Estimator
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
 from ebbtide.formats.steps import RecordedCall

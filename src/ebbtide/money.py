@@ -14,7 +14,7 @@ from functools import cached_property
 from ebbtide.accounting.calls import add_usage, build_ledger
 from ebbtide.accounting.savings import EditSavings, Savings, Tariff, Tariffs, relative_tariff, savings_from_ledger
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.display import short_number
 from ebbtide.prices import Rates, find_rates

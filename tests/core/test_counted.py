@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 
 
 @pytest.mark.parametrize(("number", "said"), [(0, "0 edits"), (1, "1 edit"), (2, "2 edits"), (1200, "1,200 edits")])

@@ -17,21 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.tokens import (
-    CLAUDE_CODE,
-    DEFAULT,
-    LEARN_V5,
-    OPENCODE,
-    REGION,
+from ebbtide.core.tokens.calibration import (
     Calibration,
-    Estimator,
     keeps_thinking,
     prior,
     reentering,
-    sage,
     scale_from_anchor,
     scale_from_anchor_upper,
 )
+from ebbtide.core.tokens.estimator import CLAUDE_CODE, DEFAULT, LEARN_V5, OPENCODE, REGION, Estimator, sage
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"

@@ -11,17 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.tokens import (
-    DEFAULT,
-    OPENCODE,
-    REGION,
-    StreamingCounter,
-    Vocabulary,
-    prime_tool_tokens,
-    sage,
-    tiktoken_counter,
-    usage_from,
-)
+from ebbtide.core.tokens.counters import StreamingCounter, Vocabulary, prime_tool_tokens, tiktoken_counter
+from ebbtide.core.tokens.estimator import DEFAULT, OPENCODE, REGION, sage
+from ebbtide.core.tokens.usage import usage_from
 from ebbtide.core.types import Usage
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.facts import collect_facts, render_facts
 from ebbtide.formats import load
 from ebbtide.wire import WIRES

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import Item
 from ebbtide.facts import SessionFacts, collect_facts, find_missing, render_facts, required_facts
 from facts.fact_items import assistant, call, call_and_result, harness, user

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from ebbtide.core.edit_binding import is_movable
 from ebbtide.core.stub import parse
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import OURS, Item
 from ebbtide.core.view import View
 from ebbtide.runtime.outgoing import write_outgoing

@@ -23,7 +23,7 @@ from ebbtide.core.cuts import find_loop_start
 from ebbtide.core.plan_input import Budget, Pass, PlanInput, Thresholds
 from ebbtide.core.planner import Plan, make_plan
 from ebbtide.core.text.preview import essence
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.passes import (

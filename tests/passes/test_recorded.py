@@ -7,7 +7,7 @@ import pytest
 import ebbtide
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.planner import make_plan
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.view import View
 from ebbtide.passes import ARRIVAL, PASSES
 from ebbtide.wire.reader import Reader

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ebbtide.core.errors import Blocked
-from ebbtide.core.tokens import CLAUDE_CODE
+from ebbtide.core.tokens.estimator import CLAUDE_CODE
 from ebbtide.policy import preset
 from ebbtide.policy.claude_code import levels, without_auto_compact
 from ebbtide.store import MemoryStore

@@ -1,6 +1,6 @@
 """Tapes and arms made by hand, so small that the right answer is obvious."""
 
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.replay.contenders import ContenderRequest, SideCall
 from ebbtide.replay.message_index import MessageIndex
 from ebbtide.replay.score import Scorer, names_used_by_call

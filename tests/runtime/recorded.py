@@ -2,7 +2,7 @@
 
 import json
 
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.runtime.transcript import Transcript
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader

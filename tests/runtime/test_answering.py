@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ebbtide.core.recall_limits import PAGE, READ_TOOL, SEARCH_TOOL
+from ebbtide.core.tool_calls import PAGE, READ_TOOL, SEARCH_TOOL
 from ebbtide.recall.search import RecallSearch
 from ebbtide.recall.tools import answer_call, try_answer_call
 from ebbtide.store import PrivateLog

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from ebbtide.core.tokens import DEFAULT, Calibration, reentering
+from ebbtide.core.tokens.calibration import Calibration, reentering
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.tokens.size import SizeInputs, anchored_usage, upper_bound
 from ebbtide.core.types import Usage
 from ebbtide.runtime import Context

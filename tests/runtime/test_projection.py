@@ -1,6 +1,6 @@
 """From a view to the body that goes out, turn after turn."""
 
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.view import View
 from ebbtide.runtime.outgoing import write_outgoing
 from ebbtide.wire import WIRES

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore, MemoryStore
 from ebbtide.wire import WIRES

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.recall_limits import PAGE, RECALL_TOOLS
+from ebbtide.core.tool_calls import PAGE, RECALL_TOOLS
 from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore, PrivateLog
 from runtime.recorded import SOURCE, TALK, got, record, use

@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.wire.reader import Reader
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect

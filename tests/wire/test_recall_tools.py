@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ebbtide.core.recall_limits import RECALL_TOOLS
+from ebbtide.core.tool_calls import RECALL_TOOLS
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.recall_tools import recall_tools
 

@@ -16,7 +16,7 @@ from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import Prices
 from ebbtide.core.plan_input import Budget, PlanInput
 from ebbtide.core.planner import make_plan
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.policy import PRESETS, Policy

@@ -21,8 +21,7 @@ from ebbtide.compaction.questions import (
 from ebbtide.core.edit_binding import UsableAnswers, mark_history
 from ebbtide.core.plan_input import CompactionInput, Pass, PlanInput
 from ebbtide.core.planner import Plan
-from ebbtide.core.recall_limits import RECALL_TOOLS
-from ebbtide.core.tool_calls import compact_instructions
+from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions
 from ebbtide.core.types import COMPACTION_PASSES, HARNESS, USER, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.runtime.effects import Effect, Outcome

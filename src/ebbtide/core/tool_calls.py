@@ -9,10 +9,20 @@ import json
 import re
 from collections.abc import Mapping
 
-from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.core.text.media import HEAD, base64_head, image_pixels, media_type
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
+
+SEARCH_TOOL, READ_TOOL = "ebb_recall", "ebb_read"
+RECALL_TOOLS = (SEARCH_TOOL, READ_TOOL)
+"""The tools with which a model reads back what was removed. Passes do not remove their results again, and the search
+index does not contain them: they quote what is recorded elsewhere."""
+
+HITS = 5
+"""How many hits a search returns: about 2,000 characters, which a model reads at a glance."""
+MOST_HITS = 50
+PAGE = 8_000
+"""Characters of one page, about 2,000 tokens: a page must not itself fill the window."""
 
 READS = frozenset(
     (

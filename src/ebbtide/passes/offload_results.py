@@ -11,10 +11,9 @@ from typing import Literal
 
 from ebbtide.core.offload import Form, Offloader, readable
 from ebbtide.core.plan_input import PlanInput
-from ebbtide.core.recall_limits import RECALL_TOOLS
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import Preview, essence
-from ebbtide.core.tool_calls import describe_item, file_path, tool_name
+from ebbtide.core.tool_calls import RECALL_TOOLS, describe_item, file_path, tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 

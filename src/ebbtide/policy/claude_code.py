@@ -16,7 +16,7 @@ from ebbtide.core.offload import Offloader, as_received, can_offload
 from ebbtide.core.plan_input import PlanInput, Thresholds
 from ebbtide.core.stub import claude_code_cleared, claude_code_persisted
 from ebbtide.core.text.preview import head_chars
-from ebbtide.core.tokens import CLAUDE_CODE
+from ebbtide.core.tokens.estimator import CLAUDE_CODE
 from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View

@@ -10,7 +10,7 @@ from functools import partial
 
 from ebbtide.core.stub import learn_cleared, learn_persisted
 from ebbtide.core.text.preview import first_chars
-from ebbtide.core.tokens import LEARN_V5
+from ebbtide.core.tokens.estimator import LEARN_V5
 from ebbtide.core.tokens.size import estimated_messages
 from ebbtide.passes import clear_results, offload_results, summarize
 from ebbtide.policy.combine import evict_oldest

@@ -13,7 +13,7 @@ from functools import partial
 from ebbtide.core.cache.breakpoints import static_plus_last
 from ebbtide.core.stub import mini_claude_cleared, mini_claude_persisted, mini_claude_snipped
 from ebbtide.core.text.preview import head_lines
-from ebbtide.core.tokens import MINI_CLAUDE
+from ebbtide.core.tokens.estimator import MINI_CLAUDE
 from ebbtide.core.tokens.size import billed_input
 from ebbtide.passes import budget_results, clear_results, offload_results, snip_results, summarize, truncate_results
 from ebbtide.passes.snip_results import same_file

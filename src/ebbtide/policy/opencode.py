@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from ebbtide.core.cache.breakpoints import first2_last2
-from ebbtide.core.tokens import OPENCODE
+from ebbtide.core.tokens.estimator import OPENCODE
 from ebbtide.core.tokens.size import billed_context
 from ebbtide.passes import prune_results, summarize
 from ebbtide.passes.when import end_of_loop, when

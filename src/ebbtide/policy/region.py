@@ -11,7 +11,7 @@ from functools import partial
 
 from ebbtide.core.plan_input import Thresholds
 from ebbtide.core.stub import region_evicted, region_input
-from ebbtide.core.tokens import REGION
+from ebbtide.core.tokens.estimator import REGION
 from ebbtide.core.tokens.size import estimated_tokens
 from ebbtide.passes import fold_regions, limit_output, offload_input
 from ebbtide.policy.combine import evict_oldest

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from ebbtide.core.plan_input import Thresholds
-from ebbtide.core.tokens import sage as counting_for
+from ebbtide.core.tokens.estimator import sage as counting_for
 from ebbtide.core.tokens.size import estimated_with_tools
 from ebbtide.passes import evict_messages, summarize
 from ebbtide.policy.combine import evict_oldest

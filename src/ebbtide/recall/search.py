@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ebbtide.core.blob_names import digest
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE, RECALL_TOOLS
+from ebbtide.core.tool_calls import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.types import Item
 from ebbtide.recall.handles import SHORT, Scope, SessionRecords, read_messages, read_since
 from ebbtide.store import DirectoryStore, LogReader, Position, Store

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.core.recall_limits import PAGE, READ_TOOL, SEARCH_TOOL
 from ebbtide.core.text.framing import OUR_TAGS, frame
+from ebbtide.core.tool_calls import PAGE, READ_TOOL, SEARCH_TOOL
 from ebbtide.recall.search import Hit, Page
 
 TAG = "recalled"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from ebbtide.core.errors import WontFit
-from ebbtide.core.recall_limits import SEARCH_TOOL
+from ebbtide.core.tool_calls import SEARCH_TOOL
 from ebbtide.core.types import Usage
 from ebbtide.policy import Policy
 from ebbtide.recall.tools import TAG

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
-from ebbtide.core.tokens import Estimator
+from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import USER
 from ebbtide.wire.blocks import Block
 from ebbtide.wire.protocol import Wire

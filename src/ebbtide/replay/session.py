@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import FIVE_MINUTES, HOUR, Usage
 from ebbtide.formats import Recording
 from ebbtide.formats.steps import RecordedCall

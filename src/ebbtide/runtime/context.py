@@ -18,9 +18,10 @@ from ebbtide.compaction.rehydrate import NoteSource, restore_files
 from ebbtide.compaction.rehydrate import read_notes as now_told
 from ebbtide.core.cache.diagnosis import CacheHealth, diagnose_cache
 from ebbtide.core.errors import BadRequest, WontFit
-from ebbtide.core.recall_limits import HITS
-from ebbtide.core.tokens import DEFAULT, Calibration
+from ebbtide.core.tokens.calibration import Calibration
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.tokens.size import upper_bound
+from ebbtide.core.tool_calls import HITS
 from ebbtide.core.types import Edit
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.windows import window_for_model

@@ -9,8 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 from ebbtide.core.cache.breakpoints import BreakpointSlot, BreakpointStrategy
-from ebbtide.core.cache.prefix_hashes import PrefixHashes
-from ebbtide.core.prefix import common_prefix_length
+from ebbtide.core.cache.prefix_hashes import PrefixHashes, leading_matches
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire.blocks import fingerprint, group_by_message, is_original
@@ -200,7 +199,7 @@ def _side(group: Sequence[Item]) -> str:
 def _same_entries(before: tuple[Item, ...], view: View) -> int:
     """How many leading entries are the same objects: an equal one may have other bytes."""
     grown, count = view.grown_from
-    return count if grown is before else common_prefix_length([*map(id, before)], [*map(id, view.entries)])
+    return count if grown is before else leading_matches([*map(id, before)], [*map(id, view.entries)])
 
 
 def add_breakpoints(

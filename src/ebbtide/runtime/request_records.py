@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ebbtide.compaction.questions import compaction_input_to_record as folding_to
 from ebbtide.core.blob_names import digest
+from ebbtide.core.cache.economics import rewrite_cost
 from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
-from ebbtide.core.cache.rewrite_cost import rewrite_cost
 from ebbtide.core.errors import Blocked, Busy, WontFit
 from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.planner import Plan
@@ -81,7 +81,7 @@ def plan_record(
         **written,
         blobs=[[blob.name, blob.digest or digest(blob.text)] for edit in edits for blob in edit.blobs],
         planned=[edit.id for edit in made.edits],
-        moved=rewrite_cost(made.before, after, edits, warm, each=policy.estimator.safety),
+        moved=rewrite_cost(made.before, after, edits, warm, safety=policy.estimator.safety),
         messages=messages,
     )
 

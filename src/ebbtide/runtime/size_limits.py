@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ebbtide.core.tokens import DEFAULT, Calibration
+from ebbtide.core.tokens.calibration import Calibration
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.tokens.size import SizeInputs, anchored_usage, upper_bound
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Reader

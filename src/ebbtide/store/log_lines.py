@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Literal
 
 from ebbtide.core.errors import StoreError
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 
 Record = dict[str, object]
 """One JSON object, one line."""

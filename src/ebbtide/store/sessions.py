@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ebbtide.core.errors import StoreError
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.store.log_lines import STORE, ReadResult, Record, format_time
 from ebbtide.store.message_records import first_text
 from ebbtide.store.protocol import Log, LogReader, SessionInfo

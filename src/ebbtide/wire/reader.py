@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.tokens import Estimator
+from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import detect

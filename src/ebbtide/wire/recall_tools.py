@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.core.recall_limits import PAGE, READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
+from ebbtide.core.tool_calls import PAGE, READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
 from ebbtide.wire.blocks import as_mapping
 from ebbtide.wire.protocol import Wire
 

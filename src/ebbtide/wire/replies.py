@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ebbtide.core.recall_limits import RECALL_TOOLS
-from ebbtide.core.tokens import usage_from
+from ebbtide.core.tokens.usage import usage_from
+from ebbtide.core.tool_calls import RECALL_TOOLS
 from ebbtide.core.types import Usage
 from ebbtide.wire.blocks import as_mapping
 from ebbtide.wire.sse import Event

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.core.recall_limits import RECALL_TOOLS
+from ebbtide.core.tool_calls import RECALL_TOOLS
 from ebbtide.fronts.chat.command import command_line
 from ebbtide.fronts.chat.commands import COMMANDS
 from ebbtide.fronts.chat.tools import TOOLS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ebbtide.core.recall_limits import RECALL_TOOLS
+from ebbtide.core.tool_calls import RECALL_TOOLS
 from ebbtide.fronts.chat.events import ToolEnd
 from ebbtide.fronts.chat.permission import PermissionAnswer
 from ebbtide.fronts.chat.providers import ToolCall

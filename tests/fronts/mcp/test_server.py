@@ -7,7 +7,7 @@ import sys
 import pytest
 from mcp import Client, StdioServerParameters
 
-from ebbtide.core.recall_limits import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
+from ebbtide.core.tool_calls import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
 from ebbtide.fronts.mcp.server import Desk
 from ebbtide.fronts.proxy.identity import identify_request as asked_of
 from ebbtide.runtime import Context

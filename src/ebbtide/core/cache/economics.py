@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ebbtide.core.cache.breakpoints import needs_breakpoints
+from ebbtide.core.cache.prefix_hashes import leading_matches
+from ebbtide.core.cuts import covered_range
+from ebbtide.core.types import Edit
+from ebbtide.core.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +68,32 @@ def calls_ahead(*, tokens: int, high: int, growth: float) -> float:
     `growth` is in tokens per call.
     """
     return max(0.0, (high - tokens) / growth) if growth > 0 else float("inf")
+
+
+def rewrite_cost(
+    before: View, after: View, edits: Sequence[Edit], cached_entries: int, *, safety: float = 1.0
+) -> dict[str, object]:
+    """Return what a batch of edits changes in the cached prefix, in estimated tokens, as the plan record has it.
+
+    `out`: tokens that the view lost. `after`: cached tokens behind the first change that stay, so are written again.
+    `put`: replacements of cached items. `fresh`: indexes of the edits that changed nothing cached. `safety` is the
+    policy's factor on each token.
+    """
+    covered = covered_range(before, 0, cached_entries)
+    first_uncached = before.index[covered[1]] + 1 if covered else 0
+    fresh = [n for n, edit in enumerate(edits) if before.index[edit.insert_after or edit.first] >= first_uncached]
+    cost = {"out": round((before.tokens - after.tokens) * safety), "after": 0, "put": 0, "fresh": fresh}
+    cached_edits = {edit.id for n, edit in enumerate(edits) if n not in set(fresh)}
+    if not cached_edits:
+        return cost
+    old_ids, new_ids = [entry.id for entry in before.entries], [entry.id for entry in after.entries]
+    first_change, kept_ids, known_ids = leading_matches(old_ids, new_ids), set(new_ids), set(old_ids)
+    rewritten = sum(entry.tokens for entry in before.entries[first_change:cached_entries] if entry.id in kept_ids)
+    added = sum(
+        entry.tokens
+        for entry in after.entries
+        if entry.id not in known_ids
+        and entry.id in after.edit_by_entry
+        and after.edit_by_entry[entry.id].id in cached_edits
+    )
+    return {**cost, "after": round(rewritten * safety), "put": round(added * safety)}

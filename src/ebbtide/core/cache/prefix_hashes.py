@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import eq
 from typing import overload
 
 
@@ -74,3 +75,9 @@ def common_prefix_length(before: Sequence[str], now: Sequence[str]) -> int:
     if most == 0 or before[most - 1] == now[most - 1]:
         return most
     return bisect_left(range(most), True, key=lambda n: before[n] != now[n])
+
+
+def leading_matches(old: Sequence[object], new: Sequence[object]) -> int:
+    """Count the leading elements that are equal in both. For sequences that are not hashes, so all are compared."""
+    matches = list(map(eq, old, new))
+    return matches.index(False) if False in matches else len(matches)

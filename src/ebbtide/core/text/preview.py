@@ -1,7 +1,7 @@
-"""What of a long text is worth showing. No cut parts what is read as one character.
+"""Shorten a long text to what is worth showing, and format counts. No cut splits what is read as one character.
 
-A preview is a function of the text and of how the policy counts tokens. The seeds take the head; ours takes head, tail
-and the lines between that decide: in a long output the reason of a failure is seldom at the top.
+A preview is a function of the text and of how the policy counts tokens. The presets show the head. Ours shows the
+head, the tail and the decisive lines between: the reason of a failure is seldom at the top of a long output.
 """
 
 from __future__ import annotations
@@ -193,3 +193,8 @@ def _flags_before(text: str, at: int) -> int:
     while n < min(at, 2 * _CLUSTER) and _flag(text[at - 1 - n]):
         n += 1
     return n
+
+
+def pluralize(number: float, noun: str) -> str:
+    """Format a count with a noun that takes an s: `1 edit`, `2 edits`, `1,200 edits`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

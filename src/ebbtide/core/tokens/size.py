@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ebbtide.core.tokens import Calibration, Estimator, prior, reentering, scale_from_anchor, scale_from_anchor_upper
+from ebbtide.core.tokens.calibration import Calibration, prior, reentering, scale_from_anchor, scale_from_anchor_upper
+from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import Usage
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from ebbtide.argparse_errors import close_matches
 from ebbtide.config import Settings
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit, Usage
 from ebbtide.display import make_visible, short_number, token_count
 from ebbtide.fronts.chat import render

@@ -14,8 +14,8 @@ from functools import partial
 
 from ebbtide.assembly import Conversation, mid_run, mode_reminder
 from ebbtide.core.errors import EbbtideError
-from ebbtide.core.recall_limits import RECALL_TOOLS
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
+from ebbtide.core.tool_calls import RECALL_TOOLS
 from ebbtide.core.types import Usage
 from ebbtide.fronts.chat.attachments import attach, changes, reminders
 from ebbtide.fronts.chat.events import (

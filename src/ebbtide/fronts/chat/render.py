@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.display import WindowUsage, draw_window, make_visible, one_line, round_number, short_number
 from ebbtide.fronts.chat.permission import PermissionQuestion

@@ -17,7 +17,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console, RenderableType
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.chat import render

@@ -19,7 +19,7 @@ from typing import Literal
 import ebbtide
 from ebbtide.config import Access, ConfigSource, Settings
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_age, format_bytes
 from ebbtide.prices import find_rates
 from ebbtide.store import open_store

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tokens.size import SizeInputs
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View

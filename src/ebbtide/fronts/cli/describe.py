@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from ebbtide.audit.history import Step
 from ebbtide.core.stub import parse
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tool_calls import file_path, media_blocks
 from ebbtide.core.types import HARNESS, Edit, Item
 from ebbtide.display import round_number, short_number

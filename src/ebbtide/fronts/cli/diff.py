@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ebbtide.audit.history import Step
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.fronts.cli import screen

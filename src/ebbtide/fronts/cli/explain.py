@@ -8,7 +8,7 @@ from typing import TextIO
 
 from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line, short_number, token_count
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names

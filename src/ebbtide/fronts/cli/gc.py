@@ -6,7 +6,7 @@ import argparse
 import time
 from dataclasses import asdict
 
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_bytes, make_visible
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command

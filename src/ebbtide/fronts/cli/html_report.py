@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from ebbtide import __version__
 from ebbtide.accounting.savings import Savings
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.fronts.cli.statement import EditGroup, Statement, usage_of
 from ebbtide.fronts.cli.svg_plots import Series, draw_bars, draw_curves

@@ -7,9 +7,9 @@ import shlex
 from dataclasses import asdict, replace
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.recall_limits import HITS, MOST_HITS, PAGE
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.text.redact import redact
+from ebbtide.core.tool_calls import HITS, MOST_HITS, PAGE
 from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli import screen

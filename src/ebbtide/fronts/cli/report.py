@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line, short_number, token_count
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import format_time

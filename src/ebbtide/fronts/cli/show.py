@@ -7,7 +7,7 @@ import os
 
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.display import make_visible, one_line, token_count

@@ -6,7 +6,7 @@ import argparse
 
 from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import BadRequest, StoreError
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import short_number, token_count
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import describe_edit

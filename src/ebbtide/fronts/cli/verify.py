@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ebbtide.audit.replan import check_message_ids, count_plans, replan_each
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import CODES, Commands, command

@@ -13,7 +13,7 @@ from ebbtide.accounting.calls import build_ledger
 from ebbtide.accounting.savings import Tariff, Tariffs, relative_tariff, savings_from_ledger
 from ebbtide.audit.history import Step, build_history
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.display import short_number
 from ebbtide.formats import RecordedCall, load

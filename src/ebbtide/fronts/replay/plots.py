@@ -15,7 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadConfig, BadRequest
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import round_number
 from ebbtide.replay.measures import measure
 from ebbtide.replay.run import ReplayOptions, ReplayResult, totals

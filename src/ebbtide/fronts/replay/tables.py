@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.prices import find_rates
 from ebbtide.replay.measures import CALIBRATION_FORMAT, GROUPS, Calibration, Measure, calibrate

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ebbtide.argparse_errors import Parser
 from ebbtide.config import process_environment
-from ebbtide.core.text.pluralize import pluralize
+from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible
 from ebbtide.fronts.run.addresses import CLIENTS, Client, Environment, Plan, Route, planned
 from ebbtide.fronts.run.foreground import run

@@ -13,8 +13,8 @@ from aiohttp import web
 from ebbtide import __version__
 from ebbtide.core.cache.warmth import find_cached_prefix
 from ebbtide.core.errors import BadRequest, EbbtideError
-from ebbtide.core.recall_limits import PAGE
 from ebbtide.core.text.redact import redact
+from ebbtide.core.tool_calls import PAGE
 from ebbtide.fronts.ui.compare import compare_policies
 from ebbtide.fronts.ui.guard import ignore_expect, read_json
 from ebbtide.fronts.ui.library import Library, NotFound, OpenSession, Setting, filter_rows

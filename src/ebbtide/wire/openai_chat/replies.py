@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ebbtide.core.recall_limits import RECALL_TOOLS
+from ebbtide.core.tool_calls import RECALL_TOOLS
 from ebbtide.wire.blocks import as_mapping, as_text
 from ebbtide.wire.protocol import (
     AnswerParts,

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from ebbtide.core.text.pluralize import pluralize
-from ebbtide.core.tokens import DEFAULT
+from ebbtide.core.text.preview import pluralize
+from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.fronts.chat.tools.tool import Arguments, Tool, ToolError, ToolResult, ToolState, path_action
 
 MAX_BYTES = 256 * 1024
