@@ -42,21 +42,21 @@ class SessionCost:
         """The edits of each batch, in order, in both currencies."""
         batches: dict[str, list[tuple[EditSavings, EditSavings | None]]] = {}
         for entry, dollars in self.entries():
-            batches.setdefault(entry.change.batch, []).append((entry, dollars))
+            batches.setdefault(entry.edit.batch, []).append((entry, dollars))
         return batches
 
     def entries(self) -> Iterable[tuple[EditSavings, EditSavings | None]]:
-        dollars = self.dollars.entries if self.dollars else (None,) * len(self.tokens.entries)
-        return zip(self.tokens.entries, dollars, strict=True)
+        dollars = self.dollars.edits if self.dollars else (None,) * len(self.tokens.edits)
+        return zip(self.tokens.edits, dollars, strict=True)
 
     def call_costs(self) -> list[float | None]:
         """Dollars of each call with its reply: as billed, else as expected."""
         if self.dollars is None:
-            return [None] * len(self.tokens.lines)
+            return [None] * len(self.tokens.calls)
         return [
             (line.expected if line.billed is None else line.billed)
             + (line.call.usage.output * line.tariff.output if line.call.usage else 0.0)
-            for line in self.dollars.lines
+            for line in self.dollars.calls
         ]
 
 
@@ -164,7 +164,7 @@ def format_tokens(tokens: float) -> str:
 
 def describe_break_even(entries: Sequence[EditSavings]) -> str:
     """Say after how many calls edits pay for themselves, and whether they have."""
-    calls = max(entry.breaks_even for entry in entries)
+    calls = max(entry.break_even_calls for entry in entries)
     if calls == 0:
         return "at once"
     if math.isinf(calls):
@@ -173,42 +173,42 @@ def describe_break_even(entries: Sequence[EditSavings]) -> str:
 
 
 def all_paid(entries: Iterable[EditSavings]) -> bool:
-    return all(entry.paid is not None for entry in entries)
+    return all(entry.paid_since is not None for entry in entries)
 
 
 def edit_as_dict(entry: EditSavings, dollars: EditSavings | None) -> dict[str, object]:
-    change = entry.change
+    change = entry.edit
     return {
         "by": change.by,
         "why": change.reason,
         "request": change.call,
         "tokens": change.tokens,
-        "rewritten": change.after,
+        "rewritten": change.rewritten_tokens,
         "requests_held": entry.calls,
-        "worth": round(entry.told, 1),
-        "usd": round(dollars.told, 6) if dollars else None,
+        "worth": round(entry.claimed, 1),
+        "usd": round(dollars.claimed, 6) if dollars else None,
         "expected": round(entry.expected, 1),
         "billed": round(entry.billed, 1),
-        "breaks_even": None if math.isinf(entry.breaks_even) else round(entry.breaks_even, 2),
-        "paid_at": entry.paid,
+        "breaks_even": None if math.isinf(entry.break_even_calls) else round(entry.break_even_calls, 2),
+        "paid_at": entry.paid_since,
     }
 
 
 def savings_as_dict(cost: SessionCost) -> dict[str, object]:
     tokens, dollars = cost.tokens, cost.dollars
     return {
-        "requests": len(tokens.lines),
-        "billed_requests": tokens.bills,
-        "tokens_out": tokens.tokens_out,
-        "rewritten": tokens.rewritten,
-        "saved": round(tokens.told, 1),
-        "saved_usd": round(dollars.told, 6) if dollars else None,
-        "share": round(tokens.share, 4),
+        "requests": len(tokens.calls),
+        "billed_requests": tokens.bill_count,
+        "tokens_out": tokens.removed_tokens,
+        "rewritten": tokens.rewritten_tokens,
+        "saved": round(tokens.claimed, 1),
+        "saved_usd": round(dollars.claimed, 6) if dollars else None,
+        "share": round(tokens.saved_share, 4),
         "expected": round(tokens.expected, 1),
         "billed": None if tokens.billed is None else round(tokens.billed, 1),
         "without_bill": round(tokens.pending, 1),
-        "bill": round(tokens.bill, 1),
-        "bill_usd": round(dollars.bill, 6) if dollars else None,
+        "bill": round(tokens.total_cost, 1),
+        "bill_usd": round(dollars.total_cost, 6) if dollars else None,
         "drift": round(tokens.drift, 1),
         "prices": cost.basis,
     }

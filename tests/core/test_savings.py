@@ -134,36 +134,36 @@ def test_what_is_told_is_what_the_untouched_conversation_would_have_cost_more():
     told = compute_savings(talk.records)
 
     assert talk.saved > 0
-    assert told.told == pytest.approx(talk.saved)
-    assert told.bill == pytest.approx(talk.paid)
-    assert sum(line.untouched for line in told.lines) == pytest.approx(talk.untouched)
+    assert told.claimed == pytest.approx(talk.saved)
+    assert told.total_cost == pytest.approx(talk.paid)
+    assert sum(line.untouched for line in told.calls) == pytest.approx(talk.untouched)
 
 
 def test_an_edit_that_has_not_paid_yet_is_a_loss_and_says_when_it_breaks_even():
     early = compute_savings(long_talk(calls=14).records)
-    (entry, *_) = early.entries
+    (entry, *_) = early.edits
 
-    assert early.told < 0
-    assert entry.paid is None
-    assert entry.breaks_even == pytest.approx((1.15 * (5 * 4_000 + 160 - 4_000)) / (0.1 * 8 * 3_980), rel=0.3)
+    assert early.claimed < 0
+    assert entry.paid_since is None
+    assert entry.break_even_calls == pytest.approx((1.15 * (5 * 4_000 + 160 - 4_000)) / (0.1 * 8 * 3_980), rel=0.3)
 
 
 def test_what_was_never_sent_is_free_to_change():
     talk = Talk()
     talk.call(4_000)
     talk.call(50_000, clear=(1,))
-    (entry,) = compute_savings(talk.records).entries
+    (entry,) = compute_savings(talk.records).edits
 
-    assert entry.told == pytest.approx(1.25 * 49_980) == pytest.approx(talk.saved)
-    assert (entry.breaks_even, entry.paid) == (0, 2)
+    assert entry.claimed == pytest.approx(1.25 * 49_980) == pytest.approx(talk.saved)
+    assert (entry.break_even_calls, entry.paid_since) == (0, 2)
 
 
 def test_break_even_is_reached_at_the_call_that_the_formula_names():
     talk = long_talk(calls=60)
     told = compute_savings(talk.records)
-    entry = told.entries[0]
+    entry = told.edits[0]
 
-    assert entry.paid == entry.change.call - 1 + -(-entry.breaks_even // 1)
+    assert entry.paid_since == entry.edit.call - 1 + -(-entry.break_even_calls // 1)
 
 
 TALKS = st.lists(
@@ -190,7 +190,7 @@ def test_on_any_conversation_it_is_the_difference_of_the_two_bills(steps):
     told = compute_savings(talk.records)
 
     assert told.expected == pytest.approx(talk.saved, abs=1)
-    assert told.told == pytest.approx(talk.saved, abs=1)
+    assert told.claimed == pytest.approx(talk.saved, abs=1)
 
 
 @given(TALKS, st.lists(st.integers(0, 6_000), min_size=25, max_size=25), st.booleans())
@@ -213,11 +213,11 @@ def test_the_books_close(steps, misses, dollars):
     )
     told = compute_savings(talk.records, tariffs)
 
-    assert sum(entry.told for entry in told.entries) - told.vain == pytest.approx(told.told)
-    assert sum(entry.expected for entry in told.entries) - told.vain == pytest.approx(told.expected)
-    assert sum(line.expected for line in told.lines) + told.drift == pytest.approx(told.bill)
-    assert told.told <= told.expected + 1e-9
-    assert told.billed is None or told.told <= told.billed + 1e-9
+    assert sum(entry.claimed for entry in told.edits) - told.unused_answers == pytest.approx(told.claimed)
+    assert sum(entry.expected for entry in told.edits) - told.unused_answers == pytest.approx(told.expected)
+    assert sum(line.expected for line in told.calls) + told.drift == pytest.approx(told.total_cost)
+    assert told.claimed <= told.expected + 1e-9
+    assert told.billed is None or told.claimed <= told.billed + 1e-9
 
 
 def test_a_bill_that_shows_less_is_what_is_told():
@@ -228,7 +228,7 @@ def test_a_bill_that_shows_less_is_what_is_told():
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), bill=cold)
     told = compute_savings(talk.records)
 
-    assert told.expected > 0 > told.told == told.billed
+    assert told.expected > 0 > told.claimed == told.billed
     assert told.drift > 0
 
 
@@ -243,8 +243,8 @@ def test_a_cache_that_always_missed_a_part_is_not_held_against_the_edits():
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), bill=lossy)
     told = compute_savings(talk.records)
 
-    assert told.served == pytest.approx(0.9, abs=0.01)
-    assert told.told == pytest.approx(told.expected), "and not more, though the untouched one would have missed more"
+    assert told.cache_hit_share == pytest.approx(0.9, abs=0.01)
+    assert told.claimed == pytest.approx(told.expected), "and not more, though the untouched one would have missed more"
 
 
 def test_without_edits_nothing_is_saved_whatever_the_bills():
@@ -253,8 +253,8 @@ def test_without_edits_nothing_is_saved_whatever_the_bills():
         talk.call(4_000, bill=lambda blocks, at: (0, sum(t for _, t in blocks)))
     told = compute_savings(talk.records)
 
-    assert (told.told, told.billed, told.expected, told.entries) == (0, None, 0, ())
-    assert {line.saved for line in told.lines} == {0}
+    assert (told.claimed, told.billed, told.expected, told.edits) == (0, None, 0, ())
+    assert {line.saved for line in told.calls} == {0}
     assert told.drift > 0
 
 
@@ -265,11 +265,11 @@ def test_calls_without_a_bill_are_expected_and_told_apart():
     told = compute_savings(talk.records)
     unbilled = compute_savings([one for one in talk.records if one.get("kind") != "usage"])
 
-    assert told.bills == 20
+    assert told.bill_count == 20
     assert told.pending > 0
-    assert told.told + told.pending == pytest.approx(told.expected)
+    assert told.claimed + told.pending == pytest.approx(told.expected)
     assert unbilled.billed is None
-    assert unbilled.told == unbilled.expected > 0
+    assert unbilled.claimed == unbilled.expected > 0
 
 
 def test_an_undone_edit_saves_no_more_and_its_way_back_is_charged():
@@ -281,21 +281,21 @@ def test_an_undone_edit_saves_no_more_and_its_way_back_is_charged():
         talk.call(4_000)
     told = compute_savings(talk.records)
 
-    assert told.entries[0].undone
-    assert told.entries[0].calls == 8
+    assert told.edits[0].is_undone
+    assert told.edits[0].calls == 8
     assert told.expected == pytest.approx(talk.saved, rel=0.1)
     assert told.expected < before
 
 
 def test_an_edit_holds_only_on_branches_that_have_what_it_changed():
     talk = long_talk(calls=20)
-    calls = compute_savings(talk.records).entries[0].calls
+    calls = compute_savings(talk.records).edits[0].calls
     talk.records.append(ebb_record("turn", at=talk.at + 5, base=1, add=[], wire="anthropic", model=MODEL, system="s", tools="t",
                             out_base=1, out_add=[], tokens=9_000, estimated=9_000, marks=[0], ttl=300.0))  # fmt: skip
     told = compute_savings(talk.records)
 
     # The first result is still there, its edit's `last` too; all others are on the branch that was left.
-    assert [entry.calls - calls for entry in told.entries] == [1, 0, 0, 0, 0, 0, 0, 0]
+    assert [entry.calls - calls for entry in told.edits] == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_fold_pays_for_the_answers_before_it_and_answers_in_vain_are_told_apart():
@@ -310,9 +310,9 @@ def test_a_fold_pays_for_the_answers_before_it_and_answers_in_vain_are_told_apar
     told = compute_savings(talk.records)
     cost = 1_000 + 0.1 * 20_000 + 5 * 600
 
-    assert told.vain == pytest.approx(cost)
-    assert told.expected == pytest.approx(told.entries[0].expected - cost)
-    assert told.entries[0].expected == pytest.approx(0.1 * 30_000 - 1.15 * 500 - cost)
+    assert told.unused_answers == pytest.approx(cost)
+    assert told.expected == pytest.approx(told.edits[0].expected - cost)
+    assert told.edits[0].expected == pytest.approx(0.1 * 30_000 - 1.15 * 500 - cost)
 
 
 def test_a_client_without_a_cache_saves_every_token_at_full_price():
@@ -324,7 +324,7 @@ def test_a_client_without_a_cache_saves_every_token_at_full_price():
     told = compute_savings(talk.records)
 
     assert told.expected == pytest.approx(8 * 8 * 3_980)
-    assert told.entries[0].breaks_even == 0
+    assert told.edits[0].break_even_calls == 0
 
 
 def test_a_log_that_does_not_say_what_moved_is_counted_as_badly_as_can_be():
@@ -339,15 +339,15 @@ def test_a_log_that_does_not_say_what_moved_is_counted_as_badly_as_can_be():
 def test_an_edit_holds_again_where_what_it_changed_comes_back():
     """The client goes back, and then sends what it had left out, as it was."""
     talk = long_talk(calls=20)
-    calls, last = compute_savings(talk.records).entries[-1].calls, talk.records[-2]
+    calls, last = compute_savings(talk.records).edits[-1].calls, talk.records[-2]
     uuids = [str(one["uuid"]) for one in talk.records if one.get("uuid")]
     talk.records.append({**last, "at": talk.at + 5, "base": 1, "add": []})
     talk.records.append({**last, "at": talk.at + 9, "base": 1, "add": uuids[1:]})
     told = compute_savings(talk.records)
 
     assert last["kind"] == "turn"
-    assert told.entries[-1].calls == calls + 1
-    assert told.entries[0].calls == calls + 2
+    assert told.edits[-1].calls == calls + 1
+    assert told.edits[0].calls == calls + 2
 
 
 def test_books_cost_what_the_session_is_long_and_not_its_square():
@@ -361,5 +361,5 @@ def test_books_cost_what_the_session_is_long_and_not_its_square():
 
     short, long = session(60), session(240)
 
-    assert len(compute_savings(long).entries) == 239
+    assert len(compute_savings(long).edits) == 239
     assert work(lambda: compute_savings(long)) < 5 * work(lambda: compute_savings(short))

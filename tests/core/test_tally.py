@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.accounting.attribution import Attribution, Step
+from ebbtide.accounting.attribution import Attribution, CallEffect
 from ebbtide.accounting.calls import EditCost
 from work import work
 
@@ -14,7 +14,7 @@ def changes(tokens: list[int]) -> list[EditCost]:
     return [EditCost(id=f"x{n}", batch="p1", by="a", reason="r", call=1, tokens=one) for n, one in enumerate(tokens)]
 
 
-def plainly(tokens: list[int], steps: list[Step]) -> list[dict]:
+def plainly(tokens: list[int], steps: list[CallEffect]) -> list[dict]:
     """The definition: for every call, every edit that has to do with it."""
     rows = [{"expected": 0.0, "sure": 0.0, "billed": 0.0, "calls": 0, "balance": []} for _ in tokens]
     held = set[int]()
@@ -34,10 +34,10 @@ def plainly(tokens: list[int], steps: list[Step]) -> list[dict]:
 
 
 @st.composite
-def sessions(draw) -> tuple[list[int], list[Step]]:
+def sessions(draw) -> tuple[list[int], list[CallEffect]]:
     """Edits are made, taken back, brought back, and lost with a branch; bills come or do not."""
     tokens = draw(st.lists(st.sampled_from([-700, -3, 0, 0, 1, 40, 900, 5_000]), min_size=1, max_size=6))
-    steps, held, made = list[Step](), set[int](), set[int]()
+    steps, held, made = list[CallEffect](), set[int](), set[int]()
     for _ in range(draw(st.integers(1, 30))):
         new = {n for n in range(len(tokens)) if n not in made and draw(st.integers(0, 5)) == 0}
         flips = {n for n in made if draw(st.integers(0, 9)) == 0}
@@ -48,7 +48,7 @@ def sessions(draw) -> tuple[list[int], list[Step]]:
         drift = draw(st.sampled_from([None, 0.0, -64.0, -2_048.0, 512.0])) if held or own else None
         blamed = [n for n in sorted(new) if draw(st.booleans())]
         each = draw(st.sampled_from([0.125, 1.25]))
-        steps.append(Step(each=each, own=own, drift=drift, blamed=blamed, entered=entered, left=left))
+        steps.append(CallEffect(each=each, own=own, drift=drift, blamed=blamed, entered=entered, left=left))
     return tokens, steps
 
 
@@ -76,7 +76,7 @@ def test_the_work_grows_with_the_session_and_not_with_its_square():
     def session(calls: int) -> None:
         tally = Attribution(changes([900] * calls))
         for n in range(calls):
-            tally.take(Step(each=0.1, own={n: -40.0}, drift=-5.0, blamed=[], entered=[n], left=[]))
+            tally.take(CallEffect(each=0.1, own={n: -40.0}, drift=-5.0, blamed=[], entered=[n], left=[]))
         assert tally.closed()[0].calls == calls
 
     assert work(lambda: session(800)) < 5 * work(lambda: session(200))

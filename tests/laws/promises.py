@@ -113,7 +113,7 @@ def our_output_fed_back_is_a_no_op(trial: Trial) -> None:
     # See `test_what_left_without_a_stand_in_cannot_be_told_from_its_equal`.
     silent = {_identity(item.id) for edit, item in trial.gone() if not edit.replacement}
     if not any(_identity(item.id) in silent for item in request.items):
-        assert digest(write_outgoing(request, View.of(request.items, trial.plan.edits), None).root) == digest(
+        assert digest(write_outgoing(request, View.of(request.items, trial.plan.edits), None).tree) == digest(
             trial.tree
         )
 

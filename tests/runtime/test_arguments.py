@@ -139,7 +139,7 @@ def test_a_report_survives_copies_and_pickles_with_all_of_its_figures(way):
     assert again == report
     assert again.as_dict() == report.as_dict()
     assert again.tokens_untouched == report.tokens_untouched
-    assert again.savings.told == report.savings.told
+    assert again.savings.claimed == report.savings.claimed
     assert way(again).as_dict() == report.as_dict()
 
 

@@ -71,21 +71,21 @@ def test_what_is_told_is_what_two_providers_billed_apart(policy, window):
     report, paid, untouched = talked(policy=policy, window=window)
     told = report.savings
 
-    assert told.entries
-    assert told.settled
-    assert told.bill == pytest.approx(paid)
+    assert told.edits
+    assert told.billed_calls
+    assert told.total_cost == pytest.approx(paid)
     # A token for four characters is not our estimator's: what it cannot know, and bills teach, is two percent.
-    assert told.told == pytest.approx(untouched - paid, abs=0.02 * untouched)
-    assert sum(entry.told for entry in told.entries) == pytest.approx(told.told)
+    assert told.claimed == pytest.approx(untouched - paid, abs=0.02 * untouched)
+    assert sum(entry.claimed for entry in told.edits) == pytest.approx(told.claimed)
 
 
 def test_the_report_of_a_request_knows_bills_that_came_after_it():
     context = Context(model="claude-sonnet-4-5", window=30_000)
     ready = context.prepare(body(loop(2)[:1]))
 
-    assert ready.report.savings.bills == 0
+    assert ready.report.savings.bill_count == 0
     ready.record({"content": "done", "usage": {"input_tokens": 900, "output_tokens": 5}})
-    assert ready.report.savings.bills == 1
+    assert ready.report.savings.bill_count == 1
 
 
 def test_savings_survive_the_process(tmp_path):
@@ -96,4 +96,4 @@ def test_savings_survive_the_process(tmp_path):
 
     again = later.prepare({**body(messages), "model": "claude-sonnet-4-5"}).report.savings
 
-    assert again.lines[: len(report.savings.lines)] == report.savings.lines
+    assert again.calls[: len(report.savings.calls)] == report.savings.calls

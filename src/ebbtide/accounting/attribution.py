@@ -15,7 +15,7 @@ from ebbtide.accounting.calls import EditCost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CallEffect:
     """One call, as edits see it. Changes are told by their places."""
 
     each: float
@@ -37,7 +37,7 @@ _NOISE = 1e-12
 
 
 @dataclass(slots=True)
-class Row:
+class EditTotals:
     """One edit so far."""
 
     tokens: int
@@ -74,7 +74,7 @@ class _Sums:
 
 class Attribution:
     def __init__(self, changes: Sequence[EditCost]) -> None:
-        self.rows = [Row(change.tokens) for change in changes]
+        self.rows = [EditTotals(change.tokens) for change in changes]
         self._sums = _Sums()
         self._since: dict[int, tuple[_Sums, float]] = {}
         """Of each change that holds: the sums, and its slope's, up to which it is counted."""
@@ -82,7 +82,7 @@ class Attribution:
         """Of all that hold."""
         self._slopes: dict[float, _Slope] = {}
 
-    def take(self, step: Step) -> None:
+    def take(self, step: CallEffect) -> None:
         """The next call."""
         self.settle(n for n in (*step.left, *step.own) if n in self._since)
         for n in step.left:
@@ -114,7 +114,7 @@ class Attribution:
             row.billed += row.tokens * (now.sure - then.sure) + row.weight * (now.drift - then.drift)
             self._open(n)
 
-    def closed(self) -> list[Row]:
+    def closed(self) -> list[EditTotals]:
         self.settle(tuple(self._since))
         return self.rows
 
@@ -165,7 +165,7 @@ class _Slope:
         self._lows.append(self.height)
         self._calls.append(call)
 
-    def settle(self, row: Row, since: int, height: float) -> None:
+    def settle(self, row: EditTotals, since: int, height: float) -> None:
         """Since when it is paid, after the calls since this one, when it had this height."""
         if not self._calls or self._calls[-1] == since:
             return

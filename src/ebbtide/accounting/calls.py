@@ -21,11 +21,11 @@ from ebbtide.core.types import COMPACTION_PASSES, FIVE_MINUTES, Usage
 from ebbtide.state.session_state import Record, usage_from_record
 from ebbtide.wire import WIRES
 
-TRUST = 2_000
+PRIOR_TOKENS = 2_000
 """Estimated tokens of growth that weigh as much as what is known of the model beforehand."""
-LEAST, MOST = 0.4, 2.5
+MIN_RATIO, MAX_RATIO = 0.4, 2.5
 """Billed tokens for an estimated one, further from which no tokenizer is: a bill beyond says something else."""
-LOOK = 64
+LOOK_BACK = 64
 """Calls looked back on for the one that this goes on from: titles and sub-agents stand in between."""
 
 
@@ -41,14 +41,19 @@ class EditCost:
     """Number of the call that it was made for."""
     tokens: int
     """Taken out, less what stands in for it."""
-    after: int = 0
+    rewritten_tokens: int = 0
     """Kept warm tokens behind the first changed one, written again: its share of its batch's."""
-    put: int = 0
+    replacement_tokens: int = 0
     """Stand-ins written where something warm was, likewise."""
-    fresh: bool = False
+    is_free: bool = False
     """Changed nothing that was warm: free."""
-    asked: Usage = field(default_factory=Usage)
+    question_usage: Usage = field(default_factory=Usage)
     """What asking a model for it was billed."""
+
+    @property
+    def written_tokens(self) -> int:
+        """What the provider had to write to its cache because of it."""
+        return self.rewritten_tokens + self.replacement_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +72,18 @@ class CallCost:
     """Place of the call that it goes on from, whose prefix is still kept; None where nothing is."""
     share: float
     """How much of that call it begins with, but for edits made for this one."""
-    made: tuple[int, ...] = ()
+    new_edits: tuple[int, ...] = ()
     """Places of the changes made for it."""
-    entered: tuple[int, ...] = ()
+    activated: tuple[int, ...] = ()
     """Places of changes that hold in it and did not in the call before, its own included."""
-    left: tuple[int, ...] = ()
+    deactivated: tuple[int, ...] = ()
     """Places of changes that held in the call before and do not in this one."""
-    held: int = 0
+    active_count: int = 0
     """How many changes hold in it. Which ones they are follows from all calls up to it: told with each, the books of a
     long session would grow with its square."""
-    out: int = 0
+    removed_tokens: int = 0
     """Tokens that those keep out of it."""
-    returned: tuple[int, ...] = ()
+    toggled: tuple[int, ...] = ()
     """Places of changes that a person undid, or brought back, since the call before."""
     usage: Usage | None = None
     """What was billed for it."""
@@ -89,10 +94,10 @@ class CallCost:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     calls: tuple[CallCost, ...] = ()
-    changes: tuple[EditCost, ...] = ()
+    edits: tuple[EditCost, ...] = ()
     undone: frozenset[str] = frozenset()
     """Batches that are left out, as things stand."""
-    vain: Usage = field(default_factory=Usage)
+    unused_answers: Usage = field(default_factory=Usage)
     """What was paid for answers of which no fold came."""
 
 
@@ -176,7 +181,7 @@ class _Clerk:
         undone = frozenset(self.undone)
         # A provider caches or it does not: what one bill shows is true of the calls before it.
         calls = [replace(one, cached=self._long(one) and (one.cached or self.caches)) for one in self.calls]
-        return Ledger(calls=tuple(calls), changes=tuple(self.changes), undone=undone, vain=self.asked)
+        return Ledger(calls=tuple(calls), edits=tuple(self.changes), undone=undone, unused_answers=self.asked)
 
     @staticmethod
     def _long(call: CallCost) -> bool:
@@ -191,7 +196,7 @@ class _Clerk:
         bill = replace(self.calls[nth], recorded=usage) if kind == "recorded" else replace(self.calls[nth], usage=usage)
         self.calls[nth] = bill
         self.caches |= usage.cache_read + usage.cache_write > 0
-        if bill.source is not None and bill.share == 1 and not bill.made:
+        if bill.source is not None and bill.share == 1 and not bill.new_edits:
             self._learn(bill, self.calls[bill.source])
 
     def _learn(self, call: CallCost, before: CallCost) -> None:
@@ -210,11 +215,11 @@ class _Clerk:
             return call.usage.prompt
         if call.recorded is None:
             return None
-        return max(0, call.recorded.prompt - call.out)
+        return max(0, call.recorded.prompt - call.removed_tokens)
 
     def _ratio(self, model: str) -> float:
         billed, estimated = self.grown.get(model, (0, 0))
-        return min(MOST, max(LEAST, (billed + TRUST * prior(model)) / (estimated + TRUST)))
+        return min(MAX_RATIO, max(MIN_RATIO, (billed + PRIOR_TOKENS * prior(model)) / (estimated + PRIOR_TOKENS)))
 
     def _turn(self, record: Mapping[str, object]) -> None:
         self._walk(int_in(record, "base"), strings_in(record, "add"))
@@ -223,7 +228,7 @@ class _Clerk:
             key=(str_in(record, "model"), str_in(record, "system"), str_in(record, "tools")),
             at=float_in(record, "at"),
             ttl=float_in(record, "ttl") or FIVE_MINUTES,
-            chain=before.grown(int_in(record, "out_base"), strings_in(record, "out_add")),
+            chain=before.extend_from(int_in(record, "out_base"), strings_in(record, "out_add")),
             estimated=int_in(record, "estimated") or int_in(record, "tokens"),
             marked=bool(record.get("marks")) or not _needs_breakpoints(record),
         )
@@ -242,12 +247,12 @@ class _Clerk:
                 expected=self._expected(now),
                 source=source,
                 share=self._share(now, source) if not made else 1.0,
-                made=made,
-                entered=entered,
-                left=left,
-                held=len(self.standing),
-                out=self.out,
-                returned=tuple(sorted(flipped.difference(made))),
+                new_edits=made,
+                activated=entered,
+                deactivated=left,
+                active_count=len(self.standing),
+                removed_tokens=self.out,
+                toggled=tuple(sorted(flipped.difference(made))),
             )
         )
         self.sent.append(now)
@@ -274,7 +279,7 @@ class _Clerk:
     def _source(self, now: _Sent, *, changed: bool) -> int | None:
         """The newest of those that it shares most with. An edit may leave nothing in common but tools and system."""
         best, most = None, 0
-        for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK), -1):
+        for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK_BACK), -1):
             one = self.sent[nth]
             if one.key != now.key or now.at - one.at >= one.ttl or not (one.marked or self.caches):
                 continue
@@ -294,7 +299,7 @@ class _Clerk:
     def _expected(self, now: _Sent) -> int:
         """From the last bill of the same model, system prompt and tools, however long ago."""
         ratio = self._ratio(now.key[0])
-        for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK), -1):
+        for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK_BACK), -1):
             billed = self._billed(self.calls[nth]) if self.sent[nth].key == now.key else None
             if billed is not None:
                 return max(0, billed + round((now.estimated - self.sent[nth].estimated) * ratio))
@@ -320,7 +325,7 @@ class _Clerk:
         """A fold pays for the answers before it."""
         folds = [n for n in range(first, len(self.changes)) if self.changes[n].by in COMPACTION_PASSES]
         if folds and self.asked.total:
-            self.changes[folds[0]] = replace(self.changes[folds[0]], asked=self.asked)
+            self.changes[folds[0]] = replace(self.changes[folds[0]], question_usage=self.asked)
             self.asked = Usage()
 
     def _holds(self, n: int) -> bool:
@@ -351,9 +356,9 @@ def _changes(
             reason=str_in(edit, "reason"),
             call=call,
             tokens=outs[n],
-            after=afters[n],
-            put=puts[n],
-            fresh=n in fresh,
+            rewritten_tokens=afters[n],
+            replacement_tokens=puts[n],
+            is_free=n in fresh,
         )
         for n, edit in enumerate(edits)
     ]

@@ -23,9 +23,9 @@ class BlobNames:
 
     def name(self, call_id: str, text: str, *, suffix: str = ".txt") -> str:
         """The call's id where it is clean and free, else with a hash: two contents never share a name."""
-        return self.is_taken(call_id, digest(text), suffix=suffix)
+        return self.name_for_digest(call_id, digest(text), suffix=suffix)
 
-    def is_taken(self, call_id: str, mark: str, *, suffix: str = ".txt") -> str:
+    def name_for_digest(self, call_id: str, mark: str, *, suffix: str = ".txt") -> str:
         """The same for the text that has this digest."""
         clean = call_id if _CLEAN.fullmatch(call_id) else ""
         name = f"{clean}{suffix}"

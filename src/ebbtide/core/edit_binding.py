@@ -54,7 +54,7 @@ def is_note(item: Item) -> bool:
     return item.role == "system" and item.kind == "text"
 
 
-def words_of(note: Item) -> str:
+def note_digest(note: Item) -> str:
     """What a note says but for its numbers, such as the tokens that are left."""
     return blake2b(_NUMBERS.sub("", note.text).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
@@ -118,7 +118,7 @@ class Originals:
 
     def _words_of_notes(self) -> frozenset[str]:
         if self._notes is None:
-            self._notes = frozenset(words_of(item) for item in self.items if is_note(item))
+            self._notes = frozenset(note_digest(item) for item in self.items if is_note(item))
         return self._notes
 
     def _locate_hidden(self, binding: Binding) -> Location | None:
@@ -178,7 +178,7 @@ def bind(covered: Sequence[Item], others: Sequence[Item], calls: Mapping[str, st
     return Binding(
         hidden=tuple(item.id for item in hidden),
         movable=movable,
-        notes=frozenset(words_of(item) for item in passing if is_note(item)),
+        notes=frozenset(note_digest(item) for item in passing if is_note(item)),
         sources=(*(item.id for item in sources), *(id for id in answered if id not in named), *sorted(read)),
         calls={item.id: calls[item.call_id] for item in results},
     )

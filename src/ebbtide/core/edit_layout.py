@@ -33,7 +33,7 @@ class Layout(NamedTuple):
     """Those that cover something and that no larger one hides."""
     inserted: dict[int, list[Edit]]
     """Insertions, by the place they follow."""
-    awaited: frozenset[str]
+    dormant_ids: frozenset[str]
     """Ids of items without which an edit does not hold: where one comes, edits are laid out anew."""
 
 
@@ -91,7 +91,7 @@ def _is_hidden(edit: Edit, index: Mapping[str, int], used: bytearray) -> bool:
     return bool(places) and all(place is not None and used[place] for place in places)
 
 
-def shown_by(items: Sequence[Item], layout: Layout) -> tuple[tuple[Item, ...], dict[str, Edit]]:
+def show_edits(items: Sequence[Item], layout: Layout) -> tuple[tuple[Item, ...], dict[str, Edit]]:
     """The entries of a view, and which edit put each there."""
     entries: list[Item] = []
     owner: dict[str, Edit] = {}
@@ -124,13 +124,13 @@ def replacements(edit: Edit, items: Sequence[Item], location: Location | None) -
     if location and carried:
         kept |= {id: items[place] for id, place in location.cleared.items() if id in carried}
     return [
-        _homed(edit, k, item, covered, kept.get(item.id))
+        _place_replacement(edit, k, item, covered, kept.get(item.id))
         for k, item in enumerate(edit.replacement)
         if not item.id or item.id in kept
     ]
 
 
-def _homed(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item | None) -> Item:
+def _place_replacement(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item | None) -> Item:
     """Give a stand-in its id and its message. All on one side stand in one: neighbours of one role are refused.
 
     `kept` is the original, where the edit carries one along.

@@ -92,7 +92,7 @@ class Offloader:
         mark = digest(text)
         # No call has its id: a plan that came to nothing may have left another text under the same words.
         key = f"{HISTORY}-{mark[:8]}" if key == HISTORY else key
-        name = self._shelf.is_taken(key, mark, suffix=suffix)
+        name = self._shelf.name_for_digest(key, mark, suffix=suffix)
         self._given[name.lower()] = mark
         return self._shelf.path(name), (Blob(name=name, text=text, digest=mark),)
 

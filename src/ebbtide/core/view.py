@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import TypeVar, cast
 
 from ebbtide.core.edit_binding import Originals, bind
-from ebbtide.core.edit_layout import Placed, lay_out, named_range, shown_by
+from ebbtide.core.edit_layout import Placed, lay_out, named_range, show_edits
 from ebbtide.core.types import OURS, Edit, Item
 
 Value = TypeVar("Value")
@@ -58,7 +58,7 @@ class View:
         if not edits:
             return View(originals=items, entries=items, tokens=_count_tokens(items))
         layout = lay_out(Originals(items, index), edits)
-        entries, edit_by_entry = shown_by(items, layout)
+        entries, edit_by_entry = show_edits(items, layout)
         return View(
             originals=items,
             edits=edits,
@@ -67,7 +67,7 @@ class View:
             edit_by_entry=edit_by_entry,
             visible_edits=len(layout.placed) + sum(map(len, layout.inserted.values())),
             placed=layout.placed,
-            dormant_ids=layout.awaited,
+            dormant_ids=layout.dormant_ids,
             indexed=(index, len(items)),
         )
 

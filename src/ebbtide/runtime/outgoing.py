@@ -61,7 +61,7 @@ class Outgoing:
         n = bisect_right(self.starts, entries) - 1
         self.calls -= {entry.call_id for entry in self.entries[self.starts[n] :] if entry.kind == "call"}
         self.entries = self.entries[: self.starts[n]]
-        self.chain = self.chain.grown(n, ())
+        self.chain = self.chain.extend_from(n, ())
         for run in (self.starts, self.written, self.marked):
             del run[n:]
         self.tokens = self.tokens[:n]  # a report may hold the longer one
@@ -96,7 +96,7 @@ class Outgoing:
             self.tokens.append(tokens)
             self.marked.append(marks)
             self.written += messages
-        self.chain = self.chain.grown(len(self.chain), links)
+        self.chain = self.chain.extend_from(len(self.chain), links)
 
     def tokens_in(self, messages: int) -> int:
         """Of the first so many messages."""

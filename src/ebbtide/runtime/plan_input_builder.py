@@ -172,8 +172,8 @@ def _tokens_per_estimate(gauge: SizeRule, readings: SizeInputs, tokens: int) -> 
     step = min(1000, readings.view)
     if not step:
         return 1.0
-    left = None if readings.left is None else readings.left - step
-    less = readings._replace(view=readings.view - step, since=readings.since - step, left=left)
+    left = None if readings.remaining is None else readings.remaining - step
+    less = readings._replace(view=readings.view - step, since=readings.since - step, remaining=left)
     return (tokens - gauge(less)) / step
 
 

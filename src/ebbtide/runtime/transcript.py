@@ -59,7 +59,7 @@ class Transcript:
             ids = [item.id for item in request.items[request.first_items[n] : after]]
             last = self._add(request.wire, request.messages[n], ids, last, now, records)
             path.append(last)
-        self.path, self._of = self.path.grown(same, path), request.number
+        self.path, self._of = self.path.extend_from(same, path), request.number
         if turn and self.path:
             self.ends[turn] = self.path[-1]
             self.ends.pop(turn - _WAITING, None)

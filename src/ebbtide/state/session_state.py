@@ -32,9 +32,9 @@ from ebbtide.core.types import (
 from ebbtide.state.binding_records import ItemTable, binding_from, bindings_to, table_after
 
 Record = dict[str, object]
-ANSWERS = 32
+KEPT_ANSWERS = 32
 """Answers that are remembered: the ladder of one fold asks for fewer."""
-KEEP = 8
+KEPT_REQUESTS = 8
 """Requests whose prefix is remembered in full: enough to know what is warm, bounded in memory."""
 
 
@@ -127,13 +127,13 @@ def apply_records(
 def _request(state: SessionState, record: Mapping[str, object]) -> SessionState:
     last = state.sent[-1] if state.sent else None
     sent = sent_from_record(record, last.prefix if last else PrefixHashes(), window=last.window if last else 0)
-    messages = state.messages.grown(int_in(record, "base"), strings_in(record, "add"))
+    messages = state.messages.extend_from(int_in(record, "base"), strings_in(record, "add"))
     return _add_request(state, sent, messages, is_edited=bool(record.get("edited")))
 
 
 def _add_request(state: SessionState, sent: SentRequest, messages: PrefixHashes, *, is_edited: bool) -> SessionState:
     return state._replace(
-        sent=(*state.sent[1 - KEEP :], sent),
+        sent=(*state.sent[1 - KEPT_REQUESTS :], sent),
         turns=state.turns + 1,
         messages=messages,
         counters=state.counters if is_edited else _add(state.counters, skipped_count=1),
@@ -231,7 +231,7 @@ def history_to_record(history: HistoryMark | None) -> list[str] | None:
 
 def _answer(state: SessionState, record: Mapping[str, object]) -> SessionState:
     answer = answer_from_record(record)
-    newest = dict(list(state.answers.items())[-(ANSWERS - 1) :])
+    newest = dict(list(state.answers.items())[-(KEPT_ANSWERS - 1) :])
     asked = answer.answer_mode != "live" and record.get("asked", True) is True
     return state._replace(
         answers={**newest, answer.key: answer},
@@ -346,7 +346,7 @@ def sent_from_record(
         model=str_in(record, "model"),
         system=str_in(record, "system"),
         tools=str_in(record, "tools"),
-        prefix=links.grown(int_in(record, "out_base"), strings_in(record, "out_add")),
+        prefix=links.extend_from(int_in(record, "out_base"), strings_in(record, "out_add")),
         tokens=int_in(record, "tokens"),
         usage=usage,
         breakpoints=tuple(map(int, strings_in(record, "marks"))),

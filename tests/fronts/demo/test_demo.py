@@ -51,7 +51,7 @@ def test_its_numbers_are_those_of_the_engine(moments):
         report = context.prepare(call.request).report
         assert (report.tokens_after, report.tokens_untouched) == (moment.ours, moment.raw)
         assert sum(edit.saved for edit in report.edits) == sum(event.saved for event in moment.events)
-    told_saved = report.savings.share
+    told_saved = report.savings.saved_share
 
     assert moments[-1].bill.saved == pytest.approx(told_saved, abs=0.02)
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ebbtide.core.cache.breakpoints import LOOK_BACK, min_prefix_tokens, needs_breakpoints
 from ebbtide.core.cache.prefix_hashes import common_prefix_length
-from ebbtide.core.cache.warmth import LOOK
+from ebbtide.core.cache.warmth import RECENT_REQUESTS
 from ebbtide.core.types import SentRequest, Usage
 
 DROP, LOST = 0.05, 2000
@@ -106,7 +106,7 @@ def _continued(calls: Sequence[SentRequest], nth: int) -> SentRequest | None:
     Not simply the one before: titles, subagents and other side calls stand in between.
     """
     call, best, most = calls[nth], None, 0
-    window = calls[max(0, nth - LOOK) : nth]
+    window = calls[max(0, nth - RECENT_REQUESTS) : nth]
     for earlier in reversed(window):
         # The newest is nearly always the longest: of the others no more is asked.
         if len(earlier.prefix) > most and (alike := common_prefix_length(earlier.prefix, call.prefix)) > most:

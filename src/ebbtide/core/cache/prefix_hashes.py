@@ -23,7 +23,7 @@ class PrefixHashes(Sequence[str]):
         made._links, made._end = links, end
         return made
 
-    def grown(self, kept: int, links: Sequence[str]) -> PrefixHashes:
+    def extend_from(self, kept: int, links: Sequence[str]) -> PrefixHashes:
         """The first `kept` links and then these."""
         if not self._end or kept < self._end or self._end < len(self._links):
             # This one is empty or cut short, or another has grown beyond it: the list cannot be shared.
@@ -35,7 +35,7 @@ class PrefixHashes(Sequence[str]):
         """The links behind the first so many."""
         return self._links[kept : self._end]
 
-    def is_over(self, other: PrefixHashes) -> bool:
+    def shares_list(self, other: PrefixHashes) -> bool:
         """Whether both are of one list: one then begins with the other."""
         return self._links is other._links
 
@@ -70,7 +70,7 @@ class PrefixHashes(Sequence[str]):
 def common_prefix_length(before: Sequence[str], now: Sequence[str]) -> int:
     """How many leading links two chains share. A link says all before it, so one comparison decides, or a bisection."""
     most = min(len(before), len(now))
-    if isinstance(before, PrefixHashes) and isinstance(now, PrefixHashes) and before.is_over(now):
+    if isinstance(before, PrefixHashes) and isinstance(now, PrefixHashes) and before.shares_list(now):
         return most
     if most == 0 or before[most - 1] == now[most - 1]:
         return most

@@ -13,7 +13,7 @@ from ebbtide.core.cache.breakpoints import min_prefix_tokens, needs_breakpoints
 from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.types import SentRequest, Usage
 
-LOOK = 128
+RECENT_REQUESTS = 128
 """Newest records looked at, one comparison each. A branch left longer ago than that is cold in practice."""
 
 
@@ -56,7 +56,7 @@ def _reached(
     sent: Sequence[SentRequest], now: float, key: tuple[str, str, str], prefix: Sequence[str]
 ) -> tuple[int, SentRequest | None]:
     reach, source = 0, None
-    for call in reversed(sent[-LOOK:]):
+    for call in reversed(sent[-RECENT_REQUESTS:]):
         # The newest is nearly always the longest, and nothing more need be asked about the others.
         if len(call.prefix) > reach and (kept := _keeps(call, now, key, prefix, reach)) > reach:
             reach, source = kept, call
@@ -80,7 +80,7 @@ def find_usage_anchor(
     """
     key, reach, most = (model, system, tools), 0, len(prefix)
     usage: Usage | None = None
-    for call in reversed(sent[-LOOK:]):
+    for call in reversed(sent[-RECENT_REQUESTS:]):
         # A bill of nothing for a prompt tells nothing of its size.
         if call.usage is None or not call.usage.prompt or not reach < (length := len(call.prefix)) <= most:
             continue

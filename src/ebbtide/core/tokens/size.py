@@ -23,7 +23,7 @@ class SizeInputs(NamedTuple):
     tools: int = 0
     last: Usage | None = None
     """Of the newest call, whatever it sent."""
-    left: int | None = None
+    remaining: int | None = None
     """What edits left of that bill, and what came to the view since; None where the bill is the newer one."""
     anchor: Usage | None = None
     """Of the longest request that this one extends."""
@@ -35,7 +35,7 @@ class SizeInputs(NamedTuple):
     """0 where nobody knows it."""
 
     @property
-    def whole(self) -> int:
+    def estimate(self) -> int:
         return self.estimator.total(self.view + self.system + self.tools, self.messages)
 
 
@@ -57,7 +57,7 @@ def anchored_usage(readings: SizeInputs) -> int:
         warm = scale_from_anchor(anchor, readings.since, readings.calibration, readings.model)
         if not _of_another(readings, warm):
             return warm
-    return scale_from_anchor(0, readings.whole, readings.calibration, readings.model)
+    return scale_from_anchor(0, readings.estimate, readings.calibration, readings.model)
 
 
 def upper_bound(readings: SizeInputs) -> int:
@@ -68,7 +68,7 @@ def upper_bound(readings: SizeInputs) -> int:
         warm = scale_from_anchor_upper(anchor, readings.since, readings.calibration, readings.model)
         if not _of_another(readings, warm):
             return warm
-    return readings.estimator.upper(scale_from_anchor(0, readings.whole, readings.calibration, readings.model))
+    return readings.estimator.upper(scale_from_anchor(0, readings.estimate, readings.calibration, readings.model))
 
 
 def _of_another(readings: SizeInputs, tokens: int) -> bool:
@@ -77,7 +77,7 @@ def _of_another(readings: SizeInputs, tokens: int) -> bool:
 
     Too much is doubted only where it would be a refusal: what a recording left out, and a gateway added, is billed too.
     """
-    whole, refused = readings.whole, 0 < readings.window < tokens
+    whole, refused = readings.estimate, 0 < readings.window < tokens
     if not refused and whole < tokens * 2:  # as on nearly every turn
         return False
     expected = whole * prior(readings.model)
@@ -86,22 +86,22 @@ def _of_another(readings: SizeInputs, tokens: int) -> bool:
 
 def billed_input(readings: SizeInputs) -> int:
     """mini-claude: the last call's uncached input, nothing else (R028). Before the first call, an estimate."""
-    if readings.left is not None:
-        return readings.left
-    return readings.last.input if readings.last else readings.whole
+    if readings.remaining is not None:
+        return readings.remaining
+    return readings.last.input if readings.last else readings.estimate
 
 
 def billed_context(readings: SizeInputs) -> int:
     """OpenCode: input, cache reads and output of the last call (R030). Before the first call, an estimate."""
-    if readings.left is not None:
-        return readings.left
+    if readings.remaining is not None:
+        return readings.remaining
     last = readings.last
-    return last.input + last.cache_read + last.output if last else readings.whole
+    return last.input + last.cache_read + last.output if last else readings.estimate
 
 
 def estimated_tokens(readings: SizeInputs) -> int:
     """region: all of the request, by estimate (R036)."""
-    return readings.whole
+    return readings.estimate
 
 
 def estimated_with_tools(readings: SizeInputs) -> int:

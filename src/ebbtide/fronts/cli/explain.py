@@ -92,10 +92,10 @@ def _rows(step: Step, cost: SessionCost) -> list[list[str]]:
         rows.append(
             [
                 *(by, what if len(pairs) == 1 else f"{what} × {len(pairs)}", why),
-                short_number(sum(entry.change.tokens for entry in entries)),
-                short_number(sum(entry.change.after for entry in entries)),
-                format_tokens(sum(entry.told for entry in entries)),
-                *([format_usd(sum(entry.told for entry in dollars))] if dollars else []),
+                short_number(sum(entry.edit.tokens for entry in entries)),
+                short_number(sum(entry.edit.rewritten_tokens for entry in entries)),
+                format_tokens(sum(entry.claimed for entry in entries)),
+                *([format_usd(sum(entry.claimed for entry in dollars))] if dollars else []),
                 describe_break_even(entries),
             ]
         )
@@ -105,15 +105,15 @@ def _rows(step: Step, cost: SessionCost) -> list[list[str]]:
 def describe_savings(cost: SessionCost) -> list[str]:
     """What the edits of a session saved, and whether that is from bills."""
     tokens = cost.tokens
-    requests = pluralize(len(tokens.lines), "request")
+    requests = pluralize(len(tokens.calls), "request")
     basis = f"estimated from {requests}; no request with an edit was billed"
-    if tokens.settled:
-        basis = f"from {pluralize(tokens.bills, 'bill')} for {requests}"
-    dollars = f" ({format_usd(abs(cost.dollars.told))})" if cost.dollars else ""
-    verb = "Saved" if tokens.told >= 0 else "Not paid back yet:"
-    share = f"{abs(tokens.share):.1%} of the cost without Ebbtide"
-    lines = [f"{verb} {format_tokens(abs(tokens.told))} input tokens{dollars}, {share}; {basis}."]
-    if tokens.settled:
+    if tokens.billed_calls:
+        basis = f"from {pluralize(tokens.bill_count, 'bill')} for {requests}"
+    dollars = f" ({format_usd(abs(cost.dollars.claimed))})" if cost.dollars else ""
+    verb = "Saved" if tokens.claimed >= 0 else "Not paid back yet:"
+    share = f"{abs(tokens.saved_share):.1%} of the cost without Ebbtide"
+    lines = [f"{verb} {format_tokens(abs(tokens.claimed))} input tokens{dollars}, {share}; {basis}."]
+    if tokens.billed_calls:
         pending = f"; {format_tokens(tokens.pending)} more expected from calls without a bill" if tokens.pending else ""
         expected = format_tokens(tokens.expected - tokens.pending)
         lines.append(
@@ -142,11 +142,11 @@ def _int(value: object) -> int:
 def _summarize(step: Step, cost: SessionCost) -> str:
     pairs = cost.by_batch.get(step.batch.id, ())
     tokens, rewritten, saved = (
-        sum(entry.change.tokens for entry, _ in pairs),
-        sum(entry.change.after for entry, _ in pairs),
-        sum(entry.told for entry, _ in pairs),
+        sum(entry.edit.tokens for entry, _ in pairs),
+        sum(entry.edit.rewritten_tokens for entry, _ in pairs),
+        sum(entry.claimed for entry, _ in pairs),
     )
-    dollars = f" ({format_usd(sum(entry.told for _, entry in pairs if entry))})" if cost.dollars else ""
+    dollars = f" ({format_usd(sum(entry.claimed for _, entry in pairs if entry))})" if cost.dollars else ""
     parts = [
         f"{pluralize(len(step.batch.edits), 'edit')}, {token_count(tokens)} removed",
         f"active in {pluralize(max((entry.calls for entry, _ in pairs), default=0), 'request')}",
@@ -187,8 +187,8 @@ def _batch_as_dict(step: Step, cost: SessionCost) -> dict[str, object]:
         **{key: record.get(key) for key in ("policy", "level", "tokens_before", "tokens_after")},
         "undone": step.undone,
         "requests_held": max((entry.calls for entry, _ in pairs), default=0),
-        "rewritten": sum(entry.change.after for entry, _ in pairs),
-        "net": round(sum(entry.told for entry, _ in pairs), 1),
-        "net_usd": round(sum(entry.told for _, entry in pairs if entry), 6) if cost.dollars else None,
+        "rewritten": sum(entry.edit.rewritten_tokens for entry, _ in pairs),
+        "net": round(sum(entry.claimed for entry, _ in pairs), 1),
+        "net_usd": round(sum(entry.claimed for _, entry in pairs if entry), 6) if cost.dollars else None,
         "edits": edits,
     }

@@ -93,15 +93,15 @@ def _header(report: Statement, savings: Savings, amount: Format) -> str:
 def _verdict(report: Statement, savings: Savings, amount: Format) -> str:
     if not report.edits:
         return "Nothing was removed from this conversation, so nothing was saved."
-    if savings.told < 0:
-        cost = _text(amount(-savings.told))
+    if savings.claimed < 0:
+        cost = _text(amount(-savings.claimed))
         verdict = f'So far the edits have cost <strong class="bad">{cost}</strong> more than they saved.'
     else:
         verdict = (
-            f'{pluralize(report.edits, "edit")} saved <strong class="good">{_text(amount(savings.told))}</strong>, '
-            f"{savings.share:.0%} of the cost without Ebbtide."
+            f'{pluralize(report.edits, "edit")} saved <strong class="good">{_text(amount(savings.claimed))}</strong>, '
+            f"{savings.saved_share:.0%} of the cost without Ebbtide."
         )
-    if savings.settled:
+    if savings.billed_calls:
         return f"{verdict} The provider's bills show this."
     if report.stored:
         return f"{verdict} This is an estimate: no bill was recorded for these calls."
@@ -110,15 +110,20 @@ def _verdict(report: Statement, savings: Savings, amount: Format) -> str:
 
 def _tiles(report: Statement, savings: Savings, amount: Format) -> str:
     tokens = report.cost.tokens
-    cost_without = savings.bill + savings.told + savings.pending
-    look = "good" if savings.told >= 0 else "bad"
+    cost_without = savings.total_cost + savings.claimed + savings.pending
+    look = "good" if savings.claimed >= 0 else "bad"
     tiles = [
-        ("Saved", amount(savings.told), f"{savings.share:.1%} of {amount(cost_without)} without Ebbtide", look),
-        ("Bill for prompts", amount(savings.bill), _bill_count(report, savings), ""),
+        (
+            "Saved",
+            amount(savings.claimed),
+            f"{savings.saved_share:.1%} of {amount(cost_without)} without Ebbtide",
+            look,
+        ),
+        ("Bill for prompts", amount(savings.total_cost), _bill_count(report, savings), ""),
         (
             "Removed",
-            short_number(tokens.tokens_out),
-            f"tokens; {short_number(tokens.rewritten)} written to the cache again",
+            short_number(tokens.removed_tokens),
+            f"tokens; {short_number(tokens.rewritten_tokens)} written to the cache again",
             "",
         ),
         ("Paid back", f"{report.paid} of {report.edits}", "edits, so far", ""),
@@ -135,27 +140,29 @@ def _tiles(report: Statement, savings: Savings, amount: Format) -> str:
 
 
 def _bill_count(report: Statement, savings: Savings) -> str:
-    if not savings.bills:
+    if not savings.bill_count:
         return "estimated; no call was billed"
-    if savings.bills == report.calls:
+    if savings.bill_count == report.calls:
         return "as billed"
-    return f"{savings.bills} of {pluralize(report.calls, 'call')} billed, the rest estimated"
+    return f"{savings.bill_count} of {pluralize(report.calls, 'call')} billed, the rest estimated"
 
 
 def _drift(savings: Savings) -> tuple[str, str]:
-    expected = sum(line.expected for line in savings.lines if line.billed is not None)
-    if not savings.bills or expected <= 0:
+    expected = sum(line.expected for line in savings.calls if line.billed is not None)
+    if not savings.bill_count or expected <= 0:
         return "none", "no call was billed"
-    return f"{savings.drift / expected:+.1%}", f"over {pluralize(savings.bills, 'call')}"
+    return f"{savings.drift / expected:+.1%}", f"over {pluralize(savings.bill_count, 'call')}"
 
 
 def _sizes(report: Statement) -> str:
-    lines = report.cost.tokens.lines
+    lines = report.cost.tokens.calls
     series = [
-        Series(name="without Ebbtide", look="without", values=[float(line.tokens + line.out) for line in lines]),
+        Series(
+            name="without Ebbtide", look="without", values=[float(line.tokens + line.removed_tokens) for line in lines]
+        ),
         Series(name="sent", look="with", values=[float(line.tokens) for line in lines]),
     ]
-    top = max((line.tokens + line.out for line in lines), default=0)
+    top = max((line.tokens + line.removed_tokens for line in lines), default=0)
     if report.window and report.window < 1.5 * top:
         series.append(Series(name="window", look="window", values=[float(report.window)] * len(lines)))
     title = "Tokens per call, with and without edits"
@@ -163,7 +170,7 @@ def _sizes(report: Statement) -> str:
 
 
 def _bill_note(report: Statement) -> str:
-    is_billed = report.cost.tokens.bills == report.calls
+    is_billed = report.cost.tokens.bill_count == report.calls
     note = "As billed" if is_billed else "As billed, and estimated for calls without a bill"
     return f"{note}, by kind of token." + ("" if report.cost.dollars else " In input tokens at full price.")
 
@@ -185,11 +192,11 @@ def _bills(report: Statement, axis_amount: Format) -> str:
 
 
 def _savings_plot(savings: Savings, axis_amount: Format) -> str:
-    expected = list(accumulate(line.gain for line in savings.lines))
-    series = [Series(name="expected", look="expected" if savings.settled else "billed", values=expected)]
-    if savings.settled:
-        sums = accumulate(line.saved or 0.0 for line in savings.lines)
-        billed = [total if line.saved is not None else None for total, line in zip(sums, savings.lines, strict=True)]
+    expected = list(accumulate(line.gain for line in savings.calls))
+    series = [Series(name="expected", look="expected" if savings.billed_calls else "billed", values=expected)]
+    if savings.billed_calls:
+        sums = accumulate(line.saved or 0.0 for line in savings.calls)
+        billed = [total if line.saved is not None else None for total, line in zip(sums, savings.calls, strict=True)]
         series.append(Series(name="as billed", look="billed", values=billed))
     return draw_curves("Savings over the calls", series, axis_amount, filled=True) + _legend(series)
 

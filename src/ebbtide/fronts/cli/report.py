@@ -88,9 +88,7 @@ def _print(report: Statement, *, calls: bool) -> None:
         screen.draw(_call_table(report))
     if report.edits:
         tokens = report.cost.tokens
-        removed = (
-            f"{token_count(tokens.tokens_out)} removed, {short_number(tokens.rewritten)} written to the cache again"
-        )
+        removed = f"{token_count(tokens.removed_tokens)} removed, {short_number(tokens.rewritten_tokens)} written to the cache again"
         edits = f"{pluralize(report.edits, 'edit')}, {report.paid} paid back"
         screen.print_text(f"{edits}; {removed}.", *describe_savings(report.cost))
     else:
@@ -119,13 +117,13 @@ def _call_table(report: Statement) -> RenderableType:
         [
             str(line.call.number),
             short_number(line.tokens),
-            short_number(line.tokens + line.out),
+            short_number(line.tokens + line.removed_tokens),
             format_tokens(line.expected),
             "" if line.billed is None else format_tokens(line.billed),
             "" if line.drift is None else format_tokens(line.drift),
             format_tokens(line.gain if line.saved is None else line.saved),
         ]
-        for line in report.cost.tokens.lines
+        for line in report.cost.tokens.calls
     ]
     return screen.table([(name, "right") for name in names], rows)
 
@@ -153,7 +151,7 @@ def _call_dicts(report: Statement) -> Iterator[dict[str, object]]:
             "at": format_time(call.at),
             "model": call.model,
             "tokens": line.tokens,
-            "untouched": line.tokens + line.out,
+            "untouched": line.tokens + line.removed_tokens,
             "read": usage.cache_read,
             "write": usage.cache_write,
             "input": usage.input,
@@ -170,7 +168,7 @@ def _call_dicts(report: Statement) -> Iterator[dict[str, object]]:
 
 def _edit_dicts(report: Statement) -> Iterator[dict[str, object]]:
     for entry, dollars in report.cost.entries():
-        yield {"batch": entry.change.batch, **edit_as_dict(entry, dollars), "why": mask(entry.change.reason)}
+        yield {"batch": entry.edit.batch, **edit_as_dict(entry, dollars), "why": mask(entry.edit.reason)}
 
 
 def _round(value: float | None, digits: int) -> float | None:

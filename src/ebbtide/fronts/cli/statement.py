@@ -70,25 +70,25 @@ class Statement:
     def lines(self) -> Sequence[tuple[CallSavings, CallSavings | None]]:
         """Calls in tokens, and in dollars if they are known."""
         dollars = self.cost.dollars
-        return list(zip(self.cost.tokens.lines, dollars.lines if dollars else [None] * self.calls, strict=True))
+        return list(zip(self.cost.tokens.calls, dollars.calls if dollars else [None] * self.calls, strict=True))
 
     @property
     def calls(self) -> int:
-        return len(self.cost.tokens.lines)
+        return len(self.cost.tokens.calls)
 
     @property
     def edits(self) -> int:
-        return len(self.cost.tokens.entries)
+        return len(self.cost.tokens.edits)
 
     @property
     def paid(self) -> int:
         """Edits that have paid for themselves."""
-        return sum(entry.paid is not None for entry in self.cost.tokens.entries)
+        return sum(entry.paid_since is not None for entry in self.cost.tokens.edits)
 
     @property
     def recorded(self) -> float | None:
         """What the client was billed, in dollars or tokens; only for a replay."""
-        lines = (self.cost.dollars or self.cost.tokens).lines
+        lines = (self.cost.dollars or self.cost.tokens).calls
         amounts = [line.recorded for line in lines if line.recorded is not None]
         return sum(amounts) if amounts and not self.stored else None
 
@@ -127,7 +127,7 @@ def usage_of(line: CallSavings) -> Usage:
     if call.usage is not None:
         return call.usage
     output = call.recorded.output if call.recorded else 0
-    read = round(line.read) if call.cached else 0
+    read = round(line.cached_tokens) if call.cached else 0
     fresh = max(0, line.tokens - read)
     writes = call.cached and line.tariff.write != line.tariff.input
     return Usage(input=0 if writes else fresh, cache_read=read, cache_write=fresh if writes else 0, output=output)
@@ -148,7 +148,7 @@ def _group_edits(step: Step, cost: SessionCost) -> Iterator[EditGroup]:
         groups.setdefault((edit.by, edit.reason), []).append((edit, entry, usd))
     for (by, why), edits in groups.items():
         entries = [entry for _, entry, _ in edits]
-        dollars = [usd.told for _, _, usd in edits if usd]
+        dollars = [usd.claimed for _, _, usd in edits if usd]
         others = f", and {len(edits) - 1} more" if len(edits) > 1 else ""
         yield EditGroup(
             call=step.turn.number,
@@ -156,9 +156,9 @@ def _group_edits(step: Step, cost: SessionCost) -> Iterator[EditGroup]:
             why=mask(why),
             what=mask(describe_edit(edits[0][0], step)) + others,
             edits=len(edits),
-            tokens=sum(entry.change.tokens for entry in entries),
-            rewritten=sum(entry.change.after for entry in entries),
-            saved=sum(entry.told for entry in entries),
+            tokens=sum(entry.edit.tokens for entry in entries),
+            rewritten=sum(entry.edit.rewritten_tokens for entry in entries),
+            saved=sum(entry.claimed for entry in entries),
             usd=sum(dollars) if dollars else None,
             pays=describe_break_even(entries),
             paid=all_paid(entries),
@@ -168,15 +168,15 @@ def _group_edits(step: Step, cost: SessionCost) -> Iterator[EditGroup]:
 
 def _largest(history: History, cost: SessionCost) -> tuple[RemovedItem, ...]:
     edits = [(step, *edit) for step in history.steps for edit in _edits(step, cost)]
-    edits.sort(key=lambda row: -row[2].change.tokens)
+    edits.sort(key=lambda row: -row[2].edit.tokens)
     return tuple(
         RemovedItem(
             what=mask(describe_edit(edit, step)),
             call=step.turn.number,
             by=edit.by,
-            tokens=entry.change.tokens,
-            saved=entry.told,
-            usd=dollars.told if dollars else None,
+            tokens=entry.edit.tokens,
+            saved=entry.claimed,
+            usd=dollars.claimed if dollars else None,
             stored_name=mask(", ".join(stored_names(edit)[:1])),
             undone=step.undone,
         )

@@ -129,7 +129,7 @@ class _Player:
     def _moment(self, number: int, ready: Ready, events: list[Event]) -> Moment:
         report = ready.report
         savings = savings_from_ledger(build_ledger(self._store.peek(_SESSION).read().records), self._tariffs)
-        raw = savings.bill + savings.told + savings.pending
+        raw = savings.total_cost + savings.claimed + savings.pending
         return Moment(
             call=number,
             calls=len(self._calls),
@@ -139,7 +139,7 @@ class _Player:
             before=report.tokens_before,
             ours=report.tokens_after,
             parts=tuple(report.made_of.messages.items()),
-            bill=Bill(raw=raw, ours=savings.bill, dollars=self._price is not None),
+            bill=Bill(raw=raw, ours=savings.total_cost, dollars=self._price is not None),
             events=tuple(events),
         )
 

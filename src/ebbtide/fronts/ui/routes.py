@@ -239,7 +239,7 @@ def _summary(library: Library, opened: OpenSession, _: Mapping[str, str]) -> Jso
         "breaks": len(trace.breaks),
         "diagnosis": trace.diagnosis,
         "cost": round(sum(costs), 6) if costs else None,
-        "saved_usd": round(booked.told + booked.pending, 6) if booked else None,
+        "saved_usd": round(booked.claimed + booked.pending, 6) if booked else None,
         "estimated": not all(trace.billed),
         "prices": list(accounts.price_rows),
         "undone": list(history.state.undone),

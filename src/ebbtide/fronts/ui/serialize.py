@@ -122,9 +122,9 @@ def _batch_json(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | N
         "after": record.get("tokens_after"),
         "undone": step.undone,
         "held": max((entry.calls for entry, _ in entries), default=0),
-        "rewritten": sum(entry.change.after for entry, _ in entries),
-        "worth": round(sum(entry.told for entry, _ in entries)),
-        "usd": round(sum(paid.told for _, paid in entries if paid), 6) if any(paid for _, paid in entries) else None,
+        "rewritten": sum(entry.edit.rewritten_tokens for entry, _ in entries),
+        "worth": round(sum(entry.claimed for entry, _ in entries)),
+        "usd": round(sum(paid.claimed for _, paid in entries if paid), 6) if any(paid for _, paid in entries) else None,
         "saved": sum(edit.saved for edit in step.batch.edits),
         "edits": edits,
     }
@@ -132,13 +132,13 @@ def _batch_json(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | N
 
 def _savings_json(entry: EditSavings, dollars: EditSavings | None) -> Json:
     """`worth` is in input tokens at full price, `usd` in dollars."""
-    break_even = entry.breaks_even
+    break_even = entry.break_even_calls
     return {
-        "worth": round(entry.told),
-        "usd": round(dollars.told, 6) if dollars else None,
-        "rewritten": entry.change.after,
+        "worth": round(entry.claimed),
+        "usd": round(dollars.claimed, 6) if dollars else None,
+        "rewritten": entry.edit.rewritten_tokens,
         "breaks_even": None if math.isinf(break_even) else round(break_even, 1),
-        "paid_at": entry.paid,
+        "paid_at": entry.paid_since,
     }
 
 
