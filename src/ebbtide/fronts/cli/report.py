@@ -88,7 +88,8 @@ def _print(report: Statement, *, calls: bool) -> None:
         screen.draw(_call_table(report))
     if report.edits:
         tokens = report.cost.tokens
-        removed = f"{token_count(tokens.removed_tokens)} removed, {short_number(tokens.rewritten_tokens)} written to the cache again"
+        rewritten = short_number(tokens.rewritten_tokens)
+        removed = f"{token_count(tokens.removed_tokens)} removed, {rewritten} written to the cache again"
         edits = f"{pluralize(report.edits, 'edit')}, {report.paid} paid back"
         screen.print_text(f"{edits}; {removed}.", *describe_savings(report.cost))
     else:
