@@ -1,6 +1,6 @@
-"""Ebbtide keeps an LLM agent's conversation inside the model's window, at the lowest bill, and loses nothing.
+"""Ebbtide keeps an LLM agent's conversation inside the model's window, at the lowest cost, and loses nothing.
 
-Each public name is loaded when it is first asked for: a program that imports Ebbtide and never uses it pays nothing.
+Public names are loaded on first use, so that `import ebbtide` is fast.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOME[name]), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
-"""`ebb`, and `python -m ebbtide` for where scripts are not on the path.
+"""`ebb`, also as `python -m ebbtide`.
 
-Modules take a moment to load, and nobody catches Ctrl-C in it: it ends us as it ends any program, with no traceback.
+While modules load, Ctrl-C ends the process without a traceback.
 """
 
 import signal

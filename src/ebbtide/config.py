@@ -1,8 +1,8 @@
-"""The only reader of files and environment. What it finds becomes a frozen `Settings`; nothing else looks.
+"""Reads settings from arguments, environment and files into a frozen `Settings`. No other module reads them.
 
-Argument, environment (`EBB_*`), project file, user file, preset: the first that says something is heard. An unknown key
-is refused with the list of known ones. A project file comes with somebody's repository: it may say how its
-conversations are kept small, and nothing about where they are written.
+The first source that sets a key wins: argument, environment (`EBB_*`), project file, user file, preset. An unknown key
+is refused with the list of known ones. A project file comes with a repository that may not be yours: it may change how
+conversations are kept small, but not where they are written.
 """
 
 from __future__ import annotations
@@ -30,53 +30,52 @@ from ebbtide.runtime.report import Listener
 _log = logging.getLogger("ebbtide")
 
 _LARGEST_FILE = 1 << 20
-"""Bytes. A configuration is a page; what is larger is a mistake or an attack."""
+"""Bytes. Anything larger is a mistake or an attack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What was asked for, from all sources, checked."""
+    """Checked settings from all sources."""
 
     preset: str = "default"
     model: str = ""
     window: int | None = None
-    """None: by the model's name."""
+    """None: the model's window."""
     store: str = ""
-    """Where sessions are kept: a directory."""
+    """The directory of sessions."""
     durable: bool = True
     ttl: float | None = None
-    """Seconds that marks of ours ask for; None leaves it to the wire."""
+    """Cache lifetime in seconds that our breakpoints ask for; None: the API format's default."""
     overflow: str | None = None
     windows: Mapping[str, int] = field(default_factory=dict)
-    """Windows by model; `*` and `?` in a name stand for any letters."""
+    """Windows by model name; `*` and `?` are wildcards."""
     levels: Mapping[str, float] = field(default_factory=dict)
     passes: Tables = field(default_factory=dict)
     proxy: Mapping[str, Value] = field(default_factory=dict, repr=False)
     """For `ebb proxy`: `upstreams` (name to address), `port`, `token`, `recall`, `summarizer`, `allow_hosts`,
     `allow_origins`."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """The seeds' variables, as found (R060-R066). They act only under the presets of their seeds."""
+    """Variables of the reference agents (R060-R066). Each affects only the preset of its agent."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """From a key to who set it, for people."""
+    """The source that set each key, for display."""
 
     def policy(self) -> Policy:
-        """The preset with all that was set applied. The seeds' variables are environment: they beat levels of files."""
+        """The preset with all settings applied. Variables of reference agents override levels from files."""
         policy = with_levels(with_passes(preset(self.preset, model=self.model), self.passes), self.levels)
         policy, _ = apply_variables(policy, self.variables)
         policy = with_ttl(policy, self.ttl) if self.ttl else policy
         return with_overflow(policy, self.overflow) if self.overflow else policy
 
     def window_for(self, model: str) -> int:
-        """The window that was set, else that of the first pattern that matches, else what the model's name tells."""
+        """The window that was set, else that of the first matching pattern, else the model's."""
         return self.known_window_for(model) or FALLBACK_WINDOW
 
     def known_window_for(self, model: str) -> int | None:
-        """The same; None where it would be a guess."""
+        """Like `window_for`, but None instead of a guess."""
         if self.window:
             return self.window
-        named = self.windows.get(model)
-        matching = (tokens for pattern, tokens in self.windows.items() if fnmatch.fnmatchcase(model, pattern))
-        return named or next(matching, None) or known_window(model)
+        matches = (tokens for pattern, tokens in self.windows.items() if fnmatch.fnmatchcase(model, pattern))
+        return self.windows.get(model) or next(matches, None) or known_window(model)
 
     def context(
         self,
@@ -88,7 +87,7 @@ class Settings:
         on_event: Listener | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Context:
-        """A context with these settings."""
+        """Create a context with these settings."""
         return Context(
             model=self.model,
             window=lambda model: self.window_for(model or self.model),
@@ -112,7 +111,7 @@ def load_settings(
     home: Path | None = None,
     platform: str = sys.platform,
 ) -> Settings:
-    """Settings from all sources. An argument that is None says nothing. What is left out is the process's own."""
+    """Load settings from all sources. Arguments that are None are ignored. Other parameters default to the process's."""
     environ = os.environ if environ is None else environ
     home = Path.home() if home is None else home
     sources = (
@@ -121,9 +120,9 @@ def load_settings(
         _project(Path.cwd() if cwd is None else cwd, home),
         _file(_user_file(environ, home, platform)),
     )
-    found, origins = _merged(sources)
+    values, origins = _merge(sources)
     settings = Settings(
-        **{"store": str(_data_directory(environ, home, platform)), **found},  # type: ignore[arg-type]
+        **{"store": str(_data_directory(environ, home, platform)), **values},  # type: ignore[arg-type]
         variables={name: environ[name] for name in (*CLAUDE_CODE_VARIABLES, *SAGE_VARIABLES) if environ.get(name)},
         origins=origins,
     )
@@ -134,13 +133,13 @@ def load_settings(
 
 
 def context(*, session: str = "default", **arguments: Value) -> Context:
-    """A context as configuration and environment want it. `Context(...)` itself looks at neither."""
+    """Create a context from settings and environment, which `Context(...)` itself does not read."""
     return load_settings(arguments=arguments).context(session=session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How `ebb chat` gets at a model: keys and addresses, as the environment names them. Never printed."""
+    """The keys and addresses with which `ebb chat` reaches a model. Never printed."""
 
     anthropic_key: str = field(default="", repr=False)
     anthropic_url: str = ""
@@ -148,10 +147,10 @@ class Access:
     openai_url: str = ""
     home: Path
     config: Path
-    """The directory of the user's own settings."""
+    """The directory of the user's settings."""
     trust: Path
-    """Where `ebb chat` remembers which folders the user trusts. EBB_CONFIG does not move it: the file that it names may
-    come with a repository."""
+    """Where `ebb chat` records which folders the user trusts. EBB_CONFIG does not move it: that file may come with a
+    repository."""
 
 
 _SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
@@ -169,7 +168,7 @@ def load_access(
         openai_url=environ.get("OPENAI_BASE_URL", ""),
         home=home,
         config=_user_file(environ, home, platform).parent,
-        trust=_usual_file(environ, home, platform).with_name("trusted-folders.json"),
+        trust=_default_file(environ, home, platform).with_name("trusted-folders.json"),
     )
 
 
@@ -179,7 +178,7 @@ def claude_directory() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSource:
-    """Where settings come from, as found. Values are not told: one may be a key."""
+    """A source of settings. Values are left out: one may be a key."""
 
     name: str
     keys: tuple[str, ...] = ()
@@ -187,30 +186,30 @@ class ConfigSource:
 
 
 def inspect_sources() -> tuple[ConfigSource, ...]:
-    """Each source by itself, so that a mistake in one does not hide those of the others."""
-    found, home = [], Path.home()
-    makers: Mapping[str, Callable[[], _Layer]] = {
+    """Check each source separately, so that a mistake in one does not hide those in others."""
+    sources, home = [], Path.home()
+    loaders: Mapping[str, Callable[[], _Layer]] = {
         "environment": lambda: _environment(os.environ),
         "project file": lambda: _project(Path.cwd(), home),
         "user file": lambda: _file(_user_file(os.environ, home, sys.platform)),
     }
-    for name, make in makers.items():
+    for name, load in loaders.items():
         try:
-            source = make()
+            source = load()
             list(source.read())
-            found.append(ConfigSource(name=source.name, keys=tuple(source.values)))
-        except BadConfig as wrong:
-            found.append(ConfigSource(name=name, problem=str(wrong)))
-    return tuple(found)
+            sources.append(ConfigSource(name=source.name, keys=tuple(source.values)))
+        except BadConfig as error:
+            sources.append(ConfigSource(name=name, problem=str(error)))
+    return tuple(sources)
 
 
 def environment_without_keys() -> dict[str, str]:
-    """For commands that a model runs: it need not see the key that pays for it."""
+    """The environment for commands that a model runs, without API keys."""
     return {name: value for name, value in os.environ.items() if name not in _SECRETS}
 
 
 def process_environment() -> dict[str, str]:
-    """A copy of all of it, for a program that is started from here."""
+    """A copy of the environment for a child process."""
     return dict(os.environ)
 
 
@@ -219,68 +218,69 @@ def process_environment() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """What one source says, not yet checked."""
+    """The unchecked values of one source."""
 
     name: str
     values: Mapping[str, Value]
     trusted: bool = True
 
     def read(self) -> Iterator[tuple[str, Value]]:
-        """Fields and their values, checked. The message of what is wrong says where and which key."""
+        """Yield checked fields and values. An error names the source and the key."""
         for key, value in self.values.items():
             known = KEYS.get(key)
             if known is None or (not known.safe and not self.trusted):
                 raise BadConfig(f"{self.name}: {key}: {self._refusal(known)}")
             try:
                 yield known.field, known.parse(value)
-            except BadConfig as wrong:
-                told = str(wrong)
-                raise BadConfig(f"{self.name}: {told if told.startswith(key) else f'{key}: {told}'}") from wrong
+            except BadConfig as error:
+                reason = str(error)
+                raise BadConfig(f"{self.name}: {reason if reason.startswith(key) else f'{key}: {reason}'}") from error
 
     def _refusal(self, known: Key | None) -> str:
         if known is None:
             return f"unknown; there are {', '.join(KEYS if self.trusted else PROJECT_KEYS)}"
-        return "a project may not set this; set it in your own file, the environment or an argument"
+        return "a project may not set this; set it in your user file, the environment or an argument"
 
 
-def _merged(sources: Iterable[_Layer]) -> tuple[dict[str, Value], dict[str, str]]:
+def _merge(sources: Iterable[_Layer]) -> tuple[dict[str, Value], dict[str, str]]:
     """The first source wins; tables are merged entry by entry."""
-    found: dict[str, Value] = {}
+    merged: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for source in sources:
         for name, value in source.read():
-            before = found.get(name)
-            if isinstance(value, Mapping) and isinstance(before, Mapping):
-                found[name] = _under(before, value)
-            elif name not in found:
-                found[name], origins[name] = value, source.name
-    return found, origins
+            earlier = merged.get(name)
+            if isinstance(value, Mapping) and isinstance(earlier, Mapping):
+                merged[name] = _merge_tables(earlier, value)
+            elif name not in merged:
+                merged[name], origins[name] = value, source.name
+    return merged, origins
 
 
-def _under(over: Mapping[str, Value], under: Mapping[str, Value]) -> Mapping[str, Value]:
-    both = {key for key in over if isinstance(over[key], Mapping) and isinstance(under.get(key), Mapping)}
-    deeper = {key: {**cast(Tables, under)[key], **cast(Tables, over)[key]} for key in both}
-    return {**under, **over, **deeper}
+def _merge_tables(first: Mapping[str, Value], second: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Merge two tables, and the tables in them; the first wins."""
+    shared = {key for key in first if isinstance(first[key], Mapping) and isinstance(second.get(key), Mapping)}
+    inner = {key: {**cast(Tables, second)[key], **cast(Tables, first)[key]} for key in shared}
+    return {**second, **first, **inner}
 
 
 def _environment(environ: Mapping[str, str]) -> _Layer:
-    told: dict[str, Value] = {key: environ[name] for name, key in KEY_BY_VARIABLE.items() if environ.get(name)}
+    values: dict[str, Value] = {key: environ[name] for name, key in KEY_BY_VARIABLE.items() if environ.get(name)}
     if environ.get("EBB_PROXY_TOKEN"):
-        told["proxy"] = {"token": environ["EBB_PROXY_TOKEN"]}
-    return _Layer("environment (EBB_*)", told)
+        values["proxy"] = {"token": environ["EBB_PROXY_TOKEN"]}
+    return _Layer("environment (EBB_*)", values)
 
 
 def _project(cwd: Path, home: Path) -> _Layer:
-    """The nearest project file, from here up. At home it would be a user file, and that has its own place."""
+    """The nearest project file in this folder or a parent, up to the home folder, which has the user file."""
     for directory in (cwd, *cwd.parents):
         if directory == home:
             break
         for path in (directory / "ebbtide.toml", directory / "pyproject.toml"):
-            told = _read(path)
-            if told is not None and path.name == "pyproject.toml":
-                told = _section(told)
-            if told is not None:
-                return _Layer(str(path), told, trusted=False)
+            values = _read(path)
+            if values is not None and path.name == "pyproject.toml":
+                values = _section(values)
+            if values is not None:
+                return _Layer(str(path), values, trusted=False)
     return _Layer("project file", {})
 
 
@@ -295,7 +295,7 @@ def _file(path: Path) -> _Layer:
 
 
 def _read(path: Path) -> Mapping[str, Value] | None:
-    """A TOML file; None where there is none. A pipe of that name would keep us waiting."""
+    """Read a TOML file; None if there is none. Only regular files are opened: a pipe would block."""
     if not os.path.isfile(path):
         return None
     try:
@@ -303,16 +303,16 @@ def _read(path: Path) -> Mapping[str, Value] | None:
             raw = file.read(_LARGEST_FILE + 1)
     except (FileNotFoundError, PermissionError):
         return None
-    except OSError as failed:
-        raise BadConfig(f"{path}: {failed.strerror}") from failed
+    except OSError as error:
+        raise BadConfig(f"{path}: {error.strerror}") from error
     if path.name == "pyproject.toml" and b"ebbtide" not in raw:
         return None
     if len(raw) > _LARGEST_FILE:
         raise BadConfig(f"{path}: larger than {_LARGEST_FILE} bytes")
     try:
         return tomllib.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as wrong:  # also a number with more digits than Python reads
-        raise BadConfig(f"{path}: not TOML: {wrong}") from wrong
+    except (ValueError, RecursionError) as error:  # also for a number with too many digits for Python
+        raise BadConfig(f"{path}: not TOML: {error}") from error
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
@@ -328,14 +328,14 @@ def _data_directory(environ: Mapping[str, str], home: Path, platform: str) -> Pa
 
 def _user_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
     if environ.get("EBB_CONFIG"):
-        named = Path(environ["EBB_CONFIG"])
-        if not os.path.isfile(named):
-            raise BadConfig(f"EBB_CONFIG: there is no file {named}")
-        return named
-    return _usual_file(environ, home, platform)
+        path = Path(environ["EBB_CONFIG"])
+        if not os.path.isfile(path):
+            raise BadConfig(f"EBB_CONFIG: there is no file {path}")
+        return path
+    return _default_file(environ, home, platform)
 
 
-def _usual_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
+def _default_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
     if platform == "darwin":
         return _data_directory(environ, home, platform) / "config.toml"
     if platform == "win32":
@@ -343,7 +343,7 @@ def _usual_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
     return _base(environ, "XDG_CONFIG_HOME", home / ".config") / "ebbtide" / "config.toml"
 
 
-def _base(environ: Mapping[str, str], name: str, usual: Path) -> Path:
-    """A relative path there is to be ignored, says the XDG specification."""
-    given = Path(environ.get(name) or "")
-    return given if given.is_absolute() else usual
+def _base(environ: Mapping[str, str], name: str, default: Path) -> Path:
+    """The XDG specification says to ignore relative paths."""
+    path = Path(environ.get(name) or "")
+    return path if path.is_absolute() else default

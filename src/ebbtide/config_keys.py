@@ -1,4 +1,4 @@
-"""What may be set: each key, the form of its value, and who may set it. `config` finds values; here they are judged."""
+"""The settings: each key, how its value is checked, and whether a project file may set it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Value = object
 Tables = Mapping[str, Mapping[str, Value]]
 
 TTLS = {"5m": FIVE_MINUTES, "1h": HOUR}
-"""What providers offer, in seconds."""
+"""Cache lifetimes that providers offer, in seconds."""
 _SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kKmM]?)")
 
 
 def parse_tokens(value: Value) -> int:
-    """A number of tokens as people write it: `200000`, `200_000`, `"200k"`, `"1.5M"`. k is a thousand."""
+    """Read a number of tokens: `200000`, `200_000`, `"200k"`, `"1.5M"`. k is a thousand."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
-    read = value
+    amount = value
     if match is not None:
         scale = {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()]
-        read = float(re.sub("[_,]", "", match[1])) * scale
-    if isinstance(read, bool) or not isinstance(read, int | float) or not 1 <= read < 1e12 or read != int(read):
-        raise BadConfig(f"{value!r} is not a number of tokens, as in 200000, 200k or 1M")
-    return int(read)
+        amount = float(re.sub("[_,]", "", match[1])) * scale
+    if isinstance(amount, bool) or not isinstance(amount, int | float) or not 1 <= amount < 1e12 or amount % 1:
+        raise BadConfig(f"{value!r} is not a number of tokens; write it like 200000, 200k or 1M")
+    return int(amount)
 
 
 def _name(value: Value) -> str:
@@ -43,26 +43,26 @@ def _policy_name(value: Value) -> str:
     return preset(_name(value)).name
 
 
-def _place(value: Value) -> str:
+def _directory(value: Value) -> str:
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text or "\0" in text:
         raise BadConfig("must be a directory")
     return text
 
 
-def _truth(value: Value) -> bool:
+def _bool(value: Value) -> bool:
     words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    told = words.get(value.lower()) if isinstance(value, str) else value
-    if not isinstance(told, bool):
+    parsed = words.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(parsed, bool):
         raise BadConfig("must be true or false")
-    return told
+    return parsed
 
 
 def _ttl(value: Value) -> float:
-    told = TTLS.get(value) if isinstance(value, str) else value
-    if told not in TTLS.values():
+    seconds = TTLS.get(value) if isinstance(value, str) else value
+    if seconds not in TTLS.values():
         raise BadConfig(f"must be {' or '.join(TTLS)}")
-    return float(cast(float, told))
+    return float(cast(float, seconds))
 
 
 def _overflow(value: Value) -> str:
@@ -82,9 +82,9 @@ def _windows(value: Value) -> Mapping[str, int]:
 
 
 def _levels(value: Value) -> Mapping[str, float]:
-    told = {name: _level(name, amount) for name, amount in _table(value).items()}
-    with_levels(PRESETS["default"], told)
-    return told
+    levels = {name: _level(name, amount) for name, amount in _table(value).items()}
+    with_levels(PRESETS["default"], levels)
+    return levels
 
 
 def _level(name: str, amount: Value) -> float:
@@ -92,8 +92,8 @@ def _level(name: str, amount: Value) -> float:
         return amount
     try:
         return parse_tokens(amount)
-    except BadConfig as wrong:
-        raise BadConfig(f"levels.{name}: {amount!r} is neither a share of the window nor tokens") from wrong
+    except BadConfig as error:
+        raise BadConfig(f"levels.{name}: {amount!r} is neither a share of the window nor tokens") from error
 
 
 def _passes(value: Value) -> Tables:
@@ -102,12 +102,12 @@ def _passes(value: Value) -> Tables:
 
 def parse_port(value: Value) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 16:
-        raise BadConfig(f"{value!r} is no port: they go from 0 to 65535")
+        raise BadConfig(f"{value!r} is not a port; ports are 0 to 65535")
     return value
 
 
 def _names(value: Value) -> tuple[str, ...]:
-    return tuple(_name(one) for one in (value if isinstance(value, list | tuple) else [value]))
+    return tuple(_name(name) for name in (value if isinstance(value, list | tuple) else [value]))
 
 
 def _addresses(value: Value) -> Mapping[str, str]:
@@ -132,15 +132,15 @@ _PROXY: Mapping[str, Callable[[Value], Value]] = {
 
 
 def _proxy(value: Value) -> Mapping[str, Value]:
-    told: dict[str, Value] = {}
-    for name, given in _table(value).items():
+    options: dict[str, Value] = {}
+    for name, option in _table(value).items():
         if name not in _PROXY:
             raise BadConfig(f"proxy.{name}: unknown; there are {', '.join(_PROXY)}")
         try:
-            told[name] = _PROXY[name](given)
-        except BadConfig as wrong:
-            raise BadConfig(f"proxy.{name}: {wrong}") from wrong
-    return told
+            options[name] = _PROXY[name](option)
+        except BadConfig as error:
+            raise BadConfig(f"proxy.{name}: {error}") from error
+    return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,10 @@ KEYS: Mapping[str, Key] = {
     "passes": Key("passes", _passes),
     "overflow": Key("overflow", _overflow),
     "ttl": Key("ttl", _ttl),
-    # Where a conversation is written, and how surely, is its owner's affair and not a repository's.
-    "store": Key("store", _place, safe=False),
-    "durable": Key("durable", _truth, safe=False),
-    # Keys go where this says (reliability 8).
+    # The owner of a conversation decides where and how safely it is written, not a repository.
+    "store": Key("store", _directory, safe=False),
+    "durable": Key("durable", _bool, safe=False),
+    # This decides where API keys are sent (reliability 8).
     "proxy": Key("proxy", _proxy, safe=False),
 }
 PROJECT_KEYS = tuple(name for name, key in KEYS.items() if key.safe)

@@ -1,8 +1,7 @@
-"""What people are shown: text that a terminal will not obey, amounts, and what fills a window (R241).
+"""Formats text and amounts for people, and draws what fills a window (R241). Several fronts share it.
 
-Pure, and below all fronts, because several show the same. The header of a window is what the provider billed where that
-is known; categories are estimates, so their sum may differ. The buffer is what lies beyond the level where the policy
-acts, and it gets only the cells that are left.
+The header of a window shows what the provider billed, if known; categories are estimates, so that their sum may differ.
+The buffer is the space beyond the level where the policy acts.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from dataclasses import dataclass
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 
-# C0 but newline and tab, DEL, C1, marks and overrides of direction, line separators, halves of surrogate pairs, and the
-# invisible: zero-width characters, soft hyphens and tags, which hide words from people and not from models.
-_UNSEEN = re.compile(
+# Control characters except newline and tab, direction marks and overrides, line separators, lone surrogates, and
+# invisible characters (zero-width, soft hyphens, tags), which hide words from people but not from models.
+_INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 
 
 def make_visible(text: str) -> str:
-    """With what a terminal would obey, or hide, written out as escapes."""
-    return _UNSEEN.sub(lambda found: _escape(found[0]), text)
+    """Write characters that a terminal would obey or hide as escapes."""
+    return _INVISIBLE.sub(lambda match: _escape(match[0]), text)
 
 
 def _escape(one: str) -> str:
@@ -33,13 +32,13 @@ def _escape(one: str) -> str:
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """On one line, and not longer than `width` where that is given."""
+    """Put text on one line, cut to `width` if given."""
     flat = make_visible(" ".join(text[: 8 * width or None].split()))
     return flat if not width or len(flat) <= width else flat[: width - 1] + "…"
 
 
 def short_number(amount: int) -> str:
-    """Tokens with one decimal, as in `2.2k`."""
+    """A number with one decimal, as in `2.2k`."""
     if amount < 1_000:
         return str(amount)
     return f"{amount / 1_000:.1f}k" if amount < 999_950 else f"{amount / 1_000_000:.1f}M"
@@ -51,7 +50,7 @@ def token_count(amount: int) -> str:
 
 
 def round_number(amount: int) -> str:
-    """Tokens without decimals, as in `172k`."""
+    """A number without decimals, as in `172k`."""
     if amount < 1_000:
         return str(amount)
     return f"{amount / 1_000:.0f}k" if amount < 999_500 else f"{amount / 1_000_000:.3g}M"
@@ -79,33 +78,34 @@ CELLS = 100
 
 
 def describe_learned_window(window: int, date: str) -> str:
-    """Where a window comes from that nobody set."""
+    """Say that a window was learned, and when."""
     return f"window {round_number(window)}, learned from the provider's refusal on {date}"
 
 
 MESSAGES = ("user", "assistant", "tool calls", "tool results", "thinking", "images", "our stubs", "other")
-"""The parts of a conversation, in the order they are shown."""
+"""The parts of a conversation, in display order. The names are part of `ebb context --json`."""
+_LABELS = {"our stubs": "placeholders"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowUsage:
-    """One request, weighed."""
+    """How one request fills the window."""
 
     model: str
     size: int
     tokens: int
-    """Billed where known, else estimated."""
+    """Billed if known, else estimated."""
     is_billed: bool
     auto_at: int
-    """Where the policy acts by itself."""
+    """Where the policy acts."""
     system: int
     tools: int
     unrecorded: int
-    """What was billed beyond the estimate, where the recording has neither system prompt nor tools: they are it."""
+    """Billed beyond the estimate, if the recording lacks system prompt and tools: that is their size."""
     messages: tuple[tuple[str, int], ...]
-    """Estimated tokens of each part that is there."""
+    """Estimated tokens of each part present."""
     learned_on: str = ""
-    """When a refusal of the provider taught this window; empty where it was set or follows from the model."""
+    """When the window was learned from a provider's refusal; empty if it was set or is the model's."""
 
     @property
     def conversation(self) -> int:
@@ -143,7 +143,7 @@ class WindowUsage:
 
 
 def tokens_by_part(view: View, scale: float) -> tuple[tuple[str, int], ...]:
-    """Tokens by part; `scale` is what the gauge makes of an estimated token."""
+    """Add up tokens by part. `scale` converts estimated tokens to measured ones."""
     sums: dict[str, float] = {}
     for entry in view.entries:
         name = "our stubs" if view.is_ours(entry) else _part_name(entry)
@@ -165,7 +165,7 @@ def _part_name(entry: Item) -> str:
 
 
 def _apportion(weights: Sequence[int], cells: int) -> list[int]:
-    """Whole cells by weight, the largest remainders first, so that they add up."""
+    """Distribute cells by weight, the largest remainders first, so that they add up."""
     total = sum(weights)
     if not total:
         return [0] * len(weights)
@@ -180,7 +180,7 @@ def _apportion(weights: Sequence[int], cells: int) -> list[int]:
 # --- the grid ----------------------------------------------------------------------------------------------------
 
 StyledLine = list[tuple[str, str]]
-"""Words and their styles, on one line."""
+"""One line of texts, each with its style."""
 
 _COLOURS = {
     "system": "bright_black", "tools": "cyan", "user": "green", "assistant": "blue", "tool calls": "magenta",
@@ -192,7 +192,7 @@ _SIDE = 10
 
 
 def draw_window(window: WindowUsage, *, ascii_only: bool = False, width: int = 0) -> list[StyledLine]:
-    """Ten by ten cells, and the table beside them; below them where `width` is too little for both."""
+    """Draw ten by ten cells with a table to the right, or below if `width` is too small."""
     used, buffer, free = "#x." if ascii_only else "⛁⛝⛶"
     marks = {"buffer": buffer, "free": free}
     cells = window.cells()
@@ -230,7 +230,7 @@ def _legend(window: WindowUsage, used: str, buffer: str, free: str, dot: str) ->
         entry(used, "tools", "System tools", window.tools)
     entry(used, "messages", "Messages", window.conversation)
     for name, tokens in window.messages:
-        entry(used, name, name.capitalize(), tokens, "  ")
+        entry(used, name, _LABELS.get(name, name).capitalize(), tokens, "  ")
     entry(buffer, "buffer", "Autocompact buffer", window.buffer)
     entry(free, "free", "Free space", window.free)
     rows.append([(f"Context left until auto-compact: {window.context_left:.0%}", "dim")])
