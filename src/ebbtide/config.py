@@ -111,7 +111,7 @@ def load_settings(
     home: Path | None = None,
     platform: str = sys.platform,
 ) -> Settings:
-    """Load settings from all sources. Arguments that are None are ignored. Other parameters default to the process's."""
+    """Load settings from all sources, ignoring arguments that are None. Other parameters default to the process."""
     environ = os.environ if environ is None else environ
     home = Path.home() if home is None else home
     sources = (

@@ -78,18 +78,18 @@ def test_the_grid_the_fold_the_list_and_the_way_back(hall):
     before = hall.say("/context")
     assert "claude-sonnet-5" in before
     assert "Tool results" in before
-    assert "our stubs" not in before.lower()
+    assert "placeholders" not in before.lower()
 
     shown = hall.say("/compact keep the gauge numbers")
     assert "Conversation compacted." in shown
     assert "log.txt" in shown
     assert "Replace the old turns" in hall.asked[0]
     assert "summarize" in hall.say("/edits")
-    assert "our stubs" in hall.say("/context").lower()
+    assert "placeholders" in hall.say("/context").lower()
 
     assert "tokens are back" in hall.say("/undo")
     assert "Nothing was removed" in hall.say("/edits")
-    assert "our stubs" not in hall.say("/context").lower()
+    assert "placeholders" not in hall.say("/context").lower()
     assert "Redone" in hall.say("/redo")
     assert "summarize" in hall.say("/edits")
 
