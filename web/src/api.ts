@@ -1,4 +1,4 @@
-/** What the server tells, and how it is asked. Everything here is data to be shown as text. */
+/** Types of the server's answers, and the function that asks for them. All of it is shown as text. */
 
 export interface Listed {
   key: string;
@@ -51,7 +51,7 @@ export interface Break {
   lost: number;
   cause: string;
   detail: string;
-  /** The edits that did it, where they did. */
+  /** The batch of edits that caused it, if one did. */
   batch: string;
 }
 
@@ -234,10 +234,10 @@ export interface Scored {
   tokens: number;
   peak: number;
   breaks: number;
-  /** Calls above the window. */
+  /** Calls over the window. */
   over: number;
   hit_rate: number;
-  /** Of the names that were used again: those still in the request, and those and what recall finds. */
+  /** Share of reused names that were still in the request, and the share with those that recall finds. */
   kept: number | null;
   reachable: number | null;
   series: number[];
@@ -246,7 +246,7 @@ export interface Scored {
 export interface Comparison {
   window: number;
   calls: number;
-  /** Models that have no price of their own. */
+  /** Models without a known price. */
   unpriced: string[];
   arms: Scored[];
 }
@@ -284,7 +284,7 @@ export async function tell<T>(path: string, body: object): Promise<T> {
   return answered<T>(await fetch(address(path), { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
-/** The token from the address becomes a cookie, and leaves the address. */
+/** Exchange the token in the address for a cookie, and remove it from the address. */
 export async function login(hash: string): Promise<boolean> {
   const token = /^#token=([\w-]+)$/.exec(hash)?.[1];
   if (!token) return false;

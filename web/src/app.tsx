@@ -1,4 +1,4 @@
-/** The frame: where one is, how it looks, and the keys that work everywhere. */
+/** The frame of the page: navigation, theme, language, and the keys that work everywhere. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Home } from "./home";

@@ -1,4 +1,4 @@
-/** What the provider kept: every call's bill as a bar, and one call's prefix as a map with its marks. */
+/** The Cache tab: the usage of every call as a bar, and one call message by message with its breakpoints. */
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Break, CacheMap, Calls } from "./api";
@@ -155,7 +155,7 @@ const MAP: [string, Word][] = [
   ["edit", "newStub"],
 ];
 
-/** The request from left to right, each message as wide as its tokens: warm, or not, and the marks. */
+/** The request from left to right, each message as wide as its tokens, with what was cached and the breakpoints. */
 function Strip({ map, theme }: { map: CacheMap; theme: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Tokens of every call, stacked by what they are. What left and what broke is marked where it happened. */
+/** The chart: tokens of every call by part, with marks for edits and cache breaks. */
 
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -26,7 +26,7 @@ function variable(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Each part on top of those before it, the topmost first: they are drawn over each other, down to the ground. */
+/** Stack the parts. The top one comes first, because each is drawn over the one before, down to the axis. */
 export function stacked(calls: Calls, parts: string[]): number[][] {
   const sums = new Array<number>(calls.tokens.length).fill(0);
   const layers = parts.map((part) => {
@@ -39,7 +39,7 @@ export function stacked(calls: Calls, parts: string[]): number[][] {
   return layers.reverse();
 }
 
-/** The top of the chart: the window in any case. What would have been sent untouched may leave it. */
+/** The top of the chart: at least the window. The line without edits may go beyond it. */
 export function ceiling(calls: Calls, window: number): number {
   const most = calls.tokens.reduce((a, b) => Math.max(a, b), 0);
   const raw = calls.untouched.reduce((a, b) => Math.max(a, b), 0);

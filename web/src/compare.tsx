@@ -1,4 +1,4 @@
-/** Two policies on this session: the same calls, the same window, two bills. */
+/** The Compare tab: two policies on this session, with the same calls and window. */
 
 import { useState } from "preact/hooks";
 import { ask, type Comparison, type Summary } from "./api";
@@ -99,7 +99,7 @@ function Figure({ name, value }: { name: string; value: string }) {
   );
 }
 
-/** Both on one scale, with the window as a line. */
+/** Both policies on the same scale, with the window as a line. */
 function Spark({ series, window, most }: { series: number[]; window: number; most: number }) {
   const wide = Math.max(1, series.length - 1);
   const y = (tokens: number) => (40 - (tokens / most) * 38).toFixed(2);

@@ -1,11 +1,11 @@
-/** Lines of two texts side by side: the shortest way from one to the other, or all of both where that is too far. */
+/** Line diff of two texts; all lines of both if they have too little in common. */
 
 export interface Line {
   sign: "same" | "gone" | "new" | "skip";
   text: string;
 }
 
-/** Changes looked for before giving up: beyond it the texts have little in common, and the search would be slow. */
+/** Maximum number of changes to search for: with more, the texts have little in common and the search is slow. */
 const MOST = 500;
 const AROUND = 3;
 
@@ -24,7 +24,7 @@ function same(lines: string[]): Line[] {
   return lines.map((text) => ({ sign: "same", text }));
 }
 
-/** Myers' greedy search: the furthest reach on each diagonal, and what it was before each round, to walk back on. */
+/** Myers' greedy search. Keeps the furthest point on each diagonal for every round, to walk back on. */
 function between(a: string[], b: string[]): Line[] {
   const all: Line[] = [
     ...a.map((text): Line => ({ sign: "gone", text })),
@@ -75,7 +75,7 @@ function walked(a: string[], b: string[], rounds: Int32Array[]): Line[] {
   return lines.reverse();
 }
 
-/** Long stretches without a change are left out, a few lines around each change stay. */
+/** Leave out long runs of unchanged lines; keep a few lines around each change. */
 export function folded(lines: Line[]): Line[] {
   const near = new Uint8Array(lines.length);
   lines.forEach((line, n) => {

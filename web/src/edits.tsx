@@ -1,4 +1,4 @@
-/** Every edit: who made it, why, what it saved in tokens and money, and both sides of it. */
+/** The Edits tab: every edit with its pass, reason, savings, and the text before and after. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Batch, type Edit, type Item, type Sides, tell, type What } from "./api";
@@ -15,7 +15,7 @@ interface Props {
   source: Source;
   at: number;
   version: number;
-  /** Whether this server undoes. */
+  /** Whether the server allows undo. */
   may: boolean;
   changed: () => void;
   go: Go;
@@ -101,7 +101,7 @@ export function told(what: What): string {
   return `${t("items", what.items)}, ${t("messagesAt", where)}`;
 }
 
-/** In dollars where there is a price, else in tokens of input. */
+/** In dollars if there is a price, else in input tokens. */
 function Money({ usd, worth }: { usd: number | null; worth: number }) {
   const lost = (usd ?? worth) < 0;
   return (
@@ -182,7 +182,7 @@ function Lines({ before, after }: { before: Item[]; after: Item[] }) {
   );
 }
 
-/** A fold stands for many items: what was there on one side, what stands there on the other. */
+/** A compaction replaces many items: show them on one side, and their replacement on the other. */
 function Lists({ source, sides }: { source: Source; sides: Sides }) {
   const kept = new Set(sides.after.map((item) => item.id));
   return (

@@ -148,8 +148,8 @@ describe("words", () => {
     ]);
   });
   test("both languages fill in what is told", () => {
-    expect(t("held", 3)).toBe("held in 3 calls");
-    expect([1, 11].map((n) => t("held", n))).toEqual(["held in 1 call", "held in 11 calls"]);
+    expect(t("held", 3)).toBe("active in 3 calls");
+    expect([1, 11].map((n) => t("held", n))).toEqual(["active in 1 call", "active in 11 calls"]);
     expect([t("batches", "1"), t("batches", "2"), t("tokens", "−1")]).toEqual(["1 batch", "2 batches", "−1 token"]);
     expect([t("breaksSeen", 1), t("same", "1"), t("pause", 1, 1)]).toEqual([
       "1 cache break",

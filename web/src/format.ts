@@ -1,4 +1,4 @@
-/** Figures for people: short where they are compared, whole where they are read. */
+/** Formats numbers, times and paths. */
 
 export function short(n: number): string {
   if (n < 0) return `−${short(-n)}`;
@@ -39,7 +39,7 @@ const UNSEEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   /[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
-/** With what hides words from people, or turns them round, written out: models read it, and so should whoever looks. */
+/** Write out characters that hide or reverse text: models read them, so the user should see them. */
 export function seen(text: string): string {
   return text.replace(UNSEEN, (one) => {
     const code = (one.codePointAt(0) ?? 0).toString(16);
@@ -57,7 +57,7 @@ export function ending(path: string): string {
   return parts.length > 3 ? `…/${parts.slice(-2).join("/")}` : path;
 }
 
-/** Seconds since the epoch, in the reader's own time; empty where the recording has no times. */
+/** Format seconds since the epoch in local time; empty if the recording has no times. */
 export function moment(at: number): string {
   if (at < 1e6) return "";
   const when = new Date(at * 1000);

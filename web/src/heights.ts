@@ -1,8 +1,8 @@
-/** Where rows of different heights stand. Unmeasured ones count as the estimate; only what changed is added up again. */
+/** Positions of rows of different heights. Rows that were not measured count with an estimate. */
 export class Heights {
   private heights: Float64Array;
   private tops: Float64Array;
-  /** Tops up to and with this row are right. */
+  /** Positions up to this row are correct. */
   private sound = 0;
 
   constructor(
@@ -32,7 +32,7 @@ export class Heights {
     return this.top(this.count);
   }
 
-  /** The row that covers a place; the last one for places beyond it. */
+  /** The row at a position; the last row for positions after it. */
   at(y: number): number {
     this.top(this.count);
     let low = 0;
@@ -45,7 +45,7 @@ export class Heights {
     return Math.max(0, low);
   }
 
-  /** Rows to draw: those in sight, and some on either side, so that a quick wheel shows no gap. */
+  /** Rows to draw: the visible ones and some before and after, so that fast scrolling shows no gap. */
   range(y: number, height: number, beyond: number): [number, number] {
     if (!this.count) return [0, 0];
     return [Math.max(0, this.at(y) - beyond), Math.min(this.count, this.at(y + height) + 1 + beyond)];

@@ -1,4 +1,4 @@
-/** The list of sessions, searched as one types. */
+/** The list of sessions, with a search field. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Listed, Sessions } from "./api";
@@ -10,7 +10,7 @@ import { VirtualList } from "./list";
 import { HOME, type Place } from "./route";
 import { t, type Word } from "./words";
 
-/** Milliseconds between two looks at the list: sessions of a running proxy appear by themselves. */
+/** Milliseconds between two updates of the list, so that new sessions appear. */
 const LOOK = 4000;
 
 export function Home({ place, go }: { place: Place; go: Go }) {
@@ -59,7 +59,7 @@ const TRY: [string, Word][] = [
   ["ebb ui --example", "emptyExample"],
 ];
 
-/** Lines to type in a terminal: here there is nothing to press yet. */
+/** Commands to run in a terminal while there are no sessions. */
 function Empty() {
   return (
     <div class="card empty">

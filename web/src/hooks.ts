@@ -1,4 +1,4 @@
-/** What views share: asking the server, keys, and pages of rows. */
+/** Hooks that the views share: requests to the server, keys, and pages of rows. */
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { ask, type Query, Refused } from "./api";
@@ -10,7 +10,7 @@ export interface Asked<T> {
   busy: boolean;
 }
 
-/** The answer to a question; the last one stays until the next has come. `path` empty asks nothing. */
+/** Fetch an answer; the previous one stays until the next arrives. An empty `path` fetches nothing. */
 export function useAsk<T>(path: string, query: Query = {}, version = 0): Asked<T> {
   const [state, set] = useState<Asked<T> & { path: string }>({ value: undefined, error: "", busy: true, path });
   const told = JSON.stringify(query);
@@ -35,7 +35,7 @@ export function worded(error: unknown): string {
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>;
 
-/** Keys while a view is there. Whoever types in a field is left alone, and a button that has the focus is pressed. */
+/** Handle keys while a view is open. Keys typed in a field, or pressed on a focused button, keep their meaning. */
 export function useKeys(keys: Keys): void {
   const current = useRef(keys);
   current.current = keys;
@@ -52,7 +52,7 @@ export function useKeys(keys: Keys): void {
   }, []);
 }
 
-/** Whether an element has a use of its own for a key. */
+/** Whether an element handles a key itself. */
 function isFor(element: HTMLElement, key: string): boolean {
   if (key === "Escape") return false;
   // From the words that are searched for one goes down into what was found.
@@ -92,7 +92,7 @@ export function useCursor(list: string, count: number, open: (row: number) => vo
 }
 
 const PAGE = 100;
-/** Milliseconds before rows that could not be had are asked for again. */
+/** Milliseconds before rows that failed to load are requested again. */
 const AGAIN = 1000;
 
 type Pages<T> = Map<number, T[] | "asked">;
@@ -141,7 +141,7 @@ export function usePages<T>(
   return { row, look };
 }
 
-/** Remembered between visits, where the browser allows it. */
+/** State that is remembered between visits, if the browser allows it. */
 export function useKept(name: string, first: string): [string, (value: string) => void] {
   const [value, set] = useState(() => {
     try {

@@ -1,4 +1,4 @@
-/** One item, and the way to all of it. Whatever a transcript holds is text here: nothing in it is markup. */
+/** One item, which opens to its full text. Session content is always shown as text, never as markup. */
 
 import { useState } from "preact/hooks";
 import { ask, type Item, type Query, type TextPage } from "./api";
@@ -6,7 +6,7 @@ import { ending, seen, short, whole } from "./format";
 import { worded } from "./hooks";
 import { single, t } from "./words";
 
-/** Which session is asked, and as what it is played. */
+/** The session, and how a recorded file is simulated. */
 export interface Source {
   key: string;
   query: Query;
@@ -52,7 +52,7 @@ export function Head({ item, part }: { item: Item; part: string }) {
   );
 }
 
-/** The beginning of a text, and the rest of it page by page, through its handle. */
+/** The start of a text; the rest is fetched page by page by its handle. */
 export function Text({ source, item, handle }: { source: Source; item: Item; handle: string }) {
   const [read, setRead] = useState<{ text: string; next: number | null; total: number; masked: number }>();
   const [error, setError] = useState("");

@@ -1,4 +1,4 @@
-/** The facts that are kept by machine: what a fold would carry on, whoever summarises. */
+/** The Facts tab: the facts that every compaction keeps. */
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
@@ -8,7 +8,7 @@ import { useAsk } from "./hooks";
 import { type Source, Text, Trouble } from "./item";
 import { named, t } from "./words";
 
-/** Facts of one kind that are shown at first, the newest. */
+/** How many facts of a kind are shown at first: the newest ones. */
 const FIRST = 40;
 
 export function LedgerView({ source, at, version }: { source: Source; at: number; version: number }) {
@@ -99,7 +99,7 @@ interface SeenProps {
   children?: ComponentChildren;
 }
 
-/** A fact, and the item that it was seen in. */
+/** A fact, and the item that it comes from. */
 function Seen({ source, handle, text, mono = false, children }: SeenProps) {
   const [open, setOpen] = useState(false);
   const item = { text, chars: text.length + 1 } as Item;

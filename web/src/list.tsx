@@ -1,4 +1,4 @@
-/** A list of any length: only the rows in sight are in the page. The whole page scrolls, the list has no bar of its own. */
+/** A list of any length: only the visible rows are in the page. The page scrolls, not the list. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -8,11 +8,11 @@ export const SCROLLER = "main";
 const BEYOND = 6;
 
 interface Props {
-  /** Another name is another list: heights are measured anew. */
+  /** A new name means a new list: heights are measured again. */
   name: string;
   count: number;
   estimate: number;
-  /** The row that the keyboard is on; -1 for none. It is kept in sight when it moves. */
+  /** The row that the keyboard is on; -1 for none. It is scrolled into view when it moves. */
   cursor?: number;
   onRange?: (first: number, last: number) => void;
   children: (row: number) => ComponentChildren;

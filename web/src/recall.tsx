@@ -1,4 +1,4 @@
-/** Search over all that was recorded, whether the model still sees it or not, and the exact text behind each hit. */
+/** The Recall tab: search everything that was recorded, and read the exact text of each hit. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Hit, Item } from "./api";
@@ -9,7 +9,7 @@ import { partOf, type Source, Text, Trouble } from "./item";
 import type { Place } from "./route";
 import { single, t } from "./words";
 
-/** Milliseconds after the last letter before the server is asked. */
+/** Milliseconds after the last key before the search starts. */
 const PAUSE = 200;
 
 export function RecallView({ source, place, go, stored }: { source: Source; place: Place; go: Go; stored: boolean }) {
@@ -89,7 +89,7 @@ function nameOf(hit: Hit): string {
   return `${hit.session} ${hit.handle} ${hit.start}`;
 }
 
-/** A text cut at the places that matched. Python counts characters, JavaScript halves of some: counted as Python does. */
+/** Split a text at its matches. Positions count characters as Python does, not UTF-16 units. */
 export function pieces(text: string, spans: [number, number][]): { text: string; hit: boolean }[] {
   const letters = Array.from(text);
   const found: { text: string; hit: boolean }[] = [];

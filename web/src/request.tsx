@@ -1,4 +1,4 @@
-/** A request as the model saw it. What was taken out is a stub that opens in place, on what it stands for. */
+/** The Request tab: a request as the model saw it. A stub opens in place and shows what it replaced. */
 
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { ask, type Item, type RequestPage, type Row } from "./api";
@@ -107,7 +107,7 @@ function RowView({ row, source, at, open, onToggle }: RowProps) {
   );
 }
 
-/** The originals behind a stub, each of which opens through its handle. */
+/** The originals that a stub replaced. Each opens by its handle. */
 function Under({ source, at, row }: { source: Source; at: number; row: Row }) {
   const edit = row.stub?.id ?? "";
   const { value, error } = useAsk<{ total: number; rows: Item[] }>(`session/${source.key}/under`, {

@@ -1,4 +1,4 @@
-/** Where one is, as the address's fragment: `#/`, or `#/s/<key>/<tab>?at=12`. A link can be kept and shared. */
+/** The current view as the fragment of the address: `#/`, or `#/s/<key>/<tab>?at=12`. */
 
 export const TABS = ["request", "edits", "cache", "ledger", "recall", "compare"] as const;
 export type Tab = (typeof TABS)[number];

@@ -113,7 +113,7 @@ export function SessionPage({ place, go, theme }: Props) {
   );
 }
 
-/** Whether the server is heard; `grown` is called when the session has more than it had. */
+/** Whether the event stream is connected; `grown` is called when the session grew. */
 function useLive(source: Source, grown: () => void): boolean {
   const [live, setLive] = useState(false);
   useEffect(() => {
@@ -312,7 +312,7 @@ function Timeline({
   );
 }
 
-/** What the lines and the signs of the chart mean: those that are in it. */
+/** The legend of the lines and marks that are in the chart. */
 function Marks({ about, calls }: { about: Summary; calls: Calls }) {
   const [folds, edits] = [true, false].map((fold) => calls.batches.some((one) => one.fold === fold));
   return (

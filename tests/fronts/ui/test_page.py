@@ -66,9 +66,9 @@ def test_the_chart_shows_each_call_with_its_folds_and_broken_caches(chromium, ad
         picked = page.locator(".stepper b").inner_text()
 
         assert re.search(
-            r"16 calls, [\d,]+ tokens in the newest, of a window of 20k; [1-9]\d* folds, [1-9]\d* cache", told
+            r"16 calls, [\d,]+ tokens in the newest, window of 20k; [1-9]\d* compactions, [1-9]\d* cache", told
         )
-        for part in ("tool results", "tool calls", "stubs", "window 20k", "untouched", "fold", "cache break"):
+        for part in ("tool results", "tool calls", "stubs", "window 20k", "without edits", "compaction", "cache break"):
             assert part in keys
         until(page, f"document.querySelector('.legend .which').textContent.startsWith('Call {picked}')")
         assert f"at={picked}" in page.evaluate("location.href")
@@ -119,10 +119,10 @@ def test_the_cache_map_says_what_was_warm_and_why_it_broke(chromium, address):
         page.wait_for_selector(".onecall .broke")
         told = page.locator(".onecall").inner_text()
 
-        assert "why it broke: " in told
-        assert "our edit" in told
-        assert "warm: " in told
-        assert "cache mark" in told
+        assert "reason for the cache break: " in told
+        assert "edit " in told
+        assert "cached: " in told
+        assert "cache breakpoint" in told
         assert re.search(r"written to cache\s+[\d,]{4,}", told)
 
 
