@@ -154,7 +154,7 @@ describe("words", () => {
     expect([t("breaksSeen", 1), t("same", "1"), t("pause", 1, 1)]).toEqual([
       "1 cache break",
       "1 line unchanged",
-      "1 s after the call before; kept for 1 s",
+      "1 s after the previous call; cached for 1 s",
     ]);
     speak("zh");
     expect(t("held", 3)).toBe("在 3 次调用中有效");

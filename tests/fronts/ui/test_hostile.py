@@ -228,14 +228,15 @@ def test_addresses_of_pictures_ids_of_calls_and_names_of_files_are_text_too(chro
 
 def test_a_report_with_every_name_a_payload_runs_nothing(chromium, where, tmp_path):
     """Session, models, tools, files and reasons of 304 sessions on one page, opened from the disk as people do."""
-    told = [build_statement(one, None) for one in histories(where)]
-    first = next(n for n, one in enumerate(told) if one.rows and one.largest)
-    # A pass of somebody's own may be called anything, and give any reason.
-    rows = [replace(told[first].rows[0], by=one, what=one, why=one, pays=one) for one in PAYLOADS]
-    left = [replace(told[first].largest[0], by=one, what=one, kept=one) for one in PAYLOADS]
-    told[first] = replace(told[first], rows=rows, largest=left)
+    statements = [build_statement(history, None) for history in histories(where)]
+    first = next(n for n, statement in enumerate(statements) if statement.groups and statement.largest)
+    # A user's own pass may have any name and give any reason.
+    group, item = statements[first].groups[0], statements[first].largest[0]
+    groups = [replace(group, by=text, what=text, why=text, pays=text) for text in PAYLOADS]
+    largest = [replace(item, by=text, what=text, stored_name=text) for text in PAYLOADS]
+    statements[first] = replace(statements[first], groups=groups, largest=largest)
     file = tmp_path / "report.html"
-    file.write_text(report_page(told), encoding="utf-8")
+    file.write_text(report_page(statements), encoding="utf-8")
 
     with reading(chromium, file) as watched:
         names, facts = (numbers(watched.page.locator(part).all_text_contents()) for part in ("h1", "header .soft"))
