@@ -162,13 +162,7 @@ def encode_commit(records: Sequence[Record], start: Position) -> tuple[bytes, Po
 
 def scan(chunks: Iterable[bytes], start: Position) -> ReadResult:
     """Read and check from a position to the end. Stop before an unfinished commit, and report it as torn."""
-    scanner = _Scanner(start, _parse)
-    for raw, is_complete in _split_lines(chunks):
-        if is_complete:
-            scanner.take_line(raw)
-        else:
-            scanner.finish(raw)
-    return scanner.result()
+    return _Scanner(start, _parse).scan(chunks)
 
 
 def scan_for_resume(chunks: Iterable[bytes], start: Position, sink: LogSink) -> ReadResult:
@@ -177,16 +171,7 @@ def scan_for_resume(chunks: Iterable[bytes], start: Position, sink: LogSink) -> 
     The records go to `sink`; the result has none. A message of ours has only its place in the tree (`parentUuid`,
     `uuid`, `ebbids`), not its content.
     """
-    scanner = _Scanner(start, _parse_place)
-    for raw, is_complete in _split_lines(chunks):
-        if is_complete:
-            scanner.take_line(raw)
-        else:
-            scanner.finish(raw)
-        if not is_complete or len(scanner.records) >= _SINK_BATCH:
-            sink(scanner.records)
-            scanner.records = []
-    return scanner.result()
+    return _Scanner(start, _parse_place).scan(chunks, sink)
 
 
 def read_header(start: bytes) -> Record | None:
@@ -216,7 +201,7 @@ class _Scanner:
     """Checks lines one by one and collects the records of commits that are complete."""
 
     def __init__(self, start: Position, parse: Callable[[bytes], Record | None]) -> None:
-        self.records: list[Record] = []
+        self._records: list[Record] = []
         self._damage: list[Damage] = []
         self._header: Record | None = None
         self._blob_sums: dict[str, str] = {}
@@ -237,17 +222,21 @@ class _Scanner:
         """An empty line or another program's line is inside the commit. If our next line links to it, its writer saw
         that the commit had not ended; if not, the line was inserted later."""
 
-    def take_line(self, raw: bytes) -> None:
-        trailer = _TRAILER.fullmatch(raw, max(0, len(raw) - _TRAILER_BYTES))
-        if trailer:
-            self._take_ours(raw, *trailer.groups())
-        else:
-            self._take_other(raw)
-
-    def result(self) -> ReadResult:
+    def scan(self, chunks: Iterable[bytes], sink: LogSink | None = None) -> ReadResult:
+        """Read all lines. With a sink, the records go there and not into the result."""
+        for raw, is_complete in _split_lines(chunks):
+            if not is_complete:
+                self._finish(raw)
+            elif trailer := _TRAILER.fullmatch(raw, max(0, len(raw) - _TRAILER_BYTES)):
+                self._take_ours(raw, *trailer.groups())
+            else:
+                self._take_other(raw)
+            if sink and (not is_complete or len(self._records) >= _SINK_BATCH):
+                sink(self._records)
+                self._records = []
         offset, lines, chain = self._committed
         return ReadResult(
-            records=self.records,
+            records=self._records,
             position=Position(offset=offset, lines=lines, sum=chain.decode()),
             damage=tuple(self._damage),
             header=self._header,
@@ -256,7 +245,7 @@ class _Scanner:
             lost_ends=tuple(self._lost_ends),
         )
 
-    def finish(self, rest: bytes) -> None:
+    def _finish(self, rest: bytes) -> None:
         """End of the file; `rest` is what follows the last newline."""
         self._close_commit(is_unfinished=self._is_interrupted)
         raw = b"".join(line[2] + b"\n" for line, _ in self._group if line) + rest
@@ -321,7 +310,7 @@ class _Scanner:
             if our_line and record.get("type") == "ebb" and STORE in record:
                 self._collect_own(record)
             else:
-                self.records.append(record)
+                self._records.append(record)
         self._group, self._maybe_ended, self._is_interrupted = [], False, False
 
     def _collect_own(self, record: Record) -> None:

@@ -22,25 +22,21 @@ class NameTaken(StoreError):
 class BlobFolder:
     def __init__(self, root: StoreRoot, *session: str) -> None:
         self._root, self._parts = root, (*session, RESULTS)
-        self._is_durable = False
-        """Whether the entries of the directories on the way are known to be durable."""
-
-    def forget(self) -> None:
-        """Assume nothing about the directory: the session was removed or replaced."""
-        self._is_durable = False
+        self.is_durable = False
+        """Whether the folder and its parents are known to be durable."""
 
     def path(self, name: str) -> str:
         return os.path.join(self._root.path, *self._parts, check_blob_name(name))
 
     def save(self, name: str, data: bytes) -> None:
         """Write a new blob. Raise `NameTaken` if the name belongs to another text."""
-        with self._root.create_folder(*self._parts, sync=not self._is_durable) as folder:
+        with self._root.create_folder(*self._parts, sync=not self.is_durable) as folder:
             try:
                 self._confirm(name, data, folder)
             except FileNotFoundError:
                 if not folder.write_new(name, data):
                     self._confirm(name, data, folder)
-        self._is_durable = True
+        self.is_durable = True
 
     def replace(self, name: str, data: bytes) -> None:
         with self._root.folder(*self._parts) as folder:

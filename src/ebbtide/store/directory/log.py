@@ -202,8 +202,7 @@ class DirectoryLog:
 
     def _replaced(self, reason: str) -> LogReplaced:
         """Forget what is known of the old file."""
-        self._end, self._own_end, self._file.is_durable = None, None, False
-        self._blobs.forget()
+        self._end, self._own_end, self._file.is_durable, self._blobs.is_durable = None, None, False, False
         self._sums, self._unrecorded_sums = {}, {}
         return LogReplaced(f"{self._file.path} {reason}")
 

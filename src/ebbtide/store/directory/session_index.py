@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ebbtide.store.directory.safe_fs import Folder, StoreRoot
-from ebbtide.store.log_lines import Position, ReadResult, Record, scan
+from ebbtide.store.log_lines import Position, Record, scan
 from ebbtide.store.protocol import SessionInfo
 from ebbtide.store.sessions import NO_PROMPT, describe_session
 
@@ -66,20 +66,14 @@ def _read_entry(folder: Folder, path: str, file: os.stat_result, old: Record | N
     name = os.path.basename(path)
     log = scan(folder.read_chunks(name), Position())
     info = describe_session(log, session=name.removesuffix(".jsonl"), path=path, changed=file.st_mtime)
-    entry = _build_entry(log, info, file.st_mtime_ns // 1_000_000)
-    # Another program's title cost a model call; ours is only the first line of the prompt.
-    entry["summary"] = (old or {}).get("summary") or info.title
-    return entry
-
-
-def _build_entry(log: ReadResult, info: SessionInfo, mtime_ms: int) -> Record:
     first = next((record for record in log.records if "gitBranch" in record), {})
     return {
         "sessionId": info.session,
         "fullPath": info.path,
-        "fileMtime": mtime_ms,
+        "fileMtime": file.st_mtime_ns // 1_000_000,
         "firstPrompt": info.first_prompt,
-        "summary": info.title,
+        # Another program's title cost a model call; ours is only the first line of the prompt.
+        "summary": (old or {}).get("summary") or info.title,
         "messageCount": info.messages,
         "created": info.created,
         "modified": info.modified,
