@@ -18,7 +18,7 @@ from upstream.check import refusals_bytes
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_no_empty_block_and_no_half_character_leaves(wire: Any) -> None:
+def test_no_empty_block_and_no_lone_surrogate_is_sent(wire: Any) -> None:
     talk = Conversation(model="m", wire=wire)
     talk.user("broken \ud83d paste")
     talk.assistant(reply(wire, "a", "b", "c"))
@@ -82,14 +82,14 @@ def test_sdk_blocks_inside_a_message_are_read_too() -> None:
         ("openai_responses", {"error": {}}),
     ],
 )
-def test_what_is_no_reply_is_refused_with_its_place(wire: Any, response: object) -> None:
+def test_a_value_that_is_not_a_reply_is_refused_with_its_path(wire: Any, response: object) -> None:
     talk = Conversation(model="m", wire=wire)
     talk.user("start")
     with pytest.raises(BadRequest, match=r"^response"):
         talk.assistant(response)
 
 
-def test_a_chat_reply_keeps_its_refusal_and_sheds_its_nulls() -> None:
+def test_a_chat_reply_keeps_its_refusal_and_drops_null_fields() -> None:
     talk = Conversation(model="m", wire="openai_chat")
     talk.user("start")
     talk.assistant({"role": "assistant", "content": None, "refusal": "no", "tool_calls": [], "audio": None})

@@ -35,7 +35,7 @@ def loaded(tmp_path):
 TALK = [SYSTEM, user("go"), CALLS, RESULT, says("end"), user("thanks")]
 
 
-def test_every_assistant_message_is_a_call_and_the_messages_are_as_they_came(loaded):
+def test_every_assistant_message_is_a_call_and_messages_are_unchanged(loaded):
     recording = loaded(TALK)
 
     assert (recording.format, recording.wire) == ("openai-chat", "openai_chat")
@@ -43,7 +43,7 @@ def test_every_assistant_message_is_a_call_and_the_messages_are_as_they_came(loa
     assert [call.response for call in recording.requests()] == [CALLS, says("end")]
 
 
-def test_a_list_of_episodes_keeps_them_apart_and_names_them(loaded):
+def test_each_conversation_of_a_list_is_a_named_episode(loaded):
     episodes = [{"task_id": 3, "trial": trial, "reward": 1.0, "traj": TALK} for trial in (0, 1)]
 
     assert [call.episode for call in loaded(episodes).requests()] == ["3/0", "3/0", "3/1", "3/1"]
@@ -81,7 +81,7 @@ def test_fields_that_are_not_the_apis_stay_out_of_the_request(loaded):
     assert (first.usage, second.usage) == (None, Usage(input=5, cache_read=4, output=1))
 
 
-def test_a_call_without_a_result_and_a_result_without_a_call_are_repaired_at_that_spot(loaded):
+def test_a_call_without_a_result_and_a_result_without_a_call_are_repaired(loaded):
     recording = loaded([user("go"), RESULT, CALLS, user("stop"), says("ok")])
     calls = list(recording.requests())
 
@@ -90,19 +90,19 @@ def test_a_call_without_a_result_and_a_result_without_a_call_are_repaired_at_tha
     assert len(recording.problems) == 2
 
 
-def test_a_greeting_before_everything_answers_nobody(loaded):
+def test_a_greeting_before_all_messages_is_no_call(loaded):
     calls = list(loaded([says("welcome"), user("go"), says("hi")]).requests())
 
     assert [call.request["messages"] for call in calls] == [[says("welcome"), user("go")]]
 
 
-def test_a_list_that_nobody_has_answered_is_one_request(loaded):
+def test_a_list_without_a_reply_is_one_request(loaded):
     call = next(loaded([user("go")]).requests())
 
     assert (call.request["messages"], call.response) == ([user("go")], None)
 
 
-def test_a_row_that_is_no_message_is_reported(loaded):
+def test_a_row_that_is_not_a_message_is_reported(loaded):
     recording = loaded([user("go"), 42, says("hi")])
 
     assert [(problem.row, problem.raw) for problem in recording.problems] == [(2, "42")]
@@ -132,7 +132,7 @@ def test_a_trajectory_is_its_history(loaded):
     assert refusals("openai_chat", calls[1].request) == []
 
 
-def test_the_last_answer_may_stand_in_the_trajectory_alone(loaded):
+def test_the_last_reply_may_be_in_the_trajectory_alone(loaded):
     calls = list(loaded(trajectory(user("go"), says("a"), user("on"), steps=2)).requests())
 
     assert calls[1].response == says("submit")
@@ -151,7 +151,7 @@ def test_the_last_answer_may_stand_in_the_trajectory_alone(loaded):
         ({"messages": [user([{"type": "tool_result", "tool_use_id": "t", "content": "x"}])]}, "anthropic"),
     ],
 )
-def test_a_request_body_is_one_call_and_goes_out_as_it_came(loaded, body, wire):
+def test_a_request_body_is_one_call_with_the_body_unchanged(loaded, body, wire):
     recording = loaded(body)
 
     assert (recording.format, recording.wire) == ("request", wire)

@@ -67,7 +67,7 @@ def plain(call):
     return out
 
 
-def test_every_call_has_what_was_said_before_it(log):
+def test_every_call_has_the_messages_before_it(log):
     calls = list(log.user("one").says("1").user("two").says("2").load().requests())
 
     assert [plain(call) for call in calls] == [["u:one"], ["u:one", "a:1", "u:two"]]
@@ -106,19 +106,19 @@ def test_parallel_results_are_siblings_and_no_branches(log):
     assert plain(list(log.load().requests())[1]) == ["u:go", "a:+t1 +t2", "u:-t1 -t2"]
 
 
-def test_a_user_who_goes_back_leaves_the_other_branch_behind(log):
+def test_after_going_back_the_other_branch_is_not_sent(log):
     log.user("one").says("1", uuid="A").user("wrong").says("w").user("right", parent="A").says("r")
 
     assert plain(list(log.load().requests())[-1]) == ["u:one", "a:1", "u:right"]
 
 
-def test_a_user_who_goes_back_to_the_start_starts_over(log):
+def test_going_back_to_the_start_begins_an_empty_history(log):
     log.user("one").says("1").user("again", parent=None).says("2")
 
     assert plain(list(log.load().requests())[-1]) == ["u:again"]
 
 
-def test_a_branch_that_is_taken_up_again_has_its_own_history_and_the_same_objects(log):
+def test_a_branch_that_is_continued_later_has_its_history_and_the_same_objects(log):
     log.user("one").says(use("t1"), id="m", uuid="A").says(use("t2"), id="m", uuid="B")
     log.result("t1", parent="A").result("t2", parent="B", uuid="R").says("1", uuid="C")
     log.user("left", uuid="L").says("l", uuid="LA").user("right", parent="C").says("r").user("more", parent="LA").says(
@@ -131,7 +131,7 @@ def test_a_branch_that_is_taken_up_again_has_its_own_history_and_the_same_object
     assert all(a is b for a, b in zip(shared, calls[-1].request["messages"], strict=False))
 
 
-def test_rows_that_say_nothing_still_link_and_are_kept(log):
+def test_rows_without_a_message_still_link_and_are_kept(log):
     log.user("one").row("progress", data={}).says("1").row("ebb", edit="x1").user("two").says("2")
     recording = log.load()
 
@@ -140,20 +140,20 @@ def test_rows_that_say_nothing_still_link_and_are_kept(log):
     assert recording.problems == ()
 
 
-def test_a_branch_that_leaves_from_a_row_that_says_nothing_leaves_from_what_stood_before_it(log):
+def test_a_branch_from_a_row_without_a_message_begins_at_the_message_before_it(log):
     log.user("one").says("1").row("progress", uuid="P").user("wrong").says("w").user("right", parent="P").says("r")
 
     assert plain(list(log.load().requests())[-1]) == ["u:one", "a:1", "u:right"]
 
 
-def test_a_file_whose_rows_name_no_parents_is_read_in_its_own_order(log):
+def test_a_file_whose_rows_name_no_parents_is_read_in_file_order(log):
     for words in ("one", "two"):
         log.user(words, parent=None).says(words[0], parent=None)
 
     assert plain(list(log.load().requests())[-1]) == ["u:one", "a:o", "u:two"]
 
 
-def test_a_sidechain_is_a_conversation_of_its_own(log):
+def test_a_sidechain_is_a_separate_conversation(log):
     log.user("main").says(use("t1"), uuid="A")
     log.user("sub", parent=None, isSidechain=True, uuid="S").says("s", isSidechain=True)
     log.result("t1", parent="A").says("end")
@@ -181,7 +181,7 @@ def test_after_a_compaction_the_request_begins_with_the_summary(log):
     assert plain(calls[3]) == ["u:SUMMARY three", "a:3", "u:four"]
 
 
-def test_had_it_never_compacted_the_whole_history_is_there_and_no_summary(log):
+def test_without_its_compactions_a_session_has_the_full_history_and_no_summary(log):
     calls = list(compacted(log).load().uncompacted())
 
     assert plain(calls[3]) == ["u:one", "a:1", "u:two", "a:2", "u:three", "a:3", "u:four"]
@@ -195,14 +195,14 @@ def test_a_summary_without_a_boundary_row_restarts_too(log):
     assert (plain(calls[1]), calls[1].compacted) == (["u:SUMMARY two"], True)
 
 
-def test_a_boundary_restarts_even_where_its_summary_was_not_written(log):
+def test_a_boundary_without_a_summary_restarts_the_history(log):
     log.user("one").says("1").row("system", subtype="compact_boundary", parent=None).user("two").says("2")
     calls = list(log.load().requests())
 
     assert (plain(calls[1]), calls[1].compacted) == (["u:two"], True)
 
 
-def test_results_that_the_client_cleared_are_cleared_from_then_on_only(log):
+def test_results_that_the_client_cleared_are_still_in_earlier_requests(log):
     log.user("go").says(use("t1")).result("t1", "LONG").says("seen").user("next")
     log.row("system", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": ["t1"]}).says("end")
     recording = log.load()
@@ -236,13 +236,13 @@ def test_results_without_a_call_and_second_results_are_left_out_and_reported(log
     assert "stray" in recording.problems[0].reason
 
 
-def test_text_that_came_before_the_results_goes_behind_them(log):
+def test_text_before_the_results_is_moved_behind_them(log):
     log.user("go").says(use("t1")).user("by the way").result("t1").says("ok")
 
     assert plain(list(log.load().requests())[1])[-1] == "u:-t1 by the way"
 
 
-def test_what_the_client_wrote_in_the_models_name_costs_nothing(log):
+def test_a_reply_that_the_client_wrote_itself_has_no_usage(log):
     log.user("go").says("No response requested.", model="<synthetic>", usage=(0, 0, 0, 0)).user("on").says("1")
     log.user("fail").says("API Error", model="<synthetic>", isApiErrorMessage=True).user("retry").says("2")
     calls = list(log.load().requests())
@@ -252,7 +252,7 @@ def test_what_the_client_wrote_in_the_models_name_costs_nothing(log):
 
 
 @pytest.mark.parametrize("usage", [(-5, 0, 0, 1), (9_000_000, 0, 0, 1), ("many", 0, 0, 1)])
-def test_a_usage_that_cannot_be_is_reported_and_not_counted(log, usage):
+def test_an_impossible_usage_is_reported_and_not_counted(log, usage):
     recording = log.user("go").says("1", usage=usage).load()
 
     assert next(recording.requests()).usage is None
@@ -271,7 +271,7 @@ def test_malformed_rows_are_kept_as_problems_and_the_rest_is_read(log):
     assert all(problem.raw for problem in recording.problems)
 
 
-def test_blocks_that_no_provider_takes_are_left_out(log):
+def test_blocks_that_providers_refuse_are_left_out(log):
     log.user("go").says({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": " "}, use("functions.Read:0"))
     reference = {"type": "tool_reference", "tool_name": "Task"}
     log.result("functions.Read:0", [reference, {"type": "text", "text": ""}]).says("ok")
@@ -281,14 +281,14 @@ def test_blocks_that_no_provider_takes_are_left_out(log):
     assert call.request["messages"][2]["content"][0]["content"] == [{"type": "text", "text": "[tool Task]"}]
 
 
-def test_a_file_that_begins_in_the_middle_is_read_from_there_and_says_so(log):
+def test_a_file_that_begins_in_the_middle_is_read_and_reported(log):
     recording = log.says("welcome back", parent="gone").user("go").says("1").load()
 
     assert [refusals("anthropic", call.request) for call in recording.requests()] == [[], []]
     assert "gone" in recording.problems[0].reason
 
 
-def test_words_that_the_client_attached_are_part_of_the_request(log):
+def test_texts_that_the_client_attached_are_part_of_the_request(log):
     log.user("go").row("attachment", attachment={"type": "queued_command", "prompt": "also this"})
     log.row("attachment", attachment={"type": "skill_listing", "content": "- one"})
     log.row("attachment", attachment={"type": "task_reminder", "content": []})
@@ -306,7 +306,7 @@ def test_times_are_seconds_since_the_epoch(log):
     assert [call.at for call in log.load().requests()] == [1770635165.287, None]
 
 
-def test_a_copied_row_of_a_resumed_session_is_said_once(log):
+def test_a_repeated_row_of_a_resumed_session_is_sent_once(log):
     log.user("go", uuid="same", parent=None).says("1", parent=None)
     log.rows.append(log.rows[0])
     log.user("on", parent=None).says("2", parent=None)
@@ -314,7 +314,7 @@ def test_a_copied_row_of_a_resumed_session_is_said_once(log):
     assert plain(list(log.load().requests())[-1]) == ["u:go", "a:1", "u:on"]
 
 
-def test_a_session_file_of_our_own_store_reads_as_one_of_theirs(tmp_path):
+def test_our_own_log_is_read_like_a_session_file_of_claude_code(tmp_path):
     said = [("user", "one"), ("assistant", [{"type": "text", "text": "1"}]), ("user", "two"), ("assistant", "2")]
     rows, parent = [{"type": "ebb", "store": "session", "sessionId": "s1"}], None
     for at, (role, content) in enumerate(said):

@@ -70,7 +70,7 @@ def test_a_call_carries_the_instructions_the_model_and_the_items_before_it(rollo
     assert calls[1].response == {"output": [rollout.rows[-2]["payload"]]}
 
 
-def test_outputs_that_were_written_before_the_token_count_follow_the_whole_answer(rollout):
+def test_outputs_before_the_token_count_follow_the_complete_reply(rollout):
     rollout.message("user", "go").call("c1").output("c1").call("c2").output("c2").count().message(
         "assistant", "ok"
     ).count()
@@ -86,7 +86,7 @@ def test_a_token_count_that_did_not_raise_the_total_is_no_call(rollout):
     assert [call.usage.input for call in calls] == [60]
 
 
-def test_an_interrupted_call_has_no_usage_and_the_next_request_is_sound(rollout):
+def test_an_interrupted_call_has_no_usage_and_the_next_request_is_valid(rollout):
     rollout.message("user", "hi").message("assistant", "yes").count()
     rollout.message("user", "go").item("reasoning", summary=[], encrypted_content="x").call("c1").count(again=True)
     rollout.message("user", "stop").message("assistant", "ok").count()
@@ -110,7 +110,7 @@ def test_reasoning_with_nothing_after_it_is_left_out(rollout):
     assert plain(list(rollout.load().requests())[1]) == ["u:go", "u:on"]
 
 
-def test_reasoning_without_its_cipher_is_left_out_and_its_followers_forget_it(rollout):
+def test_unencrypted_reasoning_is_left_out_with_the_ids_of_what_follows(rollout):
     rollout.message("user", "go").item("reasoning", summary=[], id="rs_1").call(
         "c1", id="fc_1", metadata={"x": 1}
     ).count()
@@ -122,7 +122,7 @@ def test_reasoning_without_its_cipher_is_left_out_and_its_followers_forget_it(ro
     assert [item["type"] for item in first.response["output"]] == ["reasoning", "function_call"]
 
 
-def test_a_compaction_puts_its_own_history_in_the_place_of_ours(rollout):
+def test_a_compaction_replaces_the_history_by_its_own(rollout):
     rollout.message("user", "one").message("assistant", "1").count()
     kept = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "SUMMARY"}]}
     rollout.row("compacted", message="", replacement_history=[kept]).count(again=True)
@@ -136,7 +136,7 @@ def test_a_compaction_puts_its_own_history_in_the_place_of_ours(rollout):
     assert plain(list(recording.uncompacted())[1]) == ["u:one", "a:1", "u:two"]
 
 
-def test_an_old_compaction_keeps_the_users_words_and_the_summary(rollout):
+def test_an_old_compaction_keeps_user_messages_and_the_summary(rollout):
     rollout.message("user", "one").call("c1").count().output("c1").message("assistant", "1").count()
     rollout.row("compacted", message="SUMMARY").message("user", "two").message("assistant", "2").count()
 

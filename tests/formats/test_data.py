@@ -82,7 +82,7 @@ def test_without_compaction_the_history_only_grows(manifest, recordings):
     assert lengths[-1] > max(len(call.request["messages"]) for call in recordings[row["file"]].requests())
 
 
-def test_the_requests_are_such_as_a_provider_would_take(recordings):
+def test_providers_would_accept_the_requests(recordings):
     """The call in the middle and the last one of each session, and the last one had it never compacted."""
     for name, recording in recordings.items():
         calls = list(recording.requests())
@@ -102,7 +102,7 @@ def test_consecutive_calls_share_their_messages(recordings):
             assert not [a for a, b in pairs if a is not b and a == b]
 
 
-def test_question_lists_are_no_sessions(data, manifest):
+def test_a_list_of_questions_is_not_a_session(data, manifest):
     for row in manifest:
         if row["kind"] == "qa":
             with pytest.raises(BadRequest, match="no session that we know"):

@@ -68,7 +68,7 @@ def read(rows):
 
 
 @given(claude_rows())
-def test_every_request_is_one_that_a_provider_would_take(rows):
+def test_a_provider_would_accept_every_request(rows):
     recording = read(rows)
 
     for call in [*recording.requests(), *recording.uncompacted()]:

@@ -84,7 +84,7 @@ def test_every_session_of_a_storage_directory_is_an_episode(tmp_path):
     assert [call.episode for call in load(root).requests()] == ["ses_1", "ses_1", "ses_2"]
 
 
-def test_an_id_out_of_a_record_is_never_a_path(tmp_path):
+def test_an_id_from_a_record_never_becomes_a_path(tmp_path):
     root = stored(tmp_path / "store", *TALK)
     outside = tmp_path / "store" / "storage" / "secret"
     outside.mkdir()
@@ -114,7 +114,7 @@ def test_pruned_output_was_still_there_before_the_prune(exported):
     assert plain(list(recording.uncompacted())[2])[2] == "u:LONG"
 
 
-def test_the_view_starts_at_the_summary(exported):
+def test_after_a_compaction_the_history_starts_at_the_summary(exported):
     recording = exported(
         message("user", "one"),
         message("assistant", "1"),
@@ -146,7 +146,7 @@ def test_a_summary_that_failed_restarts_nothing(exported):
     assert plain(list(recording.requests())[-1])[0] == "u:one"
 
 
-def test_the_steps_of_one_message_are_calls_of_their_own(exported):
+def test_each_step_of_a_message_is_a_call(exported):
     start, small = {"type": "step-start"}, {**TOKENS, "input": 1}
     done = {"type": "step-finish", "tokens": small}
     recording = exported(message("user", "go"), message("assistant", start, tool("t1"), done, start, "end", done))
@@ -155,7 +155,7 @@ def test_the_steps_of_one_message_are_calls_of_their_own(exported):
     assert [call.usage.input for call in recording.requests()] == [1, 1]
 
 
-def test_a_tool_that_never_finished_is_answered_for_and_reported(exported):
+def test_a_tool_that_never_finished_gets_a_result_and_is_reported(exported):
     recording = exported(
         message("user", "go"), message("assistant", tool("t1", status="running")), message("assistant", "end")
     )
@@ -187,7 +187,7 @@ def test_reasoning_goes_back_only_if_it_was_signed(exported):
     assert blocks[0]["signature"] == "sig"
 
 
-def test_a_damaged_file_costs_its_own_record_only(tmp_path):
+def test_a_damaged_file_costs_only_its_record(tmp_path):
     root = stored(tmp_path, *TALK)
     (root / "storage" / "part" / "msg_1" / "prt_9.json").write_text("{torn")
     recording = load(root)

@@ -68,7 +68,7 @@ def test_calls_results_and_usage_are_read(session):
     assert first.at == 1765233665.294
 
 
-def test_an_aborted_answer_is_a_call_whose_half_tool_call_never_goes_back(session):
+def test_the_incomplete_tool_call_of_an_aborted_reply_is_not_sent_back(session):
     session.user("go").says("so far", {"type": "thinking", "thinking": "hm"}, tool("t1"), stop="aborted")
     session.user("again").says(stop="aborted", usage=(0, 0, 0, 0)).user("and again").says("end")
     recording = session.load()
@@ -119,7 +119,7 @@ def test_a_compaction_by_name_keeps_the_entries_from_there_on(session):
     assert plain(last)[1:] == ["a:2", "u:three"]
 
 
-def test_a_second_compaction_does_not_bring_back_what_the_first_took(session):
+def test_a_second_compaction_does_not_restore_what_the_first_removed(session):
     session.user("one").says("1").row(type="compaction", summary="FIRST", firstKeptEntryIndex=9).user("two").says("2")
     session.row(type="compaction", summary="SECOND", firstKeptEntryIndex=1).user("three").says("3")
     last = plain(list(session.load().requests())[-1])
@@ -128,7 +128,7 @@ def test_a_second_compaction_does_not_bring_back_what_the_first_took(session):
     assert not any("FIRST" in words for words in last)
 
 
-def test_a_branch_leaves_the_other_behind(session):
+def test_a_branch_does_not_contain_the_other(session):
     session.user("one", id="a").says("1", id="b", parentId="a").user("wrong", id="c", parentId="b")
     session.says("w", id="d", parentId="c").user("right", id="e", parentId="b").says("r", id="f", parentId="e")
 
@@ -145,7 +145,7 @@ def test_a_command_the_user_ran_is_shown_to_the_model_and_ids_of_other_providers
     assert refusals("anthropic", call.request) == []
 
 
-def test_records_that_are_no_messages_are_kept(session):
+def test_records_that_are_not_messages_are_kept(session):
     recording = session.row(type="model_change", modelId="x").user("go").says("1").load()
 
     assert [record["type"] for record in recording.others] == ["session", "model_change"]

@@ -32,7 +32,7 @@ def words(recording):
     return [message["content"] for message in list(recording.requests())[-1].request["messages"]]
 
 
-def test_gzip_is_told_by_its_bytes_and_not_by_the_name(loaded):
+def test_gzip_is_recognised_by_its_bytes_and_not_by_the_name(loaded):
     assert words(loaded(gzip.compress(rows(ASK, REPLY)), "plain.txt")) == ["hello"]
     assert words(loaded(rows(ASK, REPLY), "packed.gz")) == ["hello"]
 
@@ -47,7 +47,7 @@ def test_a_row_that_holds_two_objects_gives_both_and_is_reported(loaded):
     assert recording.problems[0].raw == json.dumps(REPLY) + json.dumps(ASK)
 
 
-def test_a_torn_row_is_kept_whole_and_the_rest_is_read(loaded):
+def test_a_torn_row_is_reported_and_the_rest_is_read(loaded):
     recording = loaded(rows(ASK, b'{"role": "user", "content": "to', REPLY))
 
     assert words(recording) == ["hello"]
@@ -55,14 +55,14 @@ def test_a_torn_row_is_kept_whole_and_the_rest_is_read(loaded):
     assert recording.problems[0].raw == '{"role": "user", "content": "to'
 
 
-def test_what_follows_a_sound_object_on_its_row_does_not_cost_the_object(loaded):
+def test_an_object_followed_by_garbage_is_still_read(loaded):
     recording = loaded(rows(json.dumps(ASK).encode() + b" trailing", REPLY))
 
     assert words(recording) == ["hello"]
     assert "not JSON" in recording.problems[0].reason
 
 
-def test_blank_lines_are_nothing_to_report_and_lines_are_counted_with_them(loaded):
+def test_blank_lines_are_counted_and_not_reported(loaded):
     recording = loaded(b"\n\n" + rows(ASK) + b"\n   \n" + rows(REPLY) + b"\n\n")
 
     assert recording.problems == ()
@@ -127,7 +127,7 @@ def test_a_file_that_is_no_session_is_refused_with_a_reason_and_a_place(loaded, 
     assert refused.value.path == where
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(BadRequest, match="cannot be read"):
         load(tmp_path / "nowhere.jsonl")
 
@@ -136,7 +136,7 @@ ODD_WORDS = ([], {}, ["x"], {"a": 1}, 7, 10**400)
 
 
 @pytest.mark.parametrize("odd", ODD_WORDS, ids=repr)
-def test_a_value_that_is_no_word_where_a_name_should_stand_is_read_or_refused(loaded, odd):
+def test_a_value_that_is_not_a_string_never_crashes_the_reader(loaded, odd):
     """One row each in which a type, a role, a call's id or a reason to stop is something else."""
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     chat = [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
@@ -157,7 +157,7 @@ def test_a_value_that_is_no_word_where_a_name_should_stand_is_read_or_refused(lo
         assert all(call.request for call in loaded(data).requests())
 
 
-def test_an_integer_too_large_for_a_clock_or_a_bill_is_none(loaded):
+def test_a_time_or_usage_with_a_huge_integer_is_ignored(loaded):
     message = {"role": "assistant", "id": "m", "content": [{"type": "text", "text": "hi"}]}
     usage = {"input_tokens": 10**400, "output_tokens": 1}
     asked = {"type": "user", "uuid": "a", "parentUuid": None, "message": ASK}
@@ -177,6 +177,6 @@ def test_a_packed_file_that_unpacks_to_more_than_the_limit_is_refused():
 
 
 @pytest.mark.parametrize("data", [b"", b" \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", "\u3000\n\u2028".encode()])
-def test_a_file_without_a_word_is_empty(loaded, data):
+def test_a_file_of_blanks_is_empty(loaded, data):
     with pytest.raises(BadRequest, match="is empty"):
         loaded(data)

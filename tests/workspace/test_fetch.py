@@ -79,13 +79,13 @@ def site() -> Iterator[tuple[str, list[str]]]:
         one.server_close()
 
 
-def test_a_text_is_fetched_and_may_move_within_its_host(site: tuple[str, list[str]]) -> None:
+def test_a_redirect_within_a_host_is_followed(site: tuple[str, list[str]]) -> None:
     assert fetch_text(f"{site[0]}/rules", 5) == "be brief"
     assert fetch_text(f"{site[0]}/moved", 5) == "be brief"
 
 
 @pytest.mark.parametrize("path", ["/away", "/file", "/loop", "/huge", "/binary", "/latin", "/nothing"])
-def test_what_an_address_may_not_do_skips_it_and_is_reported(
+def test_an_address_that_breaks_a_rule_is_skipped_and_reported(
     project: Path, site: tuple[str, list[str]], path: str
 ) -> None:
     skipped: list[str] = []
@@ -100,18 +100,18 @@ def test_what_an_address_may_not_do_skips_it_and_is_reported(
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://x/y", "http:///x", "http://me:secret@127.0.0.1:1/", "rules"]
 )
-def test_only_plain_web_addresses_are_asked(url: str) -> None:
+def test_only_http_addresses_without_a_password_are_fetched(url: str) -> None:
     with pytest.raises(ValueError):
         fetch_text(url, 5)
 
 
-def test_a_server_that_drips_is_not_waited_for(site: tuple[str, list[str]]) -> None:
+def test_a_server_that_sends_slowly_times_out(site: tuple[str, list[str]]) -> None:
     with pytest.raises(TimeoutError):
         fetch_text(f"{site[0]}/drip", 0.3)
 
 
 @pytest.mark.parametrize("peer", ["169.254.169.254", "fe80::1%eth0", "::ffff:169.254.1.1"])
-def test_a_machines_own_credential_service_is_never_asked(peer: str) -> None:
+def test_link_local_addresses_are_refused(peer: str) -> None:
     """The check is on the open connection, before a byte is sent: names can be made to resolve to it."""
     connection: Any = Opened(peer)
     with pytest.raises(URLError, match="link-local"):
@@ -132,7 +132,7 @@ class Opened:
         self.closed = True
 
 
-def test_an_address_that_hangs_is_left_behind(project: Path) -> None:
+def test_an_address_that_hangs_is_skipped(project: Path) -> None:
     never = threading.Event()
     skipped: list[tuple[str, str]] = []
 

@@ -8,7 +8,7 @@ from ebbtide.workspace import git_status
 from workspace.places import git
 
 
-def test_git_tells_branch_user_status_and_commits(repository: Path) -> None:
+def test_git_status_has_branch_user_status_and_commits(repository: Path) -> None:
     (repository / "new.txt").write_text("n")
 
     lines = git_status(repository, trusted=True).splitlines()
@@ -30,7 +30,7 @@ def test_a_clean_tree_says_so_and_a_large_one_is_cut_at_a_line(repository: Path)
     assert f"({400 - len(kept)} more: run git status)" in status
 
 
-def test_outside_a_repository_git_says_nothing(tmp_path: Path) -> None:
+def test_outside_a_repository_the_git_status_is_empty(tmp_path: Path) -> None:
     assert git_status(tmp_path) == ""
 
 

@@ -137,7 +137,7 @@ def test_no_program_of_a_repository_runs_before_it_is_trusted(target: Path, trap
 
 
 @pytest.mark.parametrize("trap", [bare_layout_in_a_subfolder, bare_layout_beside_an_empty_git_folder, monitor, hook])
-def test_trust_in_a_project_is_none_in_a_repository_hidden_in_it(
+def test_trusting_a_project_does_not_trust_a_repository_hidden_in_it(
     target: Path, trap: Callable[[Path, str], Path]
 ) -> None:
     here = trap(target, payload(target.parent))
@@ -147,7 +147,7 @@ def test_trust_in_a_project_is_none_in_a_repository_hidden_in_it(
     assert not (target.parent / "sprung").exists()
 
 
-def test_a_program_called_git_in_the_folder_is_not_git(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_called_git_in_the_folder_is_not_run(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(payload(target.parent), target / "git")
     monkeypatch.chdir(target)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
@@ -176,14 +176,14 @@ def test_only_a_branch_is_read_from_head(target: Path, head: str, told: str) -> 
     assert status.splitlines()[1:] == ([told] if told else [])
 
 
-def test_a_pipe_in_the_place_of_head_is_not_waited_for(target: Path) -> None:
+def test_a_pipe_in_place_of_head_does_not_block(target: Path) -> None:
     (target / ".git" / "HEAD").unlink()
     os.mkfifo(target / ".git" / "HEAD")
 
     assert git_status(target) == ""
 
 
-def test_a_linked_worktree_tells_its_own_branch_and_the_shared_default(target: Path) -> None:
+def test_a_worktree_has_its_branch_and_the_shared_default_branch(target: Path) -> None:
     git(target, "update-ref", "refs/remotes/origin/main", "HEAD")
     git(target, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
     git(target, "worktree", "add", "-q", "-b", "side", "../side")

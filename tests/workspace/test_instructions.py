@@ -13,7 +13,7 @@ from ebbtide.workspace.instructions import FILES_CAP
 from workspace.places import found
 
 
-def test_instructions_go_from_the_general_to_the_particular(project: Path) -> None:
+def test_instructions_are_ordered_from_general_to_specific(project: Path) -> None:
     base = project.parent.parent
     (base / "config/AGENTS.md").write_text("config")
     (base / "home/.claude/CLAUDE.md").write_text("global")
@@ -33,7 +33,7 @@ def test_instructions_go_from_the_general_to_the_particular(project: Path) -> No
     ]
 
 
-def test_the_first_name_speaks_for_its_directory_unless_all_are_asked_for(project: Path) -> None:
+def test_only_the_first_name_in_a_directory_is_used_unless_all_are_requested(project: Path) -> None:
     for name in ("CONTEXT.md", "CLAUDE.md", "AGENTS.md"):
         (project / name).write_text(name)
 
@@ -85,7 +85,7 @@ def test_a_relative_pattern_stays_in_the_project(project: Path, pattern: str) ->
     assert found(project, extra_paths=[pattern], report=lambda *_: None) == []
 
 
-def test_patterns_may_name_what_is_the_users_and_nobody_elses(project: Path) -> None:
+def test_absolute_patterns_match_only_the_users_own_files(project: Path) -> None:
     (project.parent / "mine.md").write_text("mine")
     (project.parent.parent / "theirs.md").write_text("theirs")
     skipped: list[str] = []
@@ -97,7 +97,7 @@ def test_patterns_may_name_what_is_the_users_and_nobody_elses(project: Path) -> 
     assert skipped == ["missing.md", patterns[1]]
 
 
-def test_a_pattern_gives_its_files_in_order_and_not_without_end(project: Path) -> None:
+def test_a_pattern_gives_its_files_in_order_up_to_a_limit(project: Path) -> None:
     odd = project / "docs[1]"
     odd.mkdir()
     for n in range(FILES_CAP + 3):
@@ -112,7 +112,7 @@ def test_a_pattern_gives_its_files_in_order_and_not_without_end(project: Path) -
 
 
 @pytest.mark.parametrize("data", [b"a\0b", b"caf\xe9", b"x" * (FILE_CAP + 1)])
-def test_what_is_not_a_text_of_sane_length_is_skipped_whole(project: Path, data: bytes) -> None:
+def test_a_binary_or_too_long_file_is_skipped(project: Path, data: bytes) -> None:
     (project / "AGENTS.md").write_bytes(data)
     skipped: list[str] = []
 
@@ -120,7 +120,7 @@ def test_what_is_not_a_text_of_sane_length_is_skipped_whole(project: Path, data:
     assert len(skipped) == 1
 
 
-def test_a_pipe_does_not_keep_the_session_waiting(project: Path) -> None:
+def test_a_pipe_does_not_block_the_session(project: Path) -> None:
     pipe = project.parent.parent / "config/AGENTS.md"
     os.mkfifo(pipe)
     skipped: list[tuple[str, str]] = []
@@ -129,7 +129,7 @@ def test_a_pipe_does_not_keep_the_session_waiting(project: Path) -> None:
     assert skipped == [(str(pipe), "not a regular file")]
 
 
-def test_skipped_sources_are_logged_where_nobody_listens(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_skipped_sources_are_logged_by_default(project: Path, caplog: pytest.LogCaptureFixture) -> None:
     (project / "AGENTS.md").write_bytes(b"\0")
     with caplog.at_level(logging.WARNING):
         found(project)

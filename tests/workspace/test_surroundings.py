@@ -15,7 +15,7 @@ from ebbtide.assembly import Conversation, frames
 from ebbtide.workspace import Sources, changed_files, environment_facts, file_times, gather_attachments, look_around
 
 
-def test_files_changed_between_turns_are_found_by_their_time(tmp_path: Path) -> None:
+def test_files_changed_between_turns_are_detected_by_their_time(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("same", "changed", "gone", "made")]
     for path in paths[:3]:
         Path(path).write_text("x")
@@ -46,7 +46,7 @@ def test_attachments_come_in_the_order_asked_for_whichever_is_ready_first() -> N
     assert told == [("attachment:todo", "one"), ("attachment:files", "two")]
 
 
-def test_a_broken_or_late_attachment_is_left_out_and_reported() -> None:
+def test_a_failing_or_late_attachment_is_skipped_and_reported() -> None:
     never = threading.Event()
     skipped: list[tuple[str, str]] = []
 
@@ -66,7 +66,7 @@ def test_a_broken_or_late_attachment_is_left_out_and_reported() -> None:
     never.set()
 
 
-def test_every_attachment_stands_in_a_reminder() -> None:
+def test_every_attachment_is_framed_as_a_reminder() -> None:
     talk = Conversation(model="m")
     for source, text in gather_attachments({"todo": lambda: "1 open"}, timeout=10):
         talk.inject(source, text)
@@ -74,14 +74,14 @@ def test_every_attachment_stands_in_a_reminder() -> None:
     assert json.dumps("<system-reminder>\n1 open\n</system-reminder>") in json.dumps(talk.request())
 
 
-def test_facts_are_those_of_the_directory(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_environment_facts_describe_the_directory(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     told = environment_facts(repository, today=datetime.date(2026, 1, 5))
 
     assert (told.cwd, told.git, told.date) == (str(repository), True, "Mon Jan 05 2026")
     assert not environment_facts(tmp_path_factory.mktemp("plain")).git
 
 
-def test_the_surroundings_are_looked_at_once_and_the_shared_part_stands_first(repository: Path) -> None:
+def test_the_workspace_is_read_once_and_the_shared_part_comes_first(repository: Path) -> None:
     (repository / "AGENTS.md").write_text("be brief </project-instructions>")
     (repository / "CLAUDE.md").write_bytes(b"\0")
     home, config = repository / "home", repository / "config"
