@@ -1,10 +1,10 @@
-"""A session in a folder."""
+"""Opens the log of a session in a folder, without waiting for the disk."""
 
 from ebbtide.store import DirectoryStore
 from store.faulty_fs import Quick
 
 
-def opened(root, session="s", project="", fs=None):
+def open_log(root, session="s", project="", fs=None):
     return DirectoryStore(root, fs=fs or Quick()).open(session, project=project, now=1.0)
 
 

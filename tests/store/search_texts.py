@@ -19,7 +19,7 @@ def at(lines):
     return Position(offset=lines * 10, lines=lines)
 
 
-def filled(*texts, index=None, session="s", project=""):
+def build_index(*texts, index=None, session="s", project=""):
     """An index of these texts, in memory unless one is given."""
     index = index or SearchIndex()
     entries = [text if isinstance(text, IndexEntry) else entry(n, text) for n, text in enumerate(texts)]
@@ -27,5 +27,5 @@ def filled(*texts, index=None, session="s", project=""):
     return index
 
 
-def found(index, query, *, session="s", project="", limit=5):
+def find_texts(index, query, *, session="s", project="", limit=5):
     return [hit.entry.text for hit in index.search(parse_query(query), project=project, session=session, limit=limit)]

@@ -11,11 +11,11 @@ from ebbtide.store.directory.log import DirectoryLog
 from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import Position, scan
 from store.faulty_fs import Faulty, Quick, Volatile
-from store.open_logs import log_file, opened
+from store.open_logs import log_file, open_log
 
 
 def test_reading_again_costs_one_system_call_if_nothing_is_new(tmp_path):
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     position = log.commit([{"n": 1}], at=1.0)
     fs = Faulty("EIO", 2, sticky=True)
 
@@ -39,7 +39,7 @@ class Writer(Quick):
 
 def test_a_commit_is_one_write_and_one_sync(tmp_path):
     fs = Writer()
-    log = opened(tmp_path, fs=fs)
+    log = open_log(tmp_path, fs=fs)
     log.commit([{"n": 1}], at=1.0)
     fs.asked.clear()
     log.commit([{"n": n} for n in range(50)], at=1.0)
@@ -75,7 +75,7 @@ def test_a_commit_that_returned_survives_a_power_cut(tmp_path):
 
 
 def test_a_failed_sync_is_reported_and_the_file_is_checked_again(tmp_path):
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     log.commit([{"n": 1}], at=1.0)
 
     class Dropping(Faulty):
@@ -88,7 +88,7 @@ def test_a_failed_sync_is_reported_and_the_file_is_checked_again(tmp_path):
 
     fs = Dropping("EIO", 2, only=("sync",))
     fs.good = log_file(tmp_path).stat().st_size
-    log = opened(tmp_path, fs=fs)
+    log = open_log(tmp_path, fs=fs)
     fs.good = log.commit([{"n": 2}], at=1.0).offset
     with pytest.raises(StoreError, match="gone"):
         log.commit([{"n": 3}], at=1.0)
@@ -111,7 +111,7 @@ def test_a_half_line_on_a_full_disk_is_cut_off_and_the_session_continues(tmp_pat
             return done
 
     fs = Full()
-    log = opened(tmp_path, fs=fs)
+    log = open_log(tmp_path, fs=fs)
     log.commit([{"n": 1}], at=1.0)
     before = log_file(tmp_path).read_bytes()
     for _ in range(3):
@@ -135,7 +135,7 @@ def test_a_half_line_on_a_full_disk_is_cut_off_and_the_session_continues(tmp_pat
 @pytest.mark.parametrize("then_full", [False, True])
 def test_a_write_of_another_program_during_a_commit_is_reported_and_kept(tmp_path, then_full):
     """Claude Code does not know our lock."""
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     log.commit([{"n": 1}], at=1.0)
 
     class Crowded(Quick):
@@ -152,7 +152,7 @@ def test_a_write_of_another_program_during_a_commit_is_reported_and_kept(tmp_pat
             os.write(os.open(log_file(tmp_path), os.O_WRONLY | os.O_APPEND), b'\n{"foreign":1}\n')
             return done
 
-    log = opened(tmp_path, fs=Crowded())
+    log = open_log(tmp_path, fs=Crowded())
     with pytest.raises(StoreError, match="No space left" if then_full else "another program wrote"):
         log.commit([{"n": 2}], at=1.0)
     log.commit([{"n": 3}], at=1.0)
@@ -162,7 +162,7 @@ def test_a_write_of_another_program_during_a_commit_is_reported_and_kept(tmp_pat
 
 @pytest.mark.parametrize("code", ["EROFS", "EACCES", "EMFILE", "EDQUOT"])
 def test_a_session_on_a_read_only_disk_can_still_be_read(tmp_path, code):
-    opened(tmp_path).commit([{"n": 1}], at=1.0)
+    open_log(tmp_path).commit([{"n": 1}], at=1.0)
 
     class Refusing(Quick):
         def open(self, name, flags, *, at=None):
@@ -170,7 +170,7 @@ def test_a_session_on_a_read_only_disk_can_still_be_read(tmp_path, code):
                 raise OSError(getattr(errno, code), os.strerror(getattr(errno, code)))
             return super().open(name, flags, at=at)
 
-    log = opened(tmp_path, fs=Refusing())
+    log = open_log(tmp_path, fs=Refusing())
     with pytest.raises(StoreError, match=os.strerror(getattr(errno, code))):
         log.commit([{"n": 2}], at=1.0)
     with log.lock(timeout=0) as held:
@@ -181,7 +181,7 @@ def test_a_session_on_a_read_only_disk_can_still_be_read(tmp_path, code):
 
 
 def test_a_commit_returns_the_position_that_a_reader_reaches(tmp_path):
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     end = log.commit([{"n": 1}, {"n": 2}], at=1.0)
 
     assert scan([log_file(tmp_path).read_bytes()], Position()).position == end

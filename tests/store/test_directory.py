@@ -11,17 +11,17 @@ from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore, FileSystem
 from ebbtide.store.directory.log import DirectoryLog
 from store.faulty_fs import Faulty, Quick
-from store.open_logs import log_file, opened
+from store.open_logs import log_file, open_log
 
 
 def test_files_are_private_under_any_umask(tmp_path):
     before = os.umask(0)
     try:
-        log = opened(tmp_path / "new" / "root")
+        log = open_log(tmp_path / "new" / "root")
         log.save_blob("a.txt", "x")
         log.commit([{"n": 1}], at=1.0)
         log_file(tmp_path / "new" / "root").open("a").write("torn")
-        opened(tmp_path / "new" / "root").commit([{"n": 2}], at=1.0)
+        open_log(tmp_path / "new" / "root").commit([{"n": 2}], at=1.0)
     finally:
         os.umask(before)
     found = list((tmp_path / "new").rglob("*"))
@@ -36,10 +36,10 @@ def test_files_are_private_under_any_umask(tmp_path):
 def test_no_id_leaves_the_root(tmp_path, session):
     root = tmp_path / "deep" / "root"
     for project in {"", session}:
-        log = opened(root, session, project)
+        log = open_log(root, session, project)
         log.save_blob("a.txt", "x")
         log.commit([{"n": 1}], at=1.0)
-        assert opened(root, session, project).read().records == [{"n": 1}]
+        assert open_log(root, session, project).read().records == [{"n": 1}]
     assert [p.name for p in tmp_path.iterdir()] == ["deep"]
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["root"]
     assert {info.session for info in DirectoryStore(root).list_sessions()} == {session}
@@ -94,7 +94,7 @@ def test_a_link_created_between_check_and_write_is_not_followed(tmp_path):
                 log_file(root).symlink_to(victim)
             return super().open(name, flags, at=at)
 
-    log = opened(root, fs=Swapping())
+    log = open_log(root, fs=Swapping())
     with pytest.raises(StoreError):
         log.commit([{"n": 1}], at=1.0)
     assert victim.read_text() == "x"
@@ -105,26 +105,26 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_does_not_hang(tmp_path, ending
     log_file(tmp_path).parent.mkdir(parents=True)
     os.mkfifo(log_file(tmp_path).with_suffix(ending))
     with pytest.raises(StoreError):
-        opened(tmp_path).commit([{"n": 1}], at=1.0)
+        open_log(tmp_path).commit([{"n": 1}], at=1.0)
 
 
 def test_the_root_itself_may_be_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "root").symlink_to(tmp_path / "real")
-    opened(tmp_path / "root").commit([{"n": 1}], at=1.0)
+    open_log(tmp_path / "root").commit([{"n": 1}], at=1.0)
 
     assert log_file(tmp_path / "real").exists()
 
 
 def test_two_projects_with_the_same_folder_name_do_not_share_a_session(tmp_path):
-    opened(tmp_path, project="/a/b").commit([{"n": 1}], at=1.0)
+    open_log(tmp_path, project="/a/b").commit([{"n": 1}], at=1.0)
     with pytest.raises(StoreError, match="holds a session of project '/a/b'"):
-        opened(tmp_path, project="/a-b")
+        open_log(tmp_path, project="/a-b")
 
 
 def test_sessions_do_not_collide_on_a_file_system_that_ignores_case(tmp_path):
-    opened(tmp_path, "Night").commit([{"n": 1}], at=1.0)
-    opened(tmp_path, "night").commit([{"n": 2}], at=1.0)
+    open_log(tmp_path, "Night").commit([{"n": 1}], at=1.0)
+    open_log(tmp_path, "night").commit([{"n": 2}], at=1.0)
 
     names = [path.name.lower() for path in log_file(tmp_path).parent.glob("*.jsonl")]
     assert len(set(names)) == 2
@@ -134,7 +134,7 @@ def test_a_read_only_directory_is_read_and_says_why_it_cannot_be_written():
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
         root = Path(place) / "root"
-        opened(root).commit([{"n": 1}], at=1.0)
+        open_log(root).commit([{"n": 1}], at=1.0)
         for path in [root, *root.rglob("*")]:
             os.chmod(path, 0o555 if path.is_dir() else 0o444)
         user = os.geteuid()
@@ -155,7 +155,7 @@ def test_a_read_only_directory_is_read_and_says_why_it_cannot_be_written():
 
 
 def test_a_file_system_without_hard_links_stores_blobs_too(tmp_path):
-    log = opened(tmp_path, fs=Faulty("EPERM", 1, sticky=True, only=("link",)))
+    log = open_log(tmp_path, fs=Faulty("EPERM", 1, sticky=True, only=("link",)))
     log.save_blob("a.txt", "x")
     log.save_blob("a.txt", "x")
     with pytest.raises(StoreError, match="another text"):
@@ -166,11 +166,11 @@ def test_a_file_system_without_hard_links_stores_blobs_too(tmp_path):
 
 
 def test_a_changed_blob_is_not_returned(tmp_path):
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     log.save_blob("a.txt", "hello")
     log.commit([{"n": 1}], at=1.0)
     Path(log.blob_path("a.txt")).write_text("hallo")
-    again = opened(tmp_path)
+    again = open_log(tmp_path)
     again.read()
     for reader in (log, again):
         with pytest.raises(StoreError, match="not what was stored"):
@@ -189,7 +189,7 @@ def test_a_lock_on_a_removed_lock_file_is_not_valid(tmp_path):
                 log_file(tmp_path).with_suffix(".lock").unlink()
             return super().flock(fd)
 
-    with opened(tmp_path, fs=Removing()).lock() as mine:
+    with open_log(tmp_path, fs=Removing()).lock() as mine:
         assert mine
-        with opened(tmp_path).lock(timeout=0) as other:
+        with open_log(tmp_path).lock(timeout=0) as other:
             assert other is False

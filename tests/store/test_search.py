@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ebbtide.store.search.index import SearchIndex
 from ebbtide.store.search.words import parse_query
-from store.search_texts import NOISE, entry, filled, found
+from store.search_texts import NOISE, build_index, entry, find_texts
 
 
 @pytest.mark.parametrize(
@@ -41,30 +41,30 @@ from store.search_texts import NOISE, entry, filled, found
     ],
 )  # fmt: skip
 def test_a_name_is_found_whole_in_part_and_in_another_spelling(text, query):
-    assert text in found(filled(*NOISE, text), query)[:1]
+    assert text in find_texts(build_index(*NOISE, text), query)[:1]
 
 
 def test_a_word_of_two_chinese_characters_is_not_found_where_they_only_meet_across_a_break():
-    assert found(filled("连接", "天连。接地"), "连接") == ["连接"]
+    assert find_texts(build_index("连接", "天连。接地"), "连接") == ["连接"]
 
 
 @given(st.text(alphabet="abcXYZ_./-09é中文", min_size=3, max_size=30), st.data())
 def test_any_three_characters_of_a_text_that_are_a_part_of_a_name_find_it(text, data):
     start = data.draw(st.integers(0, len(text) - 3))
     part = text[start : start + data.draw(st.integers(3, len(text)))]
-    index = filled(text)
+    index = build_index(text)
     if not (part[0].isalnum() and part[-1].isalnum()):  # signs at the edges are no part of what is asked for
         return
 
-    assert found(index, part) == [text]
+    assert find_texts(index, part) == [text]
 
 
 @given(st.text(max_size=80))
 def test_no_query_is_an_error_nor_spoils_the_next_one(query):
-    index = filled("some text")
+    index = build_index("some text")
 
-    assert found(index, query) in ([], ["some text"])
-    assert found(index, "some") == ["some text"]
+    assert find_texts(index, query) in ([], ["some text"])
+    assert find_texts(index, "some") == ["some text"]
 
 
 @pytest.mark.parametrize("query", ['"', "AND", "a AND", "NEAR(a b)", "body:x", "^a*", "(", "a\0b"])
@@ -73,15 +73,15 @@ def test_signs_of_the_query_language_are_only_text(query):
     with_it = f"here it says {query} and goes on"
     words = [with_it] if any(sign.isalnum() for sign in query) else []
 
-    assert found(filled("some text", with_it), query) == words
+    assert find_texts(build_index("some text", with_it), query) == words
 
 
 @pytest.mark.parametrize("long", ["x" * 9000, "w " * 999])
 def test_of_a_long_query_both_ends_are_looked_for(long):
-    index = filled("some text", "another")
+    index = build_index("some text", "another")
 
-    assert found(index, long) == []
-    assert found(index, f"some {long}") == found(index, f"{long} some") == ["some text"]
+    assert find_texts(index, long) == []
+    assert find_texts(index, f"some {long}") == find_texts(index, f"{long} some") == ["some text"]
 
 
 def test_a_name_as_it_is_written_comes_before_its_other_spellings():
@@ -91,57 +91,57 @@ def test_a_name_as_it_is_written_comes_before_its_other_spellings():
         "the baseCommit here, in a longer text",
     ]
 
-    assert found(filled(*texts), "baseCommit")[0] == texts[2]
+    assert find_texts(build_index(*texts), "baseCommit")[0] == texts[2]
 
 
 def test_a_name_comes_before_longer_names_that_hold_it():
     texts = ["a reader among many other words, said once and in passing", "reader_of reader_in reader_at", "reading"]
 
-    assert found(filled(*texts), "reader")[0] == texts[0]
+    assert find_texts(build_index(*texts), "reader")[0] == texts[0]
 
 
 def test_each_name_of_a_query_counts_as_it_is_written():
     texts = ["zeta, and after a good many other words the baseCommit", "zeta base_commit", "base commit zeta"]
 
-    assert found(filled(*texts), "baseCommit zeta")[0] == texts[0]
+    assert find_texts(build_index(*texts), "baseCommit zeta")[0] == texts[0]
 
 
 def test_case_and_signs_are_found_among_many_that_lack_them():
     """The words alone are everywhere: the one text that has the query letter by letter must still come first."""
     texts = [f"Removed {n} things, Removed them" for n in range(60)]
 
-    assert found(filled(*texts, "x " * 300 + "Removed."), "Removed.")[0].endswith("Removed.")
+    assert find_texts(build_index(*texts, "x " * 300 + "Removed."), "Removed.")[0].endswith("Removed.")
 
 
 def test_of_equal_hits_the_newer_comes_first():
-    assert found(filled("alpha beta one", "alpha beta two"), "alpha") == ["alpha beta two", "alpha beta one"]
+    assert find_texts(build_index("alpha beta one", "alpha beta two"), "alpha") == ["alpha beta two", "alpha beta one"]
 
 
 def test_the_newer_comes_first_also_where_it_says_a_little_less():
-    assert found(filled("alpha beta", *NOISE, "alpha beta gamma"), "alpha")[0] == "alpha beta gamma"
+    assert find_texts(build_index("alpha beta", *NOISE, "alpha beta gamma"), "alpha")[0] == "alpha beta gamma"
 
 
 def test_of_a_sentence_the_text_that_shares_more_of_it_comes_first():
     unheard = "why oh why was it never so slow"
     more = "pool and postgres and timeout " + "with words of no account " * 16
 
-    assert found(filled(*NOISE, more, "pool"), f"pool postgres timeout {unheard}")[0] == more
+    assert find_texts(build_index(*NOISE, more, "pool"), f"pool postgres timeout {unheard}")[0] == more
 
 
 def test_a_name_counts_where_it_stands_alone_on_both_sides():
     texts = ["the reader is said here among other words, only once", "sub_reader sub_reader", "reader_x reader_y"]
 
-    assert found(filled(*texts), "reader")[0] == texts[0]
+    assert find_texts(build_index(*texts), "reader")[0] == texts[0]
 
 
 def test_the_more_specific_comes_first():
     long = "config " + "many other words about nothing at all " * 40
 
-    assert found(filled("config of the parser", long), "config")[0] == "config of the parser"
+    assert find_texts(build_index("config of the parser", long), "config")[0] == "config of the parser"
 
 
 def test_equal_texts_are_one_hit_that_counts_them_and_names_the_newest():
-    hits = filled("same text", "other", "same text").search(parse_query("same"), project="", session="s", limit=5)
+    hits = build_index("same text", "other", "same text").search(parse_query("same"), project="", session="s", limit=5)
 
     assert [(hit.entry.message, hit.copies) for hit in hits] == [(2, 2)]
 
@@ -150,60 +150,60 @@ def test_a_result_is_found_by_the_file_and_the_command_that_it_answers():
     read = entry(101, "no such words", name="Read", path="src/gauge.py")
     ran = entry(102, "3 passed", name="Bash", about='{"command": "pytest tests/gauge"}')
 
-    index = filled(*NOISE, read, ran)
+    index = build_index(*NOISE, read, ran)
 
-    assert found(index, "src/gauge.py") == ["no such words"]
-    assert found(index, "pytest gauge")[0] == "3 passed"
+    assert find_texts(index, "src/gauge.py") == ["no such words"]
+    assert find_texts(index, "pytest gauge")[0] == "3 passed"
 
 
 def test_a_text_with_the_words_comes_before_a_result_whose_call_has_them():
     answers = [entry(100 + n, f"answer {n}", name="Bash", about="workdir of the call") for n in range(30)]
 
-    assert found(filled(*answers, "where workdir is explained"), "workdir")[0] == "where workdir is explained"
+    assert find_texts(build_index(*answers, "where workdir is explained"), "workdir")[0] == "where workdir is explained"
 
 
 def test_that_order_also_holds_if_the_words_are_far_apart():
     answers = [entry(100 + n, f"answer {n}", about="workdir and what is explained") for n in range(60)]
     far = "explained " + "and so on " * 300 + "workdir"
 
-    assert found(filled(*answers, far), "workdir explained")[0] == far
+    assert find_texts(build_index(*answers, far), "workdir explained")[0] == far
 
 
 def test_all_trigrams_of_a_name_without_the_name_are_no_hit():
-    assert found(filled("abca cabc"), "abcabc") == []
+    assert find_texts(build_index("abca cabc"), "abcabc") == []
 
 
 def test_a_sentence_finds_the_text_that_shares_its_rare_words():
     question = "请问 why does the connection to postgres time out when the pool is exhausted"
     common = [f"why does the {n} to time out when it is" for n in range(40)]
 
-    assert found(filled(*common, "a pool, exhausted"), question)[0] == "a pool, exhausted"
+    assert find_texts(build_index(*common, "a pool, exhausted"), question)[0] == "a pool, exhausted"
 
 
 def test_a_chinese_sentence_finds_a_text_that_shares_words_with_it():
-    assert found(filled("数据库连接超时", "天气很好"), "为什么数据库总是超时")[0] == "数据库连接超时"
+    assert find_texts(build_index("数据库连接超时", "天气很好"), "为什么数据库总是超时")[0] == "数据库连接超时"
 
 
 def test_a_session_finds_only_its_own_and_a_project_all_of_its_sessions():
-    index = filled("alpha one", session="a", project="p")
-    filled("alpha two", index=index, session="b", project="p")
-    filled("alpha three", index=index, session="a", project="q")
+    index = build_index("alpha one", session="a", project="p")
+    build_index("alpha two", index=index, session="b", project="p")
+    build_index("alpha three", index=index, session="a", project="q")
 
-    assert found(index, "alpha", session="a", project="p") == ["alpha one"]
-    assert sorted(found(index, "alpha", session="", project="p")) == ["alpha one", "alpha two"]
-    assert found(index, "lph", session="b", project="p") == ["alpha two"]
-    assert found(index, "alpha", session="c", project="p") == []
+    assert find_texts(index, "alpha", session="a", project="p") == ["alpha one"]
+    assert sorted(find_texts(index, "alpha", session="", project="p")) == ["alpha one", "alpha two"]
+    assert find_texts(index, "lph", session="b", project="p") == ["alpha two"]
+    assert find_texts(index, "alpha", session="c", project="p") == []
 
 
 def test_the_limit_is_kept():
-    assert len(found(filled(*NOISE), "widgets", limit=7)) == 7
+    assert len(find_texts(build_index(*NOISE), "widgets", limit=7)) == 7
 
 
 def test_encoded_pictures_are_not_indexed_but_the_text_around_them_is():
-    index = filled("before " + "iVBORw0KGgo" * 200 + " after")
+    index = build_index("before " + "iVBORw0KGgo" * 200 + " after")
 
-    assert found(index, "after")
-    assert not found(index, "iVBORw0KGgo")
+    assert find_texts(index, "after")
+    assert not find_texts(index, "iVBORw0KGgo")
 
 
 # --- meaning -----------------------------------------------------------------------------------------------------
@@ -227,30 +227,30 @@ class Synonyms:
 
 
 def test_a_text_of_similar_meaning_is_found_after_those_that_share_words():
-    index = filled("restart", "banana", "a reboot", index=SearchIndex(embeddings=Synonyms()))
+    index = build_index("restart", "banana", "a reboot", index=SearchIndex(embeddings=Synonyms()))
 
-    assert found(index, "reboot") == ["a reboot", "restart"]
-    assert found(index, "reboot", limit=1) == ["a reboot"]
+    assert find_texts(index, "reboot") == ["a reboot", "restart"]
+    assert find_texts(index, "reboot", limit=1) == ["a reboot"]
 
 
 def test_without_embeddings_only_words_are_searched():
-    assert found(filled("restart"), "reboot") == []
+    assert find_texts(build_index("restart"), "reboot") == []
 
 
 def test_a_text_is_embedded_once_for_each_model(path):
     first, second, other = Synonyms(), Synonyms(), Synonyms()
     other.model = "others"
-    filled("restart", index=SearchIndex(str(path), first))
+    build_index("restart", index=SearchIndex(str(path), first))
 
     for meaning in (first, second, other):
-        assert found(SearchIndex(str(path), meaning), "reboot") == ["restart"]
+        assert find_texts(SearchIndex(str(path), meaning), "reboot") == ["restart"]
 
     assert [meaning.made.count("restart") for meaning in (first, second, other)] == [1, 0, 1]
 
 
 def test_embeddings_search_only_the_given_session():
-    index = filled("restart", index=SearchIndex(embeddings=Synonyms()), session="a")
-    filled("restart", index=index, session="b")
+    index = build_index("restart", index=SearchIndex(embeddings=Synonyms()), session="a")
+    build_index("restart", index=index, session="b")
 
     hits = index.search(parse_query("reboot"), project="", session="b", limit=5)
 

@@ -11,13 +11,13 @@ from ebbtide.store.log_lines import Position
 from ebbtide.store.search.index import IndexUnavailable, SearchIndex
 from ebbtide.store.search.tables import IndexBatch, IndexEntry
 from ebbtide.store.search.words import parse_query
-from store.search_texts import NOISE, at, entry, filled, found
+from store.search_texts import NOISE, at, build_index, entry, find_texts
 
 
 def test_another_process_finds_what_was_added(path):
-    filled("alpha", index=SearchIndex(str(path)))
+    build_index("alpha", index=SearchIndex(str(path)))
 
-    assert found(SearchIndex(str(path)), "alpha") == ["alpha"]
+    assert find_texts(SearchIndex(str(path)), "alpha") == ["alpha"]
 
 
 def test_only_new_records_are_read_and_a_batch_is_added_once(path):
@@ -45,20 +45,20 @@ def test_a_batch_that_fails_leaves_nothing(path):
         index.add("", "s", lambda start, _: IndexBatch(entries=half_way(), position=at(2)))
 
     assert index.indexed_position("", "s") == Position()
-    assert found(index, "alpha") == []
+    assert find_texts(index, "alpha") == []
 
 
 def test_an_item_that_is_recorded_again_moves_to_its_newest_place():
-    index = filled(entry(1, "alpha one"), entry(2, "alpha two"))
+    index = build_index(entry(1, "alpha one"), entry(2, "alpha two"))
     index.add("", "s", lambda start, _: IndexBatch(entries=[entry(1, "alpha one")], position=at(3)))
 
-    assert found(index, "alpha") == ["alpha one", "alpha two"]
+    assert find_texts(index, "alpha") == ["alpha one", "alpha two"]
 
 
 def test_an_item_gets_the_name_of_the_blob_with_its_text():
     blob = IndexEntry(handle="t1.txt", text="alpha", digest=digest("alpha"), kind="blob", blob="t1.txt")
 
-    hits = filled(entry(1, "alpha"), blob).search(parse_query("alpha"), project="", session="s", limit=5)
+    hits = build_index(entry(1, "alpha"), blob).search(parse_query("alpha"), project="", session="s", limit=5)
 
     assert [(hit.entry.handle, hit.entry.blob, hit.copies) for hit in hits] == [(f"e1-{1:020x}", "t1.txt", 1)]
 
@@ -66,7 +66,7 @@ def test_an_item_gets_the_name_of_the_blob_with_its_text():
 def test_only_its_owner_can_read_the_index_whatever_the_umask(path):
     before = os.umask(0)
     try:
-        filled("alpha", index=SearchIndex(str(path)))
+        build_index("alpha", index=SearchIndex(str(path)))
     finally:
         os.umask(before)
 
@@ -74,22 +74,22 @@ def test_only_its_owner_can_read_the_index_whatever_the_umask(path):
 
 
 def test_an_index_that_is_deleted_while_open_is_built_again(path):
-    index = filled("alpha", index=SearchIndex(str(path)))
+    index = build_index("alpha", index=SearchIndex(str(path)))
 
     path.unlink()
 
     assert index.indexed_position("", "s") == Position()
-    assert found(filled("beta", index=index), "beta") == ["beta"]
+    assert find_texts(build_index("beta", index=index), "beta") == ["beta"]
     assert path.exists()
 
 
 def test_the_journal_of_a_deleted_index_is_not_applied_to_the_new_one(path):
-    filled("alpha", index=SearchIndex(str(path)))
+    build_index("alpha", index=SearchIndex(str(path)))
     journal = path.with_name("index.sqlite-journal")
     journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\xff" * 2000)
     path.unlink()
 
-    assert found(filled("beta", index=SearchIndex(str(path))), "beta") == ["beta"]
+    assert find_texts(build_index("beta", index=SearchIndex(str(path))), "beta") == ["beta"]
     assert not journal.exists()
 
 
@@ -111,13 +111,13 @@ def damaged(path, how):
 
 
 def used(index):
-    found(index, "alpha")
+    find_texts(index, "alpha")
     index.add("", "s", lambda start, known: IndexBatch(entries=[entry(n, f"x {n}") for n in range(99)], position=start))
 
 
 @pytest.mark.parametrize("how", ["not a database", "cut short", "overwritten", "another version", "another program's"])
 def test_a_damaged_file_is_replaced_at_the_second_try(path, how):
-    index = filled(*NOISE, *(f"alpha {n}" for n in range(200)), index=SearchIndex(str(path)))
+    index = build_index(*NOISE, *(f"alpha {n}" for n in range(200)), index=SearchIndex(str(path)))
     index.close()
     damaged(path, how)
     index = SearchIndex(str(path))
@@ -125,21 +125,21 @@ def test_a_damaged_file_is_replaced_at_the_second_try(path, how):
     with pytest.raises(IndexUnavailable):
         used(index)
 
-    assert found(filled("alpha", index=index), "alpha") == ["alpha"]
+    assert find_texts(build_index("alpha", index=index), "alpha") == ["alpha"]
 
 
 def test_a_locked_index_is_reported_and_kept(path):
-    filled("alpha", index=SearchIndex(str(path)))
+    build_index("alpha", index=SearchIndex(str(path)))
     holder = sqlite3.connect(path)
     holder.execute("BEGIN EXCLUSIVE")
     try:
         with pytest.raises(IndexUnavailable, match="locked"):
-            found(SearchIndex(str(path)), "alpha")
+            find_texts(SearchIndex(str(path)), "alpha")
     finally:
         holder.rollback()
         holder.close()
 
-    assert found(SearchIndex(str(path)), "alpha") == ["alpha"]
+    assert find_texts(SearchIndex(str(path)), "alpha") == ["alpha"]
 
 
 def test_a_link_in_place_of_the_index_is_not_followed(path, tmp_path):
@@ -148,7 +148,7 @@ def test_a_link_in_place_of_the_index_is_not_followed(path, tmp_path):
     path.symlink_to(target)
 
     with pytest.raises(IndexUnavailable):
-        filled("alpha", index=SearchIndex(str(path)))
+        build_index("alpha", index=SearchIndex(str(path)))
 
     assert target.read_text() == "keep me"
     assert path.is_symlink()
@@ -156,4 +156,4 @@ def test_a_link_in_place_of_the_index_is_not_followed(path, tmp_path):
 
 def test_an_index_in_a_read_only_folder_is_reported(tmp_path):
     with pytest.raises(IndexUnavailable):
-        filled("alpha", index=SearchIndex(str(tmp_path / "missing" / "index.sqlite")))
+        build_index("alpha", index=SearchIndex(str(tmp_path / "missing" / "index.sqlite")))
