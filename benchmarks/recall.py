@@ -28,7 +28,7 @@ import ebbtide
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import Item
 from ebbtide.recall.search import RecallSearch
-from ebbtide.runtime.transcript import Transcript
+from ebbtide.runtime.session_log import Transcript
 from ebbtide.store import DirectoryStore, Log
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader

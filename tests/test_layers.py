@@ -11,7 +11,7 @@ NAMES = {
     for path in FILES
 }
 PURE = ("core", "state", "accounting", "passes", "wire", "facts", "summary", "assembly", "display")
-_ENGINE = ("runtime", "compaction", "recall", "audit")
+_ENGINE = ("runtime", "compaction", "recall", "audit", "effects")
 _BELOW = (
     *("core", "state", "accounting", "passes", "facts", "summary", "wire", "formats", "store", "policy", "assembly"),
     *_ENGINE,
@@ -29,7 +29,11 @@ MAY = {
     "policy": {"core", "passes", "facts", "summary", "policy"},
     "assembly": {"core", "wire", "assembly"},
     "workspace": {"assembly", "workspace"},
-    **{package: {*_BELOW, "workspace"} for package in _ENGINE},
+    "effects": {"core", "store"},
+    "recall": {"core", "state", "store", "wire", "recall"},
+    "compaction": {"core", "state", "store", "wire", "facts", "summary", "effects", "compaction"},
+    "runtime": {*_BELOW} - {"audit", "formats", "assembly"},
+    "audit": {*_BELOW} - {"assembly"},
     "config_keys": {"core", "policy"},
     "config": {*_BELOW, "workspace", "config_keys"},
     "example": set(),
@@ -113,6 +117,14 @@ def test_no_pass_imports_a_pass_and_no_front_a_front():
             mine = part[1].removesuffix(".py")
             others = {name.split(".")[2] for name in named(path) if name.startswith("ebbtide.fronts.")}
             assert others <= {mine}, path
+
+
+def test_the_packages_of_the_engine_do_not_import_each_other_in_a_circle():
+    packages = ("effects", "recall", "compaction", "runtime", "audit")
+    for number, package in enumerate(packages):
+        above = set(packages[number + 1 :])
+        for path in (SRC / package).rglob("*.py"):
+            assert not own(path) & above, path
 
 
 def test_there_is_no_import_cycle():

@@ -113,7 +113,7 @@ def our_output_fed_back_is_a_no_op(trial: Trial) -> None:
     # See `test_what_left_without_a_stand_in_cannot_be_told_from_its_equal`.
     silent = {_identity(item.id) for edit, item in trial.gone() if not edit.replacement}
     if not any(_identity(item.id) in silent for item in request.items):
-        assert digest(write_outgoing(request, View.of(request.items, trial.plan.edits), None).tree) == digest(
+        assert digest(write_outgoing(request, View.of(request.items, trial.plan.edits), None).body) == digest(
             trial.tree
         )
 
@@ -217,7 +217,7 @@ def the_log_gives_the_same_body(trial: Trial) -> None:
     assert [edit.binding for edit in again] == [edit.binding for edit in trial.plan.edits]
     assert [edit.id for edit in again] == [edit.id for edit in trial.plan.edits]
     view = View.of(trial.request.items, again)
-    assert digest(write_outgoing(trial.request, view, None).tree) == digest(trial.tree)
+    assert digest(write_outgoing(trial.request, view, None).body) == digest(trial.tree)
 
 
 ALONE: tuple[Promise, ...] = (

@@ -13,8 +13,7 @@ from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.policy import default
-from ebbtide.runtime.outgoing import write_outgoing
-from ebbtide.runtime.reapply import reapply_edits
+from ebbtide.runtime.outgoing import reapply_edits, write_outgoing
 from ebbtide.wire import WIRES
 from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader
@@ -57,7 +56,7 @@ def pictures(wire: str, body: Body) -> list[int]:
 def fed_back(wire: str, body: Body, edits: tuple[Edit, ...]) -> Body:
     """What goes out where the client has this history and these edits are on record."""
     request = read(wire, copy.deepcopy(body), edits)
-    return dict(write_outgoing(request, View.of(request.items, edits), None).tree)
+    return dict(write_outgoing(request, View.of(request.items, edits), None).body)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -85,7 +84,7 @@ def test_an_edit_that_a_fold_hides_is_not_made_again_behind_it(wire: str) -> Non
     later = read(wire, body_of(wire, *said, shows(wire, 0)), cleared)
     folded = planned(("summarize",), later, View.of(later.items, cleared), known=cleared).edits
     edits = (*cleared, *folded)
-    out = dict(write_outgoing(later, View.of(later.items, edits), None).tree)
+    out = dict(write_outgoing(later, View.of(later.items, edits), None).body)
 
     assert {edit.by for edit in folded} >= {"summarize"}
     assert cleared[0].first not in {item.id for item in read(wire, out, edits).items}
@@ -181,7 +180,7 @@ def test_a_history_of_equals_fed_back_again_and_again_is_a_no_op(wire: str, data
         view = View.of(request.items, edits)
         made = planned(chosen, request, view, known=edits)
         edits = (*edits, *made.edits)
-        out = dict(write_outgoing(request, View.of(request.items, edits), None).tree)
+        out = dict(write_outgoing(request, View.of(request.items, edits), None).body)
         assert len({item.id for item in request.items}) == len(request.items)
         assert digest(fed_back(wire, out, edits)) == digest(out)
         history = [*out[WIRES[wire].list_key], says("done")]
@@ -200,6 +199,6 @@ def test_what_left_without_a_stand_in_cannot_be_told_from_its_equal() -> None:
     request = read("anthropic", body)
     first = next(item.id for item in request.items if item.kind == "thinking")
     edits = View.of(request.items).apply([Edit(by="strip_thinking", first=first, last=first)]).edits
-    out = dict(write_outgoing(request, View.of(request.items, edits), None).tree)
+    out = dict(write_outgoing(request, View.of(request.items, edits), None).body)
 
     assert digest(fed_back("anthropic", out, edits)) == digest(out)

@@ -187,11 +187,11 @@ class Trial:
 
     @property
     def tree(self) -> Mapping[str, Any]:
-        return self.made.tree
+        return self.made.body
 
     @property
     def out(self) -> list[Any]:
-        messages: list[Any] = self.made.tree[KEYS[self.wire]]
+        messages: list[Any] = self.made.body[KEYS[self.wire]]
         return messages
 
     @cached_property

@@ -3,7 +3,7 @@
 import json
 
 from ebbtide.core.tokens.estimator import DEFAULT
-from ebbtide.runtime.transcript import Transcript
+from ebbtide.runtime.session_log import Transcript
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 

@@ -127,7 +127,7 @@ class TestBackground:
             folds += folded(ready)
 
         assert folds
-        assert ctx._session.state.failures >= 1
+        assert ctx._session.log.state.failures >= 1
 
 
 class TestChildren:

@@ -169,7 +169,7 @@ class TestBreaker:
         wide = context(window=100_000, store=tmp_path, durable=False, summarizer=resumed)
         assert wide.compact(body([*long, *turn(60)[1:], *turn(61), *talk(70)[4 * 62 :]])).applied
         assert len(resumed.requests) == 1
-        assert wide._session.state.failures == 0
+        assert wide._session.log.state.failures == 0
 
     def test_a_success_in_between_begins_the_count_anew(self):
         store = MemoryStore()

@@ -331,7 +331,7 @@ class TestByHand:
     def test_up_to_here_leaves_the_rest_as_it_is(self):
         ctx = context(window=100_000)
         ctx.prepare(body(LONG))
-        here = next(item for item in ctx._session._view.originals if item.text == request_of(20))
+        here = next(item for item in ctx._session.view.originals if item.text == request_of(20))
 
         assert ctx.compact(last=here.id).applied
         out = unmarked(ctx.prepare(body(LONG)).body["messages"])
@@ -343,7 +343,7 @@ class TestByHand:
     def test_from_here_leaves_what_is_before_as_it_is(self):
         ctx = context(window=100_000)
         ctx.prepare(body(LONG))
-        here = next(item for item in ctx._session._view.originals if item.text == request_of(20))
+        here = next(item for item in ctx._session.view.originals if item.text == request_of(20))
 
         assert ctx.compact(first=here.id).applied
         out = unmarked(ctx.prepare(body(LONG)).body["messages"])

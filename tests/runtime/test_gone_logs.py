@@ -62,7 +62,7 @@ def test_it_goes_on_within_the_window_and_every_stub_names_a_file_that_is_there(
     clock, events = Clock(), []
     ctx = opened(tmp_path, clock)
     walk(ctx, 1, 41)
-    ctx._session.listen = events.append
+    ctx._session.events.listener = events.append
     assert ctx.edits()
 
     vanish(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ebbtide.wire import WIRES
-from ebbtide.wire.anthropic import cache
+from ebbtide.wire.anthropic.cache import count
 from ebbtide.wire.validity import violations
 from runtime.sessions import Clock, body, context, loop
 from upstream.check import refusals
@@ -15,7 +15,7 @@ AUTOMATIC = {"cache_control": {"type": "ephemeral"}, "system": [{"type": "text",
 
 
 def marked(request) -> list[int]:
-    return [n for n, message in enumerate(request["messages"]) if cache.count(message)]
+    return [n for n, message in enumerate(request["messages"]) if count(message)]
 
 
 def walked(ctx, messages, **more):
@@ -43,7 +43,7 @@ def test_a_mark_stays_where_edits_end_until_the_next_batch():
     ctx, ends = context(window=60_000), []
     for _, ready in walked(ctx, loop(60), **AUTOMATIC):
         if ready.report.edits:
-            ends.append(ctx._session._projection.settled)
+            ends.append(ctx._session.outgoing.edit_end)
         elif ends:
             stand = marked(ready.body)
             assert ends[-1] in stand
@@ -58,7 +58,7 @@ def test_the_next_batch_can_read_what_the_last_one_left():
     ctx = context(window=60_000)
     for _, ready in walked(ctx, loop(60), **AUTOMATIC):
         if ready.report.edits:
-            batches.append((ctx._session._projection.ends, marked(ready.body)))
+            batches.append((ctx._session.outgoing.edit_ends, marked(ready.body)))
 
     before, (ends, marks) = batches[0], batches[1]
     assert ends[0] == before[0][1] >= 0

@@ -68,7 +68,7 @@ def test_each_model_is_counted_by_its_own_bills():
             ready.record(
                 {"content": [], "usage": {"input_tokens": int(ready._prepared.estimated * ratio), "output_tokens": 1}}
             )
-    known = ctx._session.state.calibration
+    known = ctx._session.log.state.calibration
     other = [{"role": "user", "content": "new words " * 3_000}]
 
     assert known.ratio(SMALL) > known.ratio(BIG) * 1.2

@@ -32,5 +32,5 @@ def test_a_projection_that_grows_is_the_one_that_is_made_at_once():
     once = write_outgoing(whole, View.of(whole.items), None)
 
     assert made is not None
-    assert (list(made.chain), made.tokens, made.starts) == (list(once.chain), once.tokens, once.starts)
-    assert made.written == once.written == talk
+    assert (list(made.hashes), made.columns) == (list(once.hashes), once.columns)
+    assert made.columns.messages == talk

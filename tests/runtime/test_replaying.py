@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ebbtide.policy import preset
-from ebbtide.runtime.reapply import reapply_edits
+from ebbtide.runtime.outgoing import reapply_edits
 from ebbtide.store import MemoryStore
 from runtime.sessions import body, context, loop
 

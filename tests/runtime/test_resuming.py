@@ -29,7 +29,7 @@ def lived(store):
     ctx.undo()
     ctx.redo()
     ctx.undo()
-    ctx.pin(ctx._session._last[1].view.originals[0].id)
+    ctx.pin(ctx._session.last.view.originals[0].id)
     ctx.child("scout", window=9_000).finish("nothing there")
     ctx._note(ebb_record("limit", model="claude-opus-4-5", window=25_000, estimated=9_000, used=11_000))
     answer = {"key": "k", "first": "a", "last": "b", "text": "so it was", "way": "transcript"}
@@ -46,11 +46,11 @@ def test_what_a_session_knows_is_what_its_log_says():
 
     for n in range(1, len(messages), 2):
         ready = ctx.prepare(body(messages[:n]))
-        assert ctx._session.state == apply_records(SessionState(), store.peek("default").read().records)
+        assert ctx._session.log.state == apply_records(SessionState(), store.peek("default").read().records)
         ready.record({"role": "assistant", "content": messages[n]["content"], "usage": {"input_tokens": 9, **CACHED}})
 
-    assert ctx._session.state.batches
-    assert ctx._session.state.sent[-1].breakpoints
+    assert ctx._session.log.state.batches
+    assert ctx._session.log.state.sent[-1].breakpoints
 
 
 class Waiting(Quick):
@@ -91,7 +91,7 @@ def test_what_others_wrote_while_one_waited_for_the_lock_is_not_missed(tmp_path,
 
     assert files.then is None
     records = busy.read().records
-    assert ours._session.state == apply_records(SessionState(), records)
+    assert ours._session.log.state == apply_records(SessionState(), records)
     run(ours, messages, start=21)
     assert replan(busy.read().records, {"early": EARLY})[1] == []
 
@@ -103,13 +103,13 @@ def test_what_another_process_took_out_and_pinned_is_known_once_an_answer_was_re
     run(ours, messages[:3])
     sent = run(theirs, messages[:25], start=5)[-1]
     assert sent.report.held
-    pinned = theirs._session._last[1].view.originals[1].id
+    pinned = theirs._session.last.view.originals[1].id
     theirs.pin(pinned)
 
     ours.record({"role": "assistant", "content": messages[3]["content"], "usage": {"input_tokens": 9, **CACHED}})
     ours.prepare(body(sent.body["messages"]))
 
-    items = ours._session._last[1].view.originals
+    items = ours._session.last.view.originals
     assert [item for item in items if item.source == OURS]
     assert [item.id for item in items if item.pinned] == [pinned]
 
@@ -156,13 +156,13 @@ def test_a_long_session_resumes_from_its_checkpoint_as_from_its_log(tmp_path):
     memo(tmp_path)
     later = context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000)
     later.edits()
-    assert later._session.state == first._session.state
-    assert later._session._transcript.known == first._session._transcript.known
+    assert later._session.log.state == first._session.log.state
+    assert later._session.log.transcript.known == first._session.log.transcript.known
 
     memo(tmp_path).unlink()
     whole = context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000)
     whole.edits()
-    assert whole._session.state == first._session.state
+    assert whole._session.log.state == first._session.log.state
 
     before = len(first._log.read().records)
     later.prepare(body([*messages, call(20), result(20)]))
@@ -230,4 +230,4 @@ def test_a_checkpoint_of_another_form_is_not_read(tmp_path):
     later = context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000)
     later.edits()
     assert path.exists()
-    assert later._session.state == first._session.state
+    assert later._session.log.state == first._session.log.state

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.policy import PRESETS
-from ebbtide.runtime.reapply import reapply_edits
+from ebbtide.runtime.outgoing import reapply_edits
 from ebbtide.store import MemoryStore
 from ebbtide.store.memory import MemoryLog
 from ebbtide.wire import WIRES

@@ -13,8 +13,8 @@ from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import WontFit
 from ebbtide.formats import RecordedCall
 from ebbtide.policy import Policy
-from ebbtide.runtime.effects import run
-from ebbtide.runtime.session import Session
+from ebbtide.runtime.driver import run
+from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, open_store
 from ebbtide.wire import WIRES
@@ -27,13 +27,13 @@ def simulate(
 ) -> tuple[History, Log]:
     """The calls of one conversation, and the log that came of them: what left can be read back from it."""
     log = open_store(None).open(name, now=0.0)
-    session = Session(policy=policy, window=window, log=log, wire=WIRES[wire])
+    session = open_session(SessionSettings(policy=policy, window=window, wire=WIRES[wire]), log)
     refusals: list[str] = []
     now = 0.0
     for number, call in enumerate(calls, 1):
         now = max(now + 0.001, call.at if call.at is not None else now + _PACE)
         try:
-            ready = run(session.prepare(call.request, now=now), log)
+            ready = run(prepare_and_commit(session, call.request, now=now), log)
         except WontFit as refused:
             refusals.append(f"call {number}: {refused}")
             continue

@@ -11,10 +11,11 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ebbtide.core.text.redact import redact
-from ebbtide.core.types import HistoryMark, Question
+from ebbtide.core.types import Question
+from ebbtide.effects import AskModel, RawAnswer
 from ebbtide.wire.overflow import find_overflow_in_error
 
 SummarizeFunction = Callable[[dict[str, Any]], object]
@@ -25,24 +26,6 @@ LiveReader = Callable[[list[str]], str]
 
 TIMEOUT = 120.0
 """Seconds. A summary of 4,000 tokens takes a slow model about a minute."""
-
-
-class AskModel(NamedTuple):
-    """Ask. The answer is `Heard`."""
-
-    question: Question
-    body: dict[str, Any]
-    """The request for a model; empty where files are asked for."""
-    history: HistoryMark | None = None
-    """The conversation that is asked about."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawAnswer:
-    """What came back, as it came."""
-
-    response: object = None
-    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ebbtide.compaction.answer_sources import AskModel, RawAnswer
 from ebbtide.compaction.manual import Hooks
 from ebbtide.compaction.questions import (
     MAX_STALLED,
@@ -24,7 +23,7 @@ from ebbtide.core.planner import Plan
 from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions
 from ebbtide.core.types import COMPACTION_PASSES, HARNESS, USER, Edit, Item, Question
 from ebbtide.core.view import View
-from ebbtide.runtime.effects import Effect, Outcome
+from ebbtide.effects import AskModel, RawAnswer, Steps
 from ebbtide.state.session_state import SessionState
 from ebbtide.store import Record
 from ebbtide.wire.reader import Request
@@ -34,14 +33,15 @@ _FIRST = 6
 """Items at the beginning among which a client puts the project's instructions."""
 
 
-class Decision(NamedTuple):
-    """What a plan was made of, and the plan; None where none could be made."""
+class PlannedRequest(NamedTuple):
+    """A request with its plan: what questions are about."""
 
     request: Request
     view: View
     plan_input: PlanInput
-    plan: Plan | None
-    has_lock: bool
+    plan: Plan
+    body: Mapping[str, Any]
+    """As it would be sent without the plan's edits."""
 
 
 class CompactionResult(NamedTuple):
@@ -83,7 +83,7 @@ class CompactionCoordinator:
     """How the model gets at what left; a session keeps the way of its first request."""
     is_asking: bool = False
     """Whether somebody is being asked in the background."""
-    background: Decision | None = None
+    background: PlannedRequest | None = None
     """What was asked about in the background: answers are held against it, whatever was prepared meanwhile."""
     hooks: Hooks = field(default_factory=Hooks)
     emit: Callable[..., None] = _ignore_event
@@ -91,7 +91,13 @@ class CompactionCoordinator:
     _told: tuple[str, ...] = ()
 
     def build_input(
-        self, state: SessionState, request: Request, manual: ManualCompaction | None, transcript: str, *, last: bool
+        self,
+        state: SessionState,
+        request: Request,
+        manual: ManualCompaction | None,
+        log_path: str,
+        *,
+        is_last_round: bool,
     ) -> CompactionInput:
         """What the passes may know. In the last round no model is asked any more.
 
@@ -101,8 +107,8 @@ class CompactionCoordinator:
         may_ask = manual is not None or state.failures < MAX_USELESS_ANSWERS
         return CompactionInput(
             answers=UsableAnswers(state.answers, request.items),
-            asks=may_ask and self.can_summarize and not self.is_asking and not last,
-            live=self.can_read_live and not last,
+            asks=may_ask and self.can_summarize and not self.is_asking and not is_last_round,
+            live=self.can_read_live and not is_last_round,
             focus=asked.focus,
             instructions=self._instructions(request),
             summary=asked.summary,
@@ -112,7 +118,7 @@ class CompactionCoordinator:
             stalled=state.stalled >= MAX_STALLED,
             children=finished_children(state),
             way=way,
-            transcript=transcript if way == "path" else "",
+            transcript=log_path if way == "path" else "",
             tool=RECALL_TOOLS[0] if way == "tool" else "",
             waiting=self.is_asking,
         )
@@ -140,43 +146,42 @@ class CompactionCoordinator:
             manual = replace(asked, focus="\n".join(filter(None, (asked.focus, said.strip()))))
         return manual, said is not False
 
-    def ask(self, decided: Decision, tree: Mapping[str, Any]) -> Generator[Effect, Outcome, list[Record]]:
-        """Every question of a plan, and its answer as a record. `tree` is the live request."""
-        request, view, situation, made, _ = decided
-        count, now, room = situation.count_tokens, situation.now, situation.budget.window - situation.tokens
+    def ask(self, planned: PlannedRequest) -> Steps[list[Record]]:
+        """Ask every question of a plan, and return the answers as records."""
+        request, view, plan_input, plan, body = planned
+        count, now = plan_input.count_tokens, plan_input.now
+        room = plan_input.budget.window - plan_input.tokens
         records: list[Record] = []
-        for ask in made.questions if made else ():
-            if ask.answer_mode == "prefix" and count(ask.prompt) + ask.max_tokens > room:
-                # Nobody need be asked to know that it does not fit: the ladder goes on with less.
-                records.append(unanswered_record(ask, "overflow", now, request.items))
+        for question in plan.questions:
+            if question.answer_mode == "prefix" and count(question.prompt) + question.max_tokens > room:
+                # It does not fit, so there is no need to ask: the next plan asks about less.
+                records.append(unanswered_record(question, "overflow", now, request.items))
                 continue
-            possible = build_question(ask, request, tree, self.model)
-            self.emit("fold_asks", way=ask.answer_mode, first=ask.first, last=ask.last)
-            heard = (yield possible) if possible else RawAnswer(failure="the request cannot be asked about")
-            question = possible or AskModel(ask, {}, mark_history(request.items))
-            if not isinstance(heard, RawAnswer):
-                heard = RawAnswer(failure="nobody answers")
-            records.append(check_answer(question, heard, view, request.wire, count, now))
-            if failed := records[-1].get("failed"):
-                fields = {"way": ask.answer_mode, "reason": failed}
+            effect = build_question(question, request, body, self.model)
+            self.emit("fold_asks", way=question.answer_mode, first=question.first, last=question.last)
+            answer = (yield effect) if effect else RawAnswer(failure="the request cannot be asked about")
+            if not isinstance(answer, RawAnswer):
+                answer = RawAnswer(failure="nobody answers")
+            asked = effect or AskModel(question, {}, mark_history(request.items))
+            records.append(check_answer(asked, answer, view, request.wire, count, now))
+            if failure := records[-1].get("failed"):
+                fields = {"way": question.answer_mode, "reason": failure}
                 self.emit("fold_failed", **fields)
                 self._run_hook(self.hooks.failed, fields)
         return records
 
-    def background_questions(
-        self, propose: Sequence[Pass], decided: Decision, tree: Mapping[str, Any]
-    ) -> list[AskModel]:
-        """What the next fold would ask, once the soft level is reached; empty where nothing is to be asked."""
-        request, view, situation, made, _ = decided
-        if made is None or made.edits or not self.can_summarize or self.is_asking:
+    def background_questions(self, passes: Sequence[Pass], planned: PlannedRequest) -> list[AskModel]:
+        """Return what the next compaction would ask, once the soft threshold is reached."""
+        request, view, plan_input, plan, body = planned
+        if plan.edits or not self.can_summarize or self.is_asking:
             return []
-        if not situation.budget.levels.is_reached(made.tokens_after, "soft"):
+        if not plan_input.budget.levels.is_reached(plan.tokens_after, "soft"):
             return []
-        forced = situation._replace(trigger="overflow", compaction=situation.compaction._replace(asks=True))
-        asks = [ask for one in propose for ask in _questions_of(one, view, forced)]
-        found = [build_question(ask, request, tree, self.model) for ask in asks]
-        self.background = decided
-        return [question for question in found if question is not None]
+        forced = plan_input._replace(trigger="overflow", compaction=plan_input.compaction._replace(asks=True))
+        questions = [question for propose in passes for question in _questions_of(propose, view, forced)]
+        effects = [build_question(question, request, body, self.model) for question in questions]
+        self.background = planned
+        return [effect for effect in effects if effect is not None]
 
     def announce(self, made: Plan, edits: Sequence[Edit]) -> None:
         done = [edit for edit in edits if edit.by in COMPACTION_PASSES]

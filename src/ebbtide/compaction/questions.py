@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.compaction.answer_sources import AskModel, RawAnswer, response_content
+from ebbtide.compaction.answer_sources import response_content
 from ebbtide.core.edit_binding import mark_history
 from ebbtide.core.plan_input import CompactionInput
 from ebbtide.core.types import USER, HistoryMark, Item, Question
 from ebbtide.core.view import View
+from ebbtide.effects import AskModel, RawAnswer
 from ebbtide.state.session_state import SessionState, ebb_record, history_to_record
 from ebbtide.store import Record
 from ebbtide.summary.check import SummarySource, check_summary

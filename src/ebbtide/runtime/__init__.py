@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ebbtide.compaction.manual import Compaction, Hooks
 from ebbtide.recall.search import Hit, Page
-from ebbtide.runtime.context import Context, Ready, fit
+from ebbtide.runtime.context import Context, Ready
 from ebbtide.runtime.report import Event, Report
+from ebbtide.runtime.stateless import fit
 
 __all__ = ["Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"]

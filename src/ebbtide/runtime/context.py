@@ -19,21 +19,18 @@ from ebbtide.compaction.rehydrate import read_notes as now_told
 from ebbtide.core.cache.diagnosis import CacheHealth, diagnose_cache
 from ebbtide.core.errors import BadRequest, WontFit
 from ebbtide.core.tokens.calibration import Calibration
-from ebbtide.core.tokens.estimator import DEFAULT
-from ebbtide.core.tokens.size import upper_bound
 from ebbtide.core.tool_calls import HITS
 from ebbtide.core.types import Edit
+from ebbtide.effects import Steps
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.windows import window_for_model
 from ebbtide.recall.handles import Scope
 from ebbtide.recall.inject import RecallExchange, build_insertion, find_anchor, insert_record
 from ebbtide.recall.search import Hit, Page, RecallSearch, ScopedRecall
 from ebbtide.recall.tools import answer_call
-from ebbtide.runtime.effects import Steps, arun, run
+from ebbtide.runtime.driver import arun, run
 from ebbtide.runtime.report import Listener, Prepared, Report
-from ebbtide.runtime.session import Session
-from ebbtide.runtime.size_limits import estimate_bounds
-from ebbtide.runtime.undo import redo_batch, undo_batch
+from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
 from ebbtide.runtime.validation import RecallBy, RecallScope, check_clock, check_settings, check_tokens
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
@@ -41,7 +38,6 @@ from ebbtide.wire import wire_named
 from ebbtide.wire.body import ParsedBody as Read
 from ebbtide.wire.body import to_plain
 from ebbtide.wire.overflow import find_overflow_in_error
-from ebbtide.wire.protocol import Wire
 from ebbtide.wire.recall_tools import recall_tools
 
 Body = Mapping[str, Any] | bytes | str
@@ -110,24 +106,23 @@ class Context:
         self._background = background and summarizer is not None
         self._store, self._project = _open_store(store, durable), project
         self._log = _open_log(self._store, session, project=project, now=self._clock())
-        self._session = Session(
+        settings = SessionSettings(
             policy=preset(policy, model=model),
             window=_window_rule(window, model),
-            log=self._log,
             model=model,
             project=project,
             wire=None if wire is None else wire_named(wire),
-            listen=on_event,
-            mark_always=marks,
-            compaction=CompactionCoordinator(
-                can_summarize=summarizer is not None,
-                model=summarizer_model,
-                can_read_live=workspace is not None or bool(live),
-                recall_mode=recall,
-                hooks=hooks or Hooks(),
-            ),
+            always_adds_breakpoints=marks,
         )
-        sources = _live_reader(workspace, live or {}, self._session.policy.estimator.text)
+        coordinator = CompactionCoordinator(
+            can_summarize=summarizer is not None,
+            model=summarizer_model,
+            can_read_live=workspace is not None or bool(live),
+            recall_mode=recall,
+            hooks=hooks or Hooks(),
+        )
+        self._session = open_session(settings, self._log, on_event=on_event, compaction=coordinator)
+        sources = _live_reader(workspace, live or {}, self._session.settings.policy.estimator.text)
         self._answer_sources = AnswerSources(summarizer=summarizer, live=sources, timeout=summarizer_timeout)
         self._recall = RecallSearch(log=self._log, store=self._store, project=project)
         self._scope = scope
@@ -136,7 +131,7 @@ class Context:
         self._last: Prepared | None = None
 
     def __repr__(self) -> str:
-        told = {"session": self._log.session, "model": self._session.model, "window": self.window}
+        told = {"session": self._log.session, "model": self._session.settings.model, "window": self.window}
         return f"Context({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     def __reduce__(self) -> str:
@@ -151,7 +146,7 @@ class Context:
     @property
     def calibration(self) -> Calibration:
         """What bills have taught about the tokens of each model, as this process knows it."""
-        return self._session.state.calibration
+        return self._session.log.state.calibration
 
     def prepare(self, request: Body) -> Ready:
         """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
@@ -164,15 +159,19 @@ class Context:
         """
         if self._background_questions is not None and self._background_questions.is_done:
             run(self._record_background_answers(), self._log)
-        known = None if soon is None else lambda prepared: soon(Ready(prepared.body, prepared.report, self, prepared))
-        steps = self._session.prepare(request, now=self._clock())
-        return self._ready(run(steps, self._log, self._answer_sources, known))
+
+        def on_ready(prepared: Prepared) -> None:
+            if soon is not None:
+                soon(Ready(prepared.body, prepared.report, self, prepared))
+
+        steps = prepare_and_commit(self._session, request, now=self._clock(), on_ready=on_ready)
+        return self._ready(run(steps, self._log, self._answer_sources))
 
     async def aprepare(self, request: Body) -> Ready:
         """As `prepare`; a summarizer that is a coroutine is awaited, and the loop goes on meanwhile."""
         if self._background_questions is not None and self._background_questions.is_done:
             await arun(self._record_background_answers(), self._log)
-        steps = self._session.prepare(request, now=self._clock())
+        steps = prepare_and_commit(self._session, request, now=self._clock())
         return self._ready(await arun(steps, self._log, self._answer_sources))
 
     def compact(
@@ -230,7 +229,7 @@ class Context:
         if ready.retried:
             told = f"the provider refused {ready.report.tokens_after:,} tokens after folding: {error}"
             raise WontFit(told, tokens=ready.report.tokens_after, limit=found.limit or 0) from error
-        return self._session.prepare_after_overflow(found, ready, now=self._clock())
+        return self._session.retry_after_overflow(found, ready, now=self._clock())
 
     def reset_window(self, model: str = "") -> None:
         """Forget the window that refusals of this model's provider taught, or those of all models."""
@@ -249,7 +248,7 @@ class Context:
 
         Where the session's way is not `tool` there are none: a tool that comes later costs the whole cached prefix.
         """
-        if (self._session.state.recall or self._session.compaction.recall_mode) != "tool":
+        if (self._session.log.state.recall or self._session.compaction.recall_mode) != "tool":
             return []
         return recall_tools(wire_named(wire) if wire else self._session.wire_for({}))
 
@@ -264,11 +263,11 @@ class Context:
         """What may be recalled; None for all that the session recorded."""
         if self._scope == "session":
             return None
-        view = self._session._view
+        view = self._session.view
         if view is None:
             raise BadRequest("recall comes after prepare(): there is no conversation yet")
         blobs = frozenset(blob.name for edit in view.active_edits for blob in edit.blobs)
-        return Scope(messages=self._session._transcript.path, blobs=blobs)
+        return Scope(messages=self._session.log.transcript.path, blobs=blobs)
 
     def insert_recalled(self, recalled: Sequence[RecallExchange], shown: Sequence[Any] = (), said: str = "") -> Edit:
         """Calls of the recall tools and their answers, for every request from now on: the client has neither.
@@ -276,16 +275,16 @@ class Context:
         `shown` is what it was shown of the model's answer to the last request, as messages: they stand behind it.
         """
         session = self._session
-        if session._last is None:
+        if session.last is None:
             raise BadRequest("insert_recalled() comes after prepare()")
         self._catch_up()  # the record goes on from what the log holds now
-        request = session._last[1].request
+        request = session.last.request
         taken = {item.call_id for item in request.items}
-        at = find_anchor(session._reader, request, shown)
-        view = session._last[1].view
-        edit = view.bind(build_insertion(recalled, said, at, taken, session.policy.estimator.block))
-        session._ours.learn(request.wire, (edit,))
-        self._note(insert_record(edit, session.state, self._clock()))
+        at = find_anchor(session.reader, request, shown)
+        view = session.last.view
+        edit = view.bind(build_insertion(recalled, said, at, taken, session.settings.policy.estimator.block))
+        session.echoes.learn(request.wire, (edit,))
+        self._note(insert_record(edit, session.log.state, self._clock()))
         return edit
 
     def pin(self, *handles: str) -> None:
@@ -324,28 +323,28 @@ class Context:
     def edits(self) -> tuple[Edit, ...]:
         """All that hold or held, oldest first, undone ones left out."""
         self._catch_up()
-        return self._session.state.edits
+        return self._session.log.state.edits
 
     @property
     def standing(self) -> tuple[Edit, ...]:
         """The same as this process knows them, without a look at the log: what `replay` takes."""
-        return self._session.state.edits
+        return self._session.log.state.edits
 
     def undo(self, batch: str = "") -> tuple[Edit, ...]:
         """Leave the newest batch of edits out again, or the one named. Returns what came back; empty if nothing did."""
-        return run(undo_batch(self._session, now=self._clock(), batch=batch), self._log)
+        return run(self._session.undo_batch(now=self._clock(), batch=batch), self._log)
 
     def redo(self) -> tuple[Edit, ...]:
         """Bring back the batch that was undone last, exactly as it was. Returns its edits; empty if there was none."""
-        return run(redo_batch(self._session, now=self._clock()), self._log)
+        return run(self._session.redo_batch(now=self._clock()), self._log)
 
     def health(self) -> CacheHealth:
         """How the provider's cache has served the last requests, and why it broke."""
-        return diagnose_cache(self._session.state.sent)
+        return diagnose_cache(self._session.log.state.sent)
 
     def counters(self) -> Mapping[str, int]:
         """R020, R028, R248: compactions, skips, tokens saved, and usage so far."""
-        return dict(self._session.state.counters)
+        return dict(self._session.log.state.counters)
 
     def _catch_up(self) -> None:
         run(self._session.catch_up(), self._log)
@@ -423,35 +422,6 @@ def _live_reader(
         return json.dumps(found, ensure_ascii=False)
 
     return told
-
-
-def fit(
-    request: Body,
-    *,
-    window: int = 200_000,
-    policy: str | Policy = "default",
-    model: str = "",
-    wire: str | None = None,
-) -> Ready:
-    """Stateless: a valid request whose upper bound fits the window, or `WontFit`. Writes nothing anywhere."""
-    check_settings(model=model)
-    window, chosen, named = (
-        check_tokens("window", window),
-        preset(policy, model=model),
-        None if wire is None else wire_named(wire),
-    )
-    ready = _fit_once(request, window, chosen, model, named)
-    # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
-    if chosen.estimator.margin > 1 or estimate_bounds(ready.body, named).upper <= window:
-        return ready
-    return _fit_once(request, window, replace(chosen, estimator=DEFAULT), model, named)
-
-
-def _fit_once(request: Body, window: int, policy: Policy, model: str, wire: Wire | None) -> Ready:
-    log = PrivateLog("fit", now=0.0)
-    session = Session(policy=policy, window=window, log=log, model=model, kept=False, wire=wire, exact=upper_bound)
-    prepared = run(session.prepare(request, now=0.0, trigger="auto"), log)
-    return Ready(prepared.body, prepared.report)
 
 
 def _open_store(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:

@@ -1,116 +1,208 @@
-"""From a view to the body that goes out: written, hardened, marked. Only what is new is written again."""
+"""Writes a view as the request body to send: valid, and with cache breakpoints.
+
+Messages that the request before had as well are not written again. `reapply_edits` does the same without a session.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from ebbtide.core.cache.breakpoints import BreakpointSlot, BreakpointStrategy
 from ebbtide.core.cache.prefix_hashes import PrefixHashes, leading_matches
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
+from ebbtide.policy import Policy
+from ebbtide.wire import WIRES, detect
 from ebbtide.wire.blocks import fingerprint, group_by_message, is_original
+from ebbtide.wire.body import read_body
+from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.protocol import Repair
-from ebbtide.wire.reader import Request, write_group
+from ebbtide.wire.reader import Reader, Request, write_group
 from ebbtide.wire.validity import repair
 
 
-@dataclass(slots=True, kw_only=True)
-class Outgoing:
-    """What went out, kept to extend it next time: the lists grow in place, one place a message."""
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Figures of the messages written so far. Requests that extend each other share the lists, which only grow."""
 
-    edits: tuple[Edit, ...] = ()
-    around: tuple[str, str, str] = ("", "", "")
-    """Model, system prompt and tools: the hardener has judged them."""
-    entries: tuple[Item, ...] = ()
     starts: list[int] = field(default_factory=list)
-    """Place in `entries` where each message begins."""
-    written: list[Any] = field(default_factory=list)
-    """Messages before hardening."""
-    chain: PrefixHashes = field(default_factory=PrefixHashes)
-    """Chained hash after each message."""
+    """Index of the first entry of each message."""
+    messages: list[Any] = field(default_factory=list)
+    """As written, before repair."""
     tokens: list[int] = field(default_factory=list)
-    """Up to and with each message."""
-    marked: list[int] = field(default_factory=list)
-    """Breakpoints up to and with each message, whoever set them."""
-    calls: set[str] = field(default_factory=set)
-    """Ids of all calls, for the hardener."""
-    tree: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Estimated tokens up to the end of each message."""
+    breakpoints: list[int] = field(default_factory=list)
+    """The client's own breakpoints up to the end of each message."""
+    call_ids: set[str] = field(default_factory=set)
+
+    def first(self, count: int, entries: Sequence[Item]) -> _Columns:
+        """Return the columns of the first `count` messages, which have these entries. They are shared if that is all
+        there is, and else copied: another request has grown the lists, or this one is shorter."""
+        if count == len(self.starts):
+            return self
+        return _Columns(
+            self.starts[:count],
+            self.messages[:count],
+            self.tokens[:count],
+            self.breakpoints[:count],
+            {entry.call_id for entry in entries if entry.kind == "call"},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request as it is sent, kept so that the next request writes only what is new."""
+
+    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Valid, with the client's own breakpoints only."""
+    marked_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The same with ours, see `add_breakpoints`."""
+    breakpoints: tuple[BreakpointSlot, ...] = ()
+    """Those that we added."""
+    edits: tuple[Edit, ...] = ()
+    terms: tuple[str, str, str] = ("", "", "")
+    """Model, system prompt and tools that the messages were checked with."""
+    entries: tuple[Item, ...] = ()
+    columns: _Columns = field(default_factory=_Columns, repr=False)
+    hashes: PrefixHashes = field(default_factory=PrefixHashes)
     repairs: tuple[Repair, ...] = ()
-    settled: int = -1
-    """The last message that an edit wrote, but for edits of what had just arrived; -1 if there is none."""
-    was_settled: int = -1
-    """The same before the newest batch, where that left it as it was: there the provider still reads."""
-    reusable: bool = True
-    """Each group of entries gave one message, and none needed repair."""
-    stamped: dict[int, tuple[Any, Any]] = field(default_factory=dict, repr=False)
-    """Messages that carry a breakpoint of ours, by the identity of the one without: it and its copy."""
+    edit_end: int = -1
+    """Index of the last message that an edit wrote, edits on arrival apart; -1 if there is none."""
+    previous_edit_end: int = -1
+    """The same before the newest batch, if the messages up to there are unchanged: the provider still has them."""
+    is_reusable: bool = True
+    """Every group of entries gave one message, and none needed repair."""
+    marked_messages: Mapping[int, tuple[Any, Any]] = field(default_factory=dict, repr=False)
+    """Messages that carry a breakpoint of ours, by identity of the message without it: that message, and the copy."""
 
     @property
-    def ends(self) -> tuple[int, int]:
-        """Where edits end, and ended before: messages worth a mark however far back."""
-        return self.was_settled, self.settled
+    def message_count(self) -> int:
+        return len(self.hashes)
 
-    def cut(self, entries: int) -> None:
-        """Keep the messages that end at or before this entry."""
-        if entries == len(self.entries):
-            return
-        n = bisect_right(self.starts, entries) - 1
-        self.calls -= {entry.call_id for entry in self.entries[self.starts[n] :] if entry.kind == "call"}
-        self.entries = self.entries[: self.starts[n]]
-        self.chain = self.chain.extend_from(n, ())
-        for run in (self.starts, self.written, self.marked):
-            del run[n:]
-        self.tokens = self.tokens[:n]  # a report may hold the longer one
-        self.settled = self.settled if self.settled < n else -1
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in(self.message_count)
 
-    def add(
-        self, request: Request, groups: Sequence[Sequence[Item]], written: Sequence[Sequence[Any]], authored: bool
-    ) -> None:
-        """Messages, one for each group of entries; `authored` where some of these may be ours."""
-        at, links = len(self.entries), list[str]()
-        link = self.chain[-1] if at else ""
-        tokens, marks = self.tokens_in(len(self.tokens)), self.marks_in(len(self.marked))
-        breakpoints = request.wire.cache.count
-        for group, messages in zip(groups, written, strict=True):
-            self.starts.append(at)
-            at += len(group)
-            for entry in group:
-                tokens += entry.tokens
-                if entry.kind == "call":
-                    self.calls.add(entry.call_id)
-            # Fingerprints chain instead of bytes: the same whether we authored a block or a client feeds it back. Of an
-            # original its id says it, but for the number that tells equals apart.
-            told = (
-                _fingerprints(request, group, messages)
-                if authored
-                else [entry.id.rpartition("-")[0] for entry in group]
-            )
-            link = blake2b("\0".join([link, *told]).encode(), digest_size=8).hexdigest()
-            links.append(link)
-            for message in messages:
-                marks += breakpoints(message)
-            self.tokens.append(tokens)
-            self.marked.append(marks)
-            self.written += messages
-        self.chain = self.chain.extend_from(len(self.chain), links)
+    @property
+    def edit_ends(self) -> tuple[int, int]:
+        """Messages that deserve a breakpoint however far back they are."""
+        return self.previous_edit_end, self.edit_end
 
     def tokens_in(self, messages: int) -> int:
-        """Of the first so many messages."""
-        return self.tokens[messages - 1] if messages else 0
+        """Return the estimated tokens of the first messages."""
+        return self.columns.tokens[messages - 1] if messages else 0
 
     def entries_in(self, messages: int) -> int:
-        return self.starts[messages] if messages < len(self.starts) else len(self.entries)
+        return self.columns.starts[messages] if messages < self.message_count else len(self.entries)
 
-    def marks_in(self, messages: int) -> int:
-        return self.marked[messages - 1] if messages else 0
+    def client_breakpoints_in(self, messages: int) -> int:
+        return self.columns.breakpoints[messages - 1] if messages else 0
+
+    def cut(self, entries: int) -> Outgoing:
+        """Keep the messages that end at or before this entry."""
+        count = self.message_count
+        if entries < len(self.entries):
+            count = bisect_right(self.columns.starts, entries, hi=count) - 1
+        kept = self.entries if count == self.message_count else self.entries[: self.columns.starts[count]]
+        columns = self.columns.first(count, kept)
+        if columns is self.columns:
+            return self
+        edit_end = self.edit_end if self.edit_end < count else -1
+        return replace(
+            self, entries=kept, columns=columns, hashes=self.hashes.extend_from(count, ()), edit_end=edit_end
+        )
+
+
+def write_outgoing(request: Request, view: View, previous: Outgoing | None) -> Outgoing:
+    """Write the view as a valid body. Messages that `previous` had, and that needed no repair, are taken over."""
+    is_reused = previous is not None and previous.edits is view.edits and previous.is_reusable
+    base = previous if previous is not None and is_reused else Outgoing()
+    base = base.cut(_count_same_entries(base.entries, view))
+    terms = (request.model, request.system, request.tools)
+    checked = base.message_count if base.terms == terms else 0
+    groups, written = _write_new_messages(request, view, base)
+    body: Mapping[str, Any] = request.body.tree
+    if view.has_edits:
+        messages = [*base.columns.messages, *(message for messages in written for message in messages)]
+        body = {**body, request.wire.list_key: messages}
+    body, repairs = repair(
+        request.wire,
+        body,
+        since=checked,
+        call_ids=base.columns.call_ids if checked else set[str](),
+        breakpoints=base.client_breakpoints_in(checked),
+    )
+    edit_end = base.edit_end
+    if view.edit_by_entry:
+        for number, group in enumerate(groups, base.message_count):
+            if any(_is_edited(view, entry) for entry in group):
+                edit_end = number
+    hashes = _add_messages(request, base, groups, written, has_edits=bool(view.edit_by_entry))
+    return Outgoing(
+        body=body,
+        marked_body=body,
+        edits=view.edits,
+        terms=terms,
+        entries=view.entries,
+        columns=base.columns,
+        hashes=hashes,
+        repairs=repairs,
+        edit_end=edit_end,
+        previous_edit_end=-1 if is_reused or previous is None else _unchanged_edit_end(hashes, previous),
+        is_reusable=not repairs and all(len(messages) == 1 for messages in written),
+        marked_messages=base.marked_messages,
+    )
+
+
+def _write_new_messages(request: Request, view: View, base: Outgoing) -> tuple[list[list[Item]], list[list[Any]]]:
+    """Return the entries of each new message, and the messages written from them."""
+    groups = [group for _, group in group_by_message(view.entries[len(base.entries) :])]
+    if view.has_edits:
+        groups = _join_groups(groups, request.wire.messages.must_join)
+    else:
+        new = request.messages[base.message_count :]
+        if len(groups) == len(new):
+            # Every message has a group at least, so each is complete and is sent unchanged.
+            return groups, [[message] for message in new]
+    return groups, [write_group(request, view, group) for group in groups]
+
+
+def _add_messages(
+    request: Request, base: Outgoing, groups: Sequence[list[Item]], written: Sequence[list[Any]], *, has_edits: bool
+) -> PrefixHashes:
+    """Add messages to the columns of `base`, and return all hashes. `has_edits` if some entries may be ours."""
+    columns, start = base.columns, len(base.entries)
+    last_hash, new_hashes = base.hashes[-1] if start else "", list[str]()
+    tokens, breakpoints = base.tokens, base.client_breakpoints_in(base.message_count)
+    count_breakpoints = request.wire.cache.count
+    for group, messages in zip(groups, written, strict=True):
+        columns.starts.append(start)
+        start += len(group)
+        for entry in group:
+            tokens += entry.tokens
+            if entry.kind == "call":
+                columns.call_ids.add(entry.call_id)
+        # Hash fingerprints, not bytes: they are equal whether we wrote a block or a client sends it back. The id of an
+        # original has its fingerprint, and a number that tells equal items apart.
+        prints = (
+            _fingerprints(request, group, messages) if has_edits else [entry.id.rpartition("-")[0] for entry in group]
+        )
+        last_hash = blake2b("\0".join([last_hash, *prints]).encode(), digest_size=8).hexdigest()
+        new_hashes.append(last_hash)
+        for message in messages:
+            breakpoints += count_breakpoints(message)
+        columns.tokens.append(tokens)
+        columns.breakpoints.append(breakpoints)
+        columns.messages.extend(messages)
+    return base.hashes.extend_from(base.message_count, new_hashes)
 
 
 def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[Any]) -> list[str]:
-    """Of the blocks of one message."""
+    """Return the fingerprints of the blocks of one message."""
     if all(is_original(entry) for entry in group):
         return [entry.id.rpartition("-")[0] for entry in group]
     wire = request.wire
@@ -118,69 +210,28 @@ def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[An
     return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
 
 
-def write_outgoing(request: Request, view: View, last: Outgoing | None) -> Outgoing:
-    """Write and harden a view. What the last one began with, and needed no repair, is not touched again.
-
-    `last` is taken over: it must not be used afterwards.
-    """
-    made = last if last is not None and last.edits is view.edits and last.reusable else Outgoing()
-    made.reusable = False  # until all of this has gone well
-    made.cut(_same_entries(made.entries, view))
-    around = (request.model, request.system, request.tools)
-    accepted = len(made.written) if made.around == around else 0
-    groups, written = _written(request, view, made)
-    tree: Mapping[str, Any] = request.body.tree
-    if view.has_edits:
-        whole = [*made.written, *(message for messages in written for message in messages)]
-        tree = {**tree, request.wire.list_key: whole}
-    known, marks = (made.calls, made.marks_in(accepted)) if accepted else (set[str](), 0)
-    made.tree, made.repairs = repair(request.wire, tree, since=accepted, call_ids=known, breakpoints=marks)
-    if view.edit_by_entry:
-        first = len(made.starts)
-        ends = [n for n, group in enumerate(groups, first) if any(_is_settled(view, entry) for entry in group)]
-        made.settled = ends[-1] if ends else made.settled
-    made.add(request, groups, written, bool(view.edit_by_entry))
-    made.was_settled = _still(made, last)
-    made.edits, made.around, made.entries = view.edits, around, view.entries
-    made.reusable = not made.repairs and set(map(len, written)) <= {1}
-    return made
+_ON_ARRIVAL = frozenset({"offload_results", "offload_input", "limit_output", "truncate_results", "recall"})
+"""Passes that edit what was never sent: such an edit is no border between cached and changed messages."""
 
 
-def _written(request: Request, view: View, made: Outgoing) -> tuple[list[list[Item]], list[list[Any]]]:
-    """What is new of a view: the entries of each message, and the messages that they make."""
-    groups = [group for _, group in group_by_message(view.entries[len(made.entries) :])]
-    if not view.has_edits:
-        new = request.messages[len(made.written) :]
-        if len(groups) == len(new):
-            # Every message has a group at least: each is whole, and goes out as it came.
-            return groups, [[message] for message in new]
-    else:
-        groups = _joined(groups, request.wire.messages.must_join)
-    return groups, [write_group(request, view, group) for group in groups]
+def _is_edited(view: View, entry: Item) -> bool:
+    edit = view.edit_by_entry.get(entry.id)
+    return edit is not None and edit.by not in _ON_ARRIVAL
 
 
-_ARRIVING = frozenset({"offload_results", "offload_input", "limit_output", "truncate_results", "recall"})
-"""Who changes what was never sent: where they did, old and new have not met yet."""
+def _unchanged_edit_end(hashes: PrefixHashes, previous: Outgoing) -> int:
+    """Return the last edited message of the previous request if the messages up to it are unchanged, else -1."""
+    end = previous.edit_end
+    is_same = 0 <= end < min(len(hashes), len(previous.hashes)) and hashes[end] == previous.hashes[end]
+    return end if is_same else -1
 
 
-def _still(made: Outgoing, last: Outgoing | None) -> int:
-    """Where edits ended before, if a new batch left all up to there as it was."""
-    at = last.settled if last is not None and last is not made else -1
-    kept = last is not None and 0 <= at < len(made.chain) and at < len(last.chain) and made.chain[at] == last.chain[at]
-    return at if kept else -1
-
-
-def _is_settled(view: View, entry: Item) -> bool:
-    owner = view.edit_by_entry.get(entry.id)
-    return owner is not None and owner.by not in _ARRIVING
-
-
-def _joined(
+def _join_groups(
     groups: Sequence[list[Item]], must_join: Callable[[Sequence[Item], Sequence[Item]], bool]
 ) -> list[list[Item]]:
     """Join neighbours that an edit brought together, so that `repair` need not do it with every request.
 
-    Neighbours that came as such are left to `repair`, which reports them.
+    Neighbours that the client sent as such are left to `repair`, which reports them.
     """
     joined: list[list[Item]] = []
     for group in groups:
@@ -196,40 +247,75 @@ def _side(group: Sequence[Item]) -> str:
     return group[0].role if group[0].role in ("assistant", "system") else "user"
 
 
-def _same_entries(before: tuple[Item, ...], view: View) -> int:
-    """How many leading entries are the same objects: an equal one may have other bytes."""
+def _count_same_entries(previous: tuple[Item, ...], view: View) -> int:
+    """Count the leading entries that are the same objects: an equal one may have other bytes."""
     grown, count = view.grown_from
-    return count if grown is before else leading_matches([*map(id, before)], [*map(id, view.entries)])
+    return count if grown is previous else leading_matches([*map(id, previous)], [*map(id, view.entries)])
 
 
-def add_breakpoints(
-    request: Request, made: Outgoing, strategy: BreakpointStrategy
-) -> tuple[Mapping[str, Any], tuple[BreakpointSlot, ...]]:
-    """The body with breakpoints where the strategy wants them, beside the client's own."""
-    messages = made.tree[request.wire.list_key]
-    tokens: Sequence[int] = made.tokens
-    if len(messages) != len(tokens):
-        # Hardening merged or added messages: spread evenly, since only sums and order matter here.
-        share = made.tokens_in(len(made.tokens)) // max(1, len(messages))
-        tokens = [share * n for n in range(1, len(messages) + 1)]
+def add_breakpoints(request: Request, outgoing: Outgoing, strategy: BreakpointStrategy) -> Outgoing:
+    """Add cache breakpoints where the strategy wants them, beside the client's own."""
+    body, key = outgoing.body, request.wire.list_key
+    messages, count = body[key], outgoing.message_count
+    tokens: Sequence[int] = outgoing.columns.tokens[:count]
+    edit_ends: Sequence[int] = outgoing.edit_ends
+    if len(messages) != count:
+        # Repair merged or added messages: spread the tokens evenly, since only sums and order matter here.
+        share = outgoing.tokens // max(1, len(messages))
+        tokens, edit_ends = [share * n for n in range(1, len(messages) + 1)], ()
     system, tools = request.overhead
-    ends = made.ends if len(messages) == len(made.tokens) else ()
-    places = request.wire.cache.slots(made.tree, tokens, (tools, system), ends)
-    chosen = strategy(places, model=request.model)
+    slots = request.wire.cache.slots(body, tokens, (tools, system), edit_ends)
+    chosen = strategy(slots, model=request.model)
     if not chosen:
-        return made.tree, ()
-    tree = request.wire.cache.add(made.tree, chosen)
-    marked_at = {place.index for place in chosen if place.section == "messages"}
-    return {**tree, request.wire.list_key: _as_before(made, messages, tree[request.wire.list_key], marked_at)}, chosen
+        return outgoing
+    marked = request.wire.cache.add(body, chosen)
+    indexes = {slot.index for slot in chosen if slot.section == "messages"}
+    sent, copies = _reuse_copies(outgoing.marked_messages, messages, marked[key], indexes)
+    return replace(outgoing, marked_body={**marked, key: sent}, breakpoints=chosen, marked_messages=copies)
 
 
-def _as_before(made: Outgoing, bare: Sequence[Any], stamped: Sequence[Any], places: Iterable[int]) -> list[Any]:
-    """Where a message carries what it carried the last time it is the same object: what wrote it then knows it."""
-    now: dict[int, tuple[Any, Any]] = {}
-    out = list(stamped)
-    for n in places:
-        _, copy = made.stamped.get(id(bare[n]), (None, None))
-        out[n] = copy if copy == out[n] else out[n]
-        now[id(bare[n])] = (bare[n], out[n])
-    made.stamped = now
-    return out
+def _reuse_copies(
+    known: Mapping[int, tuple[Any, Any]], bare: Sequence[Any], marked: Sequence[Any], indexes: Iterable[int]
+) -> tuple[list[Any], dict[int, tuple[Any, Any]]]:
+    """Use the last request's object for a message with the same breakpoint: `emit` knows that object's bytes."""
+    copies: dict[int, tuple[Any, Any]] = {}
+    sent = list(marked)
+    for n in indexes:
+        _, copy = known.get(id(bare[n]), (None, None))
+        sent[n] = copy if copy == sent[n] else sent[n]
+        copies[id(bare[n])] = (bare[n], sent[n])
+    return sent, copies
+
+
+class ReappliedRequest(NamedTuple):
+    body: Any
+    """In the form of the input; the same object if no edit applies."""
+    tokens: int
+    """As the policy's estimator counts, without calibration."""
+    tokens_untouched: int
+    edited: bool
+
+
+def reapply_edits(
+    body: Mapping[str, Any] | bytes | str, edits: Sequence[Edit], *, policy: Policy, wire: str | None = None
+) -> ReappliedRequest:
+    """Apply recorded edits to a body, and plan nothing: what `prepare` would send if it had nothing to add.
+
+    For requests that must not change a session (a count, a client's own compaction), and as the fallback after an error
+    of ours. Uses no lock, no log and no memory.
+    """
+    parsed = read_body(body, None)
+    format_ = WIRES[wire] if wire else detect(parsed.tree)
+    echoes = EchoedEdits().learn(format_, edits)
+    request = Reader(policy.estimator, wire=format_, echoes=echoes.by_fingerprint).read(parsed)
+    if request.partial_history_reason:
+        return ReappliedRequest(body, 0, 0, False)
+    view = View.of(request.items, edits)
+    outgoing = write_outgoing(request, view, None)
+    if policy.marks is not None and view.has_edits:
+        outgoing = add_breakpoints(request, outgoing, policy.marks)
+    overhead = sum(request.overhead)
+    untouched = sum(item.tokens for item in view.originals)
+    return ReappliedRequest(
+        request.body.emit(outgoing.marked_body), view.tokens + overhead, untouched + overhead, view.has_edits
+    )

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict
 
+from ebbtide.compaction.coordinator import PlannedRequest
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import prices_for
 from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.cache.warmth import count_cached_messages, find_usage_anchor
 from ebbtide.core.plan_input import Budget, CompactionInput, Pass, PlanInput
+from ebbtide.core.planner import Plan
 from ebbtide.core.record_fields import int_in
 from ebbtide.core.tokens.size import SizeInputs, SizeRule, upper_bound
-from ebbtide.core.types import FIVE_MINUTES, Item, Trigger, Usage
+from ebbtide.core.types import FIVE_MINUTES, Edit, Item, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
 from ebbtide.runtime.outgoing import Outgoing
 from ebbtide.state.session_state import SessionState
+from ebbtide.wire.body import ParsedBody
 from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.reader import Request
+
+Body = Mapping[str, Any] | bytes | str | ParsedBody
 
 
 class PassStages(TypedDict):
@@ -83,6 +88,36 @@ class RequestState(NamedTuple):
     """The view as it would be sent."""
 
 
+class Decision(NamedTuple):
+    """One request and the plan for it."""
+
+    body: Body
+    """As the client sent it."""
+    request: Request
+    view: View
+    outgoing: Outgoing
+    """The view as it would be sent without the plan's edits."""
+    plan_input: PlanInput
+    plan: Plan | None
+    """None if no plan could be made."""
+    has_lock: bool
+
+    @property
+    def planned(self) -> PlannedRequest | None:
+        """The part that questions are about; None without a plan."""
+        if self.plan is None:
+            return None
+        return PlannedRequest(self.request, self.view, self.plan_input, self.plan, self.outgoing.body)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        return self.plan.edits if self.plan is not None else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return () if self.has_lock else ("the log could not be locked: nothing new was planned",)
+
+
 def may_exceed(basis: RequestState, tokens: int) -> bool:
     """Whether the request, with nothing new taken out, may be over the window by what we know of it."""
     return max(upper_bound(build_size_inputs(basis)), tokens) > basis.budget.window
@@ -96,22 +131,21 @@ def largest_accepted(state: SessionState, model: str) -> int:
 def build_plan_input(
     basis: RequestState,
     *,
-    before: View | None,
-    gauge: SizeRule,
+    previous: View | None,
+    size_rule: SizeRule,
     trigger: Trigger,
-    target: int | None,
-    shelf: BlobNames | None,
-    folding: CompactionInput,
+    blob_names: BlobNames | None,
+    compaction: CompactionInput,
     now: float,
 ) -> PlanInput:
-    """What a plan goes by. `before` is the view of the last request."""
-    policy, budget, state, request, view, projection = basis
+    """What a plan goes by. `previous` is the view of the last request."""
+    policy, budget, state, request, view, outgoing = basis
     readings = build_size_inputs(basis)
-    tokens, sent, estimator = gauge(readings), state.sent, policy.estimator
-    scale_new = _tokens_per_estimate(gauge, readings, tokens)
+    tokens, sent, estimator = size_rule(readings), state.sent, policy.estimator
+    scale_new = _tokens_per_estimate(size_rule, readings, tokens)
     ttl = next((one.ttl for one in reversed(sent) if one.model == request.model), FIVE_MINUTES)
     warm = count_cached_messages(
-        sent, now=now, model=request.model, system=request.system, tools=request.tools, prefix=projection.chain
+        sent, now=now, model=request.model, system=request.system, tools=request.tools, prefix=outgoing.hashes
     )
     return PlanInput(
         budget=budget,
@@ -120,19 +154,18 @@ def build_plan_input(
         scale_new=scale_new,
         utilisation=tokens / max(1, policy.usable(budget.window, budget.max_output, budget.overhead)),
         cached_entries=warm,
-        first_unsent=_first_unsent(state, view, before, projection),
+        first_unsent=_first_unsent(state, view, previous, outgoing),
         idle=max(0.0, now - sent[-1].at) if sent else None,
         trigger=trigger,
-        target=target,
         growth=max(0, (tokens - sent[0].tokens) // len(sent)) if sent else 0,
         prices=prices_for(request.model, ttl),
         count_tokens=estimator.text,
         result_overhead=estimator.per_result,
         message_overhead=estimator.per_message,
-        blob_names=shelf,
+        blob_names=blob_names,
         thinking_bound_to_prefix=request.thinking_bound_to_prefix,
         cleared=state.cleared,
-        compaction=folding,
+        compaction=compaction,
         now=now,
     )
 
@@ -142,14 +175,14 @@ def _first_unsent(state: SessionState, view: View, before: View | None, out: Out
     if before is not None and view.grown_from[0] is before.entries:
         # It has the same content up to there, though perhaps in other bytes: clients move cache marks.
         return len(before.entries)
-    return out.entries_in(max((common_prefix_length(one.prefix, out.chain) for one in state.sent), default=0))
+    return out.entries_in(max((common_prefix_length(one.prefix, out.hashes) for one in state.sent), default=0))
 
 
 def build_size_inputs(basis: RequestState) -> SizeInputs:
     """What gauges may go by."""
     policy, budget, state, request, view, out = basis
     reach, usage = find_usage_anchor(
-        state.sent, model=request.model, system=request.system, tools=request.tools, prefix=out.chain
+        state.sent, model=request.model, system=request.system, tools=request.tools, prefix=out.hashes
     )
     reply = since = 0
     if usage is not None:
@@ -159,7 +192,7 @@ def build_size_inputs(basis: RequestState) -> SizeInputs:
     system, tools = request.overhead
     last, left = _last_bill(state, view.tokens)
     return SizeInputs(
-        policy.estimator, state.calibration, request.model, view.tokens, len(out.starts), system, tools,
+        policy.estimator, state.calibration, request.model, view.tokens, out.message_count, system, tools,
         last, left, usage, reply, since, budget.window,
     )  # fmt: skip
 

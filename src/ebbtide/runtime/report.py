@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from ebbtide.accounting.savings import Savings, compute_savings
+from ebbtide.core.cache.breakpoints import BreakpointSlot
+from ebbtide.core.cache.prefix_hashes import common_prefix_length
+from ebbtide.core.errors import Blocked, Busy, WontFit
 from ebbtide.core.plan_input import PlanInput
-from ebbtide.core.types import Composition, Edit, Item
+from ebbtide.core.planner import Failure, Plan
+from ebbtide.core.tool_calls import unreadable_files
+from ebbtide.core.types import COMPACTION_PASSES, Composition, Edit, Item, Trigger
 from ebbtide.core.view import View
+from ebbtide.policy import Policy
+from ebbtide.runtime.outgoing import Outgoing
+from ebbtide.runtime.plan_input_builder import Decision
 from ebbtide.store import LogReader
+from ebbtide.wire.protocol import Repair
+
+_log = logging.getLogger("ebbtide")
 
 Listener = Callable[["Event"], None]
 
@@ -203,3 +215,162 @@ class Prepared(NamedTuple):
     """Written anew after the provider refused it for its size."""
     items: tuple[Item, ...] = ()
     """As they came: its reply is told by what stands before it, whatever else went out meanwhile."""
+
+
+NOTE_OF_FAILURE = "the pass"
+"""How a note begins that names a pass which broke."""
+
+
+def build_report(decision: Decision, view: View, edits: Sequence[Edit], outgoing: Outgoing, log: LogReader) -> Report:
+    """Report on a request that is sent as `view`, with these edits of its plan."""
+    plan, plan_input, budget = decision.plan, decision.plan_input, decision.plan_input.budget
+    if plan is not None and len(edits) == len(plan.edits):
+        tokens = plan.tokens_after
+    else:
+        tokens = plan_input.after_freeing(plan.before.tokens - view.tokens if plan else 0).tokens
+    # An edit ends the cached part where it begins.
+    unchanged = common_prefix_length(decision.outgoing.hashes, outgoing.hashes)
+    basis = ReportBasis(plan_input, view, tokens, decision.request.overhead, outgoing.columns.tokens, unchanged, log)
+    return Report(
+        tokens_before=plan_input.tokens,
+        tokens_after=tokens,
+        level=plan.level if plan else plan_input.level,
+        window=budget.window,
+        auto_at=budget.levels.auto,
+        edits=tuple(edits),
+        held=view.visible_edits,
+        behind=basis,
+        repairs=tuple([f"{repair.rule} {repair.path}: {repair.what}" for repair in outgoing.repairs]),
+        forgotten=unreadable_files(plan.before, view) if plan and edits else (),
+        notes=_notes(plan) if plan else (),
+    )
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    if not plan.deferred_reason and not plan.rejected and not plan.failures:
+        return ()
+    rejected = [f"{edit.by}: {reason}" for edit, reason in plan.rejected]
+    failed = [f"{NOTE_OF_FAILURE} {failure.name} was left out: {failure.reason}" for failure in plan.failures]
+    return (*([plan.deferred_reason] if plan.deferred_reason else []), *rejected, *failed)
+
+
+def add_notes(report: Report, notes: Sequence[str], breakpoints: Sequence[BreakpointSlot]) -> Report:
+    marks = tuple(f"{slot.section}.{slot.index}.{slot.block}" for slot in breakpoints)
+    return replace(report, notes=(*report.notes, *notes), marks=marks)
+
+
+def raise_if_too_large(report: Report, decision: Decision, policy: Policy) -> None:
+    """Raise `Busy`, `WontFit` or `Blocked` if the request may not be sent."""
+    budget, tokens = decision.plan_input.budget, report.tokens_after
+    if not decision.has_lock:
+        if tokens > budget.window:
+            raise Busy(_busy_message(report), tokens=tokens, limit=budget.window)
+        return
+    is_planned = decision.plan is not None
+    # The policy `error` refuses where others act, which is before the window ends.
+    is_strict = is_planned and policy.overflow == "error" and report.level in ("hard", "blocking")
+    limit = budget.levels.hard if is_strict else budget.window
+    if is_strict or tokens > limit:
+        raise WontFit(too_large_message(report, limit), tokens=tokens, limit=limit, made_of=report.made_of)
+    if is_planned and policy.blocks and budget.levels.is_reached(tokens, "blocking"):
+        limit = budget.levels.blocking
+        message = f"context limit reached: {tokens:,} of {limit:,} tokens. Compact, or start a new session."
+        raise Blocked(message, tokens=tokens, limit=limit, made_of=report.made_of)
+
+
+def _busy_message(report: Report) -> str:
+    return (
+        f"{report.tokens_after:,} tokens do not fit the window of {report.window:,}, and nothing could be taken out: "
+        "the session's log could not be locked. Another process is at work on it, or the disk refuses: try again. "
+        "`ebb doctor` names a lock that hangs."
+    )
+
+
+def too_large_message(report: Report, limit: int) -> str:
+    made = report.made_of
+    parts = {"system": made.system, "tools": made.tools, **made.messages}
+    told = ", ".join(f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens)
+    # The parts are estimates; the sum rests on a bill, or leaves room for error.
+    rest = report.tokens_after - sum(parts.values())
+    told += f", as estimated, and {rest:,} that were billed besides or are allowed for error" if rest > 0 else ""
+    failed = "".join(f" Besides, {note}." for note in report.notes if note.startswith(NOTE_OF_FAILURE))
+    return (
+        f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
+        "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."
+        f"{failed}"
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class EventEmitter:
+    """Sends the events of one session to its listener."""
+
+    session: str
+    listener: Listener | None = None
+    _logged: set[str] = field(default_factory=set)
+
+    def emit(self, kind: str, **fields: object) -> None:
+        if self.listener is not None:
+            self.listener(Event(kind=kind, session=self.session, fields=fields))
+
+    def emit_request(
+        self,
+        plan: Plan | None,
+        edits: Sequence[Edit],
+        notes: Sequence[str],
+        repairs: Sequence[Repair],
+        trigger: Trigger,
+    ) -> None:
+        """Emit what happened to one request, with the fields that the reference agents' telemetry has."""
+        if self.listener is None:
+            return
+        if plan is not None and edits:
+            for fields in _persisted_fields(plan, edits):
+                self.emit("result_persisted", **fields)
+            self.emit("microcompact", **_microcompact_fields(plan, edits, trigger))
+        for edit in edits:
+            self.emit("edit", by=edit.by, reason=edit.reason, saved=edit.saved, id=edit.id)
+        for repair in repairs:
+            self.emit("repair", rule=repair.rule, path=repair.path)
+        for note in notes:
+            self.emit("store", message=note)
+
+    def report_failures(self, failures: Sequence[Failure]) -> None:
+        """Emit an event for each pass that failed, at every request."""
+        for failure in failures:
+            self.log_failure(f"the pass {failure.name}", "it is left out", failure.error)
+            self.emit("pass_failed", by=failure.name, reason=failure.reason)
+
+    def log_failure(self, name: str, outcome: str, error: Exception) -> None:
+        """Log a failure with its traceback, once a session."""
+        if name not in self._logged:
+            self._logged.add(name)
+            _log.error("%s failed; %s", name, outcome, exc_info=error)
+
+
+def _persisted_fields(plan: Plan, edits: Sequence[Edit]) -> Iterator[dict[str, object]]:
+    """R114, for each result whose content was saved to disk."""
+    for edit in edits:
+        if not edit.blobs or not edit.replacement or edit.by in COMPACTION_PASSES:
+            continue
+        item, replacement = plan.before.originals[plan.before.index[edit.first]], edit.replacement[0]
+        yield {
+            "toolName": item.name,
+            "originalSizeBytes": len(item.text),
+            "persistedSizeBytes": len(replacement.text),
+            "estimatedOriginalTokens": item.tokens,
+            "estimatedPersistedTokens": replacement.tokens,
+        }
+
+
+def _microcompact_fields(plan: Plan, edits: Sequence[Edit], trigger: Trigger) -> dict[str, object]:
+    """R244, once a batch; with what R147 wants in a boundary."""
+    replacements = [edit.replacement[0] for edit in edits if edit.replacement]
+    return {
+        "toolsCompacted": sum(1 for item in replacements if item.kind == "result"),
+        "totalUncompactedTokens": plan.tokens_before,
+        "tokensAfterCompaction": plan.tokens_after,
+        "tokensSaved": sum(edit.saved for edit in edits),
+        "triggerType": "manual" if trigger == "manual" else "auto",
+        "compactedToolIds": [item.call_id for item in replacements if item.call_id],
+    }

@@ -26,7 +26,7 @@ from ebbtide.fronts.proxy.size_check import SizeCheck, is_final
 from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context, Ready
-from ebbtide.runtime.reapply import ReappliedRequest, reapply_edits
+from ebbtide.runtime.outgoing import ReappliedRequest, reapply_edits
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody
 from ebbtide.wire.protocol import RecallCall

@@ -13,8 +13,7 @@ from ebbtide.core.errors import Busy, WontFit
 from ebbtide.fronts.proxy.identity import IncomingRequest
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.sessions import ProxySession
-from ebbtide.runtime.context import fit
-from ebbtide.runtime.size_limits import SizeBounds, estimate_bounds
+from ebbtide.runtime.stateless import SizeBounds, estimate_bounds, fit
 from ebbtide.wire import WIRES
 
 _MAX_OVERESTIMATE = 1.25
