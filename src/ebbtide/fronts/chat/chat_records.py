@@ -145,12 +145,12 @@ def restore_conversation(conversation: Conversation, records: ChatRecords, wire:
     return last_side == "user" or bool(open_calls)
 
 
-def blocks_of(message: Message, wire: str) -> list[Block]:
+def split_blocks(message: Message, wire: str) -> list[Block]:
     return WIRES[wire].messages.split(message, WIRES[wire].list_key)
 
 
 def _side(message: Message, wire: str) -> str:
-    role = blocks_of(message, wire)[0].role
+    role = split_blocks(message, wire)[0].role
     return {"system": "system", "assistant": "model"}.get(role, "user")
 
 
@@ -163,7 +163,7 @@ def _add_reply(conversation: Conversation, messages: Sequence[Message], wire: st
     else:
         for message in messages:
             conversation.assistant(message)
-    return [block.call_id for message in newest for block in blocks_of(message, wire) if block.kind == "call"]
+    return [block.call_id for message in newest for block in split_blocks(message, wire) if block.kind == "call"]
 
 
 def _add_user_side(conversation: Conversation, messages: Sequence[Message], wire: str) -> None:
@@ -172,7 +172,7 @@ def _add_user_side(conversation: Conversation, messages: Sequence[Message], wire
     for message in messages:
         if has_text:
             conversation.request()
-        blocks = blocks_of(message, wire)
+        blocks = split_blocks(message, wire)
         for block in blocks:
             if block.kind == "result":
                 content = block.raw.get("output", block.raw.get("content", ""))
@@ -193,7 +193,7 @@ def without_reply(messages: Sequence[Message], wire: str) -> list[Message]:
 
 def last_exchange(records: ChatRecords, wire: str) -> tuple[str, str]:
     """Return the user's last message and the model's last text."""
-    texts = [block for message in records.messages for block in blocks_of(message, wire) if block.kind == "text"]
+    texts = [block for message in records.messages for block in split_blocks(message, wire) if block.kind == "text"]
     asked = [block.text for block in texts if block.role == "user" and block.tier == USER]
     answered = [block.text for block in texts if block.role == "assistant"]
     return asked[-1] if asked else "", answered[-1] if answered else ""

@@ -18,7 +18,7 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit, Usage
 from ebbtide.display import make_visible, short_number, token_count
 from ebbtide.fronts.chat import render
-from ebbtide.fronts.chat.chat_records import blocks_of
+from ebbtide.fronts.chat.chat_records import split_blocks
 from ebbtide.fronts.chat.context_usage import last_request, measure_window, read_messages
 from ebbtide.fronts.chat.session import Chat, Setup, find_session, list_sessions, new_session_id
 from ebbtide.policy import PRESETS, preset
@@ -205,7 +205,7 @@ def export_markdown(chat: Chat) -> Iterator[str]:
     """Yield the whole recorded conversation as Markdown, without edits."""
     yield f"# {chat.session}\n"
     for message in read_messages(chat):
-        for block in blocks_of(message, chat.setup.provider.wire):
+        for block in split_blocks(message, chat.setup.provider.wire):
             title = {"call": f"Call of {block.name}", "result": "Result"}.get(block.kind, block.role.capitalize())
             # A fence must be longer than any run of backticks inside it.
             fence = "`" * (1 + max([2, *map(len, re.findall("`+", block.text))]))
