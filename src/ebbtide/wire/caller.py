@@ -88,7 +88,7 @@ def _is_credential(name: str) -> bool:
 
 
 def has_uuid(id: str) -> bool:
-    """Whether nobody could guess this id."""
+    """Tell whether an id is too long to guess."""
     return bool(_UUID.search(id))
 
 
@@ -99,7 +99,7 @@ def _is_id(name: str) -> bool:
 
 
 def _conversation(ids: Pairs) -> str:
-    """The client's own name for this conversation: a header's before a field's, and one nobody can guess first."""
+    """Choose the client's id of this conversation: one that cannot be guessed first, a header before a field."""
     candidates = [value for name, value in ids if not name.startswith("body.") and _names_talk(name)]
     for name, value in ids:
         if name == "body.metadata.user_id":

@@ -1,4 +1,4 @@
-"""Replacements that a client sends back as its own history, because it kept our body instead of its own.
+"""Replacements that a client sends back as its own history, because it keeps the body we sent.
 
 An id tells equal items apart by counting them. If the first of two was replaced, its replacement shows that it was
 there: so the second stays the second, and the edit of the first does not apply to it.

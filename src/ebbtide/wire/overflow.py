@@ -1,8 +1,8 @@
-"""The one table of what providers say when a request is too large, and the numbers in it.
+"""Recognize a provider's error for a request that is too large, and read the numbers in it.
 
-A row is added when a message was seen, with where. Wordings are matched, not moods: "too long" alone is also said of
-ids (C4), "too many tokens" also of a rate, and the one cure for those is not to fold. Only fields that carry an error's
-own words are read, for servers echo the request they refuse, and a conversation may be about this very error.
+A row of the table needs a message that was seen, and where. Rows match exact wordings: "too long" alone is also said of
+ids (C4), "too many tokens" also of a rate, and compaction helps against neither. Only fields that hold the error's own
+text are read, because servers echo the request they refuse, and a conversation may be about this very error.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class Overflow:
     """A request was refused for its size."""
 
     used: int | None
-    """Input, as the provider counted it."""
+    """Input tokens, as the provider counted them."""
     limit: int | None
-    """What would have been taken: the window, or the most input where the provider tells that apart."""
+    """The window, or the largest input if the provider states that separately."""
     provider: str
-    """Whose wording it is; compatibles borrow it."""
+    """Whose wording it is; compatible servers borrow it."""
     output: int | None = None
-    """Tokens asked for as output, where they were held against the limit too."""
+    """Output tokens asked for, if they counted against the limit too."""
     over: int | None = None
-    """By how much, where it is told or follows."""
+    """By how much the limit was exceeded, if stated or computable."""
     unit: Unit = "tokens"
-    """Of all the numbers. Only tokens say anything about the window."""
+    """Unit of all numbers. Only tokens say anything about the window."""
 
 
-_GREATEST = 16_000
-"""Characters of an error that are read. The longest seen has 2,000; more is an echo, or an attack."""
-_DEPTH = 6
+_MAX_CHARACTERS = 16_000
+"""Characters of an error that are read. The longest seen has 2,000; a longer one echoes the request."""
+_MAX_DEPTH = 6
 """Of errors in errors: a gateway that wraps a gateway is three."""
 
 # `<used>`, `<limit>`, `<output>`, `<over>` and `<total>` (input and output) stand for numbers; blanks are single.
@@ -168,13 +168,13 @@ _OTHER_UNITS: tuple[tuple[str, Unit, str], ...] = (
 _NOT_A_SIZE = re.compile(
     r"tokens? per (?:min|day|hour)|\bt[pk]m\b|rate[_ -]?limit|\bquota\b|too many requests|throttl|please wait", re.I
 )
-"""Says how much in a while, not in a request. Groq answers 413 with it, and OpenAI "Request too large"."""
+"""A limit per time, not per request. Groq answers 413 with it, and OpenAI "Request too large"."""
 _NEVER = frozenset({401, 402, 403, 404, 429})
 
 
 @cache
 def compile_wording(wording: str) -> re.Pattern[str]:
-    """Made when a refusal is read: most sessions see none, and all of them would take 10 ms of an import."""
+    """Compile a wording when an error is read: most sessions see none, and compiling all takes 10 ms."""
     return re.compile(re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>\\d[\\d,]{0,14})", wording), re.IGNORECASE)
 
 
@@ -186,25 +186,25 @@ PROVIDERS = frozenset(provider for provider, _, _ in ROWS)
 
 
 def find_overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> Overflow | None:
-    """What a refusal says about the request's size; None where it is about something else.
+    """Read what an error says about the request's size; None if it is about something else.
 
-    A 413 with no words that we know is taken as bytes: some servers say no more than that.
+    A 413 without a known wording counts as too many bytes: some servers say no more than that.
     """
-    words = " ".join(" ".join(_words(_opened(body), _DEPTH)).split())[:_GREATEST]
+    words = " ".join(" ".join(_find_texts(_parse(body), _MAX_DEPTH)).split())[:_MAX_CHARACTERS]
     if status in _NEVER or _NOT_A_SIZE.search(words):
         return None
     if status is not None and 200 <= status < 300 and not _is_error(body):
         return None
     for provider, unit, wording in ROWS:
         if match := compile_wording(wording).search(words):
-            return _numbered(provider, unit, match, _counted(body))
+            return _read_numbers(provider, unit, match, _read_fields(body))
     return Overflow(used=None, limit=None, provider="http", unit="bytes") if status == 413 else None
 
 
 def find_overflow_in_error(error: BaseException) -> Overflow | None:
-    """The same of an exception, whoever's: an SDK's, an HTTP client's, or one that wraps either.
+    """Read the same from an exception of an SDK or an HTTP client, or one that wraps it.
 
-    Read by the names that SDKs share, without importing one.
+    Uses the attribute names that SDKs share, without importing one.
     """
     visited: set[int] = set()
     exception: BaseException | None = error
@@ -234,7 +234,7 @@ def _status(error: BaseException, response: Any) -> int | None:
 
 
 def _text_of(response: Any) -> Any:
-    """The body of an HTTP response that was read, or what botocore puts in its place."""
+    """Return the body of an HTTP response that was read, or botocore's parsed response."""
     if isinstance(response, Mapping):
         return response
     try:
@@ -243,7 +243,7 @@ def _text_of(response: Any) -> Any:
         return None
 
 
-def _numbered(provider: str, unit: Unit, match: re.Match[str], counted: Mapping[str, int]) -> Overflow:
+def _read_numbers(provider: str, unit: Unit, match: re.Match[str], counted: Mapping[str, int]) -> Overflow:
     numbers = {name: int(value.replace(",", "")) for name, value in match.groupdict().items() if value is not None}
     numbers = {**counted, **numbers} if unit == "tokens" else numbers
     used, limit, output, over = (numbers.get(name) for name in ("used", "limit", "output", "over"))
@@ -256,34 +256,34 @@ def _numbered(provider: str, unit: Unit, match: re.Match[str], counted: Mapping[
     return Overflow(used=used, limit=limit, provider=provider, output=output, over=over, unit=unit)
 
 
-_SPEAKING = frozenset(
+_TEXT_FIELDS = frozenset(
     {
         *("error", "errors", "message", "msg", "detail", "details", "reason", "cause", "title"),
         *("code", "type", "error_type", "error_message", "errormessage", "__type", "name", "internal_code"),
         *("metadata", "raw", "response", "body"),
     }
 )
-"""Fields that hold an error's own words. `input`, `messages`, `choices` and the like hold other people's."""
+"""Fields that hold an error's own text; `input`, `messages`, `choices` and the like hold the conversation."""
 
 
-def _words(value: Any, depth: int) -> Iterator[str]:
+def _find_texts(value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, str):
-        opened = _opened(value)
-        if opened is value or depth <= 0:
+        parsed = _parse(value)
+        if parsed is value or depth <= 0:
             yield value
         else:
-            yield from _words(opened, depth - 1)
+            yield from _find_texts(parsed, depth - 1)
     elif isinstance(value, Mapping) and depth > 0:
         for name, part in value.items():
-            if str(name).lower() in _SPEAKING:
-                yield from _words(part, depth - 1)
+            if str(name).lower() in _TEXT_FIELDS:
+                yield from _find_texts(part, depth - 1)
     elif isinstance(value, list) and depth > 0:
         for part in value[:20]:
-            yield from _words(part, depth - 1)
+            yield from _find_texts(part, depth - 1)
 
 
-def _opened(value: Mapping[str, Any] | str | bytes) -> Any:
-    """A body as it was meant: JSON where it is JSON, text where it is text."""
+def _parse(value: Mapping[str, Any] | str | bytes) -> Any:
+    """Parse a body if it is JSON, and return its text if not."""
     if isinstance(value, bytes | bytearray):
         value = bytes(value).decode("utf-8", "replace")
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
@@ -295,18 +295,18 @@ def _opened(value: Mapping[str, Any] | str | bytes) -> Any:
 
 
 def _is_error(body: Mapping[str, Any] | str | bytes) -> bool:
-    """LM Studio and TGI answer 200 with an error in it; an answer that speaks of one is no error."""
-    opened = _opened(body)
-    if not isinstance(opened, Mapping):
+    """LM Studio and TGI answer 200 with an error inside; a reply that only mentions one is no error."""
+    parsed = _parse(body)
+    if not isinstance(parsed, Mapping):
         return False
-    response = opened.get("response") if str(opened.get("type", "")).startswith("response.") else opened
+    response = parsed.get("response") if str(parsed.get("type", "")).startswith("response.") else parsed
     return isinstance(response, Mapping) and any(response.get(name) for name in ("error", "errors"))
 
 
-def _counted(body: Mapping[str, Any] | str | bytes) -> dict[str, int]:
-    """llama.cpp and ds4 give the numbers beside the words too."""
-    opened = _opened(body)
-    error = opened.get("error") if isinstance(opened, Mapping) else None
-    told = error if isinstance(error, Mapping) else opened if isinstance(opened, Mapping) else {}
-    fields = {"used": told.get("n_prompt_tokens"), "limit": told.get("n_ctx")}
+def _read_fields(body: Mapping[str, Any] | str | bytes) -> dict[str, int]:
+    """llama.cpp and ds4 also give the numbers in fields."""
+    parsed = _parse(body)
+    error = parsed.get("error") if isinstance(parsed, Mapping) else None
+    error_fields = error if isinstance(error, Mapping) else parsed if isinstance(parsed, Mapping) else {}
+    fields = {"used": error_fields.get("n_prompt_tokens"), "limit": error_fields.get("n_ctx")}
     return {name: value for name, value in fields.items() if isinstance(value, int) and not isinstance(value, bool)}

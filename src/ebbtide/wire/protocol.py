@@ -66,7 +66,7 @@ class MessageFormat(Protocol):
 
 
 class CacheBreakpoints(Protocol):
-    """Marks in a request that say up to where the provider shall cache it."""
+    """Marks in a request that tell the provider where a cached prefix ends."""
 
     is_explicit: bool
     """Whether nothing is cached without a mark."""
@@ -144,7 +144,7 @@ class ResponseMerger(Protocol):
         """The events that follow belong to the next response."""
 
     def convert(self, event: Json) -> Json | None:
-        """Return the event as the client shall see it, the same object if unchanged; None to hide it."""
+        """Return the event for the client, the same object if unchanged; None to hide it."""
 
     def is_end(self, event: Json) -> bool:
         """Tell whether the event is part of a response's end, which the client sees only of the last one."""

@@ -1,7 +1,7 @@
-"""Reads the requests of one session, each time only what is new, and writes views back.
+"""Read the requests of one session into items, each time only the new messages, and write views back as messages.
 
-Unchanged messages are recognised by identity (dicts) or comparison of bytes, never hashed again. Changing an old
-message in place is not supported: an agent that does so must give a new object.
+Unchanged messages are recognized by identity (dicts) or by their bytes, and not hashed again. Do not change an old
+message in place: pass a new object instead.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from ebbtide.wire.protocol import Wire
 
 
 class Request(NamedTuple):
-    """A body, read."""
+    """One request, split into items."""
 
     wire: Wire
     body: ParsedBody
     items: tuple[Item, ...]
     unchanged_items: int
-    """Leading items that the request before already had."""
+    """How many leading items the previous request had too."""
     first_items: list[int]
-    """Place in `items` where each message begins."""
+    """Index in `items` of each message's first item."""
     model: str
     max_output: int
     system: str
-    """Hash of the system prompt; it has no place in ids."""
+    """Hash of the system prompt, which is not part of any id."""
     tools: str
     overhead: tuple[int, int]
     """Tokens of system prompt and tools."""
     partial_history_reason: str
-    """Why this body must go out untouched, or empty."""
+    """Why this body must be sent untouched, or ''."""
     thinking_bound_to_prefix: bool
     number: int
     """Which of the reader's requests this is: `unchanged_items` and `body.unchanged` compare with the one before."""
@@ -57,8 +57,8 @@ class Request(NamedTuple):
         return after - self.first_items[message]
 
 
-class _Around(NamedTuple):
-    """System prompt and tools, and what is known of them."""
+class _SystemAndTools(NamedTuple):
+    """System prompt and tools, with their hashes and token counts."""
 
     values: tuple[Any, Any]
     system: str
@@ -68,28 +68,28 @@ class _Around(NamedTuple):
 
 @dataclass(slots=True)
 class Reader:
-    """The memory that makes reading cost what is new."""
+    """Reads one request after another and remembers the last one, so that only new messages are split and hashed."""
 
     estimator: Estimator
     wire: Wire | None = None
-    """Told by the caller, or found from the first body."""
+    """The only wire to read; None to detect it in each body."""
     echoes: Mapping[str, Sequence[ReplacedItems]] = field(default_factory=dict)
     """What each replacement replaces, as `EchoedEdits.by_fingerprint`: replacements that come back are left alone."""
     pinned: Collection[str] = frozenset()
-    """Ids of items that a person wants to stay."""
+    """Ids of items that the user pinned."""
     _last: Request | None = None
     _wire: Wire | None = None
-    """Of the last body that was read, also where it was refused or is forgotten."""
+    """Of the last body, even if it was refused or forgotten."""
     _seen: dict[str, int] = field(default_factory=dict)
-    """How often each content occurs in the last request."""
+    """How often each fingerprint occurs in the last request."""
     _names: dict[str, str] = field(default_factory=dict)
-    _around: _Around | None = None
+    _system_and_tools: _SystemAndTools | None = None
     _number: int = 0
 
     def read(
         self, request: Mapping[str, Any] | bytes | bytearray | str | ParsedBody, *, at: float | None = None
     ) -> Request:
-        """Items of a request, the new ones made anew. BadRequest where it is none."""
+        """Read a request. Raise `BadRequest` if it is none."""
         try:
             return self._read(request, at)
         except RecursionError:
@@ -106,9 +106,9 @@ class Reader:
             last, body.unchanged = None, 0
         self._wire = wire
         self._number += 1
-        self._last = None  # should this fail, the next one is read whole: what they share has grown already
-        surroundings = self._surroundings(wire, body.tree)
-        items, firsts, same = self._items(wire, body, last, at)
+        self._last = None  # if this fails, the next request is read from its beginning
+        system_and_tools = self._read_system_and_tools(wire, body.tree)
+        items, firsts, same = self._read_items(wire, body, last, at)
         self._last = Request(
             wire=wire,
             body=body,
@@ -117,9 +117,9 @@ class Reader:
             first_items=firsts,
             model=as_str(body.tree.get("model")),
             max_output=wire.messages.max_output(body.tree),
-            system=surroundings.system,
-            tools=surroundings.tools,
-            overhead=surroundings.overhead,
+            system=system_and_tools.system,
+            tools=system_and_tools.tools,
+            overhead=system_and_tools.overhead,
             partial_history_reason=wire.messages.partial_history_reason(body.tree),
             thinking_bound_to_prefix=wire.messages.thinking_bound_to_prefix(body.tree),
             number=self._number,
@@ -131,11 +131,11 @@ class Reader:
         return self._wire or self.wire
 
     def forget(self) -> None:
-        """Read the next request whole: what is pinned or ours has changed."""
+        """Read the next request from its beginning, because `pinned` or `echoes` changed."""
         self._last = None
 
     def predict_ids(self, wire: Wire, message: Any, after: Sequence[Item] | None = None) -> list[str]:
-        """The ids a message would get if it came next, or after these items, without reading it in."""
+        """Return the ids that a message would get if it came next, or after these items. Nothing is remembered."""
         counts: dict[str, int] = {}
         ids = []
         newest = after is None or (self._last is not None and after is self._last.items)
@@ -147,23 +147,23 @@ class Reader:
             counts[mark] = occurrence + 1
         return ids
 
-    def _items(
+    def _read_items(
         self, wire: Wire, body: ParsedBody, last: Request | None, at: float | None
     ) -> tuple[tuple[Item, ...], list[int], int]:
-        messages, blocks, key = body.messages, wire.messages.split, wire.list_key
-        # All of the new messages first: one that is no message must not leave half of a request counted.
-        blocks_by_message = [blocks(messages[n], f"{key}.{n}") for n in range(body.unchanged, len(messages))]
-        counts = iter(self._counted([block for message_blocks in blocks_by_message for block in message_blocks]))
-        unchanged, firsts = self._kept(last, body.unchanged)
-        new, item, before = list[Item](), self._item, len(unchanged)
-        for n, found in enumerate(blocks_by_message, body.unchanged):
+        messages, split, key = body.messages, wire.messages.split, wire.list_key
+        # Split all new messages first: if one is invalid, half of a request must not be counted.
+        blocks_by_message = [split(messages[n], f"{key}.{n}") for n in range(body.unchanged, len(messages))]
+        counts = iter(self._count_tokens([block for message_blocks in blocks_by_message for block in message_blocks]))
+        unchanged, firsts = self._unchanged_items(last, body.unchanged)
+        new, make_item, before = list[Item](), self._make_item, len(unchanged)
+        for n, blocks in enumerate(blocks_by_message, body.unchanged):
             firsts.append(before + len(new))
-            for block in found:
-                new.append(item(block, n, at, next(counts)))
+            for block in blocks:
+                new.append(make_item(block, n, at, next(counts)))
         return unchanged + tuple(new), firsts, before
 
-    def _kept(self, last: Request | None, message_count: int) -> tuple[tuple[Item, ...], list[int]]:
-        """The items of the first messages of the last request, which this one has too, and where each begins."""
+    def _unchanged_items(self, last: Request | None, message_count: int) -> tuple[tuple[Item, ...], list[int]]:
+        """Return the items of the messages that the last request had too, and the index of each message's first one."""
         if last is None or not message_count:
             self._seen = {}
             return (), []
@@ -178,25 +178,25 @@ class Reader:
         return unchanged, last.first_items[:message_count]
 
     def _recount(self, items: Sequence[Item]) -> None:
-        """A stand-in went, and what it stood for is no longer counted."""
+        """Count again after a replacement was dropped: what it replaced no longer counts."""
         self._seen = self._counts(items)
 
     def _counts(self, items: Sequence[Item]) -> dict[str, int]:
-        """How often each content occurs in these, and in what stand-ins of ours among them stand for."""
+        """Count each fingerprint in these items, and in what our replacements among them replaced."""
         counts: dict[str, int] = {}
         for item in items:
             mark, _, number = item.id.rpartition("-")
             counts[mark] = int(number) + 1
-            self._count_left(mark, int(number), counts)
+            self._count_replaced(mark, int(number), counts)
         return counts
 
-    def _count_left(self, mark: str, occurrence: int, counts: dict[str, int]) -> None:
-        """What left for a stand-in of ours was there: the next of its equals is the next."""
+    def _count_replaced(self, mark: str, occurrence: int, counts: dict[str, int]) -> None:
+        """Count what a replacement replaced, so that the next equal item gets the next number."""
         replacements = self.echoes.get(mark, ())
         for replaced, times in replacements[occurrence].items() if occurrence < len(replacements) else ():
             counts[replaced] = max(times, counts.get(replaced, 0))
 
-    def _item(self, block: Block, message: int, at: float | None, tokens: int) -> Item:
+    def _make_item(self, block: Block, message: int, at: float | None, tokens: int) -> Item:
         kind, call_id, name, tier, source = block.kind, block.call_id, block.name, block.tier, block.source
         mark = fingerprint(block.role, kind, block.canonical)
         occurrence = self._seen.get(mark, 0)
@@ -206,9 +206,9 @@ class Reader:
                 self._names[call_id] = name
             name = name or self._names.get(call_id, "")
         if mark in self.echoes:
-            # A note of ours comes back on the user's side, and is not the user's words for it.
+            # Our replacement comes back on the user's side, but the user did not write it.
             tier, source = max(tier, HARNESS), OURS
-            self._count_left(mark, occurrence, self._seen)
+            self._count_replaced(mark, occurrence, self._seen)
         id = f"{mark}-{occurrence}"
         return Item(
             id=id, message=message, role=block.role, kind=kind, text=block.text, tokens=tokens,
@@ -216,8 +216,8 @@ class Reader:
             pinned=id in self.pinned, locked=block.locked, raw=block.raw,
         )  # fmt: skip
 
-    def _counted(self, blocks: list[Block]) -> list[int]:
-        """Tokens of each."""
+    def _count_tokens(self, blocks: list[Block]) -> list[int]:
+        """Count the tokens of each block."""
         estimator = self.estimator
         counts = estimator.blocks([block.kind for block in blocks], [block.text for block in blocks])
         for n, block in enumerate(blocks):
@@ -227,9 +227,9 @@ class Reader:
                 counts[n] += sum(map(estimator.image, block.pixels)) + estimator.document(block.pages)
         return counts
 
-    def _surroundings(self, wire: Wire, tree: Mapping[str, Any]) -> _Around:
+    def _read_system_and_tools(self, wire: Wire, tree: Mapping[str, Any]) -> _SystemAndTools:
         system, tools = wire.messages.system_and_tools(tree)
-        previous = self._around
+        previous = self._system_and_tools
         if previous is not None and is_equal((system, tools), previous.values):
             return previous
         for name in SYSTEM_AND_TOOLS & tree.keys():
@@ -238,24 +238,24 @@ class Reader:
         schemas = tools if isinstance(tools, list) else []
         counted = sum(self.estimator.tool(canonical_json(tool)) for tool in schemas)
         overhead = self.estimator.text(words), counted
-        self._around = _Around((system, tools), digest(system), digest(tools), overhead)
-        return self._around
+        self._system_and_tools = _SystemAndTools((system, tools), digest(system), digest(tools), overhead)
+        return self._system_and_tools
 
 
 def write_messages(request: Request, view: View) -> list[Any]:
-    """The entries of a view as messages. Whole untouched messages are the same objects."""
+    """Write the entries of a view as messages. A message without an edit is the client's own object."""
     return [message for _, group in group_by_message(view.entries) for message in write_group(request, view, group)]
 
 
 def write_group(request: Request, view: View, group: Sequence[Item]) -> list[Any]:
-    """Entries that stand together in one message."""
+    """Write the entries of one message."""
     message = group[0].message
     original = request.original(message)
-    if original is None or _touched(view, group):
+    if original is None or _has_edit(view, group):
         return request.wire.messages.join(original, group)
     is_complete = len(group) == request.count_blocks(message) and group[-1].message == message
     return [original] if is_complete else request.wire.messages.join(original, group)
 
 
-def _touched(view: View, group: Sequence[Item]) -> bool:
+def _has_edit(view: View, group: Sequence[Item]) -> bool:
     return bool(view.edit_by_entry) and any(entry.id in view.edit_by_entry for entry in group)

@@ -18,7 +18,7 @@ from ebbtide.wire.blocks import as_mapping
 from ebbtide.wire.protocol import Wire
 
 THINKING_ROOM = 16_000
-"""Tokens added to the cap if thinking has no budget of its own, because thinking counts as output. With a cap of 4,000
+"""Tokens added to the cap if thinking has no budget, because thinking counts as output. With a cap of 4,000
 the sum stays under what Anthropic's SDK sends without streaming (about 21,000)."""
 
 _NOT_ASKED_AGAIN = frozenset(

@@ -192,7 +192,7 @@ class _ResponseMerger:
         return ReadResponse(recalls, has_client_calls, hidden_text=as_text(text))
 
     def visible(self, responses: Sequence[Json]) -> list[Any]:
-        """Only if the client has calls of its own to answer: otherwise the hidden messages hold everything."""
+        """Only if the client must answer calls: otherwise the hidden messages hold everything."""
         message = self._merge_messages(responses)
         return [message] if message.get("tool_calls") else []
 

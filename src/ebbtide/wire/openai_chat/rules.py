@@ -1,18 +1,18 @@
-"""What OpenAI Chat Completions and its compatibles refuse, and how a body is made to pass.
+"""What OpenAI Chat Completions and compatible servers refuse, and the repairs.
 
 Rule   keeps                                                              function
 -----  -----------------------------------------------------------------  ----------------
-C1     every call answered directly after it, before any other role       _answered
-C2     no tool message without its call                                   _answered
-C3     `tool_calls` absent or not empty                                   _called
-C4     call ids of at most 40 characters                                  _call, _identified
-C5     one tool message per id, ids unique in one message (unverified)    _renamed, _answered
-C6     `content` null only beside calls, refusal or audio (unverified)    _worded
-C8     arguments are a string, kept as they are even if not JSON          _call
-C13    a refusal, content null, survives                                  _worded
-A11    JSON and UTF-8                                                     soundness
+C1     every call answered directly after it, before any other role       _answer_calls
+C2     no tool message without its call                                   _answer_calls
+C3     `tool_calls` absent or not empty                                   _fix_calls
+C4     call ids of at most 40 characters                                  _fix_call, _fix_result_id
+C5     one tool message per id, ids unique in one message (unverified)    _rename_duplicates, _answer_calls
+C6     `content` null only beside calls, refusal or audio (unverified)    _fix_content
+C8     arguments are a string, kept as they are even if not JSON          _fix_call
+C13    a refusal, content null, survives                                  _fix_content
+A11    JSON and UTF-8                                                     ../validity
 
-Not judged here: C7 C9 C10 C12 (unverified, and no harmless repair), C11 (size: the engine fits).
+Not checked here: C7 C9 C10 C12 (unverified, and no harmless repair), C11 (size: the engine fits).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Message = Mapping[str, Json]
 CALL_ID = re.compile(r".{1,40}", re.DOTALL)
 UNANSWERED = "No result: the call was interrupted before a result was recorded."
 WORDLESS = ("tool_calls", "function_call", "refusal", "audio")
-"""C6, C13: beside one of these an assistant message needs no words."""
+"""C6, C13: beside one of these an assistant message needs no content."""
 TOO_LONG = "string too long. Expected a string with maximum length 40"
 NOT_ANSWERED = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
@@ -50,7 +50,7 @@ NOT_ASKED = "messages with role 'tool' must be a response to a preceeding messag
 
 
 def check(body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
-    """All that is wrong from `since` on."""
+    """Find all that is wrong from `since` on."""
     messages = body["messages"]
     if findings := find_unencodable_parts(body, "messages", since):
         return findings
@@ -58,23 +58,25 @@ def check(body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str], _br
     if not messages:
         log.note(SHAPE, "messages", "[] is too short")
     for index in range(since, len(messages)):
-        _cleaned(messages[index], index, log)
-    log += _unpaired(messages, since)
+        _clean_message(messages[index], index, log)
+    log += _find_pair_problems(messages, since)
     return log
 
 
 def repair(
     body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str]
 ) -> tuple[Mapping[str, Json], list[Finding]]:
-    """The body as it may go out, and what was done to it."""
+    """Return a valid body, and what was repaired."""
     log = Log(find_unencodable_parts(body, "messages", since))
     if log:
         refuse_unrepairable(log)
         body = make_parts_encodable(body, "messages", since)
-    new = [(at, _cleaned(body["messages"][at], at, log)) for at in range(since, len(body["messages"]))]
+    new = [
+        (index, _clean_message(body["messages"][index], index, log)) for index in range(since, len(body["messages"]))
+    ]
     refuse_unrepairable(log)
-    cleaned = [(at, message) for at, message in new if message is not None]
-    return {**body, "messages": [*body["messages"][:since], *_paired(cleaned, log)]}, log
+    cleaned = [(index, message) for index, message in new if message is not None]
+    return {**body, "messages": [*body["messages"][:since], *_pair_calls(cleaned, log)]}, log
 
 
 def list_rule(_value: Json) -> str:
@@ -82,7 +84,7 @@ def list_rule(_value: Json) -> str:
 
 
 def first_to_check(messages: Sequence[Json], since: int) -> int:
-    """Judging starts at the calls whose results may still be coming in."""
+    """Checking starts at the calls whose results may still arrive."""
     start = since
     while start and role(messages[start - 1]) == "tool":
         start -= 1
@@ -103,26 +105,28 @@ def _calls(message: Json) -> list[Message]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
-def _cleaned(message: Json, at: int, log: Log) -> Message | None:
-    """What one message keeps by itself; None if it was no message. A note without a repair means: refuse."""
-    path = f"messages.{at}"
+def _clean_message(message: Json, index: int, log: Log) -> Message | None:
+    """Apply the rules about one message; None if it was no message. A note without a repair refuses the request."""
+    path = f"messages.{index}"
     if not isinstance(message, dict) or not ("role" in message or "content" in message):
         log.note(SHAPE, path, "expected an object", "dropped")
         return None
     if not role(message):
         log.note(SHAPE, f"{path}.role", "Missing required parameter")
         return None
-    return _worded(_identified(_called(message, path, log), path, log), path, log)
+    return _fix_content(_fix_result_id(_fix_calls(message, path, log), path, log), path, log)
 
 
-def _called(message: Message, path: str, log: Log) -> Message:
-    """C3: an assistant message has calls or no `tool_calls` at all. Null is taken as absent, as OpenAI takes it."""
+def _fix_calls(message: Message, path: str, log: Log) -> Message:
+    """C3: an assistant message has calls, or no `tool_calls` field. Null counts as absent, as with OpenAI."""
     tool_calls = message.get("tool_calls")
-    # Whoever speaks: the array is refused for being empty before anybody asks whose it is.
+    # An empty array is refused in a message of any role.
     if tool_calls is None or (role(message) != "assistant" and tool_calls != []):
         return message
     calls = tool_calls if isinstance(tool_calls, list) else []
-    valid_calls = [call for index, part in enumerate(calls) if (call := _call(part, f"{path}.tool_calls.{index}", log))]
+    valid_calls = [
+        call for index, part in enumerate(calls) if (call := _fix_call(part, f"{path}.tool_calls.{index}", log))
+    ]
     if valid_calls:
         same = len(valid_calls) == len(calls) and all(old is new for old, new in zip(calls, valid_calls, strict=True))
         return message if same else {**message, "tool_calls": valid_calls}
@@ -131,9 +135,9 @@ def _called(message: Message, path: str, log: Log) -> Message:
     return {key: value for key, value in message.items() if key != "tool_calls"}
 
 
-def _call(part: Json, path: str, log: Log) -> Message | None:
-    """C4, C8. A call without a function is none; calls of types we do not know pass with their id checked."""
-    if not isinstance(part, dict) or (part.get("type", "function") == "function" and not _is_named(part)):
+def _fix_call(part: Json, path: str, log: Log) -> Message | None:
+    """C4, C8. Drop a call without a function. Calls of unknown types pass once their id is valid."""
+    if not isinstance(part, dict) or (part.get("type", "function") == "function" and not _has_name(part)):
         log.note(SHAPE, path, "expected a function call", "dropped")
         return None
     call: Message = part
@@ -149,13 +153,13 @@ def _call(part: Json, path: str, log: Log) -> Message | None:
     return call
 
 
-def _is_named(call: Message) -> bool:
+def _has_name(call: Message) -> bool:
     function = call.get("function")
     return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
-def _identified(message: Message, path: str, log: Log) -> Message:
-    """C4 on the other end: a result's id maps as its call's does."""
+def _fix_result_id(message: Message, path: str, log: Log) -> Message:
+    """C4: map a result's id in the same way as its call's."""
     if role(message) != "tool":
         return message
     identity = safe_id(message.get("tool_call_id"), "call_", CALL_ID)
@@ -165,8 +169,8 @@ def _identified(message: Message, path: str, log: Log) -> Message:
     return {**message, "tool_call_id": identity}
 
 
-def _worded(message: Message, path: str, log: Log) -> Message:
-    """C6, C13: words are a string or parts; none at all only where something else speaks."""
+def _fix_content(message: Message, path: str, log: Log) -> Message:
+    """C6, C13: content is a string or parts; null is allowed only beside calls, a refusal or audio."""
     content = message.get("content")
     if isinstance(content, str):
         return message
@@ -175,8 +179,8 @@ def _worded(message: Message, path: str, log: Log) -> Message:
         if len(parts) == len(content):
             return message
         log.note(SHAPE, f"{path}.content", "expected content parts", "strings made parts, the rest dropped")
-        mended = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
-        return {**message, "content": [part for part in mended if isinstance(part, dict)] or ""}
+        parts_fixed = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+        return {**message, "content": [part for part in parts_fixed if isinstance(part, dict)] or ""}
     if content is not None:
         log.note(SHAPE, f"{path}.content", "expected a string or an array", "made text")
         return {**message, "content": as_text(content)}
@@ -186,14 +190,14 @@ def _worded(message: Message, path: str, log: Log) -> Message:
     return {**message, "content": ""}
 
 
-def _unpaired(messages: Sequence[Json], since: int) -> Iterator[Finding]:
-    """C1, C2, C5 as the provider sees them: only the tool messages directly after a call answer it."""
+def _find_pair_problems(messages: Sequence[Json], since: int) -> Iterator[Finding]:
+    """C1, C2, C5: only the tool messages directly after a call answer it."""
     waiting: dict[str, int] = {}
     answered: set[str] = set()
     for index in range(since, len(messages)):
         path = f"messages.{index}"
         if role(messages[index]) != "tool":
-            yield from _left(waiting)
+            yield from _find_unanswered(waiting)
             identities = [as_text(call.get("id")) for call in _calls(messages[index])]
             if len(set(identities)) < len(identities):
                 yield Finding("C5", f"{path}.tool_calls", "tool call ids must be unique")
@@ -207,50 +211,50 @@ def _unpaired(messages: Sequence[Json], since: int) -> Iterator[Finding]:
             yield Finding("C5", path, "one tool message per tool_call_id")
         else:
             yield Finding("C2", path, NOT_ASKED)
-    yield from _left(waiting)
+    yield from _find_unanswered(waiting)
 
 
-def _left(waiting: Mapping[str, int]) -> Iterator[Finding]:
+def _find_unanswered(waiting: Mapping[str, int]) -> Iterator[Finding]:
     if waiting:
         yield Finding("C1", f"messages.{next(iter(waiting.values()))}", NOT_ANSWERED + ", ".join(waiting))
 
 
-def _paired(turns: list[tuple[int, Message]], log: Log) -> list[Message]:
-    """Each run from one assistant message to the next, with its results brought to the front."""
+def _pair_calls(entries: list[tuple[int, Message]], log: Log) -> list[Message]:
+    """In each run from one assistant message to the next, move the results to the front."""
     paired: list[Message] = []
     run: list[tuple[int, Message]] = []
     calls: list[tuple[str, str]] = []
-    for at, message in turns:
+    for index, message in entries:
         if role(message) != "assistant":
-            run.append((at, message))
+            run.append((index, message))
             continue
-        paired += _answered(run, calls, log)
-        message, calls = _renamed(message, at, log)
+        paired += _answer_calls(run, calls, log)
+        message, calls = _rename_duplicates(message, index, log)
         paired.append(message)
         run = []
-    return paired + _answered(run, calls, log)
+    return paired + _answer_calls(run, calls, log)
 
 
-def _renamed(message: Message, at: int, log: Log) -> tuple[Message, list[tuple[str, str]]]:
-    """C5: ids unique in one message. Returns each call's id as it came and as it leaves."""
+def _rename_duplicates(message: Message, index: int, log: Log) -> tuple[Message, list[tuple[str, str]]]:
+    """C5: make ids unique in one message. Also return each call's id from the client and the one to send."""
     names: list[tuple[str, str]] = []
     calls = []
-    for index, call in enumerate(_calls(message)):
+    for n, call in enumerate(_calls(message)):
         client_id = sent_id = call["id"]
         attempt = 0
         while any(sent_id == used for _, used in names):
-            sent_id = make_id("call_", "again", client_id, at, index, attempt)
+            sent_id = make_id("call_", "again", client_id, index, n, attempt)
             attempt += 1
         if sent_id != client_id:
-            log.note("C5", f"messages.{at}.tool_calls.{index}.id", "tool call ids must be unique", "renamed")
+            log.note("C5", f"messages.{index}.tool_calls.{n}.id", "tool call ids must be unique", "renamed")
         names.append((client_id, sent_id))
         calls.append(call if sent_id == client_id else {**call, "id": sent_id})
-    renamed = any(came != leaves for came, leaves in names)
-    return ({**message, "tool_calls": calls} if renamed else message), names
+    is_renamed = any(client_id != sent_id for client_id, sent_id in names)
+    return ({**message, "tool_calls": calls} if is_renamed else message), names
 
 
-def _answered(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log: Log) -> list[Message]:
-    """C1, C2: results first, stand-ins for missing ones, then what else was said before the next reply."""
+def _answer_calls(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log: Log) -> list[Message]:
+    """C1, C2: results first, then placeholders for missing ones, then the other messages before the next reply."""
     results_by_id: dict[str, list[Message]] = defaultdict(list)
     for _, message in run:
         if role(message) == "tool":
@@ -266,20 +270,20 @@ def _answered(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log:
             chosen[id(candidates.pop(0 if calls_left[came] else -1))] = sent_id
         else:
             missing.append(sent_id)
-    _tell(run, calls, missing, chosen, log)
-    results = [_under(message, chosen[id(message)]) for _, message in run if id(message) in chosen]
+    _note_answers(run, calls, missing, chosen, log)
+    results = [_with_call_id(message, chosen[id(message)]) for _, message in run if id(message) in chosen]
     stand_ins = [{"role": "tool", "tool_call_id": identity, "content": UNANSWERED} for identity in missing]
     return [*results, *stand_ins, *(message for _, message in run if role(message) != "tool")]
 
 
-def _tell(
+def _note_answers(
     run: list[tuple[int, Message]], calls: list[tuple[str, str]], missing: list[str], chosen: dict[int, str], log: Log
 ) -> None:
-    """Notes what `_answered` did."""
+    """Note what `_answer_calls` did."""
     open_ids = {client_id for client_id, _ in calls}
     has_other_messages = False
-    for at, message in run:
-        path = f"messages.{at}"
+    for index, message in run:
+        path = f"messages.{index}"
         if role(message) != "tool":
             has_other_messages = True
         elif id(message) in chosen and has_other_messages:
@@ -292,5 +296,5 @@ def _tell(
         log.note("C1", f"messages.{run[0][0] if run else 'end'}", NOT_ANSWERED + identity, "stand-in result")
 
 
-def _under(message: Message, identity: str) -> Message:
+def _with_call_id(message: Message, identity: str) -> Message:
     return message if message["tool_call_id"] == identity else {**message, "tool_call_id": identity}

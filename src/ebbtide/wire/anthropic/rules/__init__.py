@@ -1,26 +1,26 @@
-"""What the Anthropic Messages API refuses, and how a body is made to pass.
+"""What the Anthropic Messages API refuses, and the repairs.
 
 Rule     keeps                                                            lives in
 -------  ---------------------------------------------------------------  ------------
-A1-A8    someone speaks, in turn, and says something                      structure
-A9       text has words                                                   content, preamble
-A10 A13  known-refused fields leave; what we do not know passes           content
-A11      JSON and UTF-8                                                   ../soundness
+A1-A8    roles alternate, and no message is empty                         structure
+A9       text has words                                                   content, positions
+A10 A13  fields known to be refused are dropped; unknown ones pass        content
+A11      JSON and UTF-8                                                   ../../validity
 A14      call ids are plain                                               content
 A15-A20  calls and results pair up, unique, adjacent, results first       pairs
 A21-A23  a call's input, a result's parts, references to tools            content
-A25      tool names                                                       preamble, content
-A26 A29  server-tool pairs, advisor blocks; A30 is their exemption        server_tools
+A25      tool names                                                       positions, content
+A26 A29  server-tool pairs, advisor blocks; A30 is their exemption        pairs
 A27 A28  programmatic calls                                               pairs
 A34 A40  thinking is signed, with A39: all of a message's or none         content
-A37 A38  thinking where it must and may stand                             thinking
-A41      fallback blocks                                                  server_tools
-A45 A48  number and order of cache breakpoints                            marks
-A46 A47  where a breakpoint may be, A49: what it says                     content, preamble
-A54-A57  images and documents                                             media
+A37 A38  thinking where it must and may stand                             positions
+A41      fallback blocks                                                  pairs
+A45 A48  number and order of cache breakpoints                            positions
+A46 A47  where a breakpoint may be, A49: what it says                     content, positions
+A54-A57  images and documents                                             content
 A61      compaction blocks                                                content
 
-Not judged here: A12 A59 A60 (size: the engine fits), A24 A33 A43 (unverified), A31 A32 A44 A62 (pass through),
+Not checked here: A12 A59 A60 (size: the engine fits), A24 A33 A43 (unverified), A31 A32 A44 A62 (pass through),
 A35 A36 A63 (need what was sent before: the engine), A42 A53 A58 (the client's own parameters: the provider's answer is
 better than our guess, and beta headers that we do not see change the rules), A50-A52 (silent: where marks are set).
 """
@@ -59,7 +59,7 @@ Body = Mapping[str, Json]
 
 
 def check(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int | None) -> list[Finding]:
-    """All that is wrong from `since` on. An unsound body is only told that: nothing else can be read from it."""
+    """Find all that is wrong from `since` on. For a body that is not valid JSON nothing else is reported."""
     return [] if is_ordinary(body, since, call_ids, breakpoints) else find_problems(body, since, call_ids, breakpoints)
 
 
@@ -83,7 +83,7 @@ def find_problems(body: Body, since: int, call_ids: AbstractSet[str], breakpoint
 
 
 def repair(body: Body, since: int, call_ids: AbstractSet[str]) -> tuple[Body, list[Finding]]:
-    """The body as it may go out, and what was done to it."""
+    """Return a valid body, and what was repaired."""
     log = Log()
     body = _make_encodable(body, since, log)
     body = positions.fix_system_and_tools(body, log)
@@ -100,7 +100,7 @@ def repair(body: Body, since: int, call_ids: AbstractSet[str]) -> tuple[Body, li
         refuse(Finding("A1", "messages", "at least one message is required"))
     messages = structure.fix_end(messages, facts, log)
     body, messages = positions.fix_thinking(body, messages, replace(facts, messages=messages), log)
-    messages = structure.fix_end(messages, facts, log)  # thinking stripped from the end can bare white space
+    messages = structure.fix_end(messages, facts, log)  # without its thinking the last message may end in white space
     for index, finding, old, new in content.find_crowded_images(messages, since):
         log.append(finding)
         messages[index] = content.replace_image(messages[index], old, new)
@@ -112,7 +112,7 @@ def list_rule(_value: Json) -> str:
 
 
 def first_to_check(messages: list[Json], since: int) -> int:
-    """Where judging starts: one earlier if the first new message must join the last accepted one (A5).
+    """Check one message earlier if the first new message must join the last accepted one (A5).
 
     The joined message only grows at its end, so the cached prefix of blocks still holds.
     """
@@ -125,7 +125,7 @@ def call_ids(message: Json) -> frozenset[str]:
 
 
 def _fix_until_stable(entries: list[Indexed], before: list[Json], facts: BodyFacts, log: Log) -> list[Indexed]:
-    """Taking out half a server pair can empty a message, and joining messages can complete a pair: until it rests."""
+    """Repeat until nothing changes: dropping half a server pair can empty a message, joining can complete a pair."""
     while True:
         entries = structure.fix_structure(entries, before, facts, log)
         repaired_entries = pairs.drop_server_tool_halves(entries, before, facts, log)
@@ -135,7 +135,7 @@ def _fix_until_stable(entries: list[Indexed], before: list[Json], facts: BodyFac
 
 
 def _make_encodable(body: Body, since: int, log: Log) -> Body:
-    """A11. Signed thinking cannot be mended: a block with a broken character in it is left out."""
+    """A11. Signed thinking cannot be repaired: drop a block with a broken character."""
     log += find_unencodable_parts(body, "messages", since)
     if not log:
         return body

@@ -1,4 +1,4 @@
-"""Rules that one block keeps by itself. Each mends the block or returns None to drop it, and notes why.
+"""Rules about single blocks, images and documents among them. Each repairs the block or returns None to drop it.
 
 The validator runs the same functions and reports their notes. Fields and block types we do not know pass untouched
 (A10, A13): providers add them faster than we learn them. Only what is known to be refused is taken out.
@@ -55,7 +55,7 @@ class BlockPlace:
 
 
 def clean_message(entry: Indexed, facts: BodyFacts, log: Log) -> Indexed | None:
-    """The turn with every block mended; None if it was no message at all. A note without a repair means: refuse."""
+    """Repair every block of a message; None if it was no message. A note without a repair refuses the request."""
     path, message = f"messages.{entry.index}", entry.message
     if not isinstance(message, dict) or not ("role" in message or "content" in message):
         log.note(SHAPE, path, "Input should be a valid dictionary", "dropped")
@@ -362,7 +362,7 @@ def fix_document(block: Block, path: str, note: Note) -> Block:
 
 
 def find_crowded_images(messages: Sequence[Json], since: int) -> list[tuple[int, Finding, Block, Block]]:
-    """A54 (many images): message index, finding, the image, what stands in for it. Oldest first, only as many as help.
+    """A54 (many images): message index, finding, image, and its replacement. Oldest first, only as many as help.
 
     Read only if something new holds an image: without one, the old images were accepted together.
     """

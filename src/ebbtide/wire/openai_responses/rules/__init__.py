@@ -1,21 +1,21 @@
-"""What OpenAI Responses refuses, and how a body is made to pass.
+"""What OpenAI Responses refuses, and the repairs.
 
 Rule   keeps                                                              function
 -----  -----------------------------------------------------------------  ----------------
-R1     every call has its output                                          broken_pairs, completed
-R2     every output has its call                                          broken_pairs, matched
-R3     reasoning has a follower                                           lonely
-R4     followers of a reasoning item that goes lose their `id`            regrouped
-R5     with `store: false` items are whole: no references, no bare rs_    _identified, _reasoned
-R8     item ids fit their type, at most 64 plain characters               _identified, _reasoned
-R9     item ids are unique                                                unique
-R10    call ids of at most 64 characters                                  _call_ids
-R11    the output's type fits the call's                                  broken_pairs, matched
+R1     every call has its output                                          find_broken_pairs, add_missing_outputs
+R2     every output has its call                                          find_broken_pairs, match_outputs
+R3     reasoning has a follower                                           find_lonely_reasoning
+R4     followers of a reasoning item that goes lose their `id`            regroup
+R5     with `store: false` items are whole: no references, no bare rs_    _fix_id, _fix_reasoning
+R8     item ids fit their type, at most 64 plain characters               _fix_id, _fix_reasoning
+R9     item ids are unique                                                drop_duplicates
+R10    call ids of at most 64 characters                                  _fix_call_id
+R11    the output's type fits the call's                                  find_broken_pairs, match_outputs
 R13    `phase`, `status` and part boundaries                              (nothing touches them)
-R15    reasoning has a summary (unverified)                               _reasoned
-A11    JSON and UTF-8                                                     soundness
+R15    reasoning has a summary (unverified)                               _fix_reasoning
+A11    JSON and UTF-8                                                     ../../validity
 
-Not judged here: R6 R7 (need the account, the stored chain), R12 (opaque, passes), R14 (size: the engine fits).
+Not checked here: R6 R7 (need the account, the stored chain), R12 (opaque, passes), R14 (size: the engine fits).
 R4 without the reasoning item in the body cannot be seen: a reply made without reasoning looks the same.
 
 With `previous_response_id`, `conversation` or an `item_reference`, earlier items live on the server: an output whose
@@ -62,7 +62,7 @@ from ebbtide.wire.validity import (
 
 
 def check(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
-    """All that is wrong from `since` on."""
+    """Find all that is wrong from `since` on."""
     return [] if is_ordinary(body, since) else find_problems(body, since, call_ids)
 
 
@@ -90,7 +90,7 @@ def find_problems(body: Mapping[str, Json], since: int, call_ids: AbstractSet[st
 def repair(
     body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]
 ) -> tuple[Mapping[str, Json], list[Finding]]:
-    """The body as it may go out, and what was done to it."""
+    """Return a valid body, and what was repaired."""
     log = Log(find_unencodable_parts(body, "input", since))
     if log:
         refuse_unrepairable(log)
@@ -111,7 +111,7 @@ def list_rule(value: Json) -> str:
 
 
 def first_to_check(items: Sequence[Json], since: int) -> int:
-    """Judging starts at the reply whose calls may still be waiting for outputs."""
+    """Checking starts at the reply whose calls may still wait for outputs."""
     start = since
     while start and kind(items[start - 1]) in OUTPUT_TYPES:
         start -= 1
@@ -125,14 +125,14 @@ def call_ids(item: Json) -> frozenset[str]:
 
 
 def _may_be_on_server(body: Mapping[str, Json]) -> bool:
-    """Whether calls may live on the server."""
+    """Tell whether calls may be stored on the server."""
     if body.get("previous_response_id") or body.get("conversation"):
         return True
     return body.get("store") is not False and any(kind(item) == "item_reference" for item in body["input"])
 
 
 def _drop_broken_reasoning(body: Mapping[str, Json], since: int) -> Mapping[str, Json]:
-    """Encrypted reasoning cannot be mended: one with a broken character in it is left out."""
+    """Encrypted reasoning cannot be repaired: drop one with a broken character."""
     new = [
         REMOVED_REASONING if kind(item) == "reasoning" and not is_encodable(item) else item
         for item in body["input"][since:]
