@@ -17,7 +17,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.wire.json_body import KEYS, JsonBody, Tree, are_same_objects, count_same_objects, read_json_body
 
 SYSTEM_AND_TOOLS = frozenset(("system", "instructions", "tools", "functions"))
-"""Where a provider keeps prompt and tools."""
+"""Fields of a body that hold system prompt and tools."""
 _NEAR = 4
 """How far from the end clients change messages as a habit: they move cache marks and reminders there."""
 
@@ -30,7 +30,7 @@ class ParsedBody:
     list_key: str
     """`messages` or `input`."""
     messages: list[Any]
-    """What stands under that key."""
+    """The list under that key."""
     unchanged: int
     """How many leading messages are unchanged since the body read before."""
     emit: Callable[[Tree], Any]
@@ -108,7 +108,7 @@ def _read_mapping(request: Mapping[str, Any], previous: ParsedBody | None) -> Pa
         )
     new = client_messages[same:] if same else client_messages
     plain = to_plain_messages(new, origin, key, same)
-    # Where nothing had to be made plain, the one copy of the client's list serves as both.
+    # If nothing had to be converted, one copy of the client's list serves as both.
     messages = client_messages if not origin and plain is new else [*before[:same], *plain]
     tree = {**request, key: messages}
     return ParsedBody(
@@ -117,9 +117,9 @@ def _read_mapping(request: Mapping[str, Any], previous: ParsedBody | None) -> Pa
 
 
 def _check_fields(request: Mapping[str, Any], key: str, before: Tree) -> None:
-    """Refuse what is no JSON beside the messages. What the last request had too is not checked again.
+    """Refuse fields that are no JSON. Those that the last request had too are not checked again.
 
-    The reader checks prompt and tools, since it compares them in any case.
+    The reader checks system prompt and tools, because it compares them anyway.
     """
     for name, value in request.items():
         if not isinstance(name, str):
@@ -170,20 +170,20 @@ class _Restore:
 
 
 Origins = dict[int, tuple[Any, Any]]
-"""From the id of a plain copy to the copy and what it was made from."""
+"""Maps the id of a plain copy to the copy and its original."""
 
 _ATOMS = frozenset((str, bool, type(None)))
 _CONTAINERS = frozenset((dict, list))
 _DEEP = 200
-"""Levels of nesting. Every function that walks a message recurses, and Python ends at a thousand calls."""
+"""Levels of nesting. Functions that walk a message recurse, and Python stops at a thousand calls."""
 _BITS = 13_000
-"""Of a whole number: above about 14,000 Python does not write it."""
+"""Bits of an integer: Python refuses to write one of more than about 14,000."""
 
 
 def to_plain_messages(messages: list[Any], origin: Origins, path: str, first: int = 0) -> list[Any]:
-    """The messages as JSON types; the very same list where they are plain already.
+    """Convert messages to JSON types; return the same list if they are plain already.
 
-    `path` and `first` say where they stand in the request, for whoever has to find the one that is refused.
+    `path` and `first` name their place in the request, for the error message.
     """
     if is_plain(messages):
         return messages
@@ -192,12 +192,12 @@ def to_plain_messages(messages: list[Any], origin: Origins, path: str, first: in
 
 
 def to_plain(value: Any, path: str) -> Any:
-    """One part of a request beside its messages, as JSON types."""
+    """Convert a field of a request to JSON types."""
     return value if is_plain([value]) else _plain(value, {}, path, _DEEP)
 
 
 def is_plain(values: Sequence[Any]) -> bool:
-    """Whether there is nothing to do, told by exact types; most messages are dicts, lists and strings."""
+    """Tell by exact types whether there is nothing to convert: most messages are dicts, lists and strings."""
     level: list[Any] = [values]
     for _ in range(_DEEP):
         above, level = level, []
@@ -221,14 +221,14 @@ def is_plain(values: Sequence[Any]) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """A number that JSON has: neither endless nor without a value, and one that Python can write."""
+    """Tell whether JSON has this number and Python can write it: no infinity, no NaN, not too long."""
     if type(value) is int:
         return value.bit_length() < _BITS
     return type(value) is float and isfinite(value)
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Whether two parts of requests are equal. Foreign objects may refuse to be compared: they are not."""
+    """Compare two values. Objects that refuse to be compared are not equal."""
     try:
         return bool(left == right)
     except Exception:  # noqa: BLE001 - whatever a foreign object raises; it is refused when it is read
@@ -282,7 +282,7 @@ def _number(value: int | float, path: str) -> int | float:
 
 
 def _dump(value: Any, path: str) -> Any:
-    """As the SDKs themselves send it: only what was set."""
+    """Dump an SDK object as its SDK sends it: only the fields that were set."""
     try:
         return value.model_dump(mode="json", exclude_unset=True, by_alias=True)
     except Exception as failed:

@@ -1,8 +1,8 @@
-"""A compact boundary is known by its metadata, never by its text: a tool may print the text (D8).
+"""Compact boundaries: messages that say that everything before them was summarized (R021, R203-R206).
 
-It stands in a list of messages where everything before it was folded (R021, R203-R206). Nothing before it is taken out:
-who wants what still counts asks for the slice after it. Providers refuse fields they do not know (A10), so `metadata`
-belongs in a kept list, and not in a request.
+A boundary is recognized by its metadata, never by its text, which a tool may print (D8). The messages before it stay
+in the list; take the slice after the last boundary to get those that still count. Do not send `metadata` in a request:
+providers refuse unknown fields (A10).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Message = TypeVar("_Message", bound=Mapping[str, Any])
 
 
 def create_compact_boundary(summary: str, *, at: float, id: str) -> dict[str, Any]:
-    """R182, R203. `at` in seconds since the epoch, written as RFC 3339 in UTC; `id` a UUID of the caller's making."""
+    """R182, R203: `at` is in seconds since the epoch, and written as RFC 3339 in UTC; `id` is a UUID that you make."""
     return {
         "role": "assistant",
         "content": f"[Previous conversation summary]\n\n{summary}\n\n[End of summary]",
@@ -34,17 +34,17 @@ def create_compact_boundary(summary: str, *, at: float, id: str) -> dict[str, An
 
 
 def is_compact_boundary(message: Mapping[str, Any]) -> bool:
-    """R204. True itself, and nothing that only counts as true."""
+    """R204: only `True` itself counts, no other truthy value."""
     metadata = message.get("metadata")
     return isinstance(metadata, Mapping) and metadata.get(COMPACT_BOUNDARY) is True
 
 
 def find_last_compact_boundary_index(messages: Sequence[Mapping[str, Any]]) -> int | None:
-    """R205: the rightmost."""
+    """R205: return the index of the last boundary."""
     return next((at for at in range(len(messages) - 1, -1, -1) if is_compact_boundary(messages[at])), None)
 
 
 def slice_from_last_compact_boundary(messages: Sequence[_Message]) -> Sequence[_Message]:
-    """R205, R206: what came after the last boundary; all of it where there is none."""
+    """R205, R206: return the messages after the last boundary; all of them if there is none."""
     last = find_last_compact_boundary_index(messages)
     return messages if last is None else messages[last + 1 :]

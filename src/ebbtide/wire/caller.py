@@ -1,7 +1,7 @@
-"""Who sends a request: every credential and every id in its headers, its query and its body, each by its exact value.
+"""Identify who sends a request: every credential and every id in its headers, query and body.
 
-Names are matched, not only listed: a gateway's own `x-acme-tenant-id` counts like the headers of known clients. What
-changes from one request of a conversation to the next (request, trace, turn and message ids) is not identity.
+Names are matched by pattern: a gateway's own `x-acme-tenant-id` counts like the headers of known clients. Ids that
+change from one request of a conversation to the next (request, trace, turn and message ids) do not count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONVERSATION = re.compile(rf"(?:^|[-_.])(?:{_TALK})(?:[-_]?(?:id|uuid))?\Z")
 _TALK_HEADERS = ("x-session-affinity", "x-affinity", "x-task-id", "x-kilocode-taskid")
 _OTHER_FIELDS = ("prompt_cache_key", "safety_identifier")
 _NO_IDS = ("vscode-sessionid", "vscode-session-id", "sec-fetch-user")
-"""Of a run of an editor, and of a browser: they say nothing about a conversation."""
+"""Ids of an editor's run and of a browser, which say nothing about a conversation."""
 _CREDENTIAL = re.compile(
     r"(?:^|[-_])(?:api[-_]?key|auth|authorization|(?:auth|access|api)[-_]token|subscription[-_]key|virtual[-_]key)\Z"
 )
@@ -35,23 +35,23 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Caller(NamedTuple):
-    """Who sends a request, as far as it tells. All pairs are names and values, in the order of the names."""
+    """Who sends a request. All pairs are names and values, sorted by name."""
 
     ids: Pairs
     """Of the conversation, the user, the organisation and so on."""
     conversation: str
-    """The id that the client gave this conversation; empty where it gave none."""
+    """The client's id of this conversation, or ''."""
     credentials: Pairs
-    """Of a signature only the id of the key, since the rest changes with each request."""
+    """Of a signature only the key's id, because the rest changes with each request."""
 
     @property
     def has_bearer(self) -> bool:
-        """Whether its credential is a bearer token, which a client may renew in the middle of a conversation."""
+        """Tell whether a credential is a bearer token, which a client may renew during a conversation."""
         return any(_is_bearer(pair) for pair in self.credentials)
 
     @property
     def stable_pairs(self) -> Pairs:
-        """What stays when a bearer token is renewed: all ids, all other credentials, and that there was a token."""
+        """Return what stays when a bearer token is renewed: ids, other credentials, and that there was a token."""
         credentials = [
             (name, "bearer") if _is_bearer((name, value)) else (name, value) for name, value in self.credentials
         ]
@@ -59,7 +59,7 @@ class Caller(NamedTuple):
 
 
 def identify_caller(headers: Mapping[str, str], body: Mapping[str, object], query: str = "") -> Caller:
-    """`headers` have names in lower case. `query` is that of the address, without its question mark."""
+    """Identify the caller. Header names must be in lower case; `query` is without its question mark."""
     ids = {(name, value) for name, value in headers.items() if value and _is_id(name)}
     fields = [(name, value) for name, value in body.items() if name in _OTHER_FIELDS or _is_id(name)]
     metadata = body.get("metadata")
@@ -71,7 +71,7 @@ def identify_caller(headers: Mapping[str, str], body: Mapping[str, object], quer
 
 
 def find_credentials(headers: Mapping[str, str], query: str = "") -> Pairs:
-    """Every credential, in headers and in the query."""
+    """Return every credential in headers and query."""
     credentials = {(name, _key(value)) for name, value in headers.items() if _is_credential(name)}
     parameters = parse_qsl(query, keep_blank_values=True, max_num_fields=1000) if "=" in query else []
     for name, value in parameters:
@@ -136,7 +136,7 @@ def _is_bearer(credential: tuple[str, str]) -> bool:
 
 
 def _key(credential: str) -> str:
-    """A credential; of an AWS signature the id of its key."""
+    """Return a credential; of an AWS signature only the key's id."""
     if not credential.startswith("AWS4-"):
         return credential
     return f"AWS4 {credential.partition('Credential=')[2].partition('/')[0]}"

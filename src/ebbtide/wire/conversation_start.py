@@ -1,8 +1,7 @@
-"""How a conversation begins, for when no id tells which one it is: the system prompt and the user's first message.
+"""Remove from a system prompt what changes during a conversation, so that it identifies the conversation.
 
-The user's first message counts to the letter. A system prompt counts in its full length, but for what changes while a
-conversation lasts: dates, times, counters, and the header that Claude Code puts before its own. All other digits count:
-two users' prompts may differ in an account number alone.
+A conversation without an id is recognized by its system prompt and the user's first message. Dates, times, counters
+and Claude Code's header are removed. All other digits count: two users' prompts may differ only in an account number.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ _VOLATILE = re.compile(
 
 
 _SHORT = 2_000
-"""Characters of a line that is remembered."""
+"""Lines up to this length are cached."""
 _HINT = re.compile(r"\d|day\b|^x-anthropic-", re.IGNORECASE)
-"""In a line that may have such a part: most have none."""
+"""Found in every line that can match `_VOLATILE`; most lines have none of these."""
 
 
 def strip_changing_parts(texts: Iterable[str]) -> str:
-    """A system prompt without what changes while a conversation lasts."""
+    """Remove what changes during a conversation from the texts of a system prompt."""
     return "\n".join(map(_strip_text, texts))
 
 
 @lru_cache(maxsize=64)
 def _strip_text(text: str) -> str:
-    """Most prompts come again with the next request, and of one with a clock in it all lines but one."""
+    """Cached, because most prompts come again; of one with a clock, all lines but one."""
     return "\n".join(
         [_strip_short_line(line) if len(line) <= _SHORT else _strip_line(line) for line in text.split("\n")]
     )

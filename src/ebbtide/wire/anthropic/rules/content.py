@@ -1,11 +1,8 @@
-"""Rules about single blocks, images and documents among them. Each repairs the block or returns None to drop it.
+"""Rules about single blocks, and about images and documents (A54 to A57).
 
-The validator runs the same functions and reports their notes. Fields and block types we do not know pass untouched
-(A10, A13): providers add them faster than we learn them. Only what is known to be refused is taken out.
-
-A54 to A57: pictures and documents. Adding an image can invalidate an old one.
-
-More than twenty images lower the limit on each side for all of them. A picture that must go leaves a line of text.
+Each rule repairs the block or returns None to drop it, and notes why. The check runs the same functions and reports
+their notes. Fields and block types we do not know pass untouched (A10, A13): providers add them faster than we learn
+them. More than twenty images lower the size limit of all of them, so a new image can invalidate an old one.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ BAD_ID = "String should match pattern '^[a-zA-Z0-9_-]+$'"
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """Where a block stands, and whom to tell."""
+    """Where a block is, and where to note findings."""
 
     path: str
     role: str
@@ -77,7 +74,7 @@ def clean_message(entry: Indexed, facts: BodyFacts, log: Log) -> Indexed | None:
 
 
 def _clean_system_block(part: Json, place: BlockPlace) -> Block | None:
-    """A3: an operator's turn is text."""
+    """A3: a system turn holds only text."""
     block = clean_block(part, place)
     if block is None or kind(block) == "text":
         return block
@@ -94,7 +91,7 @@ def clean_block(part: Json, place: BlockPlace) -> Block | None:
 
 
 def _fix_content_type(message: Message, path: str, log: Log) -> Message:
-    """Content is a string or a list; nothing at all is an empty string (A8 decides what becomes of it)."""
+    """Make content a string or a list; missing content becomes an empty string, which A8 handles."""
     content = message.get("content")
     if isinstance(content, str | list):
         return message
@@ -109,7 +106,7 @@ def _fix_content_type(message: Message, path: str, log: Log) -> Message:
 
 
 def _drop_blank_string(message: Message, path: str, log: Log) -> Message:
-    """A9: words that are only white space are none."""
+    """A9: drop text that is only white space."""
     if not message["content"] or message["content"].strip():
         return message
     log.note("A9", f"{path}.content", "text content blocks must contain non-whitespace text", "dropped")
@@ -117,7 +114,7 @@ def _drop_blank_string(message: Message, path: str, log: Log) -> Message:
 
 
 def _drop_unsigned_thinking(message: Message, path: str, log: Log) -> Message:
-    """A34, A40 with A39: thinking goes back signed and whole, or all of the message's thinking stays behind."""
+    """A34, A40 with A39: if one thinking block is unsigned, drop all thinking of the message."""
     content = message["content"]
     unsigned = [index for index, block in enumerate(content) if kind(block) in THINKING and not _is_signed(block)]
     if not unsigned:
@@ -179,7 +176,7 @@ def _drop_refused_fields(block: Block, place: BlockPlace) -> Block:
 
 
 def drop_blank_text(block: Block, path: str, note: Note) -> Block | None:
-    """A9, A47: a text block has words in it, all the more if it carries a breakpoint."""
+    """A9, A47: drop a text block without text."""
     words = block.get("text")
     if isinstance(words, str) and words.strip():
         return block
@@ -219,7 +216,7 @@ def _matches(pattern: re.Pattern[str], value: Json) -> bool:
 
 
 def _parse_object(value: Json) -> Json:
-    """Arguments kept as JSON text, as OpenAI does, are the object they encode; anything else is none."""
+    """Parse arguments in JSON text, as OpenAI has them; anything else becomes an empty object."""
     try:
         parsed = json.loads(value) if isinstance(value, str) else None
     except (ValueError, RecursionError):
@@ -228,7 +225,7 @@ def _parse_object(value: Json) -> Json:
 
 
 def _fix_result(block: Block, place: BlockPlace) -> Block:
-    """A14, A22: a result names its call plainly and holds text or a list of known parts."""
+    """A14, A22: a result has a plain call id, and text or a list of known parts."""
     fixed = dict(block)
     identity = block.get("tool_use_id")
     if not _matches(CALL_ID, identity) and as_text(identity) not in place.facts.open_call_ids:
@@ -249,7 +246,7 @@ def _fix_result(block: Block, place: BlockPlace) -> Block:
 
 
 def _fix_result_parts(content: list[Json], place: BlockPlace) -> list[Json]:
-    """The list itself if all its parts are fine; a placeholder if none of them could stay."""
+    """Return the same list if all its parts are valid; a placeholder if none is."""
     parts = []
     for index, part in enumerate(content):
         inner = BlockPlace(f"{place.path}.content.{index}", place.role, place.facts, place.note)
@@ -313,9 +310,9 @@ _RULES: dict[str, Callable[[Block, BlockPlace], Block | None]] = {
 MAX_SIDE, MANY_MAX_SIDE, MANY = 8000, 2000, 20
 """Pixels allowed on a side; pixels allowed once there are more than `MANY` images."""
 STEP = 10
-"""Images leave ten at a time: one at a time would move the cached prefix with every new screenshot."""
+"""Images are removed ten at a time: one at a time would change the cached prefix with every screenshot."""
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
-"""A55, the older and lower limit: reports of 10 MB exist, a refusal wedges the session."""
+"""A55, the older and lower limit: 10 MB was reported too, but a refusal would block the session."""
 TOO_LARGE = f"At least one of the image dimensions exceed max allowed size: {MAX_SIDE} pixels"
 TOO_LARGE_AMONG_MANY = (
     f"At least one of the image dimensions exceed max allowed size for many-image requests: {MANY_MAX_SIDE} pixels"
@@ -324,7 +321,7 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def fix_image(block: Block, path: str, note: Note) -> Block:
-    """A54 (one image), A55, A56: small enough, and what it says it is."""
+    """A54 (one image), A55, A56: an image is small enough, and of the type it states."""
     source = block.get("source")
     if not isinstance(source, dict):
         note("A56", path, "Could not process image", "replaced by a line of text")
@@ -383,7 +380,7 @@ def find_crowded_images(messages: Sequence[Json], since: int) -> list[tuple[int,
 
 
 def replace_image(message: Message, old: Block, new: Block) -> Message:
-    """The message with one image, at any depth, replaced by another block."""
+    """Replace one image of a message, at any depth, by another block."""
     parts = []
     for block in blocks(message):
         inner = block.get("content")
@@ -413,7 +410,7 @@ def _read_pixels(block: Block) -> tuple[int, int] | None:
 
 
 def _head(data: Json) -> bytes:
-    """The first bytes; more of them only for JPEG, whose size stands behind its metadata."""
+    """Decode the first bytes; more for JPEG, whose size comes after its metadata."""
     if not isinstance(data, str):
         return b""
     head = base64_head(data, 64)

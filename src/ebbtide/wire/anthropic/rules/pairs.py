@@ -1,8 +1,7 @@
-"""A15 to A20, A27, A28: a call is answered in the very next message, once, before anything else is said there.
+"""Rules about calls and results (A15 to A20, A27, A28), and about the provider's own tools (A26, A29, A41).
 
-A26, A29, A41: what the provider's own tools left behind stays whole or goes whole.
-
-The judge is one function that names the blocks to go; the validator reports them and the hardener takes them out.
+A call is answered in the next message, once, before any other block. The provider's own call and its result stay
+together or are dropped together.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ def move_results_to_user(entries: list[Indexed], log: Log) -> list[Indexed]:
 
 @dataclass(frozen=True, slots=True)
 class _OpenCall:
-    """A call that waits for its result: the id it came with, and the id it leaves with."""
+    """A call that waits for its result: its id from the client, and the id to send."""
 
     client_id: str
     sent_id: str
@@ -148,7 +147,7 @@ class _OpenCall:
 
 
 def pair_calls(entries: list[Indexed], before: Json, call_ids: AbstractSet[str], log: Log) -> list[Indexed]:
-    """Every call answered in the next message, every result asked for in the one before."""
+    """Answer every call in the next message, and drop results without a call in the message before."""
     used_ids = set(call_ids)
     open_calls = [_OpenCall(str(call.get("id")), str(call.get("id")), is_programmatic(call)) for call in calls(before)]
     paired: list[Indexed] = []
@@ -168,7 +167,7 @@ def pair_calls(entries: list[Indexed], before: Json, call_ids: AbstractSet[str],
 
 
 def _rename_duplicates(entry: Indexed, used_ids: set[str], log: Log) -> tuple[Indexed, list[_OpenCall]]:
-    """A15: a repeated id is renamed by where it stands, which does not change while the history only grows."""
+    """A15: rename a repeated id by its position, which stays the same while the history only grows."""
     parts, open_calls = [], []
     for at, block in enumerate(blocks(entry.message)):
         if kind(block) != "tool_use" or role(entry.message) != "assistant":
@@ -188,7 +187,7 @@ def _rename_duplicates(entry: Indexed, used_ids: set[str], log: Log) -> tuple[In
 
 
 def _answer_calls(entry: Indexed, open_calls: list[_OpenCall], log: Log) -> Indexed:
-    """A16 to A19: chosen results first, stand-ins for missing ones, then what else was said."""
+    """A16 to A19: one result for each call first, then placeholders for missing ones, then the other blocks."""
     results_by_id: dict[str, list[Block]] = defaultdict(list)
     for block in _results(entry.message):
         results_by_id[block["tool_use_id"]].append(block)
@@ -219,7 +218,7 @@ def _answer_calls(entry: Indexed, open_calls: list[_OpenCall], log: Log) -> Inde
 def _note_answers(
     entry: Indexed, open_calls: list[_OpenCall], missing: list[_OpenCall], chosen: dict[int, str], log: Log
 ) -> None:
-    """Notes what `_answered` did, in the order of the rules."""
+    """Note what `_answer_calls` did, in the order of the rules."""
     path = f"messages.{entry.index}"
     for call in missing:
         message = f"`tool_use` ids were found without `tool_result` blocks immediately after: {call.client_id}"
@@ -251,7 +250,7 @@ def _missing_result(identity: str) -> Block:
 
 
 def _append_to_result(result: Block, others: Sequence[Block]) -> Block:
-    """A27: what was said beside a programmatic result is said inside it."""
+    """A27: move blocks beside a programmatic result into it."""
     content = result.get("content") or []
     parts = [text_block(content)] if isinstance(content, str) else list(content)
     return {
@@ -268,7 +267,7 @@ def find_server_tool_problems(facts: BodyFacts) -> Iterator[Finding]:
 def drop_server_tool_halves(
     entries: list[Indexed], before: Sequence[Json], facts: BodyFacts, log: Log
 ) -> list[Indexed]:
-    """The turns without halves of server-tool pairs and without what a fallback has voided."""
+    """Drop halves of server-tool pairs, and what a fallback made invalid."""
     messages = [*before, *(entry.message for entry in entries)]
     remaining_entries = []
     for index, entry in enumerate(entries, len(before)):
@@ -283,7 +282,7 @@ def drop_server_tool_halves(
 
 
 def _find_invalid_blocks(messages: Sequence[Json], index: int, facts: BodyFacts) -> dict[int, Finding]:
-    """The blocks of one message that may not stay, by position."""
+    """Find the blocks of one message that must go, by index."""
     message, path = messages[index], f"messages.{index}.content"
     parts = blocks(message)
     if not any(is_server_result(block) or kind(block) in (*SERVER_USE, "fallback") for block in parts):
@@ -339,7 +338,7 @@ def _may_stay_open(messages: Sequence[Json], index: int, identity: str, facts: B
 
 
 def _answers_earlier_use(messages: Sequence[Json], index: int, identity: str, facts: BodyFacts) -> bool:
-    """Whether this result answers a use that an earlier message rightly left open. Looks back only when asked."""
+    """Tell whether a result answers a use that an earlier message was allowed to leave open."""
     for earlier in range(index - 1, -1, -1):
         for block in blocks(messages[earlier]):
             if is_server_result(block) and as_text(block.get("tool_use_id")) == identity:
@@ -363,7 +362,7 @@ def _find_advice_without_advisor(parts: Sequence[Block], path: str, facts: BodyF
 
 
 def _find_voided_by_fallback(parts: Sequence[Block], path: str) -> dict[int, Finding]:
-    """A41: after a fallback in mid-output, the first model's thinking, calls and open server uses do not go back.
+    """A41: after a fallback in mid-output, the first model's thinking, calls and open server uses are not sent back.
 
     Mid-output means that something was said or called before the fallback; thinking alone keeps its place.
     """

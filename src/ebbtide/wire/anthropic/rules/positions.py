@@ -1,13 +1,8 @@
-"""A37, A38: where thinking must stand and where it may not. (A34, A39 and A40 live in `content`, with the blocks.)
+"""Rules about thinking (A37, A38), cache breakpoints (A45, A48, A49), system prompt and tools (A9, A25).
 
-A35, A36 and A63 need the bytes that were sent before, which only the engine has.
-
-A45, A48, A49 of the whole: at most four cache breakpoints, and never a longer one after a shorter one.
-
-A point too many is dropped from the earliest message: the latest ones reach furthest, and those on tools and
-system are what every request shares. (A46, A47 and A49 live in `content`, with the blocks.)
-
-What stands before the messages: `system` (A9, A49) and `tools` (A25).
+A surplus breakpoint is dropped from the earliest message: the latest ones cover most, and those on tools and system
+prompt serve every request. Rules about single blocks (A34, A39, A40, A46, A47) are in `content`. A35, A36 and A63 need
+the bytes that were sent before, which only the engine has.
 """
 
 from __future__ import annotations
@@ -38,7 +33,7 @@ from ebbtide.wire.protocol import Finding
 from ebbtide.wire.validity import SHAPE, Json, Log
 
 OPENERS = (*THINKING, "fallback", "compaction")
-"""Blocks a turn may begin with under manual thinking; the last two stand in for thinking that was left out."""
+"""Blocks a turn may begin with under manual thinking; the last two replace thinking that was left out."""
 
 
 def find_thinking_problems(facts: BodyFacts) -> Iterator[Finding]:
@@ -62,7 +57,7 @@ def find_thinking_problems(facts: BodyFacts) -> Iterator[Finding]:
 def fix_thinking(
     body: Mapping[str, Json], messages: list[Message], facts: BodyFacts, log: Log
 ) -> tuple[Mapping[str, Json], list[Message]]:
-    """Thinking cannot be invented: a loop that began without it goes on without it, and a bare prefill is answered."""
+    """Switch thinking off for a loop that began without it, and answer a final assistant message: we invent none."""
     last = len(messages) - 1
     index = _find_missing_thinking(facts)
     if index is not None and index == last and not ends_in_server_use(messages[-1]):
@@ -81,7 +76,7 @@ def fix_thinking(
 
 
 def _find_missing_thinking(facts: BodyFacts) -> int | None:
-    """A37: the first assistant message of the open loop, if manual thinking wants it to start with thinking."""
+    """A37: the first assistant message of the open loop, if a thinking budget requires it to start with thinking."""
     if not facts.has_thinking_budget:
         return None
     first = _loop_start(facts.messages)
@@ -92,7 +87,7 @@ def _find_missing_thinking(facts: BodyFacts) -> int | None:
 
 
 def _loop_start(messages: Sequence[Json]) -> int | None:
-    """The loop is what came since the user last said more than results."""
+    """Find where the open loop starts: after the last user message with more than results."""
     first = None
     for index in range(len(messages) - 1, -1, -1):
         if role(messages[index]) == "assistant":
@@ -103,7 +98,7 @@ def _loop_start(messages: Sequence[Json]) -> int | None:
 
 
 def _ends_in_thinking(facts: BodyFacts) -> bool:
-    """A38, for models that take a final assistant message at all; a paused turn goes back verbatim (A30)."""
+    """A38, for models that accept a final assistant message; a paused turn is sent back unchanged (A30)."""
     last = facts.messages[-1] if facts.messages else None
     if facts.is_thinking or role(last) != "assistant" or ends_in_server_use(last) or not takes_prefill(facts.model):
         return False
@@ -145,7 +140,7 @@ def find_breakpoint_problems(body: Mapping[str, Json], since: int, accepted: int
 
 
 def _are_harmless(new: Sequence[_Breakpoint], before: int) -> bool:
-    """With so many in the accepted part, these exceed no number and, all of the shorter kind, no order."""
+    """Tell whether new breakpoints exceed neither the number nor, all being short, the order."""
     return len(new) + before <= MAX_BREAKPOINTS and all(
         point.ttl == "5m" for point in new if point.section == "messages"
     )
@@ -169,7 +164,7 @@ def fix_breakpoints(body: Mapping[str, Json], log: Log) -> Mapping[str, Json]:
 
 
 def _count_automatic(body: Mapping[str, Json]) -> int:
-    """The top-level marker takes one of the four places."""
+    """A top-level `cache_control` counts as one of the four."""
     return int(body.get("cache_control") is not None)
 
 
@@ -191,7 +186,7 @@ def _ttl(block: Block) -> str:
 
 
 def _find_too_long(breakpoints: Sequence[_Breakpoint]) -> list[_Breakpoint]:
-    """A48: whatever lasts an hour after the first that lasts five minutes."""
+    """A48: find breakpoints of an hour after the first one of five minutes."""
     first = next((index for index, point in enumerate(breakpoints) if point.ttl == "5m"), len(breakpoints))
     return [point for point in breakpoints[first:] if point.ttl == "1h"]
 
@@ -218,7 +213,7 @@ BAD_TOOL_NAME = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
 
 
 def find_tool_problems(tools: Json) -> Iterator[Finding]:
-    """A25: names are plain and unique, and not every tool is deferred. A tool list cannot be guessed: refused."""
+    """A25: names are plain and unique, and not every tool is deferred. There is no repair: we cannot guess tools."""
     if tools is None:
         return
     if not isinstance(tools, list):
@@ -241,7 +236,7 @@ def find_tool_problems(tools: Json) -> Iterator[Finding]:
 
 
 def fix_system_and_tools(body: Mapping[str, Json], log: Log) -> Mapping[str, Json]:
-    """System and tools without nulls, blank text and malformed marks."""
+    """Drop nulls, blank texts and malformed breakpoints from system prompt and tools."""
     for field in ("system", "tools"):
         if field in body and body[field] is None:
             log.note("A10", field, "Input should be a valid list", "null field dropped")
@@ -256,7 +251,7 @@ def fix_system_and_tools(body: Mapping[str, Json], log: Log) -> Mapping[str, Jso
 
 
 def _fix_system(system: Json, log: Log) -> Json:
-    """A9: a system prompt is words, or blocks with words in them."""
+    """A9: a system prompt is text, or blocks with text."""
     if isinstance(system, str):
         if not system or system.strip():
             return system

@@ -1,10 +1,7 @@
-"""How the rules read a Messages body. Readers here accept any shape: what is not a block is not seen.
+"""How the rules read a Messages body, what models accept, and the rules about the order of messages (A1 to A8).
 
-A message that needs nothing leaves as the same object: that is how the encoder knows what it may emit verbatim.
-
-What a model is known to accept. A name we cannot read is treated as the newest: never refuse what we do not know.
-
-A1 to A8: who speaks, in which order, and that something is said.
+Readers accept any shape and skip what is no block. A message that needs no repair stays the same object, so that its
+bytes can be sent unchanged. A model whose name we cannot read is treated as the newest.
 """
 
 from __future__ import annotations
@@ -34,11 +31,11 @@ NO_OUTPUT = "(no output)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyFacts:
-    """The facts of a body that rules ask for besides the messages."""
+    """What rules need to know of a body besides its messages."""
 
     messages: Sequence[Json]
     since: int
-    """Messages before it went out exactly so and were accepted; they are read, not judged."""
+    """Messages before this index were sent so and accepted; they are read, not checked."""
     call_ids: AbstractSet[str]
     """Call ids used before `since`."""
     tools: Sequence[Json]
@@ -46,11 +43,11 @@ class BodyFacts:
     has_thinking_budget: bool
     """Thinking with a budget: the open tool loop must then start with thinking."""
     is_thinking: bool
-    """Thinking is on, in whatever way."""
+    """Thinking is on, with or without a budget."""
     has_container: bool
     tool_names: frozenset[str]
     open_call_ids: frozenset[str]
-    """Ids of calls in the last accepted message: its results may name them, whatever they look like."""
+    """Ids of calls in the last accepted message: its results may name them, valid or not."""
 
 
 def read_facts(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]) -> BodyFacts:
@@ -97,7 +94,7 @@ def blocks(message: Json) -> list[Block]:
 
 
 def replace_blocks(message: Message, new: Sequence[Block]) -> Message:
-    """The very same message if these are the blocks it has."""
+    """Return the message with these blocks; the same object if it has them already."""
     content = message.get("content")
     if isinstance(content, str) and list(new) == blocks(message):
         return message
@@ -129,7 +126,7 @@ def is_server_result(block: Block) -> bool:
 
 
 def ends_in_server_use(message: Json) -> bool:
-    """A30: a paused turn. It goes back as it is, without a user turn after it."""
+    """A30: tell whether this is a paused turn, which is sent back unchanged without a user turn after it."""
     parts = blocks(message)
     return role(message) == "assistant" and bool(parts) and kind(parts[-1]) in SERVER_USE
 
@@ -145,7 +142,7 @@ _VERSION_FIRST = re.compile(r"claude-(\d)(?:-(\d{1,2}))?(?:-(opus|sonnet|haiku))
 
 
 def takes_system_turns(model: str) -> bool:
-    """A2: mid-conversation `system` arrived with Opus 4.8 and is taken by version 5 and by names we do not know."""
+    """A2: mid-conversation `system` arrived with Opus 4.8 and is accepted by version 5 and by unknown names."""
     family_and_version = _version(model)
     if family_and_version is None:
         return True
@@ -174,9 +171,9 @@ def _version(model: str) -> tuple[str, tuple[int, int]] | None:
 MAX_MESSAGES = 100_000
 NO_PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message."
 NOT_IN_SYSTEM = ("image", "document", "search_result", "tool_use", "tool_result")
-"""A3, text only; other types are newer than we are, and pass."""
+"""A3: only text is allowed; types that we do not know pass."""
 MOVABLE = ("text", "image", "document", "search_result", "tool_use", "tool_result")
-"""What a user turn can take over from a system turn. A call among it is refused later, by A20."""
+"""What can move from a system turn into a user turn. A20 refuses a call among it later."""
 
 
 def find_structure_problems(facts: BodyFacts) -> Iterator[Finding]:
@@ -213,7 +210,7 @@ def _find_end_problems(facts: BodyFacts, last: int) -> Iterator[Finding]:
 
 
 def is_system_message_allowed(messages: Sequence[Json], index: int) -> bool:
-    """A3: after a user turn or a paused one, before an assistant turn or at the end, and only words."""
+    """A3: after a user turn or a paused one, before an assistant turn or at the end, and only text."""
     before = messages[index - 1] if index else None
     after = messages[index + 1] if index + 1 < len(messages) else None
     return (
@@ -224,12 +221,12 @@ def is_system_message_allowed(messages: Sequence[Json], index: int) -> bool:
 
 
 def may_end_empty(message: Json, facts: BodyFacts) -> bool:
-    """A8: the optional final assistant message, where the model takes one at all."""
+    """A8: only a final assistant message may be empty, if the model accepts one."""
     return role(message) == "assistant" and takes_prefill(facts.model) and not facts.has_thinking_budget
 
 
 def fix_structure(entries: list[Indexed], before: Sequence[Json], facts: BodyFacts, log: Log) -> list[Indexed]:
-    """A2, A3, A5, A8 together, for each can bring about the other. `before` holds the accepted messages ahead."""
+    """Fix A2, A3, A5 and A8 together, because each can cause another. `before` holds the accepted messages."""
     joined = _join_neighbours(_drop_empty(entries, before, facts, log), log)
     messages = [*before, *(entry.message for entry in joined)]
     placed = []
@@ -246,7 +243,7 @@ def fix_structure(entries: list[Indexed], before: Sequence[Json], facts: BodyFac
 
 
 def _drop_empty(entries: list[Indexed], before: Sequence[Json], facts: BodyFacts, log: Log) -> list[Indexed]:
-    """A8: an empty message goes; a user's leaves a placeholder where two assistant turns would meet."""
+    """A8: drop empty messages; keep a placeholder for a user message between two assistant turns."""
     turns_left: list[Indexed] = []
     for index, entry in enumerate(entries):
         if blocks(entry.message) or (entry is entries[-1] and may_end_empty(entry.message, facts)):
@@ -263,7 +260,7 @@ def _drop_empty(entries: list[Indexed], before: Sequence[Json], facts: BodyFacts
 
 
 def _join_neighbours(entries: list[Indexed], log: Log) -> list[Indexed]:
-    """A5: neighbours of one role are one turn. A system turn between them keeps them apart."""
+    """A5: join neighbours of one role. A system turn keeps its neighbours apart."""
     joined_turns: list[Indexed] = []
     for entry in entries:
         if not joined_turns or role(joined_turns[-1].message) != role(entry.message):
@@ -276,7 +273,7 @@ def _join_neighbours(entries: list[Indexed], log: Log) -> list[Indexed]:
 
 
 def _move_to_user(entry: Indexed, rule: str, why: str, log: Log) -> Indexed:
-    """A2: operator text the model will not take as such becomes part of the user turn, and says what it is."""
+    """A2: move system text that the model refuses into the user turn, and say there what it is."""
     log.note(rule, f"messages.{entry.index}", why, "moved into the user turn")
     parts: list[Block] = []
     for block in blocks(entry.message):
@@ -296,7 +293,7 @@ def start_with_user(entries: list[Indexed], log: Log) -> list[Indexed]:
 
 
 def fix_end(messages: list[Message], facts: BodyFacts, log: Log) -> list[Message]:
-    """A6, A7: how the conversation may end."""
+    """A6, A7: fix how the conversation ends."""
     last = messages[-1]
     if role(last) != "assistant" or ends_in_server_use(last):
         return messages

@@ -1,6 +1,6 @@
-"""An item of a Responses body, as the rules read it. Readers here accept any shape.
+"""Items of a Responses body: how the rules read them, and the rules about single items and their ids.
 
-Rules that one item keeps by itself, and that no two items share an id. Each mends or drops it, and notes why.
+Readers accept any shape. Each rule repairs or drops the item, and notes why.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ NEEDS_ITS_ID = (
     "mcp_call",
     "mcp_list_tools",
 )
-"""R4: provider-run items that cannot go back without their id; they go with their reasoning."""
+"""R4: items of the provider's own tools, which need their id; they are dropped with their reasoning."""
 
 
 REMOVED_REASONING: Item = {"type": "reasoning"}
-"""Stands where a reasoning item was that cannot stay, until `regrouped` takes the ids off its followers."""
+"""Marks a removed reasoning item until `regroup` has dropped the ids of its followers."""
 
 
 def kind(item: Json) -> str:
@@ -55,7 +55,7 @@ def kind(item: Json) -> str:
 
 
 def is_from_model(item: Json) -> bool:
-    """Made by the model: whatever is neither an output nor said by someone else."""
+    """Tell whether the model made the item: it is no output and no message of another role."""
     name = kind(item)
     if name == "message":
         return bool(item.get("role") == "assistant")
@@ -84,7 +84,7 @@ NEEDS_CALL_ID = ("function_call", "custom_tool_call", *TEXT_OUTPUTS)
 
 
 def clean_item(item: Json, index: int, stored: bool, log: Log) -> Item | None:
-    """What one item keeps by itself; None if it cannot stay. A note without a repair means: refuse."""
+    """Apply the rules about one item; None if it must go. A note without a repair refuses the request."""
     path = f"input.{index}"
     if not kind(item):
         log.note(SHAPE, path, "expected an input item", "dropped")
@@ -99,7 +99,7 @@ def clean_item(item: Json, index: int, stored: bool, log: Log) -> Item | None:
 
 
 def _fix_content(item: Item, path: str, log: Log) -> Item | None:
-    """A message says something, in a string or in parts."""
+    """A message has content: a string or parts."""
     content = item.get("content")
     if isinstance(content, str):
         return item

@@ -1,6 +1,6 @@
-"""R1, R2, R11: every call has its output, every output its call, and the two are of a kind.
+"""Items that belong together: calls with their outputs (R1, R2, R11), reasoning with its followers (R3, R4).
 
-R3, R4: reasoning and what follows it, up to the next reasoning or the next words of someone else, are one atom.
+Reasoning and the items after it, up to the next reasoning or the next message of another role, stay together.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ebbtide.wire.validity import Indexed, Log, as_text
 
 @dataclass(frozen=True, slots=True)
 class BrokenPairs:
-    """What is wrong between calls and outputs, by position."""
+    """What is wrong between calls and outputs, by index."""
 
     orphans: Mapping[int, Finding]
     expected_types: Mapping[int, str]
@@ -96,7 +96,7 @@ def describe_missing_output(item: Item) -> str:
 def match_outputs(
     entries: list[Indexed], may_be_on_server: Callable[[], bool], accepted_ids: AbstractSet[str], log: Log
 ) -> list[Indexed]:
-    """R2, R9, R11: outputs without a call and calls said twice go; an output of the wrong name gets the right one."""
+    """R2, R9, R11: drop outputs without a call and repeated calls; correct the type of an output."""
     pairing = find_broken_pairs(entries, may_be_on_server, accepted_ids)
     matched_entries = []
     for index, entry in enumerate(entries):
@@ -112,8 +112,8 @@ def match_outputs(
 
 
 def add_missing_outputs(entries: list[Indexed], log: Log) -> list[Indexed]:
-    """R1: a stand-in for each missing output, behind the outputs of the same reply. A call that only a screen or a
-    patch could answer goes, and its reasoning with it."""
+    """R1: add a placeholder for each missing output, behind the outputs of the same reply. Drop a call that only a
+    screen or a patch could answer, with its reasoning."""
     unanswered = {entries[index].index for index in find_broken_pairs(entries, lambda: True, frozenset()).unanswered}
     done: list[Indexed] = []
     added: list[Indexed] = []
