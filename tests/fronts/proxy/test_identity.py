@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.fronts.proxy.identity import identify_request, tenant, wire_for_path
+from ebbtide.fronts.proxy.identity import identify_request, wire_for_path
 from ebbtide.store.directory.file_names import session_stem
+from ebbtide.store.tenants import tenant_name
+from ebbtide.wire.caller import find_credentials
 
 CLAUDE = [
     {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.3; cch=a1b2"},
@@ -203,7 +205,9 @@ def test_a_key_in_the_address_is_a_credential(name):
 def test_of_a_signature_only_the_key_id_counts():
     def signed(key, day, signature):
         scope = f"Credential={key}/{day}/us-east-1/bedrock/aws4_request"
-        return tenant({"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature={signature}"})
+        return tenant_name(
+            find_credentials({"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature={signature}"})
+        )
 
     assert signed("AKIA1", "20261116", "ab12") == signed("AKIA1", "20261117", "cd34")
     assert signed("AKIA1", "20261116", "ab12") != signed("AKIA2", "20261116", "ab12")
@@ -286,7 +290,7 @@ def test_two_credentials_are_two_tenants_and_the_name_tells_neither():
     assert session(body, one).project != session(body, two).project
     assert session(body, one).session == session(body, two).session
     assert "canary" not in session(body, one).project
-    assert tenant({}) != tenant({"x-api-key": ""})
+    assert tenant_name(find_credentials({})) != tenant_name(find_credentials({"x-api-key": ""}))
 
 
 ASKING = {

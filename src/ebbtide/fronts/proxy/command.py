@@ -1,4 +1,4 @@
-"""`ebb proxy`: data, and be it one line, goes to stdout under --announce alone; what happens goes to stderr as JSON."""
+"""`ebb proxy`: read the options and serve. The log is JSON on stderr; stdout is empty but for --announce."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name not in ("aiohttp", "multidict", "yarl"):
         raise
-    raise BadConfig("ebb proxy needs one package more: pip install 'ebbtide[proxy]'") from missing
+    raise BadConfig("ebb proxy needs more packages: pip install 'ebbtide[proxy]'") from missing
 
 _ABOUT = """\
-An endpoint that any client can use in place of its provider's: set the base URL, change no code.
-Conversations that outgrow the window are kept inside it; everything else passes through, byte for
-byte. Without --upstream, requests go to the provider whose paths they have.
+Runs an endpoint that any client can use instead of its provider's: set the base URL, change no code.
+Conversations that outgrow the context window are made to fit; everything else passes through, byte
+for byte. Without --upstream, requests are sent to the provider that serves their path.
 """
 _EXAMPLES = """\
 examples:
   ebb proxy                                    then: ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
   ebb proxy --window 8192 --upstream http://127.0.0.1:8080     a big agent on a small local model
-  ebb proxy --summarizer own                   folds are written by the model itself, from its cache
-  ebb proxy --shadow                           change nothing, and see at /ebb/summary what it would save
+  ebb proxy --summarizer own                   the model itself writes summaries, from its cache
+  ebb proxy --shadow                           change nothing; /ebb/summary shows what it would save
   ebb proxy --upstream anthropic=https://gw.example/claude --upstream openai=https://gw.example/gpt
 
 exit codes:
-  0  it was told to stop, and its streams have ended
-  1  our fault or the disk's: something hung at the end and was left
-  2  bad input or settings, before anything is listened to
+  0  stopped by a signal, after its streams ended
+  1  an internal error or a disk error: something did not end and was abandoned
+  2  bad input or settings, before it listens
 
 environment:
-  EBB_HOME, EBB_POLICY, EBB_WINDOW         as --store, --policy, --window
-  EBB_PROXY_TOKEN                          as --token, and seen by no process list
-  OTEL_EXPORTER_OTLP_ENDPOINT              where --otel sends to
+  EBB_HOME, EBB_POLICY, EBB_WINDOW         same as --store, --policy, --window
+  EBB_PROXY_TOKEN                          same as --token, but not visible in process lists
+  OTEL_EXPORTER_OTLP_ENDPOINT              where --otel sends data
 """
 
 
@@ -55,13 +55,13 @@ def main(arguments: Sequence[str]) -> int:
     check_address(options)
     code = asyncio.run(serve(options))
     if code:
-        # A thread of ours hangs on a disk or a lock, and Python would wait for it for ever.
+        # A thread hangs on a disk or a lock, and Python would wait for it for ever.
         os._exit(code)
     return code
 
 
 def build_options(args: argparse.Namespace) -> Options:
-    """The command line over environment and files."""
+    """Merge the command line with the environment and the configuration files."""
     arguments = vars(args)
     settings = load_settings(arguments={key: arguments[key] for key in ("window", "policy", "store")})
     file = settings.proxy
@@ -73,7 +73,7 @@ def build_options(args: argparse.Namespace) -> Options:
         token=_first_set(args.token, file.get("token"), ""),
         allow_hosts=(*args.allow_host, *_names(file, "allow_hosts")),
         allow_origins=(*args.allow_origin, *_names(file, "allow_origins")),
-        # Who is on another machine cannot open our files.
+        # A client on another machine cannot open our files.
         recall=_first_set(args.recall, file.get("recall"), "path" if is_loopback(args.host) else "off"),
         summarizer=_first_set(args.summarizer, file.get("summarizer"), ""),
         shadow=args.shadow,
@@ -84,15 +84,15 @@ def build_options(args: argparse.Namespace) -> Options:
 
 
 def _upstreams(arguments: Sequence[str], settings: Settings) -> Mapping[str, str]:
-    """`URL` alone serves every path. `NAME=URL` adds to what is configured, and that to the providers themselves."""
-    bare_addresses = [one for one in arguments if "=" not in one.partition("://")[0]]
+    """A plain `URL` gets every path. `NAME=URL` adds to the configured upstreams, and those to the providers."""
+    bare_addresses = [text for text in arguments if "=" not in text.partition("://")[0]]
     if bare_addresses and len(arguments) > 1:
-        raise BadConfig("--upstream: one address for all, or NAME=URL for each")
+        raise BadConfig("--upstream: give one address for everything, or NAME=URL for each")
     if bare_addresses:
         return dict([check_upstream("upstream", bare_addresses[0])])
     configured = settings.proxy.get("upstreams")
     named = configured.items() if isinstance(configured, Mapping) else ()
-    pairs = (one.partition("=")[::2] for one in arguments)
+    pairs = (text.partition("=")[::2] for text in arguments)
     return {**PROVIDERS, **dict(check_upstream(str(name), str(address)) for name, address in (*named, *pairs))}
 
 
@@ -118,28 +118,32 @@ def command_line() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--upstream", metavar="[NAME=]URL", action="append", default=[], help="where requests go; repeat for several")
-    add("--host", default="127.0.0.1", help="address to listen on; other than loopback needs --token")
-    add("--port", type=int, metavar="P", help="default 8787; 0 takes a free one")
-    add("--window", metavar="TOKENS", help="as in 200k; default: by the model")
+    add(
+        "--upstream",
+        metavar="[NAME=]URL",
+        action="append",
+        default=[],
+        help="where requests are sent; repeat for several",
+    )
+    add("--host", default="127.0.0.1", help="address to listen on; one that is not loopback needs --token")
+    add("--port", type=int, metavar="P", help="default: 8787; 0 takes a free one")
+    add("--window", metavar="TOKENS", help="context window, such as 200k; default: by the model")
     add("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
     add("--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder")
-    about = (
-        "how the model gets at what left: by the file that a stub names (default), by two tools that the proxy answers"
-    )
-    add("--recall", choices=("path", "tool", "off"), help=f"{about}, or not at all")
-    add(
-        "--summarizer", metavar="MODEL", help="folds ask this model of the same upstream; 'own': the conversation's own"
-    )
-    add("--shadow", action="store_true", help="plan, send everything as it came, report what would have been saved")
-    add("--token", metavar="T", help="asked of every request; better in EBB_PROXY_TOKEN, where ps does not show it")
-    add("--allow-host", metavar="NAME", action="append", default=[], help="a name in Host that is this proxy's")
+    recall = "how the model reads saved output: from the file named in its stub (default), by two tools, or not at all"
+    add("--recall", choices=("path", "tool", "off"), help=recall)
+    add("--summarizer", metavar="MODEL", help="the model that writes summaries; 'own' uses the conversation's own")
+    add("--shadow", action="store_true", help="plan, send everything unchanged, and report what would have been saved")
+    add("--token", metavar="T", help="required of every request; safer in EBB_PROXY_TOKEN, which ps does not show")
+    add("--allow-host", metavar="NAME", action="append", default=[], help="another name of this proxy in Host")
     add("--allow-origin", metavar="URL", action="append", default=[], help="a web page that may call")
-    add("--drain", metavar="SECONDS", type=float, default=30.0, help="for streams under way after SIGTERM; default 30")
     add(
-        "--otel",
-        action="store_true",
-        help="spans and metrics, to the collector that OTEL_* variables name",
+        "--drain",
+        metavar="SECONDS",
+        type=float,
+        default=30.0,
+        help="time for running streams after SIGTERM; default: 30",
     )
+    add("--otel", action="store_true", help="export spans and metrics to the collector that OTEL_* variables name")
     add("--announce", action="store_true", help="print the address as a line of JSON on stdout")
     return parser

@@ -105,13 +105,10 @@ class GuardedEngine:
         """
         if self.options.shadow:
             return None
-        session, incoming = outgoing.session, outgoing.incoming
         try:
-            body = await self._threads.run_unlocked(
-                self._patience, lambda: self._size_check.shrink(session, incoming, outgoing.body)
-            )
+            body = await self._threads.run_unlocked(self._patience, lambda: self._size_check.shrink(outgoing))
         except Exception as error:  # noqa: BLE001 - the client gets the empty answer
-            self._report_failure(session, f"empty stream: {_reason(error)}", error)
+            self._report_failure(outgoing.session, f"empty stream: {_reason(error)}", error)
             return None
         if body is None or body == outgoing.body:
             return None
@@ -248,16 +245,16 @@ class GuardedEngine:
 
     async def _fall_back(self, outgoing: OutgoingRequest, parsed: ParsedBody, error: Exception) -> OutgoingRequest:
         """Send recorded edits alone if they surely fit; else wait for a plan; else refuse."""
-        session, incoming, replayed = outgoing.session, outgoing.incoming, await self._reapply_edits(outgoing)
+        session, replayed = outgoing.session, await self._reapply_edits(outgoing)
         body = outgoing.original if replayed is None else replayed.body
         if not self.options.shadow:
-            if not is_final(error) and not await self._size_check.surely_fits(session, incoming, body):
+            if not is_final(error) and not await self._size_check.surely_fits(outgoing, body):
                 self._meters.count("ebb_waits_total", reason=_reason(error))
                 try:
                     return self._send_planned(outgoing, await self._wait_for_plan(outgoing, parsed, error))
                 except Exception as later_error:  # noqa: BLE001
                     error = later_error
-            refusal = await self._size_check.refusal_for(session, incoming, body, error)
+            refusal = await self._size_check.refusal_for(outgoing, body, error)
             if refusal is not None:
                 self._report_failure(session, f"refused: {_reason(error)}", error)
                 return replace(outgoing, refusal=refusal)

@@ -1,12 +1,10 @@
-"""Which conversation a request belongs to. All that tells one caller from another counts, together and exactly.
+"""Identify the session that a request belongs to.
 
-Every id in its headers and its body, every credential, and how it begins: the user's first words to the letter, the
-system prompt, and whether there are tools. Where one of them differs, it is another session. None of them changes while
-a conversation lasts, and all of them are in every request, so that another process and another day find the same
-session. A client's own id is shared by its side requests (titles, sub-agents, a memory keeper), which differ in the
-rest; under such an id only the beginning of the system prompt counts, since clients change what follows it.
-
-The credential's hash is part of the place where a session is kept.
+A session is identified by every id in the headers and the body, every credential, the exact text of the user's first
+message, the system prompt, and whether there are tools. All of these are in every request and stay the same, so that
+another process finds the same session on another day. A client's own id is shared by its side requests (titles,
+sub-agents, a memory keeper), which differ in the rest; under such an id only the beginning of the system prompt counts,
+since clients change what follows it. The hash of the credentials is part of the folder that a session is stored in.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from ebbtide.core.types import USER
 from ebbtide.store.tenants import tenant_name, tenant_project
 from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import Block
-from ebbtide.wire.caller import find_credentials, has_uuid, identify_caller
+from ebbtide.wire.caller import has_uuid, identify_caller
 from ebbtide.wire.conversation_start import strip_changing_parts
 from ebbtide.wire.protocol import Wire
 
@@ -30,11 +28,11 @@ _ROUTES = tuple(
     (route, wire.name) for wire in WIRES.values() for route in (wire.requests.route, *wire.requests.side_routes)
 )
 _SIDE_PATHS = tuple(route for wire in WIRES.values() for route in wire.requests.side_routes.items())
-"""Paths that ask about a conversation and are no turn of it."""
+"""Paths of requests about a session that are no turn of it."""
 _SIGNATURE_LETTERS = 400
-"""Letters of a system prompt that tell one agent of a client from another; dates and numbers in it do not count."""
+"""Letters of a system prompt that distinguish a client's agents. Dates and numbers do not count."""
 _FILE_READER = re.compile(r"read|view|cat|bash|shell|exec|open|command|terminal", re.IGNORECASE)
-"""In the name of a tool that can open a file."""
+"""Found in names of tools that can open a file."""
 
 Json = Mapping[str, object]
 
@@ -43,9 +41,9 @@ class Identity(NamedTuple):
     tenant: str
     """A hash of the credentials."""
     client: str
-    """The client's own id where it sends one, else one made from the user's first words: for people to read."""
+    """The client's own id if it sends one, else a hash of the opening; it makes session names readable."""
     lane: str
-    """A hash of all else that counts, the exact ids among it."""
+    """A hash of everything else, with the exact ids."""
 
     @property
     def session(self) -> str:
@@ -58,35 +56,35 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingRequest:
-    """What is known of a request before the engine sees it."""
+    """What is known of a request before it is planned."""
 
     wire: str
     identity: Identity
     opening: str
-    """Hash of the user's first words: shared by all lanes that tell the same story."""
+    """Hash of the user's first text."""
     ids: frozenset[str]
-    """Hashes of all that tells who sends it, but for a bearer token."""
+    """Hashes of the sender's ids and credentials, without a bearer token."""
     model: str
     wants_stream: bool
     can_read_files: bool
-    """Whether a tool can open the file that a stub names."""
+    """Whether it has a tool that can open the file named in a stub."""
     side_request: str
-    """Why this request must make no edits, or empty."""
+    """`count` or `compaction` for a request about the session, which must make no edits; else empty."""
     is_first: bool = False
-    """Whether there is only one message: it goes on with nothing."""
+    """Whether there is only one message, so that it continues no session."""
     is_renewable: bool = False
-    """Whether it may go on with a session that began under another token: the client's own id cannot be guessed."""
+    """Whether it may continue a session under another token: its client id cannot be guessed."""
 
 
 def wire_for_path(method: str, path: str) -> str:
-    """The wire of a path that we take part in; empty for all others. `path` has no query."""
+    """Return the wire of a model request's path, without its query; empty for any other path."""
     if method != "POST":
         return ""
     return next((wire for route, wire in _ROUTES if path.endswith(route)), "")
 
 
 def identify_request(wire: str, address: str, headers: Mapping[str, str], body: Json) -> IncomingRequest:
-    """What a request asks, and for whom. `address` is its path, perhaps with a query."""
+    """Identify a request. `address` is its path, perhaps with a query."""
     path, _, query = address.partition("?")
     first, last, is_first = _first_and_last(wire, body)
     opening_text = _opening_text(first)
@@ -115,28 +113,23 @@ def identify_request(wire: str, address: str, headers: Mapping[str, str], body: 
     )
 
 
-def tenant(headers: Mapping[str, str], query: str = "") -> str:
-    """A name for the credentials of a request that does not tell them."""
-    return tenant_name(find_credentials(headers, query))
-
-
 def sender_key(headers: Mapping[str, str]) -> str:
-    """Who sent this, by headers alone: its next request probably begins as this one."""
+    """Return a key for the sender by its headers alone. Its next request probably begins like this one."""
     caller = identify_caller(headers, {})
     return _hash(*caller.credentials, *caller.ids)
 
 
 def _client_name(id: str) -> str:
-    """An id as it is where it is plain, so that people find it; else a hash. The exact id counts in the lane."""
+    """Return a plain id unchanged, so that people recognise it, and any other as a hash."""
     return id.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{7,47}", id) else f"id-{_hash(id)}"
 
 
 _MAX_LEADING_MESSAGES = 12
-"""Messages among which the user's first words are looked for: harnesses put reminders and examples before them."""
+"""Messages searched for the user's first text: agents put reminders and examples before it."""
 
 
 def _first_and_last(wire: str, body: Json) -> tuple[list[Block], list[Block], bool]:
-    """What a conversation begins with, up to the user's first words; its last message; whether that is the only one."""
+    """Return the blocks up to the user's first text, those of the last message, and whether it is the only one."""
     wire_format = WIRES[wire]
     content = body.get(wire_format.list_key)
     messages: Sequence[object] = content if isinstance(content, list) else [{"role": "user", "content": content}]
@@ -151,28 +144,28 @@ def _first_and_last(wire: str, body: Json) -> tuple[list[Block], list[Block], bo
 def _blocks(wire: Wire, message: object) -> list[Block]:
     try:
         return wire.messages.split(message, "")
-    except Exception:  # noqa: BLE001 - whatever it is, the provider will say so
+    except Exception:  # noqa: BLE001 - the provider will refuse it
         return []
 
 
 def _opening_text(first: Sequence[Block]) -> str:
-    """The user's first words, all of them. What a harness adds around them changes with the day."""
+    """Return the user's first text, without what an agent adds around it, which changes by the day."""
     texts = [block for block in first if block.kind == "text" and block.role == "user"]
     typed = [block.text for block in texts if block.tier == USER]
     return "\n".join(typed) if typed else texts[0].text if texts else first[0].canonical if first else ""
 
 
 def _system_texts(system: object, first: Sequence[Block]) -> list[str]:
-    """The texts of the instructions, wherever a wire has them."""
+    """Return the texts of the system prompt, which may be the first messages."""
     parts = system if isinstance(system, list) else [system]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    # Further on they come and go with the conversation.
-    texts += [block.text for block in itertools.takewhile(lambda one: one.role == "system", first)]
+    # Later system messages change during the conversation.
+    texts += [block.text for block in itertools.takewhile(lambda block: block.role == "system", first)]
     return [text for text in texts if isinstance(text, str)]
 
 
 def _agent_signature(prompt: Sequence[str]) -> str:
-    """Letters at the beginning of the instructions."""
+    """Return the first letters of the system prompt."""
     # Claude Code's first block is a header with a version and a checksum in it.
     texts = [text for text in prompt if not text.startswith("x-anthropic-")]
     return re.sub(r"[^A-Za-z\u00c0-\uffff]+", "", " ".join(texts)[: 4 * _SIGNATURE_LETTERS])[:_SIGNATURE_LETTERS]
@@ -196,7 +189,7 @@ _COMPACTION_PROMPTS = re.compile(
     r"|This session'?s? context is being compacted|context compaction (?:summary|handoff)",
     re.IGNORECASE,
 )
-"""How known clients ask for a summary; each is a client's own words, and no user's."""
+"""How known clients ask for a summary. No user writes these."""
 _ASKS_FOR_SUMMARY = re.compile(
     r"\b(?:summari[sz]e|compact|condense|write a (?:summary|handoff)|create a (?:\w+ ){0,3}summary)\b.{0,120}"
     r"\b(?:conversation|session|chat|history|transcript|context|so far|above)\b",
@@ -205,7 +198,7 @@ _ASKS_FOR_SUMMARY = re.compile(
 
 
 def _is_compaction(body: Json, last: Sequence[Block], is_first: bool) -> str:
-    """The client's own compaction: its newest words ask for a summary of all, and no tool could answer."""
+    """Return `compaction` if the last message asks for a summary of the conversation, and no tool can answer it."""
     if any('"compaction_trigger"' in block.canonical for block in last):
         return "compaction"
     user_text = "\n".join(block.text for block in last if block.role == "user" and block.kind == "text")

@@ -1,7 +1,7 @@
-"""Metrics as Prometheus text, and a log with one line of JSON per request. Neither holds a body, a key or a query.
+"""Metrics as Prometheus text, and a log with one line of JSON per request. Neither has a body, a key or a query in it.
 
 `prometheus_client` was tried: it saves 20 lines and costs a dependency, 12 ms at the start, and a switch for the whole
-process to keep series that nobody asked for off the page.
+process to keep unwanted series off the page.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ebbtide.core.types import Usage
 from ebbtide.fronts.proxy.tally import Tally
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
-"""Seconds: around the limits for an idle turn and for one that acts."""
+"""Seconds: around the limits for an idle turn and for one with edits."""
 _HELP = {
     "ebb_requests_total": "Requests by wire and status; wire is empty for paths that pass through.",
-    "ebb_fallbacks_total": "Times that ours failed and the last good projection went out, by reason.",
-    "ebb_overflows_total": "Refusals for size that were folded.",
+    "ebb_fallbacks_total": "Failures of the engine after which a request was sent with earlier edits alone, by reason.",
+    "ebb_overflows_total": "Requests refused for their size that were compacted.",
     "ebb_upstream_failures_total": "Upstreams that could not be reached or broke off, by kind.",
-    "ebb_refused_total": "Requests that the guard turned away, by status.",
+    "ebb_refused_total": "Requests that the proxy refused, by status.",
     "ebb_recalls_total": "Answers in which the model called the recall tools.",
     "ebb_summaries_total": "Times that a model was asked for a summary, by outcome.",
     "ebb_waits_total": "Requests that waited for a plan, by reason.",
     "ebb_in_flight": "Requests under way.",
-    "ebb_engine_seconds": "Time spent before a request could go out.",
+    "ebb_engine_seconds": "Time that the engine took before a request could be sent.",
     "ebb_first_byte_seconds": "Time from a request to the first byte of its answer.",
 }
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -41,7 +41,7 @@ _Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class RequestRecord(NamedTuple):
-    """One request to a model and what became of it, for whoever listens."""
+    """One request to a model and its outcome, for exporters."""
 
     wire: str
     model: str
@@ -58,7 +58,7 @@ class RequestRecord(NamedTuple):
 
 
 class JsonLog:
-    """One JSON object a line, on stderr. Only what is named here is ever written."""
+    """Writes one JSON object a line to stderr, of named fields only."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out
@@ -72,20 +72,19 @@ class JsonLog:
         print(json.dumps(record, ensure_ascii=True, default=str), file=self._out or sys.stderr, flush=True)
 
     def failure(self, session: str, reason: str, error: BaseException) -> None:
-        """Where, and of what kind; its words only with what looks like a secret taken out, and few of them."""
+        """Log where an error happened and its kind; its message only if it is one of our errors, redacted and cut."""
         frame = error.__traceback__
         while frame is not None and frame.tb_next is not None:
             frame = frame.tb_next
         where = f"{frame.tb_frame.f_code.co_filename.rpartition('/')[2]}:{frame.tb_lineno}" if frame else ""
-        message, _ = redact(str(error)[:200])
-        kind = type(error).__name__
-        self.line(
-            "fallback", session=session, reason=reason, error=kind, said=_own_message(error, message), where=where
-        )
+        # The message of a foreign error may quote the text that it failed on.
+        is_own = type(error).__module__.startswith("ebbtide")
+        message = redact(str(error)[:200])[0] if is_own else ""
+        self.line("fallback", session=session, reason=reason, error=type(error).__name__, said=message, where=where)
 
 
 class LibraryLogHandler(logging.Handler):
-    """What libraries log, in the same form: where it is from and what kind of error, never its traceback."""
+    """Writes what libraries log in the same form: logger, message and kind of error, never a traceback."""
 
     def __init__(self, log: JsonLog) -> None:
         super().__init__(logging.WARNING)
@@ -95,11 +94,6 @@ class LibraryLogHandler(logging.Handler):
         message, _ = redact(record.getMessage()[:200] if record.name.startswith("ebbtide") else str(record.msg)[:200])
         error_type = record.exc_info[0] if record.exc_info else None
         self._log.line("log", logger=record.name, said=message, error=error_type.__name__ if error_type else None)
-
-
-def _own_message(error: BaseException, message: str) -> str:
-    """Of foreign errors not even the words: some quote what they stumbled over."""
-    return message if type(error).__module__.startswith("ebbtide") else ""
 
 
 class Meters:
@@ -113,12 +107,12 @@ class Meters:
         self._times: dict[str, tuple[list[int], list[float]]] = {}
 
     def export(self, record: RequestRecord) -> None:
-        """A turn ended. Whoever listens may fail alone."""
+        """Hand the record to the exporter. One that fails is logged and not called again."""
         if self._exporter is None:
             return
         try:
             self._exporter(record)
-        except Exception as error:  # noqa: BLE001 - telemetry is no reason to lose anything
+        except Exception as error:  # noqa: BLE001 - telemetry must not stop a request
             self._exporter = None
             self.log.failure(record.session, "telemetry", error)
 

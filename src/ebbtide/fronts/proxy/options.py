@@ -1,4 +1,4 @@
-"""What a proxy was told, as one frozen value. Nothing below looks at the command line or at files."""
+"""The proxy's options as one frozen value. The rest of the package reads neither the command line nor files."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ class Options:
     settings: Settings
     """Policy, store and windows, from all sources."""
     upstreams: Mapping[str, str] = field(default_factory=dict)
-    """From a name to an address. One alone serves every path; see `upstreams.py` for several."""
+    """Addresses by name. A single one gets every path; see `upstreams.py` for several."""
     host: str = "127.0.0.1"
     port: int = 8787
-    """0: one that is free."""
+    """0 takes a free one."""
     token: str = field(default="", repr=False)
-    """Asked of every request, where it is set."""
+    """If set, every request must carry it."""
     allow_hosts: tuple[str, ...] = ()
-    """Names in `Host` that are ours, beside the address itself and the names of loopback."""
+    """Names accepted in `Host`, besides the address itself and the names of loopback."""
     allow_origins: tuple[str, ...] = ()
-    """Web pages that may call. None by default: what calls a model from a terminal sends no `Origin`."""
+    """Web pages that may call. None by default: programs in a terminal send no `Origin`."""
     recall: str = "path"
-    """`path` where the client has a reader of files, `tool` where it has tools at all, or `off`."""
+    """How the model reads saved output: `path` if it can read files, `tool` if it has any tools, or `off`."""
     summarizer: str = ""
-    """The model that folds ask, at the conversation's own upstream; `own` is the conversation's own model."""
+    """The model that writes summaries, at the session's own upstream; `own` is the session's own model."""
     shadow: bool = False
-    """Plan, forward raw, and report what would have been saved."""
+    """Plan, send requests unchanged, and report what would have been saved."""
     announce: bool = False
-    """The address as one line of JSON on stdout, for a program that started us."""
+    """Print the address as one line of JSON on stdout, for a program that starts the proxy."""
     idle_limit: float = 0.05
-    """Seconds for a turn that has nothing to take out: more is felt at the first token."""
+    """Seconds to plan a turn without edits. A person notices a longer wait for the first token."""
     acting_limit: float = 2.0
-    """Seconds for a turn that takes something out, or begins a session."""
+    """Seconds to plan a turn with edits, or the first of a session."""
     waiting_limit: float = 60.0
-    """Seconds that a request which may be over the window waits for a plan. Then it is refused: it is not sent so."""
+    """Seconds that a request which may be over the window waits for a plan before it is refused."""
     summary_limit: float = 60.0
-    """Seconds for a summary: a slow model takes one minute, and the most patient clients wait for ten."""
+    """Seconds for a summary. A slow model takes one minute; the most patient clients wait for ten."""
     max_body_bytes: int = 64 * MB
-    """Bytes of a request that is read. The largest that a provider takes is 32 MB; decompressed counts too."""
+    """Largest request, also after decompression. Providers accept up to 32 MB."""
     max_sessions: int = 256
-    """Conversations kept in memory. The others are on disk, and come back with their next request."""
+    """Sessions kept in memory. The others are on disk, and are loaded with their next request."""
     drain: float = 30.0
-    """Seconds that streams under way may take to end after SIGTERM."""
+    """Seconds for running streams to end after SIGTERM."""
     otel: bool = False
-    """Spans and metrics for OpenTelemetry, the extra `otel`."""
+    """Export spans and metrics for OpenTelemetry; needs the extra `otel`."""

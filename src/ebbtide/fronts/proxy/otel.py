@@ -1,7 +1,7 @@
-"""Each request as a span and as metrics, by OpenTelemetry's conventions for GenAI. Never a word of a conversation.
+"""Each request as a span and as metrics, by OpenTelemetry's conventions for GenAI. No text of a conversation.
 
-The extra `otel`. Where they go, the exporters read from their own variables (`OTEL_EXPORTER_OTLP_ENDPOINT`). What tells
-one conversation from another is in spans alone: a metric for each would never end.
+Needs the extra `otel`. The exporters read where to send from their own variables (`OTEL_EXPORTER_OTLP_ENDPOINT`). Only
+spans name the session: one metric for each session would be too many.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 def otel_exporter() -> Callable[[RequestRecord], None]:
-    """To the collector that the environment names."""
+    """Build an exporter to the collector that the environment names."""
     try:
         from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
@@ -34,25 +34,23 @@ def otel_exporter() -> Callable[[RequestRecord], None]:
         otlp = "opentelemetry.exporter.otlp.proto.http"
         trace_module, metric_module = import_module(f"{otlp}.trace_exporter"), import_module(f"{otlp}.metric_exporter")
     except ImportError as error:
-        raise BadConfig("--otel needs packages of its own: pip install 'ebbtide[otel]'") from error
+        raise BadConfig("--otel needs more packages: pip install 'ebbtide[otel]'") from error
     resource = Resource.create({"service.name": "ebb-proxy"})
     tracer_provider = TracerProvider(resource=resource)
     tracer_provider.add_span_processor(BatchSpanProcessor(trace_module.OTLPSpanExporter()))
     reader = PeriodicExportingMetricReader(metric_module.OTLPMetricExporter())
-    listeners = (
-        span_exporter(tracer_provider),
-        metric_exporter(MeterProvider(metric_readers=[reader], resource=resource)),
-    )
+    meter_provider = MeterProvider(metric_readers=[reader], resource=resource)
+    exporters = (span_exporter(tracer_provider), metric_exporter(meter_provider))
 
     def export(record: RequestRecord) -> None:
-        for listen in listeners:
-            listen(record)
+        for exporter in exporters:
+            exporter(record)
 
     return export
 
 
 def span_exporter(provider: TracerProvider) -> Callable[[RequestRecord], None]:
-    """A listener that makes a span of each request, with the times it had."""
+    """Export each request as a span."""
     tracer = provider.get_tracer("ebbtide.proxy", __version__)
 
     def export(record: RequestRecord) -> None:
@@ -66,11 +64,11 @@ def span_exporter(provider: TracerProvider) -> Callable[[RequestRecord], None]:
 
 _TOKENS = tuple(4**n for n in range(14))
 _SECONDS = tuple(0.01 * 2**n for n in range(14))
-"""Where buckets end, as the conventions want them."""
+"""Bucket boundaries from the conventions."""
 
 
 def metric_exporter(provider: MeterProvider) -> Callable[[RequestRecord], None]:
-    """A listener that counts tokens and time: `gen_ai.client.token.usage` and `gen_ai.client.operation.duration`."""
+    """Export tokens and time: `gen_ai.client.token.usage` and `gen_ai.client.operation.duration`."""
     meter = provider.get_meter("ebbtide.proxy", __version__)
     tokens = meter.create_histogram(
         "gen_ai.client.token.usage", "{token}", "Tokens of a request and its answer, as billed.",
@@ -96,7 +94,7 @@ def metric_exporter(provider: MeterProvider) -> Callable[[RequestRecord], None]:
 
 
 _METRIC_ATTRIBUTES = frozenset({"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "error.type"})
-"""Attributes of metrics: those of which there are few."""
+"""Attributes with few values."""
 
 
 def record_attributes(record: RequestRecord) -> dict[str, str | int | bool]:
@@ -114,7 +112,7 @@ def record_attributes(record: RequestRecord) -> dict[str, str | int | bool]:
         attributes["error.type"] = str(record.status)
     if record.usage is not None:
         usage = record.usage
-        # By the conventions cached tokens are counted among the input.
+        # By the conventions, input includes cached tokens.
         attributes["gen_ai.usage.input_tokens"] = usage.input + usage.cache_read + usage.cache_write
         attributes["gen_ai.usage.output_tokens"] = usage.output
         attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cache_read

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ebbtide.core.types import Usage
 from ebbtide.fronts.proxy.identity import IncomingRequest
 from ebbtide.fronts.proxy.meters import RequestRecord
 from ebbtide.fronts.proxy.sessions import ProxySession
-from ebbtide.fronts.proxy.size_check import Refusal
 from ebbtide.runtime.context import Ready
 from ebbtide.wire.protocol import RecallBatch
+
+
+class Refusal(NamedTuple):
+    """The answer to a request that is not sent."""
+
+    status: int
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,19 +42,11 @@ class OutgoingRequest:
     started: float = field(default_factory=time.time)
 
     def record(self, status: int, usage: Usage | None = None) -> RequestRecord:
-        tally = self.session.tally
+        name, tally, seconds = self.session.identity.session, self.session.tally, time.time() - self.started
         return RequestRecord(
-            wire=self.incoming.wire,
-            model=self.incoming.model,
-            session=self.session.identity.session,
-            status=status,
-            started=self.started,
-            seconds=time.time() - self.started,
-            tokens_untouched=tally.last_before,
-            tokens_sent=tally.last_after,
-            edited=self.is_edited,
-            usage=usage,
-        )
+            self.incoming.wire, self.incoming.model, name, status, self.started, seconds,
+            tally.last_before, tally.last_after, self.is_edited, usage,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

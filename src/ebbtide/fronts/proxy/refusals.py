@@ -1,7 +1,6 @@
-"""Whether an answer says that the request was too large. Only then is anything of it held back.
+"""Find out from the beginning of an answer whether the provider refused the request for its size.
 
-An answer that goes on is never delayed: of a stream only the first chunk is looked at before it is passed on, of a
-failure the few hundred bytes that it has.
+Of a stream only the first chunk is read before it is passed on; of an error, the few hundred bytes that it has.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ from typing import NamedTuple
 import aiohttp
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.proxy.encoding import decompress
+from ebbtide.fronts.proxy.encoding import decompress, is_identity
 from ebbtide.wire.overflow import find_overflow
 from ebbtide.wire.sse import EventReader
 
 _MAX_ERROR_BYTES = 256 << 10
-"""Bytes of a failure that are read. One that echoes the request is longer, and its beginning tells."""
+"""Bytes of an error that are read. One that echoes the request is longer, but its beginning is enough."""
 _FIRST_CHUNK_SECONDS = 1.0
-"""Seconds that headers wait for the first chunk behind them. A refusal comes at once; who thinks is let through."""
+"""Time to wait for the first chunk after the headers. A refusal comes at once; a model that thinks takes longer."""
 _NEVER_ABOUT_SIZE = frozenset({401, 402, 403, 404, 429})
-"""Never about size: not held back for a moment."""
+"""Statuses that are passed on without a look at the body."""
 
 
 class ProviderRefusal(Exception):
-    """What the provider said, for the engine, which knows such errors by these names."""
+    """The provider's error, in the form in which the engine looks for overflows."""
 
     def __init__(self, status: int, body: str) -> None:
         super().__init__(body[:2000])
@@ -35,14 +34,14 @@ class ProviderRefusal(Exception):
 
 class AnswerStart(NamedTuple):
     chunks: list[bytes]
-    """Read already, and still owed to the client."""
+    """Read already, and not sent to the client yet."""
     refusal: ProviderRefusal | None
     is_empty: bool = False
-    """A stream that ended before it said anything."""
+    """Whether it is a stream that ended without an event."""
 
 
 async def read_start(answer: aiohttp.ClientResponse) -> AnswerStart:
-    """The beginning of an answer, and whether it is a refusal for size."""
+    """Read the beginning of an answer."""
     if answer.status in _NEVER_ABOUT_SIZE:
         return AnswerStart([], None)
     encoding, kind = answer.headers.get("content-encoding", ""), answer.headers.get("content-type", "")
@@ -58,12 +57,12 @@ async def read_start(answer: aiohttp.ClientResponse) -> AnswerStart:
     else:
         chunks = await _remaining_chunks(answer)
     text = _decompressed_text(b"".join(chunks), encoding)
-    is_overflow = find_overflow(answer.status, text) if text else None
+    is_overflow = text and find_overflow(answer.status, text)
     return AnswerStart(chunks, ProviderRefusal(answer.status, text) if is_overflow else None)
 
 
 async def _first_chunk(answer: aiohttp.ClientResponse) -> bytes | None:
-    """Empty where the answer is; None where there is none yet, or it broke off: whoever reads on will see."""
+    """Return the first chunk; empty if the answer is empty, None if no chunk came in time."""
     try:
         async with asyncio.timeout(_FIRST_CHUNK_SECONDS):
             return await answer.content.readany()
@@ -83,7 +82,7 @@ async def _remaining_chunks(answer: aiohttp.ClientResponse) -> list[bytes]:
 def _stream_start(chunk: bytes, encoding: str) -> AnswerStart:
     if not chunk:
         return AnswerStart([], None, is_empty=True)
-    if encoding.strip().lower() not in ("", "identity") or b"error" not in chunk[:4096]:
+    if not is_identity(encoding) or b"error" not in chunk[:4096]:
         return AnswerStart([chunk], None)
     events = [*EventReader().feed(chunk[:_MAX_ERROR_BYTES])]
     first = events[0].data.decode("utf-8", "replace") if events else ""

@@ -1,6 +1,6 @@
-"""Conversations in memory: the newest few hundred, each with its engine. The truth is in the store.
+"""Sessions in memory: the newest few hundred, each with its engine. Their records are in the store.
 
-A conversation that was let go comes back from the store with its next request, as it would in another process.
+A session that was dropped from memory is loaded from the store with its next request, as in another process.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 from ebbtide.compaction.answer_sources import TIMEOUT
@@ -34,79 +35,77 @@ RecallMode = Literal["path", "tool", "off"]
 
 
 class UpstreamRoute(NamedTuple):
-    """Where a conversation's newest request went, for a question about it. The credential is in it: never stored."""
+    """Where a session's newest request was sent, for questions about it. Never stored: it has the credential in it."""
 
     url: str
     headers: Sequence[tuple[bytes, bytes]]
-    """As they came."""
     wants_stream: bool
     loop: asyncio.AbstractEventLoop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarySource:
-    """Who makes summaries."""
+    """Where summaries come from."""
 
     ask: Callable[[ProxySession, dict[str, object]], object]
     model: str
-    """Empty: the conversation's own."""
+    """Empty for the session's own."""
     limit: float
     """Seconds."""
 
 
 _MAX_REQUEST_BYTES = 64 << 20
-"""Of the newest requests of all conversations in memory. An engine holds some five times its request."""
+"""Of the newest requests of all sessions in memory. An engine takes about five times its request."""
 _MAX_CANDIDATES = 4
-"""Sessions whose history is compared with that of a request under a new token, the newest first."""
+"""Sessions whose history is compared with a request under a new token, the newest first."""
 _MAX_RENEWED = 4096
-"""Renewed tokens that are remembered. One that was forgotten is looked up again."""
+"""Renewed tokens that are remembered. Others are looked up again."""
 _MAX_BODIES = 64
-"""Requests of which the text is kept to read the next one by what is new in it."""
+"""Requests that are kept, so that only what is new in the next one must be parsed."""
 
 
 @dataclass(slots=True)
 class ProxySession:
-    """One conversation."""
-
     identity: Identity
     wire: str
     opening: str
     ids: frozenset[str]
     policy: Policy
     window_for: Callable[[str], int]
-    """From a model to its window."""
+    """The window of a model."""
     store: Store | None
-    """None in shadow: nothing is kept, and nothing outlives the conversation in memory."""
+    """None in shadow mode, where nothing is stored."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the engine works on it, and by nobody who waits for the network."""
+    """Held while the engine works, never while waiting for the network."""
     context: Context | None = None
     window: int = 0
-    """Of the model that was asked last."""
+    """Of the model used last."""
     model: str = ""
     edits: tuple[Edit, ...] | None = None
-    """As last recorded; None before anybody looked."""
+    """As last recorded; None if the log was not read yet."""
     recall_mode: str | None = None
-    """How its model gets at what left, as recorded: empty for a new session, None before anybody looked."""
+    """As recorded: empty for a new session, None if the log was not read yet."""
     request_bytes: int = 0
-    """Of its newest request."""
+    """Of the newest request."""
     spare_tokens: int = 0
-    """Tokens that its newest request left until the policy acts."""
+    """Tokens from the newest request up to the size at which the policy acts."""
     last_ready: Ready | None = None
-    """What its engine prepared last: only that can be folded anew."""
+    """What the engine prepared last: the only request that it can compact again."""
     is_stuck: bool = False
-    """A call of ours ran out of time and has not come back."""
+    """Whether a call to the engine ran out of time and has not ended."""
     logged_failures: set[str] = field(default_factory=set)
-    """Kinds of failure that were told: each is logged once."""
+    """Each kind of failure is logged once."""
     summary_source: SummarySource | None = None
-    """None: folds are made of facts alone."""
+    """None if compaction uses facts alone."""
     route: UpstreamRoute | None = None
     on_event: OnEvent | None = None
-    """Who listens to the engine during the call under way."""
+    """Called with the engine's events during a call."""
     tally: Tally = field(default_factory=Tally)
 
     def open_context(self, model: str, recall_mode: RecallMode) -> Context:
-        """Its engine, the same whichever model is asked: windows are the model's. Reads the disk."""
+        """Return the engine, which serves all models of the session. Reads the disk."""
         if self.context is None:
+            source = self.summary_source
             self.context = Context(
                 model=model,
                 window=self.window_for,
@@ -117,9 +116,9 @@ class ProxySession:
                 wire=self.wire,
                 recall=recall_mode,
                 scope="conversation",
-                summarizer=self._ask_summary if self.summary_source else None,
-                summarizer_model=self.summary_source.model if self.summary_source else "",
-                summarizer_timeout=self.summary_source.limit if self.summary_source else TIMEOUT,
+                summarizer=partial(source.ask, self) if source else None,
+                summarizer_model=source.model if source else "",
+                summarizer_timeout=source.limit if source else TIMEOUT,
                 background=True,
                 on_event=self._forward_event,
             )
@@ -127,10 +126,9 @@ class ProxySession:
         return self.context
 
     def read_edits(self) -> tuple[Edit, ...]:
-        """Its edits as the log has them now, another process's too; as known here where the log cannot be read.
+        """Read the edits from the log, with those of other processes; if it cannot be read, return the ones known here.
 
-        Without the lock: somebody else may be holding it for ever. Changes nothing, since it may end long after the
-        request that asked.
+        Takes no lock, which may be held for ever. Changes nothing, as it may end long after its request.
         """
         if self.store is None:
             return self.edits or ()
@@ -142,7 +140,7 @@ class ProxySession:
             return self.edits
 
     def uses_recall_tools(self) -> bool:
-        """Whether the recall tools belong to it: they come with a session's first request or never. Reads the disk."""
+        """Whether the session has the recall tools, since its first request or never. Reads the disk."""
         if self.recall_mode is None and self.store is not None:
             self.recall_mode = self._read_state(self.store).recall
         return self.recall_mode in ("", "tool")
@@ -150,10 +148,6 @@ class ProxySession:
     def _read_state(self, store: Store) -> SessionState:
         reading = store.peek(self.identity.session, project=self.identity.project).read()
         return apply_records(SessionState(), upgrade_log(reading.records))
-
-    def _ask_summary(self, request: dict[str, object]) -> object:
-        assert self.summary_source is not None, "nobody is asked where there is nobody"
-        return self.summary_source.ask(self, request)
 
     def _forward_event(self, event: Event) -> None:
         if self.on_event is not None:
@@ -167,17 +161,17 @@ class Sessions:
         settings, self._summary_source = options.settings, summary_source
         self._max_sessions = options.max_sessions
         self._policy, self._window_for = settings.policy(), settings.window_for
-        # What a turn records can be read from the client's next request again: it need not survive a power cut.
+        # A turn need not survive a power cut by default: the client's next request has it again.
         self.is_durable = settings.durable and "durable" in settings.origins
         self._store = store or (None if options.shadow else open_store(settings.store or None, durable=self.is_durable))
         self._sessions: OrderedDict[Identity, ProxySession] = OrderedDict()
         self._renewed: OrderedDict[Identity, Identity] = OrderedDict()
-        """From who sends a request under a renewed token to the session that it goes on with."""
+        """From an identity under a renewed token to that of the session it continues."""
         self._bodies: OrderedDict[str, ParsedBody] = OrderedDict()
         self.started = 0
 
     def read_request(self, client: str, plain: bytes) -> ParsedBody:
-        """A request as a tree. What this client's last one had already is recognised, not read again."""
+        """Parse a request. What it shares with the client's last one is not parsed again."""
         body = read_body(plain, self._bodies.get(client))
         self._bodies[client] = body
         self._bodies.move_to_end(client)
@@ -186,22 +180,22 @@ class Sessions:
         return body
 
     def may_have_renewed_token(self, incoming: IncomingRequest) -> bool:
-        """Whether `continue_earlier` has to be asked before `slot`: a token that is new here may be a renewed one."""
+        """Whether to call `find_renewed_session` before `session_for`: a new token may be a renewed one."""
         if not incoming.is_renewable or incoming.is_first or incoming.side_request or self._store is None:
             return False
         return incoming.identity not in self._sessions and incoming.identity not in self._renewed
 
     def find_renewed_session(self, incoming: IncomingRequest, tree: Mapping[str, object]) -> None:
-        """Find the session that this request goes on with under a renewed token. Reads the disk.
+        """Find the session that this request continues under a renewed token. Reads the disk.
 
-        It must have the same name, which is made of everything but the token, and its history must be in the request.
+        It must have the same name, which depends on everything but the token, and the request must have its history.
         """
-        assert self._store is not None, "asked only where there is one"
+        assert self._store is not None, "without a store no token is looked up"
         identity, store = incoming.identity, self._store
         same_name = [info for info in store.list_sessions() if info.session == identity.session]
         if any(info.project == identity.project for info in same_name):
             return
-        for info in [one for one in same_name if one.project.startswith(PROJECT_PREFIX)][:_MAX_CANDIDATES]:
+        for info in [info for info in same_name if info.project.startswith(PROJECT_PREFIX)][:_MAX_CANDIDATES]:
             records = store.peek(info.session, project=info.project).read().records
             if continues_conversation(records, tree, WIRES[incoming.wire]):
                 self._renewed[identity] = identity._replace(tenant=info.project.removeprefix(PROJECT_PREFIX))
@@ -210,7 +204,7 @@ class Sessions:
             self._renewed.popitem(last=False)
 
     def session_for(self, incoming: IncomingRequest) -> ProxySession:
-        """The conversation of a request. A client's own compaction is about the newest lane that tells its story."""
+        """Find or start the session of a request. A side request is about the newest session with the same opening."""
         identity = self._renewed.get(incoming.identity, incoming.identity)
         if incoming.side_request and identity not in self._sessions:
             identity = self._find_same_opening(incoming) or identity
@@ -219,7 +213,7 @@ class Sessions:
             window_for=self._window_for, store=self._store, summary_source=self._summary_source,
         )  # fmt: skip
         if incoming.side_request:
-            return session  # no turn of any conversation: it begins none
+            return session  # a side request starts no session
         if identity not in self._sessions:
             self._sessions[identity] = session
             self.started += 1
@@ -231,27 +225,24 @@ class Sessions:
         return iter(list(self._sessions.values()))
 
     def _find_same_opening(self, incoming: IncomingRequest) -> Identity | None:
-        """The newest conversation that begins with the same words of the same caller, under whichever of its tokens.
+        """Find the newest session of the same caller, under any of its tokens, that begins with the same text.
 
-        Such requests leave ids out, as a count has no `metadata`; what they have must be the same.
+        Side requests have fewer ids (a count has no `metadata`), but those that they have must match.
         """
         tenant = incoming.identity.tenant
-        tenants = {tenant} | {one.tenant for new, one in self._renewed.items() if new.tenant == tenant}
+        tenants = {tenant} | {old.tenant for new, old in self._renewed.items() if new.tenant == tenant}
         for identity, session in reversed(self._sessions.items()):
-            is_same = (session.opening, session.wire) == (
-                incoming.opening,
-                incoming.wire,
-            ) and incoming.ids <= session.ids
-            if is_same and identity.tenant in tenants:
+            is_same_start = session.opening == incoming.opening and session.wire == incoming.wire
+            if is_same_start and incoming.ids <= session.ids and identity.tenant in tenants:
                 return identity
         return None
 
     def _evict(self) -> None:
-        """The oldest go first; one that is being worked on stays."""
+        """Drop the oldest sessions from memory, but none that the engine works on."""
         size = sum(session.request_bytes for session in self._sessions.values())
-        for identity, slot in list(self._sessions.items())[:-1]:
+        for identity, session in list(self._sessions.items())[:-1]:
             if len(self._sessions) <= self._max_sessions and size <= _MAX_REQUEST_BYTES:
                 return
-            if not slot.lock.locked():
-                size -= slot.request_bytes
+            if not session.lock.locked():
+                size -= session.request_bytes
                 del self._sessions[identity]

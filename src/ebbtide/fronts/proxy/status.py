@@ -1,6 +1,6 @@
-"""What a proxy tells about itself, to whoever the guard let in. Numbers and names of sessions; never a word of one.
+"""The proxy's own pages: health, metrics, and totals as JSON. They have numbers and names of sessions, no content.
 
-`GET /ebb/summary` is all conversations together, `GET /ebb/sessions` each of them, the newest last.
+`GET /ebb/summary` has the totals of all sessions, `GET /ebb/sessions` each session, the newest last.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class ProxyInfo(Protocol):
 
 
 def own_page(method: str, path: str, proxy: ProxyInfo) -> web.Response | None:
-    """One of our own pages; None for a path that is an upstream's."""
+    """Return the page at this path; None if the path belongs to an upstream."""
     if path not in _PAGES and not path.startswith("/ebb/"):
         return None
     if path not in _PAGES:
-        return web.json_response({"error": f"there are {', '.join(_PAGES)}"}, status=404)
+        return web.json_response({"error": f"no such page; there are {', '.join(_PAGES)}"}, status=404)
     if method not in ("GET", "HEAD"):
         return web.json_response({"error": "GET only"}, status=405, headers={"Allow": "GET, HEAD"})
     return _PAGES[path](proxy)
@@ -44,8 +44,8 @@ def _metrics(proxy: ProxyInfo) -> web.Response:
     return web.Response(text=proxy.meters.prometheus(), content_type="text/plain", charset="utf-8")
 
 
-def summary(proxy: ProxyInfo) -> dict[str, object]:
-    return {
+def _summary(proxy: ProxyInfo) -> web.Response:
+    totals = {
         "listening": proxy.address,
         "version": __version__,
         "upstreams": dict(proxy.options.upstreams),
@@ -54,14 +54,11 @@ def summary(proxy: ProxyInfo) -> dict[str, object]:
         "sessions": proxy.sessions.started,
         **proxy.meters.total.as_dict(),
     }
-
-
-def _summary(proxy: ProxyInfo) -> web.Response:
-    return web.json_response(summary(proxy))
+    return web.json_response(totals)
 
 
 def _sessions(proxy: ProxyInfo) -> web.Response:
-    return web.json_response({"sessions": [_session_fields(slot) for slot in proxy.sessions]})
+    return web.json_response({"sessions": [_session_fields(session) for session in proxy.sessions]})
 
 
 def _session_fields(session: ProxySession) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What was done so far, in numbers: for one conversation, and for all of them."""
+"""Totals of what the proxy did, for one session or for all of them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ebbtide.core.types import Usage
 class Tally:
     requests: int = 0
     tokens_untouched: int = 0
-    """Sum over requests of what they would have been had nothing ever been taken out, estimated."""
+    """Estimated tokens of all requests, as if nothing had ever been removed."""
     tokens_sent: int = 0
-    """Sum over requests of what went out, or in shadow would have, estimated."""
+    """Estimated tokens of all requests as sent; in shadow mode, as they would have been sent."""
     edits: int = 0
     edited_requests: int = 0
     """Requests that carried an edit."""
     folds: int = 0
     fallbacks: int = 0
     overflows: int = 0
-    """Requests that the provider refused for their size, and that were folded and sent again."""
+    """Requests that the provider refused for their size, and that were compacted and sent again."""
     input_tokens: int = 0
-    """As billed, cached or not; this and the three below only where the provider told."""
+    """As billed, cached or not. This and the next three count only answers that report their usage."""
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     output_tokens: int = 0
     last_at: float = 0.0
     last_before: int = 0
-    """Of the newest request."""
+    """Tokens of the newest request, untouched and as sent."""
     last_after: int = 0
 
     def count_request(self, before: int, after: int, at: float, *, edits: int, folds: int, edited: bool) -> None:
@@ -47,12 +47,9 @@ class Tally:
         self.output_tokens += usage.output
 
     def as_dict(self) -> dict[str, object]:
-        totals: dict[str, object] = {
-            name: getattr(self, name) for name in self.__slots__ if not name.startswith("last_")
-        }
-        hit_rate = self.cache_read_tokens / self.input_tokens if self.input_tokens else None
+        hit_rate = round(self.cache_read_tokens / self.input_tokens, 4) if self.input_tokens else None
         return {
-            **totals,
+            **{name: getattr(self, name) for name in self.__slots__ if not name.startswith("last_")},
             "tokens_saved": max(0, self.tokens_untouched - self.tokens_sent),
-            "cache_hit_rate": round(hit_rate, 4) if hit_rate is not None else None,
+            "cache_hit_rate": hit_rate,
         }

@@ -1,7 +1,7 @@
-"""Bytes go on as they came, both ways: headers, query, body, and each chunk when it comes.
+"""Send requests and relay answers byte for byte: headers, query, body, and each chunk when it arrives.
 
-Dropped are only the headers that belong to one connection (RFC 9110, 7.6.1), our own, and `Host`, which is the
-upstream's. No redirect is followed, no cookie kept, nothing decompressed, nothing retried.
+Only headers that belong to one connection (RFC 9110, 7.6.1), our own, and `Host` are dropped. No redirect is followed,
+no cookie kept, nothing decompressed, nothing retried.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _HOP_BY_HOP = frozenset(
     }
 )
 _NOT_FORWARDED = frozenset({"host", "content-length", "expect", TOKEN_HEADER})
-"""Of a request: written anew, or meant for us."""
+"""Request headers that are written again, or meant for the proxy."""
 _BODY_HEADERS = frozenset({"content-encoding", "content-md5", "digest", "content-digest"})
-"""What says how a body is written, and is no longer so once it was edited."""
+"""Headers that describe the body, and are wrong once it was edited."""
 _REQUEST_IDS = ("Idempotency-Key", "X-Stainless-Retry-Count", "X-Client-Request-Id")
-"""What names one request: a second one under the same name would get the first one's answer."""
+"""Headers that name one request: a second one with the same name could get the first one's answer."""
 _LIBRARY_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-"""What the client library would add."""
+"""Headers that aiohttp would add."""
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""What no header may hold; some upstreams send it all the same."""
+"""Not allowed in headers, but some upstreams send them."""
 _MAX_HEADER_BYTES = 64 << 10
-"""Bytes of a header; tokens of some gateways have 10,000."""
+"""Some gateways' tokens have 10,000 bytes."""
 
 
 def open_client() -> aiohttp.ClientSession:
-    """One for all upstreams: connections are kept and shared, and nobody waits for a free one."""
+    """Open one client for all upstreams. Connections are kept and shared, without a limit."""
     return aiohttp.ClientSession(
         auto_decompress=False,
         connector=aiohttp.TCPConnector(limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=_LIBRARY_HEADERS,
-        # A model may think for an hour. Who waits for it decides how long, and we go when they go.
+        # A model may think for an hour. The client decides how long to wait; we stop when it disconnects.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
         max_line_size=_MAX_HEADER_BYTES,
         max_field_size=_MAX_HEADER_BYTES,
@@ -52,7 +52,7 @@ def open_client() -> aiohttp.ClientSession:
 
 
 def request_headers(raw: Iterable[tuple[bytes, bytes]], *, is_edited: bool) -> CIMultiDict[str]:
-    """As they came, in order and in their own case."""
+    """Copy the client's headers, in order and with their case."""
     headers = _decode(raw)
     dropped = (
         _HOP_BY_HOP | _NOT_FORWARDED | _connection_headers(headers) | (_BODY_HEADERS if is_edited else frozenset())
@@ -61,7 +61,7 @@ def request_headers(raw: Iterable[tuple[bytes, bytes]], *, is_edited: bool) -> C
 
 
 def question_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDict[str]:
-    """For a request of ours that stands beside the client's: its credential and its versions, in the clear."""
+    """Build headers for a question of our own: the client's credential and versions, without compression."""
     headers = request_headers(raw, is_edited=True)
     for name in _REQUEST_IDS:
         headers.popall(name, None)
@@ -80,7 +80,7 @@ def _decode(raw: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
 
 
 def _text(raw: bytes) -> str:
-    """What can be written again: bytes that are no UTF-8 are Latin-1 (RFC 9110, 5.5), control characters are blanks."""
+    """Decode as UTF-8, else Latin-1 (RFC 9110, 5.5), without characters that could not be written again."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -90,7 +90,7 @@ def _text(raw: bytes) -> str:
 
 def _connection_headers(headers: list[tuple[str, str]]) -> frozenset[str]:
     values = [value for name, value in headers if name.lower() == "connection"]
-    return frozenset(one.strip().lower() for value in values for one in value.split(","))
+    return frozenset(name.strip().lower() for value in values for name in value.split(","))
 
 
 def send(
@@ -99,19 +99,19 @@ def send(
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:  # fmt: skip
     headers = request_headers(request.raw_headers, is_edited=is_edited)
     if has_recall_tools:
-        headers["Accept-Encoding"] = "identity"  # its answer has to be read before it goes on
+        headers["Accept-Encoding"] = "identity"  # we must read the answer before we pass it on
     if not isinstance(body, bytes) and "content-length" in request.headers:
         headers["Content-Length"] = request.headers["content-length"]
     return session.request(request.method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False)
 
 
 class RelayedResponse(web.StreamResponse):
-    """An upstream's answer on its way to the client."""
+    """An upstream's answer that is sent on to the client."""
 
     upstream_headers: frozenset[str] = frozenset()
-    """Names of its upstream's headers."""
+    """Names of the headers that the upstream sent."""
     is_broken_off: bool = False
-    """By its upstream, before its end."""
+    """Whether the upstream ended it too early."""
 
 
 async def relay(
@@ -140,7 +140,7 @@ async def relay(
 
 
 def copy_response(answer: aiohttp.ClientResponse, *dropped: str) -> RelayedResponse:
-    """Status and headers of an answer, without those that are named."""
+    """Start a response with the answer's status and headers, but for `dropped`."""
     response = RelayedResponse(status=answer.status, reason=answer.reason, headers=response_headers(answer.raw_headers))
     for name in dropped:
         response.headers.popall(name, None)
@@ -149,7 +149,7 @@ def copy_response(answer: aiohttp.ClientResponse, *dropped: str) -> RelayedRespo
 
 
 def break_off(request: web.BaseRequest, response: RelayedResponse) -> RelayedResponse:
-    """After what is written, and without the mark of an end."""
+    """Close the connection without marking the end of the body, so that the client notices."""
     response.is_broken_off = True
     if request.transport is not None:
         request.transport.close()
@@ -157,7 +157,7 @@ def break_off(request: web.BaseRequest, response: RelayedResponse) -> RelayedRes
 
 
 async def drop_added_headers(_: web.BaseRequest, response: web.StreamResponse) -> None:
-    """Take back what the server library added to an upstream's headers."""
+    """Remove headers that aiohttp added to an upstream's own."""
     if not isinstance(response, RelayedResponse):
         return
     for added in ("Server", "Date", "Content-Type"):

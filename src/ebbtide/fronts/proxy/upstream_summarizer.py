@@ -1,7 +1,7 @@
-"""`--summarizer`: a fold asks a model of the conversation's own upstream, with the credential of its newest request.
+"""`--summarizer`: ask a model for a summary, at the session's own upstream and with its newest request's credential.
 
-The question goes where that request went and nowhere else. Whoever asks is a thread of the engine, and waits for a
-limited time; what fails, fails as an answer, and the fold is made of the ledger's facts.
+The question is sent where that request was sent and nowhere else. The engine's thread waits for a limited time; if the
+question fails, the compaction uses facts alone.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ebbtide.fronts.proxy.upstream_client import question_headers
 from ebbtide.wire import WIRES
 
 _MAX_ERROR_BYTES = 2_000
-"""Characters of a refusal: whether it was about size stands in the first."""
+"""The beginning of an error says whether it is about size."""
 _MAX_ANSWER_BYTES = 8 << 20
-"""Bytes of an answer. A summary has some ten thousand."""
+"""A summary has some ten thousand bytes."""
 
 
 class NoSummary(Exception):
@@ -40,10 +40,10 @@ class UpstreamSummarizer:
     """Seconds for one answer."""
 
     def ask(self, session: ProxySession, request: dict[str, object]) -> object:
-        """From a thread: the answer as a mapping. Raises whatever went wrong."""
+        """Ask from a thread of the engine. Returns the answer as a mapping, or raises."""
         route = session.route
         if route is None:
-            raise NoSummary("no request came by yet")
+            raise NoSummary("the session has had no request yet")
         future = asyncio.run_coroutine_threadsafe(self._ask_and_count(session, route, request), route.loop)
         try:
             return future.result(self.timeout)
@@ -64,7 +64,7 @@ class UpstreamSummarizer:
             self.meters.count("ebb_summaries_total", outcome=outcome)
             fields = {"session": session.identity.session, "model": request.get("model"), "outcome": outcome}
             self.meters.log.line("summary", **fields, ms=round(1000 * (time.perf_counter() - started), 1))
-        # It is part of the bill: a saving that leaves it out is none.
+        # A summary is part of the bill that savings are compared with.
         usage = WIRES[session.wire].replies.usage(answer.response)
         if usage is not None:
             session.tally.count_usage(usage)
@@ -72,26 +72,23 @@ class UpstreamSummarizer:
         return answer.response
 
     async def _post(self, session: ProxySession, route: UpstreamRoute, request: dict[str, object]) -> ObservedResponse:
-        # Some upstreams answer in streams alone: asked as the client asks.
+        # Some upstreams only stream, so ask as the client asks.
         body = json.dumps({**request, "stream": True} if route.wants_stream else request).encode()
         headers = question_headers(route.headers)
         async with self.client().post(
             URL(route.url, encoded=True), headers=headers, data=body, allow_redirects=False
         ) as response:
-            copy, size = (
-                ResponseCopy(session.wire, response.content_type, response.headers.get("content-encoding", "")),
-                0,
-            )
             if response.status != 200:
-                raise ProviderRefusal(
-                    response.status, (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace")
-                )
+                error = await response.content.read(_MAX_ERROR_BYTES)
+                raise ProviderRefusal(response.status, error.decode("utf-8", "replace"))
+            encoding, size = response.headers.get("content-encoding", ""), 0
+            copy = ResponseCopy(session.wire, response.content_type, encoding)
             async for chunk in response.content.iter_any():
                 size += len(chunk)
                 if size > _MAX_ANSWER_BYTES:
-                    raise NoSummary("longer than any summary")
+                    raise NoSummary(f"the answer is longer than {_MAX_ANSWER_BYTES} bytes")
                 copy.feed(chunk)
         answer = copy.read()
         if not answer.is_complete:
-            raise NoSummary("it broke off")
+            raise NoSummary("the answer broke off")
         return answer

@@ -1,7 +1,7 @@
-"""A request goes to an address of the configuration, and never to one that the request names.
+"""Choose the upstream of a request. Requests are sent to configured addresses only.
 
-With one upstream every path goes there. With several the path tells which, then the kind of credential; a first path
-segment that is an upstream's name decides it outright, as in `/anthropic/v1/messages`.
+One upstream gets every path. Of several, the first path segment may name one, as in `/anthropic/v1/messages`; if not,
+the path decides, then the kind of credential.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROVIDERS: Mapping[str, str] = {
     "openai": "https://api.openai.com",
     "gemini": "https://generativelanguage.googleapis.com",
 }
-"""Where nothing is configured, the providers themselves."""
+"""The upstreams if none is configured."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 _PATHS = (
     (re.compile(r"/v1/(messages|complete)\b"), "anthropic"),
@@ -31,21 +31,21 @@ _CREDENTIALS = (("x-goog-api-key", "gemini"), ("anthropic-version", "anthropic")
 class Target(NamedTuple):
     name: str
     url: str
-    """Whole, with path and query as they came."""
+    """With the path and query of the request."""
 
 
 def check_upstream(name: str, address: str) -> tuple[str, str]:
-    """A named address that can be one, without a slash at the end."""
+    """Check a name and its address, and drop a slash at the end. Raises `BadConfig`."""
     parts = urlsplit(address)
     if not _NAME.match(name):
-        raise BadConfig(f"upstream {name[:40]!r}: a name has small letters, digits, '-' and '_'")
+        raise BadConfig(f"upstream {name[:40]!r}: use lower-case letters, digits, '-' and '_' in a name")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise BadConfig(f"upstream {name}: {address[:200]!r} is not an address as in https://api.example.com")
+        raise BadConfig(f"upstream {name}: {address[:200]!r} is not an address such as https://api.example.com")
     return name, address.rstrip("/")
 
 
 def find_target(upstreams: Mapping[str, str], path: str, headers: Mapping[str, str]) -> Target | None:
-    """Where this goes; None where no upstream serves such a path. `path` is raw and has the query."""
+    """Return where to send a request; None if no upstream serves its path. `path` is raw and includes the query."""
     first, _, rest = path[1:].partition("/")
     if first in upstreams:
         return Target(first, _join(upstreams[first], f"/{rest}"))
@@ -64,7 +64,7 @@ def _upstream_for(path: str, headers: Mapping[str, str]) -> str:
 
 
 def _join(address: str, path: str) -> str:
-    """People give the address with `/v1`, clients send `/v1` too."""
+    """Join address and path. If both have `/v1`, keep one."""
     if address.endswith("/v1") and (path + "/").startswith("/v1/"):
         return address + path[3:]
     return address + path
