@@ -111,11 +111,11 @@ def test_sigterm_lets_a_stream_end_and_takes_no_new_one(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--host", "0.0.0.0"], "--token is needed"),
+        (["--host", "0.0.0.0"], "set --token"),
         (["--token", "short"], "at least 16 characters"),
         (["--upstream", "ftp://x"], "is not an address"),
         (["--upstream", "https://key@host"], "is not an address"),
-        (["--upstream", "https://a", "--upstream", "b=https://b"], "one address for all"),
+        (["--upstream", "https://a", "--upstream", "b=https://b"], "one address for everything"),
         (["--port", "99999"], "99999 is no port"),
     ],
 )

@@ -143,7 +143,7 @@ def test_what_breaks_of_ours_is_said_once_and_costs_the_caller_nothing(wire, cap
 
     assert len(upstream.requests) == 2
     assert len(caplog.records) == 1
-    assert "a fault of ours" in caplog.text
+    assert "internal error" in caplog.text
     assert "nobody needs any more" not in caplog.text
 
 

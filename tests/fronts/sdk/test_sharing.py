@@ -7,8 +7,8 @@ import threading
 import pytest
 
 import ebbtide
-from ebbtide.fronts.sdk.gate import Gate, Passage
-from ebbtide.fronts.sdk.lanes import Call
+from ebbtide.fronts.sdk.call_gate import CallGate, GatedCall
+from ebbtide.fronts.sdk.sessions import ModelCall
 from ebbtide.store import MemoryStore
 from fronts.sdk.clients import client
 from upstream.finding import Body
@@ -119,7 +119,7 @@ def test_prompts_that_differ_in_an_account_number_are_two_conversations():
 
 @WIRES
 def test_replies_that_come_together_are_each_recorded_behind_their_own_request(wire):
-    """Two threads, one lane: both requests are under way before either reply is recorded."""
+    """Two threads, one session: both requests are under way before either reply is recorded."""
     store, reports, under_way = MemoryStore(), {}, threading.Barrier(2, timeout=120)
     with Upstream(echo) as upstream:
 
@@ -159,13 +159,13 @@ def test_replies_that_come_together_are_each_recorded_behind_their_own_request(w
     assert {word: len(told) for word, told in reports.items()} == {"north": 4, "south": 4}
 
 
-def gate_of(wrapped) -> Gate:
+def find_gate(wrapped) -> CallGate:
     return getattr(wrapped, "_ebbtide_gate", None) or wrapped.middleware[-1].gate
 
 
 @WIRES
 def test_a_branch_of_an_unnamed_conversation_opens_nothing_of_another(wire):
-    """The lane answers for the conversation that was prepared last; under a name, for the whole session."""
+    """The session answers for the conversation that was prepared last; under a name, for the whole session."""
     with Upstream(echo) as upstream:
         wrapped = ebbtide.wrap(client(wire, upstream), store=MemoryStore())
         told: dict[str, str] = {}
@@ -173,18 +173,20 @@ def test_a_branch_of_an_unnamed_conversation_opens_nothing_of_another(wire):
             for word in ("zebra-9917", "south"):
                 with ebbtide.session(name) if name else threading.Lock():
                     create(wrapped, wire, *branch(word))
-            lane = next(
-                one for one in gate_of(wrapped)._lanes._known.values() if one.session.startswith(name or "lane-")
+            session = next(
+                opened
+                for opened in find_gate(wrapped)._sessions._sessions.values()
+                if opened.name.startswith(name or "lane-")
             )
-            told[name] = lane.context.recall_answer("ebb_recall", {"query": "zebra-9917"})
-            told[f"{name} own"] = lane.context.recall_answer("ebb_recall", {"query": "south"})
+            told[name] = session.context.recall_answer("ebb_recall", {"query": "zebra-9917"})
+            told[f"{name} own"] = session.context.recall_answer("ebb_recall", {"query": "south"})
             handle = next(
                 id
-                for one in lane.context._log.read().records
-                if "zebra-9917" in str(one) and one.get("type") == "user"
-                for id in one["ebbids"]
+                for record in session.context._log.read().records
+                if "zebra-9917" in str(record) and record.get("type") == "user"
+                for id in record["ebbids"]
             )
-            told[f"{name} read"] = lane.context.recall_answer("ebb_read", {"handle": handle})
+            told[f"{name} read"] = session.context.recall_answer("ebb_read", {"handle": handle})
 
     assert "The zebra" not in told[""] + told[" own"] + told[" read"]
     assert "is not a handle" in told[" read"]
@@ -197,21 +199,23 @@ def test_a_retry_sends_what_it_sent_though_another_call_came_between():
     """Through the gate, as the SDK's middleware does it: call, another call, the first one again."""
     with Upstream() as upstream:
         wrapped = ebbtide.wrap(client("anthropic", upstream), window=8_000)
-        gate = gate_of(wrapped)
+        gate = find_gate(wrapped)
 
-        def enter(body: Body, again: bool = False) -> Passage:
-            return gate.enter(Call(wire="anthropic", url="/v1/messages", body=body, headers={}, again=again))
+        def prepare(body: Body, is_retry: bool = False) -> GatedCall:
+            return gate.prepare(
+                ModelCall(wire="anthropic", url="/v1/messages", body=body, headers={}, is_retry=is_retry)
+            )
 
         one, two = (request("anthropic", *branch(word)) for word in ("north", "south"))
-        first = enter(one)
-        enter(two)
+        first = prepare(one)
+        prepare(two)
 
-        assert enter(one, again=True).ready is first.ready
-        first.accepted()
-        assert enter(one, again=True).ready is not first.ready
+        assert prepare(one, is_retry=True).ready is first.ready
+        first.accept()
+        assert prepare(one, is_retry=True).ready is not first.ready
 
 
-def test_an_unnamed_lane_goes_by_the_window_of_each_model():
+def test_an_unnamed_session_goes_by_the_window_of_each_model():
     windows: list[int] = []
     with Upstream() as upstream:
         wrapped = ebbtide.wrap(client("chat", upstream), on_report=lambda _, report: windows.append(report.window))

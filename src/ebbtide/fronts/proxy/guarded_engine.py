@@ -18,7 +18,7 @@ from ebbtide.fronts.proxy.deadline import DeadlineExceeded, EngineThreads, Pendi
 from ebbtide.fronts.proxy.identity import IncomingRequest
 from ebbtide.fronts.proxy.meters import Meters
 from ebbtide.fronts.proxy.options import Options
-from ebbtide.fronts.proxy.outgoing import OutgoingRequest, RecallCalls
+from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest, RecallCalls
 from ebbtide.fronts.proxy.refusals import ProviderRefusal
 from ebbtide.fronts.proxy.response_copy import ObservedResponse
 from ebbtide.fronts.proxy.sessions import ProxySession, RecallMode, Sessions, UpstreamRoute

@@ -19,7 +19,7 @@ from aiohttp import web
 from ebbtide.fronts.proxy import upstream_client
 from ebbtide.fronts.proxy.encoding import Decompressor, is_readable
 from ebbtide.fronts.proxy.guarded_engine import GuardedEngine
-from ebbtide.fronts.proxy.outgoing import OutgoingRequest, RecallCalls
+from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest, RecallCalls
 from ebbtide.fronts.proxy.response_copy import ObservedResponse, ResponseCopy
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import read_body

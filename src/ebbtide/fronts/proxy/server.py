@@ -30,7 +30,7 @@ from ebbtide.fronts.proxy.identity import IncomingRequest, identify_request, sen
 from ebbtide.fronts.proxy.meters import LibraryLogHandler, Meters
 from ebbtide.fronts.proxy.options import OWN_MODEL, Options
 from ebbtide.fronts.proxy.otel import otel_exporter
-from ebbtide.fronts.proxy.outgoing import OutgoingRequest
+from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest
 from ebbtide.fronts.proxy.recall_loop import OpenAnswer, RecallLoop
 from ebbtide.fronts.proxy.refusals import AnswerStart, read_start
 from ebbtide.fronts.proxy.sessions import Sessions, SummarySource, UpstreamRoute

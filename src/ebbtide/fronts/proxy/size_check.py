@@ -11,7 +11,7 @@ import asyncio
 
 from ebbtide.core.errors import Busy, WontFit
 from ebbtide.fronts.proxy.options import Options
-from ebbtide.fronts.proxy.outgoing import OutgoingRequest, Refusal
+from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest, Refusal
 from ebbtide.runtime.stateless import SizeBounds, estimate_bounds, fit
 from ebbtide.wire import WIRES
 

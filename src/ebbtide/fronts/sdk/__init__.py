@@ -1,6 +1,6 @@
-"""`ebbtide.wrap` and `ebbtide.session`: the official SDKs' clients, kept inside the window. Neither SDK is imported."""
+"""`ebbtide.wrap` and `ebbtide.session`: keep the official SDKs' clients inside the window. Neither SDK is imported."""
 
 from ebbtide.fronts.sdk.client_wrapper import wrap
-from ebbtide.fronts.sdk.lanes import session
+from ebbtide.fronts.sdk.sessions import session
 
 __all__ = ["session", "wrap"]

@@ -1,4 +1,4 @@
-"""The official way into Anthropic's SDK: a middleware, once for each attempt, between its retries and the wire."""
+"""Wrap Anthropic's client by its own middleware, which runs once for each attempt, below the SDK's retries."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Protocol, TypeVar, cast
 
-from ebbtide.fronts.sdk.gate import Gate, Passage, wire_of
-from ebbtide.fronts.sdk.lanes import Body, Call
-from ebbtide.fronts.sdk.owner import owner_of
-from ebbtide.fronts.sdk.response_hooks import ataken, carry, taken
+from ebbtide.fronts.sdk.answers import aaccept_answer, accept_answer, attach_report
+from ebbtide.fronts.sdk.call_gate import CallGate, GatedCall, wire_for_call
+from ebbtide.fronts.sdk.sessions import Body, ModelCall, owner_hash
 
 
 class Request(Protocol):
@@ -47,7 +46,7 @@ class Response(Protocol):
 
 
 class Refusal(Exception):
-    """What the provider said, in the form in which overflows are looked for."""
+    """The provider's error, in the form in which overflows are looked for."""
 
     def __init__(self, status_code: int, body: str) -> None:
         super().__init__(f"HTTP {status_code}")
@@ -57,108 +56,102 @@ class Refusal(Exception):
 T = TypeVar("T")
 
 
-def in_the_middle(client: T, gate: Gate, *, is_async: bool) -> T:
-    """A copy of the client whose calls pass the gate, and whose copies do too."""
-    ours: Middleware | AsyncMiddleware = AsyncMiddleware(gate) if is_async else Middleware(gate)
-    make = cast(Callable[..., T], client.with_middleware)  # type: ignore[attr-defined]
-    return _owned(make(ours), ours)
+def wrap_by_middleware(client: T, gate: CallGate, *, is_async: bool) -> T:
+    """Return a copy of the client whose calls pass through the gate, and whose copies' calls do too."""
+    middleware: Middleware | AsyncMiddleware = AsyncMiddleware(gate) if is_async else Middleware(gate)
+    with_middleware = cast(Callable[..., T], client.with_middleware)  # type: ignore[attr-defined]
+    return _bind(with_middleware(middleware), middleware)
 
 
-def _owned(client: T, ours: Middleware | AsyncMiddleware) -> T:
-    """The middleware of a client reads its credential. A copy may have another, so it gets a middleware of its own."""
-    known = weakref.ref(client)
-    ours.client = known
+def _bind(client: T, middleware: Middleware | AsyncMiddleware) -> T:
+    """Let the middleware read its client's credential. A copy of the client may have another, so it gets its own."""
+    reference = weakref.ref(client)
+    middleware.client = reference
     copy = cast(Callable[..., T], type(client).copy)  # type: ignore[attr-defined]
 
-    def copied(**options: object) -> T:
-        made = type(ours)(ours.gate)
+    def copy_client(**options: object) -> T:
+        new = type(middleware)(middleware.gate)
         given = options.get("middleware")
-        row = given if isinstance(given, list | tuple) else getattr(known(), "middleware", ())
-        options["middleware"] = [made if one is ours else one for one in row]
-        return _owned(copy(known(), **options), made)
+        chain = given if isinstance(given, list | tuple) else getattr(reference(), "middleware", ())
+        options["middleware"] = [new if link is middleware else link for link in chain]
+        return _bind(copy(reference(), **options), new)
 
-    client.copy = client.with_options = copied  # type: ignore[attr-defined]
+    client.copy = client.with_options = copy_client  # type: ignore[attr-defined]
     return client
 
 
-def _nobody() -> object:
-    return None
-
-
-class Middleware:
-    def __init__(self, gate: Gate) -> None:
+class GateMiddleware:
+    def __init__(self, gate: CallGate) -> None:
         self.gate = gate
-        self.client: Callable[[], object] = _nobody
+        self.client: Callable[[], object] = lambda: None
 
+
+class Middleware(GateMiddleware):
     def __call__(self, request: Request, call_next: Callable[[Request], Response]) -> Response:
-        call = _call(self.client(), request)
-        passage = self.gate.enter(call) if call else None
-        if passage is None:
+        call = _read_call(self.client(), request)
+        gated = self.gate.prepare(call) if call else None
+        if gated is None:
             return call_next(request)
-        response = call_next(_filled(request, passage))
+        response = call_next(_with_body(request, gated))
         if response.http_response.status_code >= 400:
             refusal = _refusal(response, response.http_response.read())
-            if not passage.overflowed(refusal):
+            if not gated.shrink_after(refusal):
                 return response
-            response = call_next(_filled(request, passage))
+            response = call_next(_with_body(request, gated))
         if response.http_response.status_code < 400:
-            taken(passage, response)
-        if _is_at_hand(request, response):
-            with suppress(Exception):  # The SDK parses again, and says itself what is wrong.
-                carry(response.parse(), passage.report)
+            accept_answer(gated, response)
+        if _can_parse(request, response):
+            with suppress(Exception):  # the SDK parses again and raises its own error
+                attach_report(response.parse(), gated.report)
         return response
 
 
-class AsyncMiddleware:
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-        self.client: Callable[[], object] = _nobody
-
+class AsyncMiddleware(GateMiddleware):
     async def __call__(self, request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        call = _call(self.client(), request)
-        passage = await self.gate.aenter(call) if call else None
-        if passage is None:
+        call = _read_call(self.client(), request)
+        gated = await self.gate.aprepare(call) if call else None
+        if gated is None:
             return await call_next(request)
-        response = await call_next(_filled(request, passage))
+        response = await call_next(_with_body(request, gated))
         if response.http_response.status_code >= 400:
             refusal = _refusal(response, await response.http_response.aread())
-            if not await passage.aoverflowed(refusal):
+            if not await gated.ashrink_after(refusal):
                 return response
-            response = await call_next(_filled(request, passage))
+            response = await call_next(_with_body(request, gated))
         if response.http_response.status_code < 400:
-            await ataken(passage, response)
-        if _is_at_hand(request, response):
+            await aaccept_answer(gated, response)
+        if _can_parse(request, response):
             with suppress(Exception):
                 parsed = response.parse()
-                carry(await parsed if isinstance(parsed, Awaitable) else parsed, passage.report)
+                attach_report(await parsed if isinstance(parsed, Awaitable) else parsed, gated.report)
         return response
 
 
-def _call(client: object, request: Request) -> Call | None:
-    wire = wire_of(request.method, request.url, request.json)
+def _read_call(client: object, request: Request) -> ModelCall | None:
+    wire = wire_for_call(request.method, request.url, request.json)
     if not wire:
         return None
     body = cast(Body, request.json)
     betas = {name: value for name, value in request.headers.items() if name.lower() == "anthropic-beta"}
-    return Call(
+    return ModelCall(
         wire=wire,
         url=request.url,
         body=body,
         headers={name: value for name, value in betas.items() if isinstance(value, str)},
-        owner=owner_of(client, request.headers, body),
-        again=request.retries_taken > 0,
+        owner=owner_hash(client, request.headers, body),
+        is_retry=request.retries_taken > 0,
     )
 
 
-def _filled(request: Request, passage: Passage) -> Request:
-    return request if passage.body is request.json else request.copy(body=passage.body)
+def _with_body(request: Request, gated: GatedCall) -> Request:
+    return request if gated.body is request.json else request.copy(body=gated.body)
 
 
 def _refusal(response: Response, raw: bytes) -> Refusal:
     return Refusal(response.http_response.status_code, raw.decode("utf-8", "replace"))
 
 
-def _is_at_hand(request: Request, response: Response) -> bool:
-    """Whether parsing reads nothing that the caller did not ask to be read."""
+def _can_parse(request: Request, response: Response) -> bool:
+    """Whether parsing reads only what the caller has asked for."""
     http = response.http_response
     return http.status_code < 400 and (request.stream or http.is_closed)

@@ -1,7 +1,7 @@
-"""The way into SDKs without middleware: the one method that every call of a client goes through, on a class of its own.
+"""Wrap a client without middleware by overriding `request`, the one method that all its calls go through.
 
-The class derives from the client's and bears its name; nothing of the SDK is changed. It stands above the SDK's
-retries, and below streaming helpers, tool runners, parsing and raw responses.
+The override is in a derived class with the same name; nothing of the SDK is changed. It runs above the SDK's retries,
+and below streaming helpers, tool runners, parsing and raw responses.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import cache
 from typing import Protocol, TypeVar, cast
 
-from ebbtide.fronts.sdk.gate import Gate, Passage, wire_of
-from ebbtide.fronts.sdk.lanes import Body, Call
-from ebbtide.fronts.sdk.owner import owner_of
-from ebbtide.fronts.sdk.response_hooks import ataken, taken
+from ebbtide.fronts.sdk.answers import aaccept_answer, accept_answer
+from ebbtide.fronts.sdk.call_gate import CallGate, GatedCall, wire_for_call
+from ebbtide.fronts.sdk.sessions import Body, ModelCall, owner_hash
 
 T = TypeVar("T")
 
@@ -22,7 +21,7 @@ _GATE = "_ebbtide_gate"
 
 
 class Options(Protocol):
-    """`FinalRequestOptions`, of both SDKs."""
+    """`FinalRequestOptions` of both SDKs."""
 
     method: str
     url: str
@@ -32,16 +31,16 @@ class Options(Protocol):
 
 
 Send = Callable[[Options], object]
-ASend = Callable[[Options], Awaitable[object]]
+AsyncSend = Callable[[Options], Awaitable[object]]
 
 
-def through(client: T, gate: Gate, *, is_async: bool) -> T:
-    """A copy of the client whose calls pass the gate, and whose copies do too."""
-    made = cast(Callable[[], T], client.copy)()  # type: ignore[attr-defined]
-    kind = cast(Hashable, type(made))
-    made.__class__ = _async_kind(kind) if is_async else _kind(kind)
-    setattr(made, _GATE, gate)
-    return made
+def wrap_by_request(client: T, gate: CallGate, *, is_async: bool) -> T:
+    """Return a copy of the client whose calls pass through the gate, and whose copies' calls do too."""
+    wrapped = cast(Callable[[], T], client.copy)()  # type: ignore[attr-defined]
+    base = cast(Hashable, type(wrapped))
+    wrapped.__class__ = _async_class(base) if is_async else _sync_class(base)
+    setattr(wrapped, _GATE, gate)
+    return wrapped
 
 
 def is_wrapped(client: object) -> bool:
@@ -49,80 +48,81 @@ def is_wrapped(client: object) -> bool:
 
 
 @cache
-def _kind(kind: type) -> type:
-    def request(self: object, cast_to: object, options: Options, *more: object, **how: object) -> object:
-        send = cast(Callable[..., object], kind.request)  # type: ignore[attr-defined]
-        return _sent(self, options, lambda filled: send(self, cast_to, filled, *more, **how))
+def _sync_class(base: type) -> type:
+    def request(self: object, cast_to: object, options: Options, *args: object, **kwargs: object) -> object:
+        send = cast(Callable[..., object], base.request)  # type: ignore[attr-defined]
+        return _send(self, options, lambda new_options: send(self, cast_to, new_options, *args, **kwargs))
 
-    return _derived(kind, request)
+    return _derive(base, request)
 
 
 @cache
-def _async_kind(kind: type) -> type:
-    async def request(self: object, cast_to: object, options: Options, *more: object, **how: object) -> object:
-        send = cast(Callable[..., Awaitable[object]], kind.request)  # type: ignore[attr-defined]
-        return await _asent(self, options, lambda filled: send(self, cast_to, filled, *more, **how))
+def _async_class(base: type) -> type:
+    async def request(self: object, cast_to: object, options: Options, *args: object, **kwargs: object) -> object:
+        send = cast(Callable[..., Awaitable[object]], base.request)  # type: ignore[attr-defined]
+        return await _asend(self, options, lambda new_options: send(self, cast_to, new_options, *args, **kwargs))
 
-    return _derived(kind, request)
-
-
-def _derived(kind: type, request: Callable[..., object]) -> type:
-    def copied(self: object, *given: object, **options: object) -> object:
-        made = cast(Callable[..., object], kind.copy)(self, *given, **options)  # type: ignore[attr-defined]
-        setattr(made, _GATE, getattr(self, _GATE))
-        return made
-
-    members = {"request": request, "copy": copied, "with_options": copied, "__module__": kind.__module__}
-    return type(kind.__name__, (kind,), {**members, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__})
+    return _derive(base, request)
 
 
-def _sent(client: object, options: Options, send: Send) -> object:
-    gate: Gate = getattr(client, _GATE)
-    call = _call(client, options)
-    passage = gate.enter(call) if call else None
-    if call is None or passage is None:
+def _derive(base: type, request: Callable[..., object]) -> type:
+    def copy_client(self: object, *args: object, **options: object) -> object:
+        new = cast(Callable[..., object], base.copy)(self, *args, **options)  # type: ignore[attr-defined]
+        setattr(new, _GATE, getattr(self, _GATE))
+        return new
+
+    members = {"request": request, "copy": copy_client, "with_options": copy_client, "__module__": base.__module__}
+    return type(base.__name__, (base,), {**members, "__qualname__": base.__qualname__, "__doc__": base.__doc__})
+
+
+def _send(client: object, options: Options, send: Send) -> object:
+    gate: CallGate = getattr(client, _GATE)
+    call = _read_call(client, options)
+    gated = gate.prepare(call) if call else None
+    if gated is None:
         return send(options)
     try:
-        told = send(_filled(options, call, passage))
+        answer = send(_with_body(options, gated))
     except Exception as error:
-        if not passage.overflowed(error):
+        if not gated.shrink_after(error):
             raise
-        told = send(_filled(options, call, passage))
-    taken(passage, told)
-    return told
+        answer = send(_with_body(options, gated))
+    accept_answer(gated, answer)
+    return answer
 
 
-async def _asent(client: object, options: Options, send: ASend) -> object:
-    gate: Gate = getattr(client, _GATE)
-    call = _call(client, options)
-    passage = await gate.aenter(call) if call else None
-    if call is None or passage is None:
+async def _asend(client: object, options: Options, send: AsyncSend) -> object:
+    gate: CallGate = getattr(client, _GATE)
+    call = _read_call(client, options)
+    gated = await gate.aprepare(call) if call else None
+    if gated is None:
         return await send(options)
     try:
-        told = await send(_filled(options, call, passage))
+        answer = await send(_with_body(options, gated))
     except Exception as error:
-        if not await passage.aoverflowed(error):
+        if not await gated.ashrink_after(error):
             raise
-        told = await send(_filled(options, call, passage))
-    await ataken(passage, told)
-    return told
+        answer = await send(_with_body(options, gated))
+    await aaccept_answer(gated, answer)
+    return answer
 
 
-def _call(client: object, options: Options) -> Call | None:
-    wire = wire_of(options.method, options.url, options.json_data)
+def _read_call(client: object, options: Options) -> ModelCall | None:
+    wire = wire_for_call(options.method, options.url, options.json_data)
     if not wire:
         return None
     body = cast(Body, options.json_data)
     if isinstance(options.extra_json, Mapping):
-        body = {**body, **options.extra_json}  # `extra_body`, which the SDK lays over it as well
-    given = options.headers if isinstance(options.headers, Mapping) else {}
-    kept = {name: value for name, value in given.items() if name.lower().endswith("-beta") and isinstance(value, str)}
-    return Call(wire=wire, url=options.url, body=body, headers=kept, owner=owner_of(client, given, body))
+        body = {**body, **options.extra_json}  # `extra_body`, which the SDK merges in as well
+    headers = options.headers if isinstance(options.headers, Mapping) else {}
+    betas = {name: value for name, value in headers.items() if name.lower().endswith("-beta")}
+    betas = {name: value for name, value in betas.items() if isinstance(value, str)}
+    return ModelCall(wire=wire, url=options.url, body=body, headers=betas, owner=owner_hash(client, headers, body))
 
 
-def _filled(options: Options, call: Call, passage: Passage) -> Options:
-    if passage.body is call.body:
+def _with_body(options: Options, gated: GatedCall) -> Options:
+    if gated.body is gated.call.body:
         return options
-    filled = copy.copy(options)
-    filled.json_data, filled.extra_json = passage.body, None
-    return filled
+    new_options = copy.copy(options)
+    new_options.json_data, new_options.extra_json = gated.body, None
+    return new_options

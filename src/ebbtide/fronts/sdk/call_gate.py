@@ -1,0 +1,238 @@
+"""Every model call passes through here, on its way out and back. A failure here never fails the call.
+
+Before the call its session's context makes the body fit; after it the answer is recorded. If the provider refuses the
+body for its size, a compacted one is sent once; if that fails too, the provider's error stands. A body that will not
+fit is sent all the same, since the provider decides, unless the policy wants an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from ebbtide.core.errors import BadRequest, Blocked, Busy, WontFit
+from ebbtide.fronts.sdk.sessions import Body, ModelCall, SdkSession, SdkSessions
+from ebbtide.policy import Policy
+from ebbtide.runtime import Context, Ready, Report
+from ebbtide.wire import WIRES
+from ebbtide.wire.overflow import find_overflow_in_error
+from ebbtide.wire.replies import parse_event
+from ebbtide.wire.sse import EventReader
+
+_log = logging.getLogger("ebbtide")
+
+OnReport = Callable[[str, Report], None]
+AskModel = Callable[[ModelCall, Body], object]
+"""Asks a model through the client that was not wrapped. Takes the session's newest call and a request."""
+
+_ROUTES = {wire.requests.route: wire.name for wire in WIRES.values()}
+"""The SDKs' endpoints. Others, such as batches and token counts, are left alone."""
+
+_LOCK_POLL = 0.005
+"""Seconds between two tries for a session that another task is preparing: shorter than any call to a model."""
+
+_IS_ASKING: ContextVar[bool] = ContextVar("ebbtide_asking", default=False)
+"""Set while a summarizer runs. If it uses the wrapped client, it would otherwise wait for itself."""
+
+
+def wire_for_call(method: str, url: str, body: object) -> str:
+    """Return the wire of a model call that has its conversation in it; empty for any other call."""
+    if method.lower() != "post" or not isinstance(body, Mapping):
+        return ""
+    thread = body.get("thread")
+    # In Anthropic's threads the server has the conversation: here are only results without their calls.
+    if isinstance(thread, Mapping) and thread.get("type") == "continue":
+        return ""
+    return _ROUTES.get(url.partition("?")[0], "")
+
+
+@dataclass(slots=True)
+class GatedCall:
+    """One model call that was prepared. Its methods raise nothing of ours."""
+
+    gate: CallGate
+    session: SdkSession
+    call: ModelCall
+    ready: Ready
+
+    @property
+    def body(self) -> Body:
+        """What is sent; the caller's own object if nothing was changed."""
+        body: Body = self.ready.body
+        return body
+
+    @property
+    def report(self) -> Report:
+        return self.ready.report
+
+    def shrink_after(self, error: BaseException) -> bool:
+        """Make a smaller body if the provider refused this one for its size. False if there is none."""
+        if find_overflow_in_error(error) is None:
+            return False
+        context = self.session.context
+        with self.gate.fail_open(), self.session.lock:
+            if self.session.last_ready is not self.ready:
+                # Another call of this session came between, and a context can only compact what it prepared last.
+                context.prepare(self.call.body)
+            self.ready = self.session.last_ready = context.overflowed(error)
+            return True
+        return False
+
+    async def ashrink_after(self, error: BaseException) -> bool:
+        if find_overflow_in_error(error) is None:
+            return False
+        context = self.session.context
+        with self.gate.fail_open():
+            async with _locked(self.session):
+                if self.session.last_ready is not self.ready:
+                    await context.aprepare(self.call.body)
+                self.ready = self.session.last_ready = await context.aoverflowed(error)
+            return True
+        return False
+
+    def accept(self) -> None:
+        """The provider accepted the request: report it."""
+        self.session.drop_pending(self.call)
+        if self.gate.on_report is None:
+            return
+        try:
+            self.gate.on_report(self.session.name, self.report)
+        except Exception:  # noqa: BLE001 - the caller's call must not fail for its listener
+            _log.exception("on_report failed")
+
+    def record(self, response: object) -> None:
+        """Record a complete response, a mapping or an SDK object."""
+        with self.gate.fail_open(), self.session.lock:
+            self.ready.record(response)
+
+    def record_bytes(self, raw: bytes) -> None:
+        """Record a response from all of its bytes: JSON, or a stream of events."""
+        response: object = None
+        with suppress(ValueError, RecursionError):
+            response = json.loads(raw)
+        response = response if isinstance(response, Mapping) else _assemble(self.call.wire, raw)
+        if response:
+            self.record(response)
+
+
+def _assemble(wire: str, raw: bytes) -> Mapping[str, object] | None:
+    """Put a stream's events together; None if it broke off."""
+    reader, assembler = EventReader(), WIRES[wire].replies.stream_assembler()
+    for event in (*reader.feed(raw), *reader.close()):
+        assembler.add(parse_event(event))
+    return assembler.response() if assembler.is_complete else None
+
+
+class CallGate:
+    """Prepares and records the calls of one client and of all its copies."""
+
+    def __init__(
+        self,
+        new_context: Callable[..., Context],
+        *,
+        policy: Policy,
+        session: str = "",
+        ask: AskModel | None = None,
+        on_report: OnReport | None = None,
+    ) -> None:
+        self._new_context, self._ask, self.on_report = new_context, ask, on_report
+        # Raised to the caller. A body that meets a busy session is known to be too large, and may fit on a later try.
+        self._raised: tuple[type[Exception], ...] = (WontFit,) if policy.overflow == "error" else (Blocked, Busy)
+        self._sessions = SdkSessions(self._open_session, session)
+        self._has_logged = False
+
+    def prepare(self, call: ModelCall) -> GatedCall | None:
+        """Make the call fit; None if it must be sent unchanged."""
+        if _IS_ASKING.get():
+            return None
+        with self.fail_open(*self._raised):
+            session = self._sessions.session_for(call)
+            with session.lock:
+                session.call = call  # a question about a compaction uses this call's endpoint
+                return self._gated_call(session, call, session.ready_for(call) or session.context.prepare(call.body))
+        return None
+
+    async def aprepare(self, call: ModelCall) -> GatedCall | None:
+        if _IS_ASKING.get():
+            return None
+        with self.fail_open(*self._raised):
+            session = self._sessions.session_for(call)
+            async with _locked(session):
+                session.call = call
+                ready = session.ready_for(call) or await session.context.aprepare(call.body)
+                return self._gated_call(session, call, ready)
+        return None
+
+    @contextmanager
+    def fail_open(self, *raised: type[Exception]) -> Iterator[None]:
+        """Swallow every error but these. An internal error is logged, once and without text of the conversation."""
+        try:
+            yield
+        except raised:
+            raise
+        except (BadRequest, WontFit) as error:
+            _log.debug("sent unchanged: %s", error)
+        except Exception as error:  # noqa: BLE001 - the call must not fail
+            if not self._has_logged:
+                self._has_logged = True
+                _log.error("internal error; calls go on: %s", type(error).__name__, exc_info=error)
+
+    def _open_session(self, name: str, call: ModelCall, is_named: bool) -> SdkSession:
+        session = SdkSession(name=name, is_named=is_named, call=call)
+        options: dict[str, object] = {"session": name, "wire": call.wire, "model": str(call.body.get("model") or "")}
+        options["scope"] = "session" if is_named else "conversation"
+        if self._ask is not None:
+            options["summarizer"] = _summarizer(self._ask, session)
+        session.context = self._new_context(**options)
+        return session
+
+    def _gated_call(self, session: SdkSession, call: ModelCall, ready: Ready) -> GatedCall:
+        if session.ready_for(call) is None:
+            session.add_pending(call, ready)
+        return GatedCall(gate=self, session=session, call=call, ready=ready)
+
+
+@asynccontextmanager
+async def _locked(session: SdkSession) -> AsyncIterator[None]:
+    """Hold the session's lock in a task, without blocking the event loop while waiting for it."""
+    while not session.lock.acquire(blocking=False):
+        await asyncio.sleep(_LOCK_POLL)
+    try:
+        yield
+    finally:
+        session.lock.release()
+
+
+def _summarizer(ask: AskModel, session: SdkSession) -> Callable[[Body], object]:
+    """Build a session's summarizer. It is a coroutine function if `ask` is one, so that the engine awaits it."""
+
+    def ask_now(request: Body) -> object:
+        with _asking():
+            answer = ask(session.call, request)
+        return _await_answer(answer) if inspect.isawaitable(answer) else answer
+
+    async def ask_async(request: Body) -> object:
+        answer = ask_now(request)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return ask_async if inspect.iscoroutinefunction(ask) else ask_now
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    token = _IS_ASKING.set(True)
+    try:
+        yield
+    finally:
+        _IS_ASKING.reset(token)
+
+
+async def _await_answer(answer: Awaitable[object]) -> object:
+    with _asking():
+        return await answer
