@@ -16,7 +16,7 @@ from benchmarks.fuzz_targets import ROOT, Check, Target, pure, recording, refusi
 from ebbtide.audit.history import build_history
 from ebbtide.config import load_settings
 from ebbtide.core.errors import EbbtideError
-from ebbtide.fronts.mcp.server import Desk as McpDesk
+from ebbtide.fronts.mcp.server import RecallServer
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from ebbtide.store.directory.verify import verify_log
@@ -330,7 +330,7 @@ def _mcp() -> Iterator[Check]:
     """A call is answered by a text, whatever it is called with."""
     with tempfile.TemporaryDirectory() as folder:
         stored_session(Path(folder))
-        desk = McpDesk(store=open_store(folder), session="one", projects=frozenset(("p",)))
+        desk = RecallServer(store=open_store(folder), session="one", projects=frozenset(("p",)))
 
         def check(data: bytes) -> None:
             try:

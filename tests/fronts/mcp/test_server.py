@@ -8,7 +8,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from ebbtide.core.tool_calls import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
-from ebbtide.fronts.mcp.server import Desk
+from ebbtide.fronts.mcp.server import RecallServer
 from ebbtide.fronts.proxy.identity import identify_request as asked_of
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
@@ -77,7 +77,7 @@ async def test_without_a_name_the_newest_session_is_asked_at_each_call(tmp_path)
         second, _ = await asked(client, SEARCH_TOOL, query="needle")
 
     assert failed
-    assert "there is no session of this project yet" in nothing
+    assert "this project has no session yet" in nothing
     assert "first" in first
     assert "second" in second
 
@@ -150,7 +150,7 @@ async def test_sessions_of_the_proxy_are_read_with_the_key_of_their_tenant_alone
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--credential-env", "EBB_NO_SUCH_KEY"], "there is no variable EBB_NO_SUCH_KEY"),
+        (["--credential-env", "EBB_NO_SUCH_KEY"], "the variable EBB_NO_SUCH_KEY is not set"),
         (["--project", "proxy-0123456789ab"], "--credential-env"),
         (["--project", ".", "--credential-env", "HOME"], "exclude each other"),
     ],
@@ -179,10 +179,10 @@ async def test_a_model_reads_its_own_session_also_while_a_sub_agent_works(tmp_pa
 @pytest.mark.parametrize("odd", ["a\0b", "\ud800", "~nouser", "../../etc/passwd", "a" * 10_000])
 def test_odd_arguments_are_answered(tmp_path, odd):
     talk(tmp_path, "s", "a needle")
-    desk = Desk(store=open_store(tmp_path), projects=frozenset((os.path.realpath(tmp_path),)))
+    server = RecallServer(store=open_store(tmp_path), projects=frozenset((os.path.realpath(tmp_path),)))
 
     for tool, key in ((SEARCH_TOOL, "query"), (READ_TOOL, "handle")):
-        text, failed = desk.answer(tool, {key: odd})
+        text, failed = server.answer(tool, {key: odd})
         assert failed or "Nothing that this session recorded matches" in text
         text.encode()
 

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from ebbtide import BadConfig
-from ebbtide.fronts.run.addresses import planned
+from ebbtide.fronts.run.addresses import plan_routes
 
 PROXY = "http://127.0.0.1:4321"
 
 
 def test_where_nothing_is_set_the_proxy_finds_the_providers_itself():
-    plan = planned({})
+    plan = plan_routes({})
     led = plan.environment({"PATH": "/bin"}, PROXY)
 
     assert plan.upstreams() == []
@@ -33,7 +33,7 @@ def test_where_nothing_is_set_the_proxy_finds_the_providers_itself():
 )
 def test_the_users_own_address_becomes_the_upstream_and_its_paths_stay_what_they_were(own, upstream, base):
     environ = {"OPENAI_BASE_URL": own}
-    plan = planned(environ)
+    plan = plan_routes(environ)
 
     assert plan.upstreams() == ["--upstream", upstream]
     assert plan.environment(environ, PROXY)["OPENAI_BASE_URL"] == base
@@ -42,7 +42,7 @@ def test_the_users_own_address_becomes_the_upstream_and_its_paths_stay_what_they
 
 def test_two_addresses_for_one_provider_are_two_upstreams():
     environ = {"OPENAI_BASE_URL": "https://one.example/v1", "OPENAI_API_BASE": "https://two.example/v1"}
-    plan = planned(environ)
+    plan = plan_routes(environ)
     led = plan.environment(environ, PROXY)
 
     assert plan.upstreams() == [
@@ -56,20 +56,20 @@ def test_two_addresses_for_one_provider_are_two_upstreams():
 def test_an_address_on_the_command_line_stands_above_the_environment():
     environ = {"ANTHROPIC_BASE_URL": "https://old.example"}
 
-    assert planned(environ, ["anthropic=https://new.example"]).upstreams() == [
+    assert plan_routes(environ, ["anthropic=https://new.example"]).upstreams() == [
         *("--upstream", "anthropic=https://new.example"),
     ]
-    everything = planned(environ, ["http://127.0.0.1:8080/"])
+    everything = plan_routes(environ, ["http://127.0.0.1:8080/"])
     assert everything.upstreams()[1::2] == [
         f"{name}=http://127.0.0.1:8080" for name in ("anthropic", "openai", "gemini")
     ]
     assert everything.environment(environ, PROXY)["OPENAI_BASE_URL"] == f"{PROXY}/openai/v1"
     with pytest.raises(BadConfig, match="anthropic, openai, gemini"):
-        planned({}, ["opnai=https://x.example"])
+        plan_routes({}, ["opnai=https://x.example"])
 
 
-def test_codex_is_told_by_an_option_in_front_of_all_others():
-    plan = planned({})
+def test_codex_gets_an_option_before_all_others():
+    plan = plan_routes({})
 
     assert plan.command(["/usr/bin/codex", "exec", "hi"], PROXY) == [
         *("/usr/bin/codex", "-c", f'openai_base_url="{PROXY}/openai/v1"', "exec", "hi"),
@@ -78,7 +78,7 @@ def test_codex_is_told_by_an_option_in_front_of_all_others():
 
 
 def test_codex_with_a_login_reaches_its_own_path():
-    plan = planned({}, ["openai=https://chatgpt.com/backend-api/codex"])
+    plan = plan_routes({}, ["openai=https://chatgpt.com/backend-api/codex"])
 
     assert plan.command(["codex"], PROXY)[2] == f'openai_base_url="{PROXY}/openai"'
 
@@ -89,25 +89,28 @@ def test_opencode_keeps_its_settings_and_its_own_addresses_become_upstreams():
         "provider": {"anthropic": {"options": {"baseURL": "https://gate.example/v1", "timeout": 9}}},
     }
     environ = {"OPENCODE_CONFIG_CONTENT": json.dumps(own)}
-    plan = planned(environ)
-    told = json.loads(plan.environment(environ, PROXY)["OPENCODE_CONFIG_CONTENT"])
+    plan = plan_routes(environ)
+    settings = json.loads(plan.environment(environ, PROXY)["OPENCODE_CONFIG_CONTENT"])
 
     assert plan.upstreams() == ["--upstream", "opencode-anthropic=https://gate.example/v1"]
-    assert told["theme"] == "tide"
-    assert told["provider"]["anthropic"]["options"] == {"baseURL": f"{PROXY}/opencode-anthropic/v1", "timeout": 9}
-    assert told["provider"]["openai"]["options"] == {"baseURL": f"{PROXY}/openai/v1"}
+    assert settings["theme"] == "tide"
+    assert settings["provider"]["anthropic"]["options"] == {"baseURL": f"{PROXY}/opencode-anthropic/v1", "timeout": 9}
+    assert settings["provider"]["openai"]["options"] == {"baseURL": f"{PROXY}/openai/v1"}
 
 
 def test_settings_that_cannot_be_read_are_left_as_they_are():
     environ = {"OPENCODE_CONFIG_CONTENT": "{ // a comment\n}"}
 
-    assert planned(environ).environment(environ, PROXY)["OPENCODE_CONFIG_CONTENT"] == environ["OPENCODE_CONFIG_CONTENT"]
+    assert (
+        plan_routes(environ).environment(environ, PROXY)["OPENCODE_CONFIG_CONTENT"]
+        == environ["OPENCODE_CONFIG_CONTENT"]
+    )
 
 
 def test_where_a_proxy_to_the_world_is_set_this_machine_is_excepted_from_it():
     environ = {"https_proxy": "http://gate.example:3128", "NO_PROXY": "intern.example"}
-    led = planned(environ).environment(environ, PROXY)
+    led = plan_routes(environ).environment(environ, PROXY)
 
     assert led["NO_PROXY"] == "intern.example,127.0.0.1,localhost"
     assert led["no_proxy"] == "127.0.0.1,localhost"
-    assert "NO_PROXY" not in planned({}).environment({}, PROXY)
+    assert "NO_PROXY" not in plan_routes({}).environment({}, PROXY)

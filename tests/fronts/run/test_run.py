@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.fronts.run.command import told
+from ebbtide.fronts.run.command import format_summary
 from fronts.run.programs import AGENT, EBB, PATIENCE, ebb_run, environment, python
 from fronts.sdk.agents import script
 from upstream.server import Upstream
@@ -43,7 +43,7 @@ def test_an_unchanged_program_works_in_a_window_it_knows_nothing_of(upstream, tm
     assert list((tmp_path / "store").rglob("*.jsonl"))
 
 
-def test_a_wrong_option_is_told_in_a_sentence_and_starts_nothing(tmp_path):
+def test_a_wrong_option_is_explained_and_starts_nothing(tmp_path):
     done = ebb_run("--window", "wide", "--", *python("print('started')"), environ=environment(tmp_path))
 
     assert (done.returncode, done.stdout) == (125, "")
@@ -70,7 +70,7 @@ def test_the_program_gets_its_arguments_and_our_own_words_go_to_stderr_alone(tmp
 
     assert done.returncode == 0
     assert done.stdout == "['--window', '-x', '--', 'a b']\ntyped\n"
-    assert "no request to a model came by" in done.stderr
+    assert "the proxy saw no request to a model" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_without_a_program_it_is_bad_input(tmp_path):
 
 def test_the_list_says_what_is_set_for_whom(tmp_path):
     environ = environment(tmp_path, ANTHROPIC_BASE_URL="https://gate.example")
-    listed, told_json = ebb_run("--list", environ=environ), ebb_run("--list", "--json", environ=environ)
-    rows = {row["client"]: row for row in json.loads(told_json.stdout)}
+    listed, as_json = ebb_run("--list", environ=environ), ebb_run("--list", "--json", environ=environ)
+    rows = {row["client"]: row for row in json.loads(as_json.stdout)}
 
     assert re.search(r"Claude Code \(claude\) +ANTHROPIC_BASE_URL +https://gate\.example", listed.stdout)
     assert re.search(r"aider \(aider\) +OPENAI_API_BASE +the provider", listed.stdout)
@@ -172,10 +172,10 @@ def test_on_a_terminal_the_program_has_it_and_ctrl_c_is_its_own_to_answer(tmp_pa
 
 
 def children(pid: int) -> list[int]:
-    told = Path(f"/proc/{pid}/task/{pid}/children")
-    if not told.exists():
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    if not children.exists():
         pytest.skip("this system does not tell a process's children")
-    return [int(one) for one in told.read_text().split()]
+    return [int(pid) for pid in children.read_text().split()]
 
 
 def proxy_of(pid: int) -> int:
@@ -234,14 +234,14 @@ def test_a_proxy_that_falls_is_started_again_where_it_was_and_the_work_goes_on(u
 
     assert (process.returncode, out) == (7, "done\n"), err
     assert [exchange.status for exchange in upstream.requests] == [200] * 12
-    assert "fell 1 time and was started again" in err
+    assert "crashed 1 time and was started again" in err
 
 
-def test_a_proxy_that_cannot_tell_is_told_of():
-    assert "the proxy is gone" in told({}, "claude")
+def test_the_summary_says_if_the_proxy_does_not_answer():
+    assert "the proxy does not answer" in format_summary({}, "claude")
 
 
-def test_what_went_otherwise_than_it_should_is_told_where_it_happened():
-    assert "rescued               2 refused" in told({"requests": 9, "overflows": 2}, "claude")
-    assert "fell back             3 sent" in told({"requests": 9, "fallbacks": 3}, "claude")
-    assert "fell back" not in told({"requests": 9, "fallbacks": 0}, "claude")
+def test_the_summary_names_overflows_and_fallbacks_only_if_there_were_any():
+    assert "rescued               2 requests refused" in format_summary({"requests": 9, "overflows": 2}, "claude")
+    assert "fell back             3 requests sent" in format_summary({"requests": 9, "fallbacks": 3}, "claude")
+    assert "fell back" not in format_summary({"requests": 9, "fallbacks": 0}, "claude")

@@ -1,1 +1,1 @@
-"""Recall as an MCP server, over stdio. Needs the extra `mcp`; importing this does not."""
+"""`ebb mcp`: recall as an MCP server over stdio. Serving needs the extra `mcp`; importing does not."""

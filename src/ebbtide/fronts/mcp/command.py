@@ -1,4 +1,4 @@
-"""`ebb mcp`: stdout belongs to the protocol, so nothing else is printed there."""
+"""`ebb mcp`: read the options and serve. Stdout belongs to the protocol, so nothing else is printed there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from textwrap import dedent
 from ebbtide.argparse_errors import Parser
 from ebbtide.config import load_settings, process_environment
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.mcp.server import Desk, serve
+from ebbtide.fronts.mcp.server import RecallServer, serve
 from ebbtide.store import open_store
 from ebbtide.store.tenants import is_tenant_project, tenant_name, tenant_project
 from ebbtide.wire.caller import find_credentials
@@ -19,12 +19,12 @@ from ebbtide.workspace import project_root
 
 _ABOUT = """\
 Serves recall to an MCP client over stdio: ebb_recall searches everything a session recorded, and
-ebb_read gives any of it back, exactly as it was.
+ebb_read returns any of it unchanged.
 
-The client's model reads one session and no other: the one that --session names, else the newest of the
-project that this was started in (the git repository around the current folder, or the folder itself).
-Sessions that ebb proxy and ebb run recorded belong to whoever has the key: name the environment variable
-that holds it with --credential-env.
+The client's model can read one session only: the one that --session names, else the newest of the
+current project (the git repository around the current folder, or the folder itself). Sessions that
+ebb proxy and ebb run recorded belong to an API key: name the environment variable that has it with
+--credential-env.
 """
 _EXAMPLES = """\
 examples:
@@ -33,43 +33,45 @@ examples:
   ebb mcp --credential-env ANTHROPIC_API_KEY              what ebb proxy or ebb run recorded with this key
 
 exit codes:
-  0  the client has gone
-  1  our fault or the disk's
-  2  bad input, or the extra is missing
+  0  the client closed the connection
+  1  an internal error or a disk error
+  2  bad input, or the extra is not installed
 
 environment:
-  EBB_HOME  where sessions are kept
+  EBB_HOME  where sessions are stored
 """
 
 
 def main(arguments: Sequence[str]) -> int:
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={"store": args.store})
-    serve(Desk(store=open_store(settings.store), session=args.session, projects=_projects(args)))
+    serve(RecallServer(store=open_store(settings.store), session=args.session, projects=_projects(args)))
     return 0
 
 
 def _projects(args: argparse.Namespace) -> frozenset[str]:
-    """The projects whose sessions may be read, by what the person who starts the server says and has."""
+    """Return the projects whose sessions may be read, by the options and credentials of the person who starts it."""
     if args.credential_env is not None:
         if args.project is not None:
-            raise BadRequest("--credential-env and --project exclude each other: a key has a project of its own")
+            raise BadRequest(
+                "use either --credential-env or --project: the sessions of a key are a project of their own"
+            )
         return frozenset(map(tenant_project, _tenants(_credential(args.credential_env))))
     if args.project is not None and is_tenant_project(args.project):
         raise BadRequest(
-            f"{args.project} holds sessions of the proxy. Say which variable has their key: --credential-env NAME"
+            f"{args.project} has sessions of the proxy. Name the variable that has their key: --credential-env NAME"
         )
     if args.project is not None:
         return frozenset((args.project, os.path.realpath(args.project) if args.project else ""))
-    here = str(project_root(Path.cwd()) or Path.cwd().resolve())
-    # A session that was recorded without a project is nobody's in particular: it has to be named.
-    return frozenset((here, "")) if args.session else frozenset((here,))
+    current = str(project_root(Path.cwd()) or Path.cwd().resolve())
+    # A session without a project is served only by name.
+    return frozenset((current, "")) if args.session else frozenset((current,))
 
 
 def _credential(name: str) -> str:
     credential = process_environment().get(name, "").strip()
     if not credential:
-        raise BadRequest(f"--credential-env: there is no variable {name} in the environment, or it is empty")
+        raise BadRequest(f"--credential-env: the variable {name} is not set, or is empty")
     return credential
 
 
@@ -77,7 +79,7 @@ _HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
 def _tenants(credential: str) -> list[str]:
-    """Who this credential may be for the proxy, in whichever header a client sends it."""
+    """Return the tenants that this credential may be for the proxy, depending on the header a client sends it in."""
     requests = [{name: credential} for name in _HEADERS]
     return [
         tenant_name(find_credentials(headers)) for headers in (*requests, {"authorization": f"Bearer {credential}"})
@@ -92,14 +94,13 @@ def command_line() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--session", default="", metavar="ID", help="default: the newest of the project, at each call")
-    parser.add_argument("--project", metavar="PATH", help="sessions of this project; default: the one started in")
+    parser.add_argument("--project", metavar="PATH", help="serve sessions of this project; default: the current one")
     parser.add_argument(
         "--credential-env",
         metavar="NAME",
-        help="the environment variable with the key that your requests carry: the sessions that ebb proxy and ebb run "
-        "recorded for it, and for no other key",
+        help="the environment variable with your API key: serve the sessions that ebb proxy and ebb run recorded for it",
     )
     parser.add_argument(
-        "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
+        "--store", metavar="DIR", help="where sessions are stored; default: EBB_HOME, else your data folder"
     )
     return parser

@@ -1,6 +1,6 @@
-"""One session's record as two MCP tools. What is asked of the store runs off the event loop, one call at a time.
+"""Serve one session's records by two MCP tools. Calls run in a thread, one at a time.
 
-The protocol is the `mcp` package's affair: it is imported when a server starts, so that listing commands needs none.
+The `mcp` package, which implements the protocol, is imported when a server starts, so that `ebb --help` works without.
 """
 
 from __future__ import annotations
@@ -27,74 +27,72 @@ _ABOUT = (
 
 
 @dataclass(slots=True)
-class Desk:
-    """Answers calls from one session: the one that was named, or the newest of its projects."""
+class RecallServer:
+    """Answers tool calls from one session: the named one, or the newest of its projects."""
 
     store: Store
     projects: frozenset[str]
-    """Those whose sessions may be read."""
+    """Projects whose sessions may be read."""
     session: str = ""
-    """Empty: the newest at each call, since a server may start before its session does."""
+    """Empty for the newest at each call: a server may start before its session."""
     _recall: RecallSearch | None = None
-    _of: tuple[str, str] = ("", "")
+    _opened: tuple[str, str] = ("", "")
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, name: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
-        """The text, and whether the call failed."""
+        """Return the text, and whether the call failed."""
         with self._lock:
             try:
-                recall = self._opened()
-            except EbbtideError as failed:
-                return f"Error: {failed}", True
+                recall = self._open_recall()
+            except EbbtideError as error:
+                return f"Error: {error}", True
             return try_answer_call(recall, name, arguments)
 
-    def _opened(self) -> RecallSearch:
-        info = self._chosen()
-        if self._recall is None or self._of != (info.project, info.session):
+    def _open_recall(self) -> RecallSearch:
+        info = self._choose_session()
+        if self._recall is None or self._opened != (info.project, info.session):
             if self._recall is not None:
                 self._recall.close()
             log = self.store.peek(info.session, project=info.project)
             self._recall = RecallSearch(log=log, store=self.store, project=info.project)
-            self._of = (info.project, info.session)
+            self._opened = (info.project, info.session)
         return self._recall
 
-    def _chosen(self) -> SessionInfo:
-        sessions = [one for one in self.store.list_sessions() if one.project in self.projects]
+    def _choose_session(self) -> SessionInfo:
+        sessions = [info for info in self.store.list_sessions() if info.project in self.projects]
         if self.session:
-            named = [one for one in sessions if one.session == self.session]
+            candidates = [info for info in sessions if info.session == self.session]
         else:
-            named = [one for one in sessions if not _is_child(one, sessions)]
-        if not named:
-            what = f"no session {self.session!r}" if self.session else "no session"
-            raise BadRequest(f"there is {what} of this project yet. Whoever starts ebb mcp says which: ebb mcp --help")
-        return named[0]
+            candidates = [info for info in sessions if not _is_child(info, sessions)]
+        if not candidates:
+            name = f" {self.session!r}" if self.session else ""
+            raise BadRequest(f"this project has no session{name} yet. To serve another one, see ebb mcp --help")
+        return candidates[0]
 
 
 def _is_child(info: SessionInfo, sessions: Sequence[SessionInfo]) -> bool:
-    """A sub-agent's session, whose parent is the one to be served: it changes last while the sub-agent works."""
-    return any(one.project == info.project and info.session.startswith(f"{one.session}.") for one in sessions)
+    """Whether it is a sub-agent's session: while that works it is the newest, but its parent is to be served."""
+    return any(other.project == info.project and info.session.startswith(f"{other.session}.") for other in sessions)
 
 
-def serve(desk: Desk) -> None:
-    """Until the client goes."""
+def serve(recall_server: RecallServer) -> None:
+    """Serve over stdio until the client closes the connection."""
     try:
         import anyio  # noqa: PLC0415
         from mcp.server.stdio import stdio_server  # noqa: PLC0415
-    except ImportError as missing:
-        raise BadConfig(
-            f"ebb mcp needs the extra 'mcp': pip install 'ebbtide[mcp]' ({missing.name} is missing)"
-        ) from None
+    except ImportError as error:
+        raise BadConfig(f"ebb mcp needs {error.name}: pip install 'ebbtide[mcp]'") from None
 
     async def run() -> None:
-        server = made(desk)
+        server = build_server(recall_server)
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     anyio.run(run)
 
 
-def made(desk: Desk) -> Server[dict[str, object]]:
-    """The server, to be run over any transport."""
+def build_server(recall_server: RecallServer) -> Server[dict[str, object]]:
+    """Build the MCP server, for any transport."""
     import anyio.to_thread  # noqa: PLC0415
     import mcp_types as types  # noqa: PLC0415
     from mcp.server import Server  # noqa: PLC0415
@@ -113,7 +111,7 @@ def made(desk: Desk) -> Server[dict[str, object]]:
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(_: object, params: types.CallToolRequestParams) -> types.CallToolResult:
-        text, failed = await anyio.to_thread.run_sync(desk.answer, params.name, params.arguments or {})
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
+        text, is_error = await anyio.to_thread.run_sync(recall_server.answer, params.name, params.arguments or {})
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
     return Server(NAME, instructions=_ABOUT, on_list_tools=list_tools, on_call_tool=call_tool)

@@ -1,1 +1,1 @@
-"""`ebb run -- CMD`: a program behind a proxy of its own."""
+"""`ebb run -- CMD`: run a program behind its own proxy."""

@@ -1,7 +1,7 @@
-"""Where clients look for their provider, and what is put there. What the user had put there becomes the upstream.
+"""Point clients at the proxy through the variables and options that they read. An address set there is the upstream.
 
-A proxy serves several upstreams, each under a first path segment of its own, so that a client's whole traffic, and not
-only the paths that we know, finds its way: `http://127.0.0.1:PORT/anthropic`.
+The proxy serves each upstream under its own first path segment, as in `http://127.0.0.1:PORT/anthropic`, so that all
+of a client's requests reach it and not only those whose paths we know.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _VARIABLES = {
     "GOOGLE_GEMINI_BASE_URL": "gemini",
 }
 PROVIDERS = ("anthropic", "openai", "gemini")
-_INLINE = "OPENCODE_CONFIG_CONTENT"
-_OPENCODE = ("anthropic", "openai")
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_HERE = ("127.0.0.1", "localhost")
+_OPENCODE_VARIABLE = "OPENCODE_CONFIG_CONTENT"
+_OPENCODE_PROVIDERS = ("anthropic", "openai")
+_PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A program, and how it is led here."""
+    """A program, and how it is pointed at the proxy."""
 
     name: str
     command: str
-    """What it is called on the command line; empty where it is a library."""
+    """Its command; empty for a library."""
     sets: tuple[str, ...]
-    """Variables, or the option that is added."""
+    """The variables that are set, or the option that is added."""
     note: str = ""
 
 
 CLIENTS = (
     Client(name="Claude Code", command="claude", sets=("ANTHROPIC_BASE_URL",)),
     Client(name="Codex", command="codex", sets=("-c openai_base_url",), note="with an API key; for a login see --help"),
-    Client(name="OpenCode", command="opencode", sets=(_INLINE,), note="its providers anthropic and openai"),
+    Client(name="OpenCode", command="opencode", sets=(_OPENCODE_VARIABLE,), note="its providers anthropic and openai"),
     Client(name="Gemini CLI", command="gemini", sets=("GOOGLE_GEMINI_BASE_URL",), note="passed through untouched"),
     Client(name="aider", command="aider", sets=("OPENAI_API_BASE", "ANTHROPIC_API_BASE")),
     Client(name="Qwen Code", command="qwen", sets=("OPENAI_BASE_URL",)),
@@ -61,133 +61,132 @@ class Route:
 
     name: str
     address: str
-    """As the user had it; empty where the proxy's own is meant."""
-    tail: str
-    """What the client's base URL has behind the upstream's name."""
+    """As the user set it; empty for the proxy's default."""
+    path: str
+    """What follows the upstream's name in the client's base URL."""
 
-    def base(self, proxy: str) -> str:
-        return f"{proxy}/{self.name}{self.tail}"
+    def base_url(self, proxy: str) -> str:
+        return f"{proxy}/{self.name}{self.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What each variable will point to."""
+class RoutePlan:
+    """Where each variable will point to."""
 
     routes: Mapping[str, Route]
-    """By variable, and `opencode.PROVIDER`."""
+    """By variable, and by `opencode.PROVIDER`."""
 
     def upstreams(self) -> list[str]:
-        """Arguments for the proxy. What nobody set is left to its own configuration."""
-        told = {route.name: route.address for route in self.routes.values() if route.address}
-        return [part for name, address in told.items() for part in ("--upstream", f"{name}={address}")]
+        """Return arguments for the proxy. It takes what the user did not set from its configuration."""
+        addresses = {route.name: route.address for route in self.routes.values() if route.address}
+        return [part for name, address in addresses.items() for part in ("--upstream", f"{name}={address}")]
 
     def environment(self, environ: Environment, proxy: str) -> dict[str, str]:
-        """The program's environment: the user's own, with every address led through the proxy."""
-        out = {**environ, **{variable: self.routes[variable].base(proxy) for variable in _VARIABLES}}
-        bases = {name: self.routes[f"opencode.{name}"].base(proxy) for name in _OPENCODE}
-        inline = _inline(environ)
-        if inline is not None:
-            out[_INLINE] = json.dumps(_with_bases(inline, bases), ensure_ascii=False)
-        if any(environ.get(name) or environ.get(name.lower()) for name in _PROXIES):
-            # A company's proxy cannot reach an address of this machine.
-            out |= {name: _with_here(environ.get(name, "")) for name in ("NO_PROXY", "no_proxy")}
-        return out
+        """Return the user's environment with every address pointed at the proxy."""
+        variables = {**environ, **{variable: self.routes[variable].base_url(proxy) for variable in _VARIABLES}}
+        base_urls = {name: self.routes[f"opencode.{name}"].base_url(proxy) for name in _OPENCODE_PROVIDERS}
+        settings = _opencode_settings(environ)
+        if settings is not None:
+            variables[_OPENCODE_VARIABLE] = json.dumps(_set_base_urls(settings, base_urls), ensure_ascii=False)
+        if any(environ.get(name) or environ.get(name.lower()) for name in _PROXY_VARIABLES):
+            # A company's proxy cannot reach this machine's loopback address.
+            variables |= {name: _except_loopback(environ.get(name, "")) for name in ("NO_PROXY", "no_proxy")}
+        return variables
 
     def command(self, command: Sequence[str], proxy: str) -> list[str]:
-        """Codex reads no variable since April 2026, and takes settings in front of everything else."""
+        """Add Codex's option: since April 2026 it reads no variable, and takes settings before its other arguments."""
         first, *rest = command
         if PurePath(first).stem.lower() != "codex":
             return [first, *rest]
-        return [first, "-c", f'openai_base_url="{self.routes["OPENAI_BASE_URL"].base(proxy)}"', *rest]
+        return [first, "-c", f'openai_base_url="{self.routes["OPENAI_BASE_URL"].base_url(proxy)}"', *rest]
 
 
-def planned(environ: Environment, given: Sequence[str] = ()) -> Plan:
-    """`given` are `URL` or `NAME=URL` from the command line; they stand above what the environment has."""
-    told = _told(given)
+def plan_routes(environ: Environment, upstreams: Sequence[str] = ()) -> RoutePlan:
+    """Plan the routes. `upstreams` are `URL` or `NAME=URL` from the command line, and override the environment."""
+    given = _parse_upstreams(upstreams)
     routes: dict[str, Route] = {}
     for variable, provider in _VARIABLES.items():
-        if provider in told:
-            routes[variable] = Route(name=provider, address=told[provider], tail=_tail(provider, told[provider]))
+        if provider in given:
+            routes[variable] = Route(name=provider, address=given[provider], path=_path(provider, given[provider]))
         elif environ.get(variable):
             address = environ[variable].rstrip("/")
-            tail = "/v1" if provider == "openai" and address.endswith("/v1") else ""
-            routes[variable] = Route(name=_free(provider, address, routes), address=address, tail=tail)
+            path = "/v1" if provider == "openai" and address.endswith("/v1") else ""
+            routes[variable] = Route(name=_unused_name(provider, address, routes), address=address, path=path)
         else:
-            known = next((one for name, one in routes.items() if _VARIABLES[name] == provider), None)
-            routes[variable] = known or Route(name=provider, address="", tail=_tail(provider, ""))
-    return Plan(routes={**routes, **_opencode_routes(environ, routes, told)})
+            same = next((route for name, route in routes.items() if _VARIABLES[name] == provider), None)
+            routes[variable] = same or Route(name=provider, address="", path=_path(provider, ""))
+    return RoutePlan(routes={**routes, **_opencode_routes(environ, routes, given)})
 
 
-def _opencode_routes(environ: Environment, routes: Mapping[str, Route], told: Mapping[str, str]) -> dict[str, Route]:
-    """OpenCode takes `/v1` for a part of Anthropic's address too. An address in its own settings is its upstream."""
-    usual = {
-        "anthropic": replace(routes["ANTHROPIC_BASE_URL"], tail="/v1"),
+def _opencode_routes(environ: Environment, routes: Mapping[str, Route], given: Mapping[str, str]) -> dict[str, Route]:
+    """OpenCode expects `/v1` in Anthropic's address too. An address in its own settings is its upstream."""
+    by_provider = {
+        "anthropic": replace(routes["ANTHROPIC_BASE_URL"], path="/v1"),
         "openai": routes["OPENAI_BASE_URL"],
     }
-    for name in _OPENCODE:
-        own = _option(_inline(environ), name)
-        if own and name not in told:
-            usual[name] = Route(name=f"opencode-{name}", address=own, tail="/v1" if own.endswith("/v1") else "")
-    return {f"opencode.{name}": route for name, route in usual.items()}
+    for name in _OPENCODE_PROVIDERS:
+        address = _opencode_base_url(_opencode_settings(environ), name)
+        if address and name not in given:
+            path = "/v1" if address.endswith("/v1") else ""
+            by_provider[name] = Route(name=f"opencode-{name}", address=address, path=path)
+    return {f"opencode.{name}": route for name, route in by_provider.items()}
 
 
-def _told(given: Sequence[str]) -> dict[str, str]:
-    told: dict[str, str] = {}
-    for one in given:
-        name, marked, address = one.partition("=")
-        if not marked or "://" in name:
-            told |= dict.fromkeys(PROVIDERS, one.rstrip("/"))
+def _parse_upstreams(upstreams: Sequence[str]) -> dict[str, str]:
+    addresses: dict[str, str] = {}
+    for upstream in upstreams:
+        name, separator, address = upstream.partition("=")
+        if not separator or "://" in name:
+            addresses |= dict.fromkeys(PROVIDERS, upstream.rstrip("/"))
         elif name in PROVIDERS:
-            told[name] = address.rstrip("/")
+            addresses[name] = address.rstrip("/")
         else:
-            raise BadConfig(
-                f"--upstream {name[:40]!r}: there are {', '.join(PROVIDERS)}, or an address for all of them"
-            )
-    return told
+            raise BadConfig(f"--upstream {name[:40]!r}: use {', '.join(PROVIDERS)}, or one address for all of them")
+    return addresses
 
 
-def _tail(provider: str, address: str) -> str:
-    """OpenAI's clients take `/v1` for a part of the address. An address with another path is whole as it is."""
+def _path(provider: str, address: str) -> str:
+    """OpenAI's clients expect `/v1` in the address, unless it has another path."""
     path = urlsplit(address).path
     return "/v1" if provider == "openai" and (not path or path.endswith("/v1")) else ""
 
 
-def _free(provider: str, address: str, routes: Mapping[str, Route]) -> str:
-    """Two variables with two addresses are two upstreams."""
-    taken = {route.name: route.address for route in routes.values()}
+def _unused_name(provider: str, address: str, routes: Mapping[str, Route]) -> str:
+    """Return a name for the address. Two variables with two addresses are two upstreams."""
+    addresses = {route.name: route.address for route in routes.values()}
     name, number = provider, 1
-    while taken.get(name, address) != address:
+    while addresses.get(name, address) != address:
         number += 1
         name = f"{provider}-{number}"
     return name
 
 
-def _inline(environ: Environment) -> Mapping[str, object] | None:
-    """OpenCode's settings in the environment; None where they are no JSON: those are not ours to lose."""
+def _opencode_settings(environ: Environment) -> Mapping[str, object] | None:
+    """Return OpenCode's settings from the environment; None if they are not JSON, and must be left alone."""
     try:
-        told = json.loads(environ.get(_INLINE) or "{}")
+        settings = json.loads(environ.get(_OPENCODE_VARIABLE) or "{}")
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return settings if isinstance(settings, dict) else None
 
 
-def _option(inline: Mapping[str, object] | None, provider: str) -> str:
-    found = _table(_table(_table(inline, "provider"), provider), "options").get("baseURL")
-    return found.rstrip("/") if isinstance(found, str) else ""
+def _opencode_base_url(settings: Mapping[str, object] | None, provider: str) -> str:
+    address = _table(_table(_table(settings, "provider"), provider), "options").get("baseURL")
+    return address.rstrip("/") if isinstance(address, str) else ""
 
 
-def _with_bases(inline: Mapping[str, object], bases: Mapping[str, str]) -> dict[str, object]:
-    providers = dict(_table(inline, "provider"))
-    for name, address in bases.items():
-        settings = _table(providers, name)
-        providers[name] = {**settings, "options": {**_table(settings, "options"), "baseURL": address}}
-    return {**inline, "provider": providers}
+def _set_base_urls(settings: Mapping[str, object], base_urls: Mapping[str, str]) -> dict[str, object]:
+    providers = dict(_table(settings, "provider"))
+    for name, address in base_urls.items():
+        provider = _table(providers, name)
+        providers[name] = {**provider, "options": {**_table(provider, "options"), "baseURL": address}}
+    return {**settings, "provider": providers}
 
 
-def _table(inside: object, key: str) -> Mapping[str, object]:
-    found = inside.get(key) if isinstance(inside, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+def _table(parent: object, key: str) -> Mapping[str, object]:
+    table = parent.get(key) if isinstance(parent, Mapping) else None
+    return table if isinstance(table, Mapping) else {}
 
 
-def _with_here(excepted: str) -> str:
-    return ",".join(dict.fromkeys([*filter(None, excepted.split(",")), *_HERE]))
+def _except_loopback(hosts: str) -> str:
+    return ",".join(dict.fromkeys([*filter(None, hosts.split(",")), *_LOOPBACK]))

@@ -1,4 +1,4 @@
-"""`ebb`, until nobody holds its standard input any more: whatever ends its owner, and be it SIGKILL, ends it too."""
+"""Run `ebb` until its standard input is closed, so that it ends with its parent, even if that is killed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import signal
 import threading
 
 
-def _until_let_go() -> None:
-    # Not through sys.stdin: a thread that waits in there makes Python die of a fatal error where it ends by itself.
+def _stop_when_stdin_closes() -> None:
+    # Not sys.stdin: if Python exits while a thread waits in it, it dies of a fatal error.
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_until_let_go, daemon=True, name="ebb-leash").start()
-    # By name, as on the command line: no front imports another.
+    threading.Thread(target=_stop_when_stdin_closes, daemon=True, name="ebb-stdin").start()
+    # By name: no front imports another.
     runpy.run_module("ebbtide.fronts.cli.main", run_name="__main__", alter_sys=True)

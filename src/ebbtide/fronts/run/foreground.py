@@ -1,7 +1,7 @@
-"""The program has the terminal, its signals and its exit code, as if nobody stood behind it.
+"""Run a program in the foreground: it has the terminal and its signals, and we return its exit code.
 
-It stays in our process group: what the terminal sends on Ctrl-C reaches it by itself, and we let it decide. What is
-sent to us alone, as SIGTERM by a supervisor, is passed on.
+It stays in our process group, so the terminal's Ctrl-C reaches it directly and it decides what to do. Signals that only
+we get, such as SIGTERM from a supervisor, are passed on.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 _FROM_TERMINAL = ("SIGINT", "SIGQUIT")
-_TO_US = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
-    """The exit code of the program, as shells count: 128 and the number for a signal. `OSError` if it cannot start."""
-    held: list[subprocess.Popen[bytes]] = []
-    with _signals(held):
+    """Return the exit code; for a signal 128 plus its number, as in shells. Raises `OSError` if it cannot start."""
+    processes: list[subprocess.Popen[bytes]] = []
+    with _signals(processes):
         process = subprocess.Popen(list(command), env=dict(environ))  # noqa: S603 - what the user asked for
-        held.append(process)
+        processes.append(process)
         code = process.wait()
     return code if code >= 0 else 128 - code
 
 
 @contextmanager
-def _signals(held: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """A handler that does nothing, and not SIG_IGN, which the program would inherit."""
+def _signals(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Ignore the terminal's signals and pass on the others. Handlers, not SIG_IGN, which the program would inherit."""
 
-    def leave(number: int, frame: FrameType | None) -> None:
+    def ignore(number: int, frame: FrameType | None) -> None:
         del number, frame
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         del frame
-        for process in held:
+        for process in processes:
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    wanted = [(name, leave) for name in _FROM_TERMINAL] + [(name, pass_on) for name in _TO_US]
-    # Some are missing on Windows.
-    known = [(getattr(signal, name), handler) for name, handler in wanted if hasattr(signal, name)]
-    before = [(number, signal.signal(number, handler)) for number, handler in known]
+    handlers = [(name, ignore) for name in _FROM_TERMINAL] + [(name, pass_on) for name in _PASSED_ON]
+    # Windows lacks some.
+    known = [(getattr(signal, name), handler) for name, handler in handlers if hasattr(signal, name)]
+    previous = [(number, signal.signal(number, handler)) for number, handler in known]
     try:
         yield
     finally:
-        for number, handler in before:
+        for number, handler in previous:
             signal.signal(number, handler)
