@@ -152,7 +152,7 @@ async def test_sessions_of_the_proxy_are_read_with_the_key_of_their_tenant_alone
     [
         (["--credential-env", "EBB_NO_SUCH_KEY"], "the variable EBB_NO_SUCH_KEY is not set"),
         (["--project", "proxy-0123456789ab"], "--credential-env"),
-        (["--project", ".", "--credential-env", "HOME"], "exclude each other"),
+        (["--project", ".", "--credential-env", "HOME"], "use either --credential-env or --project"),
     ],
 )
 def test_what_cannot_be_served_is_refused_before_anything_is(tmp_path, arguments, why):

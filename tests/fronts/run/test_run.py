@@ -39,7 +39,7 @@ def test_an_unchanged_program_works_in_a_window_it_knows_nothing_of(upstream, tm
     assert (done.returncode, done.stdout) == (7, "done\n"), done.stderr
     assert [exchange.status for exchange in upstream.requests] == [200] * 12
     assert "12 requests in 1 conversation\n" in done.stderr
-    assert int(re.search(r"taken out +([\d,]+) tokens", done.stderr)[1].replace(",", "")) > WINDOW
+    assert int(re.search(r"removed +([\d,]+) tokens", done.stderr)[1].replace(",", "")) > WINDOW
     assert list((tmp_path / "store").rglob("*.jsonl"))
 
 

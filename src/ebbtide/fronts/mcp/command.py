@@ -98,7 +98,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--credential-env",
         metavar="NAME",
-        help="the environment variable with your API key: serve the sessions that ebb proxy and ebb run recorded for it",
+        help="the environment variable with your API key; serves sessions that ebb proxy and ebb run recorded for it",
     )
     parser.add_argument(
         "--store", metavar="DIR", help="where sessions are stored; default: EBB_HOME, else your data folder"
