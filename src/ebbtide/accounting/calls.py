@@ -1,16 +1,16 @@
-"""What a log says about calls and edits, as facts that money can be counted from. Nothing is looked up elsewhere.
+"""Read from a session's log what each call and each edit cost, in billed tokens. Prices are applied in `savings`.
 
-A call knows which earlier one it goes on from, what it was expected to take before its bill was known, and which edits
-held in it. An edit knows what it took out and what it made the provider write again, both in billed tokens.
+A call knows which earlier call it continues, what its prompt was expected to be before it was billed, and which edits
+were active in it. An edit knows what it removed and what it made the provider write to its cache again.
 
-Bills teach how many tokens an estimated one is: by how they grow from call to call, not by their height. What a file
-does not hold, such as a recorded client's system prompt, is in every bill and says nothing about what was taken out.
+How many billed tokens an estimated token is, we learn from how bills grow from call to call, not from their size: a
+recorded client's system prompt is in every bill and not in the log.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.cache.breakpoints import min_prefix_tokens
@@ -18,20 +18,20 @@ from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
 from ebbtide.core.record_fields import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.tokens.calibration import prior
 from ebbtide.core.types import COMPACTION_PASSES, FIVE_MINUTES, Usage
-from ebbtide.state.session_state import Record, usage_from_record
+from ebbtide.state.session_state import usage_from_record
 from ebbtide.wire import WIRES
 
 PRIOR_TOKENS = 2_000
-"""Estimated tokens of growth that weigh as much as what is known of the model beforehand."""
+"""Estimated tokens of growth that weigh as much as the ratio known for the model beforehand."""
 MIN_RATIO, MAX_RATIO = 0.4, 2.5
-"""Billed tokens for an estimated one, further from which no tokenizer is: a bill beyond says something else."""
+"""Billed tokens for an estimated one. No tokenizer is outside of this range."""
 LOOK_BACK = 64
-"""Calls looked back on for the one that this goes on from: titles and sub-agents stand in between."""
+"""How many calls back to search for the one that a call continues: titles and sub-agents lie between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditCost:
-    """One edit, in tokens as they are billed."""
+    """One edit, in billed tokens."""
 
     id: str
     batch: str
@@ -40,15 +40,15 @@ class EditCost:
     call: int
     """Number of the call that it was made for."""
     tokens: int
-    """Taken out, less what stands in for it."""
+    """Removed, less the replacement."""
     rewritten_tokens: int = 0
-    """Kept warm tokens behind the first changed one, written again: its share of its batch's."""
+    """Its share of the cached tokens behind the batch's first change that stay and are written again."""
     replacement_tokens: int = 0
-    """Stand-ins written where something warm was, likewise."""
+    """Its share of the replacements of cached items."""
     is_free: bool = False
-    """Changed nothing that was warm: free."""
+    """It changed nothing cached."""
     question_usage: Usage = field(default_factory=Usage)
-    """What asking a model for it was billed."""
+    """The bill for asking a model for it."""
 
     @property
     def written_tokens(self) -> int:
@@ -58,296 +58,320 @@ class EditCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCost:
-    """One request that went out."""
+    """One request that was sent. Edits are given as indexes of `Ledger.edits`.
+
+    It has 15 fields: the statement and the savings read them side by side, for each call.
+    """
 
     number: int
     at: float
     model: str
     ttl: float
     cached: bool
-    """Whether the provider caches it at all: it is long enough, and marked where that is needed."""
+    """Whether the provider caches it at all: it is long enough, and has breakpoints where they are needed."""
     expected: int
-    """Prompt tokens, from the last bill and an estimate of what came since."""
+    """Prompt tokens, from the last bill and an estimate of what was added since."""
     source: int | None
-    """Place of the call that it goes on from, whose prefix is still kept; None where nothing is."""
+    """Index of the call that it continues, whose prefix is still cached; None if there is none."""
     share: float
-    """How much of that call it begins with, but for edits made for this one."""
+    """How much of that call it begins with, apart from edits made for this one."""
     new_edits: tuple[int, ...] = ()
-    """Places of the changes made for it."""
+    """Edits made for it."""
     activated: tuple[int, ...] = ()
-    """Places of changes that hold in it and did not in the call before, its own included."""
+    """Edits that are active in it and were not in the call before, its own included."""
     deactivated: tuple[int, ...] = ()
-    """Places of changes that held in the call before and do not in this one."""
+    """Edits that were active in the call before and are not in this one."""
     active_count: int = 0
-    """How many changes hold in it. Which ones they are follows from all calls up to it: told with each, the books of a
-    long session would grow with its square."""
+    """How many edits are active. A list of them for each call would grow with the square of the calls."""
     removed_tokens: int = 0
-    """Tokens that those keep out of it."""
+    """Tokens that the active edits remove."""
     toggled: tuple[int, ...] = ()
-    """Places of changes that a person undid, or brought back, since the call before."""
+    """Edits that a person undid or redid since the call before."""
     usage: Usage | None = None
-    """What was billed for it."""
+    """Its bill."""
     recorded: Usage | None = None
-    """In a replay: what was billed for the same call as the client had sent it, untouched."""
+    """In a replay: the bill for the same call without edits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
+    """The calls and edits of a session."""
+
     calls: tuple[CallCost, ...] = ()
     edits: tuple[EditCost, ...] = ()
     undone: frozenset[str] = frozenset()
-    """Batches that are left out, as things stand."""
+    """Ids of batches that are undone now."""
     unused_answers: Usage = field(default_factory=Usage)
-    """What was paid for answers of which no fold came."""
+    """The bill for answers that led to no compaction."""
 
 
 def build_ledger(records: Iterable[Mapping[str, object]]) -> Ledger:
     """Read a session's records, in order."""
-    clerk = _Clerk()
+    builder = _LedgerBuilder()
     for record in records:
-        clerk.take(record)
-    return clerk.closed()
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A call as the next one looks back on it."""
-
-    key: tuple[str, str, str]
-    at: float
-    ttl: float
-    chain: PrefixHashes
-    estimated: int
-    marked: bool
-    """Or of a provider that needs no marks."""
+        builder.add(record)
+    return builder.finish()
 
 
 @dataclass(slots=True)
-class _Clerk:
-    calls: list[CallCost] = field(default_factory=list)
-    sent: list[_Sent] = field(default_factory=list)
-    changes: list[EditCost] = field(default_factory=list)
+class _ActiveEdits:
+    """Which edits are active on the current branch: those not undone whose items are all present."""
+
+    items_by_message: dict[str, list[str]] = field(default_factory=dict)
+    path: list[str] = field(default_factory=list)
+    """Uuids of the messages of the current call."""
+    item_counts: Counter[str] = field(default_factory=Counter)
+    """How often each item occurs on the path."""
+    known_items: set[str] = field(default_factory=set)
     needs: list[frozenset[str]] = field(default_factory=list)
-    """For each change the items without which it does not hold."""
+    """By edit: the items that must be present."""
+    needed_by: dict[str, list[int]] = field(default_factory=dict)
+    """By item: the edits that need it."""
+    changed: set[int] = field(default_factory=set)
+    """Edits to check again at the next call."""
+    active: set[int] = field(default_factory=set)
+
+    def add_message(self, uuid: str, item_ids: list[str]) -> None:
+        self.items_by_message[uuid] = item_ids
+        self.known_items.update(item_ids)
+
+    def add_edit(self, record: Mapping[str, object]) -> None:
+        index = len(self.needs)
+        needs = frozenset(filter(None, (str_in(record, key) for key in _ITEM_KEYS))) & self.known_items
+        self.needs.append(needs)
+        self.changed.add(index)
+        for id in needs:
+            self.needed_by.setdefault(id, []).append(index)
+
+    def move_to(self, base: int, added: Sequence[str]) -> None:
+        """Go to the messages of the next call: the first `base` of this path, then `added`."""
+        removed, self.path[base:] = self.path[base:], added
+        for uuids, change in ((removed, -1), (added, 1)):
+            for id in (id for uuid in uuids for id in self.items_by_message.get(uuid, ())):
+                self.item_counts[id] += change
+                self.changed.update(self.needed_by.get(id, ()))
+
+    def update(self, toggled: Iterable[int], is_undone: Callable[[int], bool]) -> tuple[list[int], list[int]]:
+        """Check the changed edits only. Return those that became active, and those that ceased to be."""
+        changed = self.changed.union(toggled)
+        now = {n for n in changed if not is_undone(n) and all(self.item_counts[id] > 0 for id in self.needs[n])}
+        activated, deactivated = sorted(now - self.active), sorted((changed & self.active) - now)
+        self.active |= now
+        self.active.difference_update(deactivated)
+        self.changed = set()
+        return activated, deactivated
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A sent request, as later calls compare themselves with it."""
+
+    key: tuple[str, str, str]
+    """Model, system prompt and tools."""
+    at: float
+    ttl: float
+    prefix: PrefixHashes
+    estimated: int
+    is_marked: bool
+    """It has cache breakpoints, or its provider needs none."""
+
+
+@dataclass(slots=True)
+class _LedgerBuilder:
+    calls: list[CallCost] = field(default_factory=list)
+    requests: list[_Request] = field(default_factory=list)
+    """One for each call."""
+    edits: list[EditCost] = field(default_factory=list)
+    active: _ActiveEdits = field(default_factory=_ActiveEdits)
+    removed_tokens: int = 0
+    """By the active edits."""
     plans: list[Mapping[str, object]] = field(default_factory=list)
     """Made since the last call."""
-    undone: dict[str, None] = field(default_factory=dict)
-    flipped: list[str] = field(default_factory=list)
-    items: dict[str, list[str]] = field(default_factory=dict)
-    """Of each message, by uuid."""
-    path: list[str] = field(default_factory=list)
-    present: Counter[str] = field(default_factory=Counter)
-    known: set[str] = field(default_factory=set)
-    batches: dict[str, list[int]] = field(default_factory=dict)
-    """Places of the changes of each."""
-    needed: dict[str, list[int]] = field(default_factory=dict)
-    """By item: places of the changes that do not hold without it."""
-    doubted: set[int] = field(default_factory=set)
-    """Places of changes that may have come to hold since the last call, or ceased to."""
-    standing: set[int] = field(default_factory=set)
-    out: int = 0
-    """Tokens that the standing changes keep out."""
-    grown: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By model: what bills grew by, and what estimates did."""
-    asked: Usage = field(default_factory=Usage)
-    caches: bool = False
-    """A bill has shown the cache at work."""
+    toggled: list[str] = field(default_factory=list)
+    """Batches undone or redone since the last call."""
+    undone: set[str] = field(default_factory=set)
+    growth: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By model: how much bills grew, and how much estimates did."""
+    unused_answers: Usage = field(default_factory=Usage)
+    has_cache: bool = False
+    """A bill has shown that the provider caches."""
 
-    def take(self, record: Mapping[str, object]) -> None:
+    def add(self, record: Mapping[str, object]) -> None:
         ids = record.get("ebbids")
         if record.get("uuid") and isinstance(ids, list):
-            self.items[str(record["uuid"])] = [str(one) for one in ids]
-            self.known.update(self.items[str(record["uuid"])])
+            self.active.add_message(str(record["uuid"]), [str(id) for id in ids])
         if record.get("type") != "ebb":
             return
-        kind = str(record.get("kind"))
+        kind, batch = record.get("kind"), str(record.get("batch"))
         if kind == "plan":
             self.plans.append(record)
         elif kind == "turn":
-            self._turn(record)
+            self._add_call(record)
         elif kind in ("usage", "recorded"):
-            self._usage(record, kind)
+            self._add_bill(record, is_recorded=kind == "recorded")
         elif kind == "undo":
-            self.undone[str(record.get("batch"))] = None
-            self.flipped.append(str(record.get("batch")))
+            self.undone.add(batch)
+            self.toggled.append(batch)
         elif kind == "redo":
-            self.undone.pop(str(record.get("batch")), None)
-            self.flipped.append(str(record.get("batch")))
-        elif kind == "answer":
-            bill = record.get("usage")
-            self.asked = add_usage(self.asked, usage_from_record(bill)) if isinstance(bill, Mapping) else self.asked
+            self.undone.discard(batch)
+            self.toggled.append(batch)
+        elif kind == "answer" and isinstance(bill := record.get("usage"), Mapping):
+            self.unused_answers = add_usage(self.unused_answers, usage_from_record(bill))
 
-    def closed(self) -> Ledger:
-        undone = frozenset(self.undone)
+    def finish(self) -> Ledger:
         # A provider caches or it does not: what one bill shows is true of the calls before it.
-        calls = [replace(one, cached=self._long(one) and (one.cached or self.caches)) for one in self.calls]
-        return Ledger(calls=tuple(calls), edits=tuple(self.changes), undone=undone, unused_answers=self.asked)
+        calls = [replace(call, cached=_is_long(call) and (call.cached or self.has_cache)) for call in self.calls]
+        return Ledger(
+            calls=tuple(calls),
+            edits=tuple(self.edits),
+            undone=frozenset(self.undone),
+            unused_answers=self.unused_answers,
+        )
 
-    @staticmethod
-    def _long(call: CallCost) -> bool:
-        if call.usage is None:
-            return call.expected >= min_prefix_tokens(call.model)
-        return call.usage.cache_read + call.usage.cache_write > 0 or call.usage.prompt >= min_prefix_tokens(call.model)
-
-    def _usage(self, record: Mapping[str, object], kind: str) -> None:
-        nth, usage = int_in(record, "turn") - 1, usage_from_record(record)
-        if not 0 <= nth < len(self.calls):
-            return
-        bill = replace(self.calls[nth], recorded=usage) if kind == "recorded" else replace(self.calls[nth], usage=usage)
-        self.calls[nth] = bill
-        self.caches |= usage.cache_read + usage.cache_write > 0
-        if bill.source is not None and bill.share == 1 and not bill.new_edits:
-            self._learn(bill, self.calls[bill.source])
-
-    def _learn(self, call: CallCost, before: CallCost) -> None:
-        """From two bills of one conversation, the second of which only grew."""
-        now, then = self._billed(call), self._billed(before)
-        if now is None or then is None:
-            return
-        more = self.sent[call.number - 1].estimated - self.sent[before.number - 1].estimated
-        if more > 0 and now >= then:
-            billed, estimated = self.grown.get(call.model, (0, 0))
-            self.grown[call.model] = (billed + now - then, estimated + more)
-
-    def _billed(self, call: CallCost) -> int | None:
-        """Prompt tokens of what went out: of a bill for the same untouched, less what edits kept out."""
-        if call.usage is not None:
-            return call.usage.prompt
-        if call.recorded is None:
-            return None
-        return max(0, call.recorded.prompt - call.removed_tokens)
-
-    def _ratio(self, model: str) -> float:
-        billed, estimated = self.grown.get(model, (0, 0))
-        return min(MAX_RATIO, max(MIN_RATIO, (billed + PRIOR_TOKENS * prior(model)) / (estimated + PRIOR_TOKENS)))
-
-    def _turn(self, record: Mapping[str, object]) -> None:
-        self._walk(int_in(record, "base"), strings_in(record, "add"))
-        before = self.sent[-1].chain if self.sent else PrefixHashes()
-        now = _Sent(
+    def _add_call(self, record: Mapping[str, object]) -> None:
+        self.active.move_to(int_in(record, "base"), strings_in(record, "add"))
+        last_prefix = self.requests[-1].prefix if self.requests else PrefixHashes()
+        request = _Request(
             key=(str_in(record, "model"), str_in(record, "system"), str_in(record, "tools")),
             at=float_in(record, "at"),
             ttl=float_in(record, "ttl") or FIVE_MINUTES,
-            chain=before.extend_from(int_in(record, "out_base"), strings_in(record, "out_add")),
+            prefix=last_prefix.extend_from(int_in(record, "out_base"), strings_in(record, "out_add")),
             estimated=int_in(record, "estimated") or int_in(record, "tokens"),
-            marked=bool(record.get("marks")) or not _needs_breakpoints(record),
+            is_marked=bool(record.get("marks")) or not _needs_breakpoints(record),
         )
-        warm = not self.plans or any(_warm(plan) for plan in self.plans)
-        source = self._source(now, changed=bool(self.plans or self.flipped)) if warm else None
-        made = self._enter(now)
-        flipped = {n for batch in self.flipped for n in self.batches.get(batch, ())}
-        entered, left = self._stand(self.doubted | flipped)
+        is_warm = not self.plans or any(_is_warm(plan) for plan in self.plans)
+        source = self._find_source(request, is_changed=bool(self.plans or self.toggled)) if is_warm else None
+        new_edits = self._add_edits(request)
+        toggled = {n for n, edit in enumerate(self.edits) if edit.batch in self.toggled} if self.toggled else set[int]()
+        activated, deactivated = self.active.update(toggled, lambda n: self.edits[n].batch in self.undone)
+        self.removed_tokens += sum(self.edits[n].tokens for n in activated)
+        self.removed_tokens -= sum(self.edits[n].tokens for n in deactivated)
         self.calls.append(
             CallCost(
                 number=len(self.calls) + 1,
-                at=now.at,
-                model=now.key[0],
-                ttl=now.ttl,
-                cached=now.marked,
-                expected=self._expected(now),
+                at=request.at,
+                model=request.key[0],
+                ttl=request.ttl,
+                cached=request.is_marked,
+                expected=self._expected_tokens(request),
                 source=source,
-                share=self._share(now, source) if not made else 1.0,
-                new_edits=made,
-                activated=entered,
-                deactivated=left,
-                active_count=len(self.standing),
-                removed_tokens=self.out,
-                toggled=tuple(sorted(flipped.difference(made))),
+                share=1.0 if new_edits else self._shared_part(request, source),
+                new_edits=tuple(new_edits),
+                activated=tuple(activated),
+                deactivated=tuple(deactivated),
+                active_count=len(self.active.active),
+                removed_tokens=self.removed_tokens,
+                toggled=tuple(sorted(toggled.difference(new_edits))),
             )
         )
-        self.sent.append(now)
-        self.plans, self.flipped = [], []
+        self.requests.append(request)
+        self.plans, self.toggled = [], []
 
-    def _walk(self, base: int, add: Sequence[str]) -> None:
-        """Go to the messages of the next call."""
-        left, self.path[base:] = self.path[base:], add
-        for uuid, more in (*((one, -1) for one in left), *((one, 1) for one in add)):
-            for id in self.items.get(uuid, ()):
-                self.present[id] += more
-                self.doubted.update(self.needed.get(id, ()))
-
-    def _stand(self, doubted: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Look again at these changes alone. Those that hold from now on, and those that no longer do."""
-        now = {n for n in doubted if self._holds(n)}
-        entered, left = sorted(now - self.standing), sorted((set(doubted) & self.standing) - now)
-        self.standing |= now
-        self.standing.difference_update(left)
-        self.out += sum(self.changes[n].tokens for n in entered) - sum(self.changes[n].tokens for n in left)
-        self.doubted = set()
-        return tuple(entered), tuple(left)
-
-    def _source(self, now: _Sent, *, changed: bool) -> int | None:
-        """The newest of those that it shares most with. An edit may leave nothing in common but tools and system."""
-        best, most = None, 0
-        for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK_BACK), -1):
-            one = self.sent[nth]
-            if one.key != now.key or now.at - one.at >= one.ttl or not (one.marked or self.caches):
-                continue
-            if min(len(one.chain), len(now.chain)) + changed <= most:
-                continue
-            alike = common_prefix_length(one.chain, now.chain) + changed
-            if alike > most:
-                best, most = nth, alike
-        return best
-
-    def _share(self, now: _Sent, source: int | None) -> float:
-        if source is None:
-            return 0.0
-        chain = self.sent[source].chain
-        return common_prefix_length(chain, now.chain) / len(chain) if len(chain) else 0.0
-
-    def _expected(self, now: _Sent) -> int:
-        """From the last bill of the same model, system prompt and tools, however long ago."""
-        ratio = self._ratio(now.key[0])
-        for nth in range(len(self.sent) - 1, max(-1, len(self.sent) - 1 - LOOK_BACK), -1):
-            billed = self._billed(self.calls[nth]) if self.sent[nth].key == now.key else None
-            if billed is not None:
-                return max(0, billed + round((now.estimated - self.sent[nth].estimated) * ratio))
-        return round(now.estimated * ratio)
-
-    def _enter(self, now: _Sent) -> tuple[int, ...]:
-        """The edits of the plans for this call."""
-        first, ratio = len(self.changes), self._ratio(now.key[0])
+    def _add_edits(self, request: _Request) -> range:
+        """Add the edits of the plans for this call."""
+        start, ratio = len(self.edits), self._ratio(request.key[0])
         for plan in self.plans:
-            edits = [edit for edit in list_in(plan, "edits") if isinstance(edit, Mapping)]
-            self.changes += _changes(plan, edits, len(self.calls) + 1, ratio, now.estimated)
-            self.needs += [frozenset(filter(None, (str_in(one, key) for key in _ENDS))) & self.known for one in edits]
-            self._charge(len(self.changes) - len(edits))
-        made = range(first, len(self.changes))
-        for n in made:
-            self.batches.setdefault(self.changes[n].batch, []).append(n)
-            for id in self.needs[n]:
-                self.needed.setdefault(id, []).append(n)
-        self.doubted.update(made)
-        return tuple(made)
+            records = [edit for edit in list_in(plan, "edits") if isinstance(edit, Mapping)]
+            costs = _edit_costs(plan, records, len(self.calls) + 1, ratio, request.estimated)
+            compaction = next((n for n, cost in enumerate(costs) if cost.by in COMPACTION_PASSES), None)
+            if compaction is not None and self.unused_answers.total:
+                costs[compaction] = replace(costs[compaction], question_usage=self.unused_answers)
+                self.unused_answers = Usage()
+            self.edits += costs
+            for record in records:
+                self.active.add_edit(record)
+        return range(start, len(self.edits))
 
-    def _charge(self, first: int) -> None:
-        """A fold pays for the answers before it."""
-        folds = [n for n in range(first, len(self.changes)) if self.changes[n].by in COMPACTION_PASSES]
-        if folds and self.asked.total:
-            self.changes[folds[0]] = replace(self.changes[folds[0]], question_usage=self.asked)
-            self.asked = Usage()
+    def _find_source(self, request: _Request, *, is_changed: bool) -> int | None:
+        """Find the newest call with the longest common prefix. After edits only tools and system may be common."""
+        source, longest = None, 0
+        for i in self._recent_calls():
+            other = self.requests[i]
+            if other.key != request.key or request.at - other.at >= other.ttl:
+                continue
+            if not other.is_marked and not self.has_cache:
+                continue
+            if min(len(other.prefix), len(request.prefix)) + is_changed <= longest:
+                continue
+            length = common_prefix_length(other.prefix, request.prefix) + is_changed
+            if length > longest:
+                source, longest = i, length
+        return source
 
-    def _holds(self, n: int) -> bool:
-        return self.changes[n].batch not in self.undone and all(self.present[id] > 0 for id in self.needs[n])
+    def _recent_calls(self) -> range:
+        """Indexes of the last calls, the newest first."""
+        return range(len(self.requests) - 1, max(-1, len(self.requests) - 1 - LOOK_BACK), -1)
+
+    def _shared_part(self, request: _Request, source: int | None) -> float:
+        prefix = self.requests[source].prefix if source is not None else ()
+        return common_prefix_length(prefix, request.prefix) / len(prefix) if len(prefix) else 0.0
+
+    def _expected_tokens(self, request: _Request) -> int:
+        """Estimate from the last bill of the same model, system prompt and tools, however old."""
+        ratio = self._ratio(request.key[0])
+        for i in self._recent_calls():
+            billed = _billed_tokens(self.calls[i]) if self.requests[i].key == request.key else None
+            if billed is not None:
+                return max(0, billed + round((request.estimated - self.requests[i].estimated) * ratio))
+        return round(request.estimated * ratio)
+
+    def _add_bill(self, record: Mapping[str, object], *, is_recorded: bool) -> None:
+        i, usage = int_in(record, "turn") - 1, usage_from_record(record)
+        if not 0 <= i < len(self.calls):
+            return
+        call = replace(self.calls[i], recorded=usage) if is_recorded else replace(self.calls[i], usage=usage)
+        self.calls[i] = call
+        self.has_cache |= usage.cache_read + usage.cache_write > 0
+        if call.source is not None and call.share == 1 and not call.new_edits:
+            self._learn_ratio(i, call.source)
+
+    def _learn_ratio(self, newer: int, older: int) -> None:
+        """Learn from two bills of one conversation, the second of which only grew."""
+        new, old = _billed_tokens(self.calls[newer]), _billed_tokens(self.calls[older])
+        added = self.requests[newer].estimated - self.requests[older].estimated
+        if new is None or old is None or added <= 0 or new < old:
+            return
+        model = self.calls[newer].model
+        billed, estimated = self.growth.get(model, (0, 0))
+        self.growth[model] = (billed + new - old, estimated + added)
+
+    def _ratio(self, model: str) -> float:
+        billed, estimated = self.growth.get(model, (0, 0))
+        return min(MAX_RATIO, max(MIN_RATIO, (billed + PRIOR_TOKENS * prior(model)) / (estimated + PRIOR_TOKENS)))
 
 
-_ENDS = ("first", "last", "head", "after")
+def _billed_tokens(call: CallCost) -> int | None:
+    """Prompt tokens of what was sent. In a replay: of the call without edits, less what the edits removed."""
+    if call.usage is not None:
+        return call.usage.prompt
+    return None if call.recorded is None else max(0, call.recorded.prompt - call.removed_tokens)
 
 
-def _changes(
-    plan: Mapping[str, object], edits: Sequence[Mapping[str, object]], call: int, ratio: float, stayed: int
+def _is_long(call: CallCost) -> bool:
+    if call.usage is None:
+        return call.expected >= min_prefix_tokens(call.model)
+    return call.usage.cache_read + call.usage.cache_write > 0 or call.usage.prompt >= min_prefix_tokens(call.model)
+
+
+_ITEM_KEYS = ("first", "last", "head", "after")
+"""Keys of an edit's record that name items."""
+
+
+def _edit_costs(
+    plan: Mapping[str, object], edits: Sequence[Mapping[str, object]], call: int, ratio: float, estimated: int
 ) -> list[EditCost]:
-    told = plan.get("moved")
-    facts: Mapping[str, object] = told if isinstance(told, Mapping) else {}
-    # A log that does not say: as careful as can be, all that stayed was written again.
-    after = int_in(facts, "after") if facts else stayed * _warm(plan)
-    fresh = {int(str(n)) for n in list_in(facts, "fresh")} if facts else set[int]()
+    moved = plan.get("moved")
+    cost: Mapping[str, object] = moved if isinstance(moved, Mapping) else {}
+    # An old log does not say what was written again. Assume the worst: all of the request.
+    after = int_in(cost, "after") if cost else estimated * _is_warm(plan)
+    free = {int(str(n)) for n in list_in(cost, "fresh")} if cost else set[int]()
     saved = [max(0, int_in(edit, "saved")) for edit in edits]
-    # What a pass says it saved is its own estimate; the view knows what they saved together.
-    outs = _parted(round(int_in(facts, "out") * ratio) if "out" in facts else round(sum(saved) * ratio), saved)
-    weights = [0 if n in fresh else one for n, one in enumerate(saved)]
-    afters, puts = _parted(round(after * ratio), weights), _parted(round(int_in(facts, "put") * ratio), weights)
+    # What a pass says it saved is an estimate of its own; the view knows what the batch saved.
+    total = int_in(cost, "out") if "out" in cost else sum(saved)
+    weights = [0 if n in free else tokens for n, tokens in enumerate(saved)]
+    removed = _split(round(total * ratio), saved)
+    rewritten = _split(round(after * ratio), weights)
+    replacements = _split(round(int_in(cost, "put") * ratio), weights)
     return [
         EditCost(
             id=str_in(edit, "id"),
@@ -355,43 +379,40 @@ def _changes(
             by=str_in(edit, "by"),
             reason=str_in(edit, "reason"),
             call=call,
-            tokens=outs[n],
-            rewritten_tokens=afters[n],
-            replacement_tokens=puts[n],
-            is_free=n in fresh,
+            tokens=removed[n],
+            rewritten_tokens=rewritten[n],
+            replacement_tokens=replacements[n],
+            is_free=n in free,
         )
         for n, edit in enumerate(edits)
     ]
 
 
-def _parted(amount: int, weights: Sequence[int]) -> list[int]:
-    """Whole parts by weight that add up: each gets what is left times its share of the weights left."""
-    left, weight, parts = amount, sum(weights), list[int]()
-    for one in weights:
-        part = round(left * one / weight) if weight else 0
+def _split(amount: int, weights: Sequence[int]) -> list[int]:
+    """Split an amount into whole parts by weight. The parts add up to the amount."""
+    rest, rest_weight, parts = amount, sum(weights), list[int]()
+    for weight in weights:
+        part = round(rest * weight / rest_weight) if rest_weight else 0
         parts.append(part)
-        left, weight = left - part, weight - one
+        rest, rest_weight = rest - part, rest_weight - weight
     return parts
 
 
-def _warm(plan: Mapping[str, object]) -> bool:
-    situation = plan.get("situation")
-    return isinstance(situation, Mapping) and int_in(situation, "warm") > 0
-
-
-def add_usage(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        input=one.input + other.input,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-        output=one.output + other.output,
-    )
-
-
-__all__ = ["CallCost", "EditCost", "Ledger", "Record", "add_usage", "build_ledger"]
+def _is_warm(plan: Mapping[str, object]) -> bool:
+    plan_input = plan.get("situation")
+    return isinstance(plan_input, Mapping) and int_in(plan_input, "warm") > 0
 
 
 def _needs_breakpoints(record: Mapping[str, object]) -> bool:
-    """Tell whether the provider of a request caches nothing without a breakpoint."""
+    """Whether the provider of a request caches nothing without a breakpoint."""
     wire = WIRES.get(str(record.get("wire")))
     return wire is not None and wire.cache.is_explicit
+
+
+def add_usage(first: Usage, second: Usage) -> Usage:
+    return Usage(
+        input=first.input + second.input,
+        cache_read=first.cache_read + second.cache_read,
+        cache_write=first.cache_write + second.cache_write,
+        output=first.output + second.output,
+    )
