@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar, dataclass_transform
 
 Role = Literal["system", "user", "assistant", "tool"]
 """Who speaks. A tool's result has the role `tool` on every wire, even where the provider puts it in a user message."""
@@ -40,7 +40,19 @@ OURS = "ebbtide"
 """`Item.source` of what we authored: a stand-in, also when a client feeds it back as history."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_Class = TypeVar("_Class")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def fast_value(cls: type[_Class]) -> type[_Class]:
+    """Make a dataclass that only the type checker keeps frozen.
+
+    For values that are built for every block of every request: a dataclass frozen at run time takes four times as long.
+    """
+    return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
+
+
+@fast_value
 class Item:
     """One block of one message."""
 

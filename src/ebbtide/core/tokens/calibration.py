@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 _CLAUDE = re.compile(r"claude-(?P<name>[a-z]+)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)")
 _LIKE_GPT = re.compile(r"(^|[/.\-_])(gpt|o[134]|codex|chatgpt|qwen|mistral|devstral)", re.IGNORECASE)
@@ -37,6 +38,7 @@ def _claude_version(model: str) -> tuple[str, tuple[int, int]] | None:
     return match["name"], (int(match["major"]), int(match["minor"] or 0))
 
 
+@lru_cache(maxsize=64)
 def prior(model: str) -> float:
     """Tokens of this model to one of `estimate.py`'s, before any usage.
 
