@@ -1,4 +1,4 @@
-"""One field of a record. Anybody may have written a log: what is not of the kind that is asked for counts as absent."""
+"""Read one field of a log record. Any program may have written it, so a value of the wrong type counts as absent."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 
 
 def list_in(record: Mapping[str, object], key: str) -> Sequence[object]:
-    found = record.get(key)
-    return found if isinstance(found, list | tuple) else ()
+    value = record.get(key)
+    return value if isinstance(value, list | tuple) else ()
 
 
 def strings_in(record: Mapping[str, object], key: str) -> list[str]:
-    return [str(one) for one in list_in(record, key)]
+    return [str(value) for value in list_in(record, key)]
 
 
 def str_in(record: Mapping[str, object], key: str) -> str:
-    found = record.get(key)
-    return found if isinstance(found, str) else ""
+    value = record.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def int_in(record: Mapping[str, object], key: str) -> int:
-    found = record.get(key)
-    return int(found) if isinstance(found, int | float) else 0
+    value = record.get(key)
+    return int(value) if isinstance(value, int | float) else 0
 
 
 def float_in(record: Mapping[str, object], key: str, default: float = 0.0) -> float:
-    found = record.get(key)
-    return float(found) if isinstance(found, int | float) else default
+    value = record.get(key)
+    return float(value) if isinstance(value, int | float) else default

@@ -1,7 +1,7 @@
-"""Values the whole library speaks in. No behaviour beyond what follows from the fields.
+"""The values that all packages share. They have no behaviour beyond what follows from their fields.
 
-A conversation is a flat run of items. An item models only what passes read; all else that a provider sent rides along
-in `raw` and leaves as it came.
+A conversation is a flat sequence of items. An item models only what passes read; everything else that a provider sent
+is in `raw` and is sent back unchanged.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar, dataclass_transform
 
 Role = Literal["system", "user", "assistant", "tool"]
-"""Who speaks. A tool's result has the role `tool` on every wire, even where the provider puts it in a user message."""
+"""A tool's result has the role `tool` on every wire, even where the provider puts it in a user message."""
 
 Kind = Literal["text", "call", "result", "thinking", "image", "document", "opaque"]
-"""`opaque`: server tools, compaction blocks and whatever we do not know. It leaves whole or stays whole."""
+"""`opaque`: server tools, compaction blocks and kinds that we do not know. It is removed whole or kept whole."""
 
 Trigger = Literal["auto", "manual", "overflow"]
 
 SourceScope = Literal["covered", "lasting", "all"]
-"""What an edit's text was made of: the items that it covers; the whole conversation but for reminders and notes that
-clients drop; or all of it, as by a model that read the live request."""
+"""What an edit's text was made of: the items that it covers; the conversation without reminders and notes, which
+clients drop; or all of it, if a model read the live request."""
 
 AnswerMode = Literal["prefix", "transcript", "live"]
-"""How the edge answers: the live request and one question more, which reads the prompt cache; the history quoted as
-data, for any model; or the files and notes as they are now, for which no model is needed."""
+"""How a question is answered: with the live request and one question more, which reads the prompt cache; with the
+history quoted as data, for any model; or from files and notes as they are now, without a model."""
 
 SYSTEM, USER, HARNESS, QUOTED = 0, 1, 2, 3
-"""Trust tiers: operator, the user's own words, what the harness injects, tool output and summaries. Never rises."""
+"""Levels of trust: operator, user, what the harness adds, tool output and summaries. An edit never raises it."""
 
 FIVE_MINUTES, HOUR = 300.0, 3600.0
-"""Seconds that providers keep a prefix: as a rule, and where it is asked for."""
+"""Seconds that providers keep a cached prefix: by default, and on request."""
 
 COMPACTION_PASSES = frozenset(("summarize", "fold_regions", "fold_to_fit"))
-"""Passes whose edits are folds: one stands for a run of turns."""
+"""Passes whose edits are compactions: one edit replaces a run of turns."""
 
 OURS = "ebbtide"
-"""`Item.source` of what we authored: a stand-in, also when a client feeds it back as history."""
+"""`Item.source` of a replacement that we wrote, also when a client sends it back as history."""
 
 
 _Class = TypeVar("_Class")
@@ -57,66 +57,67 @@ class Item:
     """One block of one message."""
 
     id: str
-    """Hash of the item's own canonical content, and its occurrence number: `e1-<hash>-<n>`."""
+    """Hash of the canonical content, and its occurrence number: `e1-<hash>-<n>`."""
     message: int
-    """Index of the message it stands in."""
+    """Index of its message."""
     role: Role
     kind: Kind
     text: str
-    """What a person would read: words, a call's arguments as JSON, a result's text parts joined by newlines."""
+    """What a person would read: text, a call's arguments as JSON, a result's text parts joined by newlines."""
     tokens: int
     name: str = ""
     """The tool's name, for a call and its result."""
     call_id: str = ""
-    """Pairs a call with its result."""
+    """The same in a call and its result."""
     trust: int = QUOTED
     source: str = ""
     """`system`, `user`, `assistant`, `tool`, `reminder`, `hook`, `ide`, `memory`, or `OURS`."""
     media: int = 0
     """Images and documents inside a result's content."""
     at: float | None = None
-    """Seconds since the epoch, where the edge told us."""
+    """Seconds since the epoch, if known."""
     pinned: bool = False
-    """A person asked that it stay."""
+    """A person asked to keep it."""
     locked: bool = False
     """The provider forbids changing it."""
     raw: object = field(default=None, repr=False, compare=False)
-    """The provider's own block; None in a stand-in that was never a provider's."""
+    """The provider's own block; None in a replacement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """Content that must be durable before the edit that names it is recorded."""
+    """Content that must be saved before the edit that names it is recorded."""
 
     name: str
-    """A file name without directory, made by `Shelf.name`, never from an unchecked id."""
+    """A file name without directory, from `BlobNames.name`, never from an unchecked id."""
     text: str
     digest: str = field(default="", compare=False)
-    """The digest of the text, where it is known: a fold's may have megabytes."""
+    """The digest of the text, if it is known: hashing the text of a compaction may mean megabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """The items that an edit was made of, by id. It holds only in a conversation that still has them."""
+    """The items that an edit was made of, by id. The edit is active only in a conversation that still has them."""
 
     hidden: tuple[str, ...] = ()
-    """The items it hides, in order, without the movable ones."""
+    """The items that it hides, in order, without the movable ones."""
     movable: frozenset[str] = frozenset()
-    """Hidden parts that clients move or drop: reminders, and notes of the operator that are repeated."""
+    """Hidden items that clients move or drop: reminders, and operator notes that are repeated."""
     notes: frozenset[str] = frozenset()
-    """What these notes say, as digests: one with the same words must still stand somewhere."""
+    """Digests of these notes: a note with the same text must still be present."""
     sources: tuple[str, ...] = ()
-    """Other items that its text was made of: a result's call, or the rest of the conversation."""
+    """Other items that its text was made of: the call of a result, or the rest of the conversation."""
     calls: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """From each tool result among these to its call: a client may clear the result's text."""
+    """From each tool result among these to its call, which identifies the result if a client clears its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A splice: the originals from `first` to `last`, and what stands in their place.
+    """Replace the originals from `first` to `last`.
 
-    `put` empty drops them, one item rewrites, several fold or restore. With `after` set it covers nothing and inserts.
-    It names originals only, so undo is order-free. It holds where `binding` finds all that it was made of.
+    An empty `replacement` drops them, one item rewrites them, several compact or restore them. With `insert_after` set
+    the edit covers nothing and inserts. It names originals only, so edits can be undone in any order. It is active
+    where all items of its `binding` are present.
     """
 
     by: str
@@ -124,31 +125,31 @@ class Edit:
     first: str = ""
     last: str = ""
     branch_tip: str = ""
-    """The newest assistant item when the edit was made; the edit holds on branches that contain it."""
+    """The newest assistant item when the edit was made: the edit is active only on branches that contain it."""
     insert_after: str = ""
     replacement: tuple[Item, ...] = ()
     reason: str = ""
     saved: int = 0
-    """Tokens taken out less tokens put in, as estimated when it was made."""
+    """Tokens removed less tokens added, as estimated when it was made."""
     blobs: tuple[Blob, ...] = ()
-    """What must be durable first. Not part of the edit's identity."""
+    """What must be saved first. Not part of the edit's identity."""
     made_of: SourceScope = "covered"
-    """It holds only where all of this is still there. What comes from outside, as a file that was read again, is
-    `lasting`: it must not show in another conversation."""
+    """The edit is active only where all of this is present. Text from outside, such as a file that was read again, is
+    `lasting`: it must not appear in another conversation."""
     binding: Binding | None = None
-    """The items it was made of; None before it is bound, and then it holds nowhere. Not part of its identity."""
+    """None before the edit is bound to a view, and then it is active nowhere. Not part of its identity."""
 
     @property
     def id(self) -> str:
         """Content hash: the same edit made twice is one edit."""
         parts = [self.by, self.first, self.last, self.branch_tip, self.insert_after]
-        # An original that is carried along is its id, in memory as in the log.
+        # An original that the edit keeps is identified by its id, in memory as in the log.
         parts += [item.id or f"{item.role}|{item.kind}|{item.call_id}||{item.text}" for item in self.replacement]
         return "x1-" + hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
 class HistoryMark(NamedTuple):
-    """A conversation up to some place, to be known again where it goes on."""
+    """Identifies a conversation up to some item, so that we recognize it when it has continued."""
 
     lasting: str
     """How many items there were besides reminders and notes, and the digest of their ids."""
@@ -158,7 +159,7 @@ class HistoryMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question only the edge can answer. It names the run it is about, so that a moving tail does not change it."""
+    """A question that a pass cannot answer, such as a summary. It names the items it is about."""
 
     by: str
     first: str
@@ -167,36 +168,36 @@ class Question:
     max_tokens: int = 0
     answer_mode: AnswerMode = "prefix"
     quoted: str = field(default="", repr=False)
-    """What a `transcript` is asked about, quoted as data."""
+    """The history, quoted as data, where `answer_mode` is `transcript`."""
 
     @property
     def key(self) -> str:
-        """The question is asked, and paid for, once."""
+        """Identifies the question, so that it is asked and paid for once."""
         question = "\0".join((self.by, self.first, self.last, self.answer_mode, self.prompt, self.quoted))
         return hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back, checked: a text that may be used, or why there is none."""
+    """A checked answer: a text that may be used, or why there is none."""
 
     key: str
     first: str
     last: str
-    """The run that was asked about."""
+    """The items that the question was about."""
     answer_mode: AnswerMode = "prefix"
     text: str = ""
     analysis: str = ""
-    """What the model thought aloud before it: kept by presets that keep it, and in the log."""
+    """What the model wrote before the summary: kept in the log, and by some presets."""
     failed: str = ""
-    """Why it is of no use: `overflow`, `cut`, `empty`, `refused`, `time-out`, or other words."""
+    """Why it is unusable: `overflow`, `cut`, `empty`, `refused`, `time-out`, or another reason."""
     history: HistoryMark | None = None
-    """The conversation that was asked about. The answer is used only where it goes on; None in older logs."""
+    """The conversation that was asked about. The answer is used only where it continues; None in older logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What the provider billed for one call, in tokens. The four add up to what the window held when it ended."""
+    """What the provider billed for one call, in tokens. The sum is what the window held at the end of the call."""
 
     input: int = 0
     """Uncached input."""
@@ -206,17 +207,17 @@ class Usage:
 
     @property
     def prompt(self) -> int:
-        """All that was read, cached or not."""
+        """All input, cached or not."""
         return self.input + self.cache_read + self.cache_write
 
     @property
     def total(self) -> int:
-        """What was read and what was said."""
+        """Input and output."""
         return self.prompt + self.output
 
 
 class SentRequest(NamedTuple):
-    """One request that went out. From these alone come warmth, the usage anchor, and why a cache broke."""
+    """One request that was sent. What is cached, and why a cache was lost, follows from these."""
 
     at: float
     model: str
@@ -225,21 +226,21 @@ class SentRequest(NamedTuple):
     tools: str
     """Hash of the tool list."""
     prefix: Sequence[str]
-    """Chained hash after each message that went out: equal at n means the first n+1 messages were equal."""
+    """Rolling hash after each message: equal at n means that the first n+1 messages are equal."""
     tokens: int
     """Our estimate of the whole request."""
     usage: Usage | None = None
     breakpoints: tuple[int, ...] = ()
-    """Message indexes that carried a cache breakpoint."""
+    """Indexes of the messages with a cache breakpoint."""
     ttl: float = FIVE_MINUTES
-    """How long the provider keeps the prefix, seconds."""
+    """Seconds that the provider keeps the prefix."""
     window: int = 0
-    """What it was held against, in tokens; 0 in a log that does not say."""
+    """The window at that time, in tokens; 0 in a log without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composition:
-    """What the tokens of a request are made of."""
+    """How many tokens of a request are system prompt, tools and messages."""
 
     system: int = 0
     tools: int = 0

@@ -1,7 +1,7 @@
-"""Bindings as records. Each item id is written once a log; an edit names runs of the table that they make up.
+"""Read and write the bindings of edits. A log has each item id once, in a table; an edit names ranges of that table.
 
-A table is only good for records that were written on top of it, so each record says which table it goes on from. Where
-that is another one (a lost line, a record that was written late), its edits are not bound, and hold nowhere.
+Each record says which state of the table it continues. If that differs (a lost line, a record that was written late),
+its edits have no binding and are active nowhere.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Record = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemTable:
-    """The items that the edits of a log were made of, in the order in which they were written down."""
+    """The items that the edits of a log were made of, in the order of the log."""
 
     ids: tuple[str, ...] = ()
     calls: Mapping[str, str] = field(default_factory=dict)
     """From a tool result to its call."""
     digest: str = ""
-    """Of all of it. Equal digests mean equal tables."""
+    """Equal digests mean equal tables."""
 
     def extend(self, entries: Sequence[object]) -> ItemTable:
-        """The table with more entries: an id, or for a result its id and the place of its call."""
+        """Return the table with more entries: an id, or for a result its id and the index of its call."""
         ids, calls = list(self.ids), dict(self.calls)
         digest = blake2b(self.digest.encode(), digest_size=6)
         for entry in entries:
@@ -40,7 +40,7 @@ class ItemTable:
 
 
 def bindings_to(table: ItemTable, edits: Sequence[Edit]) -> tuple[Record, list[Record]]:
-    """What a record says of the table, and what it says of each edit's binding."""
+    """Return a record's fields about the table, and those of each edit's binding."""
     places = {id: place for place, id in enumerate(table.ids)}
     added: list[object] = []
 
@@ -64,14 +64,14 @@ def bindings_to(table: ItemTable, edits: Sequence[Edit]) -> tuple[Record, list[R
 
 
 def table_after(table: ItemTable, record: Mapping[str, object]) -> ItemTable | None:
-    """The table that this record's edits refer to; None where it was written on top of another one."""
+    """Return the table that this record's edits refer to; None if the record continues another table."""
     if record.get("items_on") != [len(table.ids), table.digest]:
         return None
     return table.extend(list_in(record, "items"))
 
 
 def binding_from(record: Mapping[str, object], table: ItemTable | None) -> Binding | None:
-    """The binding of one edit's record; None where there is none that can be relied on."""
+    """Read the binding of an edit; None if it is missing or damaged."""
     parts = record.get("of")
     if table is None or not isinstance(parts, Mapping):
         return None
@@ -79,18 +79,18 @@ def binding_from(record: Mapping[str, object], table: ItemTable | None) -> Bindi
         hidden, movable, sources = (tuple(_ids(list_in(parts, name), table)) for name in ("hides", "moves", "from"))
     except (IndexError, TypeError):
         return None
-    named = (id for id in (*hidden, *sources) if id in table.calls)
+    results = (id for id in (*hidden, *sources) if id in table.calls)
     return Binding(
         hidden=hidden,
         movable=frozenset(movable),
         notes=frozenset(strings_in(parts, "notes")),
         sources=sources,
-        calls={id: table.calls[id] for id in named},
+        calls={id: table.calls[id] for id in results},
     )
 
 
 def _runs(places: Iterable[int]) -> list[int]:
-    """Places as runs: where each begins, and where the one after it would go on."""
+    """Write indexes as ranges: the first of each, and the one after its last."""
     runs: list[int] = []
     for place in places:
         if runs and runs[-1] == place:
@@ -110,10 +110,10 @@ def _ids(runs: Sequence[object], table: ItemTable) -> Iterator[str]:
 
 
 class OldLog:
-    """Binds the edits of a log that was written before edits were bound, from the messages that it has.
+    """Adds bindings to a log of a version that had none, from the messages in the log.
 
-    An edit covers what lay between its ends in the request that it was made for. A fold's text may have been made of
-    all of that request. What cannot be found out is left as it is, and does not hold.
+    An edit covers what lay between its ends in its request. The text of a compaction may be made of all of it.
+    An edit without enough information gets no binding and is active nowhere.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class OldLog:
         self._waiting: list[Record] = []
 
     def upgrade(self, records: Iterable[Record]) -> Iterator[Record]:
-        """These records, with bindings. A plan waits for its request to come; `rest` gives those that got none."""
+        """Yield the records with bindings. A plan waits for its request; `rest` yields plans without one."""
         for record in records:
             if self._ids is None:
                 yield record
@@ -133,14 +133,14 @@ class OldLog:
                 self._ids[uuid] = ids
             kind = record.get("kind") if record.get("type") == "ebb" else ""
             if kind in ("plan", "insert") and "items_on" in record:
-                self._ids = None  # from here on the log says it itself
+                self._ids = None  # from here on the log has bindings
                 yield from self.rest()
                 yield record
                 continue
             if kind == "turn" or (kind == "plan" and "add" in record):
                 self._path = [*self._path[: int_in(record, "base")], *strings_in(record, "add")]
             if kind == "insert" or (kind == "plan" and "add" in record):
-                yield self._bound(record)
+                yield self._bind(record)
             elif kind == "plan" or self._waiting:
                 self._waiting.append(record)
                 if kind == "turn":
@@ -149,25 +149,26 @@ class OldLog:
                 yield record
 
     def rest(self) -> Iterator[Record]:
-        """What was held back."""
+        """Yield the records that still wait."""
         waiting, self._waiting = self._waiting, []
         for record in waiting:
-            yield self._bound(record) if record.get("kind") == "plan" and self._ids is not None else record
+            yield self._bind(record) if record.get("kind") == "plan" and self._ids is not None else record
 
-    def _bound(self, record: Record) -> Record:
+    def _bind(self, record: Record) -> Record:
         path = [id for uuid in self._path for id in (self._ids or {}).get(uuid, ())]
         index = {id: place for place, id in enumerate(path)}
-        edits = [one for one in list_in(record, "edits") if isinstance(one, Mapping)]
-        bound = [Edit(by=str_in(one, "by"), binding=_old_binding(one, path, index)) for one in edits]
-        about, written = bindings_to(self._table, bound)
-        upgraded = {**record, **about, "edits": [{**one, **more} for one, more in zip(edits, written, strict=True)]}
+        records = [edit for edit in list_in(record, "edits") if isinstance(edit, Mapping)]
+        edits = [Edit(by=str_in(edit, "by"), binding=_old_binding(edit, path, index)) for edit in records]
+        item_fields, bindings = bindings_to(self._table, edits)
+        bound = [{**edit, **binding} for edit, binding in zip(records, bindings, strict=True)]
+        upgraded = {**record, **item_fields, "edits": bound}
         self._table = table_after(self._table, upgraded) or self._table
         return upgraded
 
 
 def _old_binding(record: Mapping[str, object], path: Sequence[str], index: Mapping[str, int]) -> Binding | None:
     if after := str_in(record, "after"):
-        # It follows the reply to that request, which the request itself has not.
+        # It follows the reply, which is not part of the request.
         return Binding(sources=tuple(id for id in path if id != after)) if path else None
     first, last = index.get(str_in(record, "first")), index.get(str_in(record, "last"))
     if first is None or last is None or first > last:
@@ -177,6 +178,6 @@ def _old_binding(record: Mapping[str, object], path: Sequence[str], index: Mappi
 
 
 def upgrade_log(records: Iterable[Record]) -> list[Record]:
-    """A whole log, its edits bound whatever version wrote it."""
+    """Return the records of a log with bindings, whatever version wrote them."""
     old = OldLog()
     return [*old.upgrade(records), *old.rest()]

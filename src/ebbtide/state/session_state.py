@@ -1,7 +1,7 @@
-"""From records to state: which edits were made, undone and redone, and what went out.
+"""Apply the records of a session's log to its state: edits made, undone and redone, and requests sent.
 
-A record is one JSON object of the session's log. What repeats from turn to turn is recorded as a difference (`base` and
-`add`), so that a record costs what is new. Folding the same records gives the same state, in any process.
+A record is one JSON object. What repeats from request to request is recorded as a difference (`base` and `add`).
+Applying the same records gives the same state in any process.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from ebbtide.state.binding_records import ItemTable, binding_from, bindings_to, 
 
 Record = dict[str, object]
 KEPT_ANSWERS = 32
-"""Answers that are remembered: the ladder of one fold asks for fewer."""
+"""How many answers are remembered: one compaction needs fewer."""
 KEPT_REQUESTS = 8
-"""Requests whose prefix is remembered in full: enough to know what is warm, bounded in memory."""
+"""How many requests are remembered: enough to know what is cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Batch:
     turn: int
     """Number of the request that it was made for."""
     record: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
-    """As journaled, with the situation it was made in."""
+    """The record of the plan, with its input."""
 
 
 class SessionState(NamedTuple):
@@ -99,7 +99,7 @@ class SessionState(NamedTuple):
 
     @property
     def protected_ids(self) -> frozenset[str]:
-        """Items that no pass may take."""
+        """Items that no pass may remove."""
         return self.restored_ids | self.pinned
 
     @property
@@ -179,15 +179,15 @@ def _plan(state: SessionState, record: Mapping[str, object]) -> SessionState:
 
 
 def _insert(state: SessionState, record: Mapping[str, object]) -> SessionState:
-    """What was put in between two plans: no pass made it, and no plan can be asked to make it again."""
+    """Add an edit that was inserted between two plans. No pass made it, so no plan can make it again."""
     batch, items = batch_from_record(record, state.items)
     return state._replace(batches=(*state.batches, batch), edits=(*state.edits, *batch.edits), items=items)
 
 
 def batch_from_record(record: Mapping[str, object], items: ItemTable) -> tuple[Batch, ItemTable]:
-    """The batch of a record, and the table of items after it."""
+    """Read the batch of a record, and return the table of items after it."""
     table = table_after(items, record)
-    edits = tuple(edit_from_record(one, table) for one in list_in(record, "edits"))
+    edits = tuple(edit_from_record(edit, table) for edit in list_in(record, "edits"))
     batch = Batch(
         id=str_in(record, "id"), edits=edits, at=float_in(record, "at"), turn=int_in(record, "turn"), record=record
     )
@@ -202,17 +202,16 @@ def _after_fold(state: SessionState, record: Mapping[str, object], edits: Sequen
 
 
 def answer_from_record(record: Mapping[str, object]) -> Answer:
-    way: AnswerMode = (
-        "live" if record.get("way") == "live" else "transcript" if record.get("way") == "transcript" else "prefix"
-    )
+    way = record.get("way")
+    mode: AnswerMode = "live" if way == "live" else "transcript" if way == "transcript" else "prefix"
     names = ("key", "first", "last", "text", "analysis", "failed")
-    about = record.get("history")
-    history = HistoryMark(str(about[0]), tuple(map(str, about[1:]))) if isinstance(about, list) and about else None
-    return Answer(answer_mode=way, history=history, **{name: str_in(record, name) for name in names})
+    mark = record.get("history")
+    history = HistoryMark(str(mark[0]), tuple(map(str, mark[1:]))) if isinstance(mark, list) and mark else None
+    return Answer(answer_mode=mode, history=history, **{name: str_in(record, name) for name in names})
 
 
 def answer_to_record(answer: Answer) -> Record:
-    """The fields of an answer's record; `answer_from` reads them."""
+    """Write the fields that `answer_from_record` reads."""
     return {
         "key": answer.key,
         "first": answer.first,
@@ -232,23 +231,25 @@ def history_to_record(history: HistoryMark | None) -> list[str] | None:
 def _answer(state: SessionState, record: Mapping[str, object]) -> SessionState:
     answer = answer_from_record(record)
     newest = dict(list(state.answers.items())[-(KEPT_ANSWERS - 1) :])
-    asked = answer.answer_mode != "live" and record.get("asked", True) is True
+    was_asked = answer.answer_mode != "live" and record.get("asked", True) is True
     return state._replace(
         answers={**newest, answer.key: answer},
-        failures=(state.failures + 1 if answer.failed else 0) if asked else state.failures,
-        counters=_add(state.counters, summary_calls=int(asked), summary_failures=int(asked and bool(answer.failed))),
+        failures=(state.failures + 1 if answer.failed else 0) if was_asked else state.failures,
+        counters=_add(
+            state.counters, summary_calls=int(was_asked), summary_failures=int(was_asked and bool(answer.failed))
+        ),
     )
 
 
 def _limit(state: SessionState, record: Mapping[str, object]) -> SessionState:
-    """A provider said how large its window is, and perhaps how it counted what it refused; or a person took it back."""
+    """Learn the window that a provider reported, and how it counted the refused request; or forget it on a reset."""
     model, estimated, used = str_in(record, "model"), int_in(record, "estimated"), int_in(record, "used")
     if record.get("reset"):
         return state._replace(limits={name: n for name, n in state.limits.items() if model and name != model})
-    known = state.calibration.observe(model, estimated, used) if estimated > 0 and used > 0 else state.calibration
+    calibration = state.calibration.observe(model, estimated, used) if estimated > 0 and used > 0 else state.calibration
     window = int_in(record, "window")
-    # A window that was only claimed, and not believed, is written under another name.
-    return state._replace(limits={**state.limits, model: window} if window else state.limits, calibration=known)
+    # An implausible window is recorded under another key, so it is not read here.
+    return state._replace(limits={**state.limits, model: window} if window else state.limits, calibration=calibration)
 
 
 def _pin(state: SessionState, record: Mapping[str, object]) -> SessionState:
@@ -257,17 +258,18 @@ def _pin(state: SessionState, record: Mapping[str, object]) -> SessionState:
 
 
 def _recall(state: SessionState, record: Mapping[str, object]) -> SessionState:
-    """The first word stands: a tool that comes later would cost the whole cached prefix."""
+    """Keep the first choice: a tool that is added later would cost the whole cached prefix."""
     return state if state.recall else state._replace(recall=str_in(record, "way"))
 
 
 def _child(state: SessionState, record: Mapping[str, object]) -> SessionState:
-    """Its result enters once: what came first stays."""
+    """Keep the first result of a sub-agent."""
     session = str_in(record, "session")
     result = record.get("result")
     known = state.children.get(session)
-    brought = known if known is not None else result if isinstance(result, str) else None
-    return state._replace(children={**state.children, session: brought})
+    if known is None and isinstance(result, str):
+        known = result
+    return state._replace(children={**state.children, session: known})
 
 
 def _undo(state: SessionState, record: Mapping[str, object]) -> SessionState:
@@ -280,28 +282,31 @@ def _redo(state: SessionState, record: Mapping[str, object]) -> SessionState:
 
 
 def _with_undone(state: SessionState, undone: tuple[str, ...]) -> SessionState:
-    gone = [edit for batch in state.batches if batch.id in undone for edit in batch.edits]
+    removed = [edit for batch in state.batches if batch.id in undone for edit in batch.edits]
     return state._replace(
         undone=undone,
         edits=tuple(edit for batch in state.batches if batch.id not in undone for edit in batch.edits),
-        # One item taken back stays; a whole run may have to go again when the window is full.
-        restored_ids=frozenset(edit.first for edit in gone if edit.first and edit.first == edit.last),
-        folded=_regrown_from([batch for batch in state.batches if batch.id not in undone], undone, state),
+        # A restored item stays. A restored run may have to be removed again when the window is full.
+        restored_ids=frozenset(edit.first for edit in removed if edit.first and edit.first == edit.last),
+        folded=_size_after_compaction(state, undone),
     )
 
 
-def _regrown_from(standing: Sequence[Batch], undone: Sequence[str], state: SessionState) -> int | None:
-    """What the next fold by itself is measured from. Where a fold was undone, what came back counts as regrown."""
-    folds = [batch for batch in standing if any(edit.by in COMPACTION_PASSES for edit in batch.edits)]
-    taken_back = [batch for batch in state.batches if batch.id in undone and batch not in folds]
-    taken_back = [batch for batch in taken_back if any(edit.by in COMPACTION_PASSES for edit in batch.edits)]
-    if taken_back and (not folds or taken_back[-1].turn > folds[-1].turn):
-        return int_in(taken_back[-1].record, "tokens_before")
-    return int_in(folds[-1].record, "tokens_after") if folds else None
+def _size_after_compaction(state: SessionState, undone: Sequence[str]) -> int | None:
+    """Return the size from which growth counts for the next automatic compaction.
+
+    It is the size after the newest compaction; if a newer one was undone, the size before that one.
+    """
+    compactions = [batch for batch in state.batches if any(edit.by in COMPACTION_PASSES for edit in batch.edits)]
+    active = [batch for batch in compactions if batch.id not in undone]
+    inactive = [batch for batch in compactions if batch.id in undone]
+    if inactive and (not active or inactive[-1].turn > active[-1].turn):
+        return int_in(inactive[-1].record, "tokens_before")
+    return int_in(active[-1].record, "tokens_after") if active else None
 
 
 class RequestRecord(NamedTuple):
-    """A request that goes out: its record, and what whoever reads the record will make of it."""
+    """A request to send: its record, and the values that reading the record would give."""
 
     record: Record
     sent: SentRequest
@@ -319,17 +324,18 @@ def request_record(
     overhead: Sequence[int],
     max_output: int,
 ) -> RequestRecord:
-    """What it has in common with the request before is only counted in the record."""
+    """Build the record of a request. What it shares with the request before is written as a count."""
     base = common_prefix_length(state.messages, messages)
-    out = sent.prefix if isinstance(sent.prefix, PrefixHashes) else PrefixHashes(sent.prefix)
+    prefix = sent.prefix if isinstance(sent.prefix, PrefixHashes) else PrefixHashes(sent.prefix)
     last = state.sent[-1] if state.sent else None
-    alike = common_prefix_length(last.prefix if last else (), out)
-    # The keys in the order that they were always written in; made at once, since there is one with every request.
+    prefix_base = common_prefix_length(last.prefix if last else (), prefix)
+    # The keys keep their order in the log. It is one dict literal because there is one for every request.
     record: Record = {
         "type": "ebb", "kind": "turn", "at": sent.at, "base": base, "add": messages.after(base), "wire": wire,
-        "model": sent.model, "system": sent.system, "tools": sent.tools, "out_base": alike,
-        "out_add": out.after(alike), "tokens": sent.tokens, "estimated": estimated, "marks": list(sent.breakpoints),
-        "ttl": sent.ttl, "edited": edited, "overhead": list(overhead), "max_output": max_output,
+        "model": sent.model, "system": sent.system, "tools": sent.tools, "out_base": prefix_base,
+        "out_add": prefix.after(prefix_base), "tokens": sent.tokens, "estimated": estimated,
+        "marks": list(sent.breakpoints), "ttl": sent.ttl, "edited": edited, "overhead": list(overhead),
+        "max_output": max_output,
     }  # fmt: skip
     if last is None or last.window != sent.window:
         record["window"] = sent.window
@@ -339,14 +345,14 @@ def request_record(
 def sent_from_record(
     record: Mapping[str, object], before: Sequence[str], usage: Usage | None = None, *, window: int = 0
 ) -> SentRequest:
-    """What went out; `before` and `window` are of the request before, which the record goes on from."""
-    links = before if isinstance(before, PrefixHashes) else PrefixHashes(before)
+    """Read a sent request. The record is a difference to the request before, which had `before` and `window`."""
+    prefix = before if isinstance(before, PrefixHashes) else PrefixHashes(before)
     return SentRequest(
         at=float_in(record, "at"),
         model=str_in(record, "model"),
         system=str_in(record, "system"),
         tools=str_in(record, "tools"),
-        prefix=links.extend_from(int_in(record, "out_base"), strings_in(record, "out_add")),
+        prefix=prefix.extend_from(int_in(record, "out_base"), strings_in(record, "out_add")),
         tokens=int_in(record, "tokens"),
         usage=usage,
         breakpoints=tuple(map(int, strings_in(record, "marks"))),
@@ -382,45 +388,45 @@ _STEPS = {
 
 
 def ebb_record(kind: str, **fields: object) -> Record:
-    """A record of our own."""
+    """Build a record of Ebbtide's own."""
     return {"type": "ebb", "kind": kind, **fields}
 
 
 def edit_to_record(edit: Edit) -> Record:
-    put = [{"keep": item.id} if item.id else _item_to(item) for item in edit.replacement]
+    replacement = [{"keep": item.id} if item.id else _item_to(item) for item in edit.replacement]
     blobs = [[blob.name, blob.digest or digest(blob.text)] for blob in edit.blobs]
-    told: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.branch_tip}
+    record: Record = {"id": edit.id, "by": edit.by, "first": edit.first, "last": edit.last, "head": edit.branch_tip}
     if edit.insert_after:
-        told["after"] = edit.insert_after
+        record["after"] = edit.insert_after
     if edit.made_of != "covered":
-        told["made_of"] = edit.made_of
-    return {**told, "put": put, "reason": edit.reason, "saved": edit.saved, "blobs": blobs}
+        record["made_of"] = edit.made_of
+    return {**record, "put": replacement, "reason": edit.reason, "saved": edit.saved, "blobs": blobs}
 
 
 def edits_to_record(edits: Sequence[Edit], items: ItemTable) -> Record:
-    """The fields of a record that say what edits do and what they were made of."""
-    about, bindings = bindings_to(items, edits)
+    """Write the fields that say what edits do and which items they were made of."""
+    item_fields, bindings = bindings_to(items, edits)
     return {
         "edits": [{**edit_to_record(edit), **binding} for edit, binding in zip(edits, bindings, strict=True)],
-        **about,
+        **item_fields,
     }
 
 
 def edit_from_record(record: object, table: ItemTable | None = None) -> Edit:
-    """The edit of a record. Without the table that it was written on it is not bound, and holds nowhere."""
-    told = record if isinstance(record, Mapping) else {}
+    """Read an edit. Without the item table that it was written for, it has no binding and is active nowhere."""
+    fields = record if isinstance(record, Mapping) else {}
     return Edit(
-        by=str_in(told, "by"),
-        first=str_in(told, "first"),
-        last=str_in(told, "last"),
-        branch_tip=str_in(told, "head"),
-        insert_after=str_in(told, "after"),
-        replacement=tuple(_item_from(one) for one in list_in(told, "put")),
-        reason=str_in(told, "reason"),
-        saved=int_in(told, "saved"),
-        blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(told, "blobs")),
-        made_of=_made_of(told.get("made_of")),
-        binding=binding_from(told, table),
+        by=str_in(fields, "by"),
+        first=str_in(fields, "first"),
+        last=str_in(fields, "last"),
+        branch_tip=str_in(fields, "head"),
+        insert_after=str_in(fields, "after"),
+        replacement=tuple(_item_from(item) for item in list_in(fields, "put")),
+        reason=str_in(fields, "reason"),
+        saved=int_in(fields, "saved"),
+        blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(fields, "blobs")),
+        made_of=_made_of(fields.get("made_of")),
+        binding=binding_from(fields, table),
     )
 
 
@@ -429,29 +435,35 @@ def _made_of(value: object) -> SourceScope:
 
 
 def _item_to(item: Item) -> Record:
-    told: Record = {"role": item.role, "kind": item.kind, "text": item.text, "tokens": item.tokens, "tier": item.trust}
+    record: Record = {
+        "role": item.role,
+        "kind": item.kind,
+        "text": item.text,
+        "tokens": item.tokens,
+        "tier": item.trust,
+    }
     if item.call_id:
-        told |= {"call_id": item.call_id, "name": item.name}
+        record |= {"call_id": item.call_id, "name": item.name}
     if item.kind == "call" and item.raw is not None:
-        told["raw"] = item.raw  # the provider's own: an id in it may tie it to its reasoning
-    return told
+        record["raw"] = item.raw  # the provider's own block: an id in it may link it to its reasoning
+    return record
 
 
 def _item_from(record: object) -> Item:
-    told = record if isinstance(record, Mapping) else {}
-    role: Role = told.get("role", "assistant")
-    kind: Kind = told.get("kind", "opaque")
+    fields = record if isinstance(record, Mapping) else {}
+    role: Role = fields.get("role", "assistant")
+    kind: Kind = fields.get("kind", "opaque")
     return Item(
-        id=str_in(told, "keep"),
+        id=str_in(fields, "keep"),
         message=-1,
         role=role,
         kind=kind,
-        text=str_in(told, "text"),
-        tokens=int_in(told, "tokens"),
-        name=str_in(told, "name"),
-        call_id=str_in(told, "call_id"),
-        trust=int_in(told, "tier"),
-        raw=told.get("raw"),
+        text=str_in(fields, "text"),
+        tokens=int_in(fields, "tokens"),
+        name=str_in(fields, "name"),
+        call_id=str_in(fields, "call_id"),
+        trust=int_in(fields, "tier"),
+        raw=fields.get("raw"),
     )
 
 
@@ -464,11 +476,10 @@ def usage_from_record(record: Mapping[str, object]) -> Usage:
     )
 
 
-def _add(counters: Mapping[str, int], **more: int) -> Mapping[str, int]:
-    return {**counters, **{name: counters.get(name, 0) + n for name, n in more.items()}}
+def _add(counters: Mapping[str, int], **added: int) -> Mapping[str, int]:
+    return {**counters, **{name: counters.get(name, 0) + n for name, n in added.items()}}
 
 
 def _pairs(record: Mapping[str, object], key: str) -> list[tuple[str, str]]:
-    return [
-        (str(one[0]), str(one[1])) for one in list_in(record, key) if isinstance(one, list | tuple) and len(one) == 2
-    ]
+    pairs = [pair for pair in list_in(record, key) if isinstance(pair, list | tuple) and len(pair) == 2]
+    return [(str(first), str(second)) for first, second in pairs]

@@ -1,6 +1,6 @@
-"""A state as one record: what a log comes to up to some place, so that a long one need not be folded again.
+"""Write a session's state as one record, so that a long log need not be applied again from its start.
 
-The log stays the truth. A checkpoint that another version wrote has another form, and is not read.
+The log stays the truth. A snapshot of another version has another format and is not read.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FIELDS = [
     name for kind in (SessionState, Batch, Edit, Binding, SentRequest, Usage, Answer) for name in kind.__annotations__
 ]
 SNAPSHOT_FORMAT = "1-" + hashlib.blake2b(",".join(_FIELDS).encode(), digest_size=8).hexdigest()
-"""Changes by itself with what a state is made of. Count up where a record comes to mean something else."""
+"""Changes with the fields of a state. Increase the number if a field keeps its name and changes its meaning."""
 
 
 def take_snapshot(state: SessionState) -> Record:
-    """`expanded` gives it back."""
+    """Write the state as a record that `restore_snapshot` reads."""
     return {
         "type": "ebb",
         "kind": "checkpoint",
@@ -58,39 +58,39 @@ def take_snapshot(state: SessionState) -> Record:
     }
 
 
-def restore_snapshot(told: Mapping[str, object]) -> SessionState:
-    """The state that a record of this form was made from."""
-    batches, items = _batches(list_in(told, "batches"))
-    undone = tuple(strings_in(told, "undone"))
-    answers = [answer_from_record(one) for one in list_in(told, "answers") if isinstance(one, Mapping)]
-    folded = told.get("folded")
-    children = {name: brought if isinstance(brought, str) else None for name, brought in _dict(told, "children")}
+def restore_snapshot(snapshot: Mapping[str, object]) -> SessionState:
+    """Read the state that a snapshot was taken of."""
+    batches, items = _batches(list_in(snapshot, "batches"))
+    undone = tuple(strings_in(snapshot, "undone"))
+    answers = [answer_from_record(answer) for answer in list_in(snapshot, "answers") if isinstance(answer, Mapping)]
+    folded = snapshot.get("folded")
+    children = {name: result if isinstance(result, str) else None for name, result in _dict(snapshot, "children")}
     return SessionState(
         batches=batches,
         undone=undone,
         edits=tuple(edit for batch in batches if batch.id not in undone for edit in batch.edits),
         items=items,
-        sent=_sent_from(list_in(told, "sent")),
-        turns=int_in(told, "turns"),
-        messages=PrefixHashes(strings_in(told, "messages")),
-        calibration=Calibration.from_dict(told.get("calibration")),
-        taken={name: str(mark) for name, mark in _dict(told, "taken")},
-        restored_ids=frozenset(strings_in(told, "spared")),
-        pinned=frozenset(strings_in(told, "pinned")),
-        cleared=frozenset(strings_in(told, "cleared")),
+        sent=_sent_from(list_in(snapshot, "sent")),
+        turns=int_in(snapshot, "turns"),
+        messages=PrefixHashes(strings_in(snapshot, "messages")),
+        calibration=Calibration.from_dict(snapshot.get("calibration")),
+        taken={name: str(mark) for name, mark in _dict(snapshot, "taken")},
+        restored_ids=frozenset(strings_in(snapshot, "spared")),
+        pinned=frozenset(strings_in(snapshot, "pinned")),
+        cleared=frozenset(strings_in(snapshot, "cleared")),
         answers={answer.key: answer for answer in answers},
-        failures=int_in(told, "failures"),
+        failures=int_in(snapshot, "failures"),
         folded=folded if isinstance(folded, int) else None,
-        stalled=int_in(told, "stalled"),
-        limits={name: n for name, n in _dict(told, "limits") if isinstance(n, int)},
+        stalled=int_in(snapshot, "stalled"),
+        limits={name: n for name, n in _dict(snapshot, "limits") if isinstance(n, int)},
         children=children,
-        recall=str(told.get("recall") or ""),
-        counters={name: n for name, n in _dict(told, "counters") if isinstance(n, int)},
+        recall=str(snapshot.get("recall") or ""),
+        counters={name: n for name, n in _dict(snapshot, "counters") if isinstance(n, int)},
     )
 
 
 def _batches(records: Sequence[object]) -> tuple[tuple[Batch, ...], ItemTable]:
-    """In the order in which they were made: each goes on from the items that those before it were made of."""
+    """Read batches in order: each record continues the item table of the one before."""
     batches, items = list[Batch](), ItemTable()
     for record in records:
         if isinstance(record, Mapping):
@@ -100,28 +100,32 @@ def _batches(records: Sequence[object]) -> tuple[tuple[Batch, ...], ItemTable]:
 
 
 def _sent_to(sent: Sequence[SentRequest]) -> list[Record]:
-    """Each prefix by what it shares with the one before, as in the log."""
-    told: list[Record] = []
+    """Write each prefix as a difference to the one before, as in the log."""
+    records: list[Record] = []
     before: Sequence[str] = ()
-    for one in sent:
-        alike = common_prefix_length(before, one.prefix)
-        record = {name: getattr(one, name) for name in ("at", "model", "system", "tools", "tokens", "ttl", "window")}
-        record |= {"marks": list(one.breakpoints), "out_base": alike, "out_add": list(one.prefix[alike:])}
-        told.append({**record, "usage": asdict(one.usage) if one.usage else None})
-        before = one.prefix
-    return told
+    for request in sent:
+        base = common_prefix_length(before, request.prefix)
+        record = {
+            name: getattr(request, name) for name in ("at", "model", "system", "tools", "tokens", "ttl", "window")
+        }
+        record |= {"marks": list(request.breakpoints), "out_base": base, "out_add": list(request.prefix[base:])}
+        records.append({**record, "usage": asdict(request.usage) if request.usage else None})
+        before = request.prefix
+    return records
 
 
-def _sent_from(told: Sequence[object]) -> tuple[SentRequest, ...]:
+def _sent_from(records: Sequence[object]) -> tuple[SentRequest, ...]:
     sent: list[SentRequest] = []
-    for one in told:
-        if isinstance(one, Mapping):
-            usage = one.get("usage")
+    for record in records:
+        if isinstance(record, Mapping):
+            usage = record.get("usage")
             before = sent[-1].prefix if sent else PrefixHashes()
-            sent.append(sent_from_record(one, before, usage_from_record(usage) if isinstance(usage, Mapping) else None))
+            sent.append(
+                sent_from_record(record, before, usage_from_record(usage) if isinstance(usage, Mapping) else None)
+            )
     return tuple(sent)
 
 
-def _dict(told: Mapping[str, object], key: str) -> Sequence[tuple[str, object]]:
-    found = told.get(key)
-    return [(str(name), value) for name, value in found.items()] if isinstance(found, Mapping) else ()
+def _dict(snapshot: Mapping[str, object], key: str) -> Sequence[tuple[str, object]]:
+    values = snapshot.get(key)
+    return [(str(name), value) for name, value in values.items()] if isinstance(values, Mapping) else ()

@@ -1,4 +1,4 @@
-"""Links of a chained hash: each says all before it. A chain that grows shares what it had, and costs what is new."""
+"""Rolling prefix hashes: equal at n means equal up to n. Extending them costs only what is new."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import overload
 
 
 class PrefixHashes(Sequence[str]):
-    """A value, though two chains may share a list: neither looks beyond its own end."""
+    """A frozen sequence of hashes. Two may share one list, and neither reads beyond its own end."""
 
-    __slots__ = ("_end", "_links")
+    __slots__ = ("_end", "_hashes")
 
-    def __init__(self, links: Iterable[str] = ()) -> None:
-        self._links: list[str] = list(links)
-        self._end = len(self._links)
+    def __init__(self, hashes: Iterable[str] = ()) -> None:
+        self._hashes: list[str] = list(hashes)
+        self._end = len(self._hashes)
 
     @classmethod
-    def _over(cls, links: list[str], end: int) -> PrefixHashes:
-        made = cls.__new__(cls)
-        made._links, made._end = links, end
-        return made
+    def _over(cls, hashes: list[str], end: int) -> PrefixHashes:
+        prefix = cls.__new__(cls)
+        prefix._hashes, prefix._end = hashes, end
+        return prefix
 
-    def extend_from(self, kept: int, links: Sequence[str]) -> PrefixHashes:
-        """The first `kept` links and then these."""
-        if not self._end or kept < self._end or self._end < len(self._links):
+    def extend_from(self, kept: int, hashes: Sequence[str]) -> PrefixHashes:
+        """Return the first `kept` hashes followed by `hashes`."""
+        if not self._end or kept < self._end or self._end < len(self._hashes):
             # This one is empty or cut short, or another has grown beyond it: the list cannot be shared.
-            return PrefixHashes([*self._links[:kept], *links])
-        self._links.extend(links)
-        return PrefixHashes._over(self._links, len(self._links))
+            return PrefixHashes([*self._hashes[:kept], *hashes])
+        self._hashes.extend(hashes)
+        return PrefixHashes._over(self._hashes, len(self._hashes))
 
     def after(self, kept: int) -> list[str]:
-        """The links behind the first so many."""
-        return self._links[kept : self._end]
+        """Return the hashes after the first `kept`."""
+        return self._hashes[kept : self._end]
 
     def shares_list(self, other: PrefixHashes) -> bool:
-        """Whether both are of one list: one then begins with the other."""
-        return self._links is other._links
+        """Whether both use one list, so that one is a prefix of the other."""
+        return self._hashes is other._hashes
 
     def __len__(self) -> int:
         return self._end
@@ -50,14 +50,14 @@ class PrefixHashes(Sequence[str]):
         end = self._end
         if isinstance(place, slice):
             start, stop, step = place.indices(end)
-            whole = start == 0 and step == 1
-            return PrefixHashes._over(self._links, stop) if whole else tuple(self._links[start:stop:step])
+            is_prefix = start == 0 and step == 1
+            return PrefixHashes._over(self._hashes, stop) if is_prefix else tuple(self._hashes[start:stop:step])
         if not -end <= place < end:
             raise IndexError(place)
-        return self._links[place if place >= 0 else end + place]
+        return self._hashes[place if place >= 0 else end + place]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._links[: self._end])
+        return iter(self._hashes[: self._end])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PrefixHashes | tuple | list):
@@ -67,14 +67,14 @@ class PrefixHashes(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
 
-def common_prefix_length(before: Sequence[str], now: Sequence[str]) -> int:
-    """How many leading links two chains share. A link says all before it, so one comparison decides, or a bisection."""
-    most = min(len(before), len(now))
-    if isinstance(before, PrefixHashes) and isinstance(now, PrefixHashes) and before.shares_list(now):
-        return most
-    if most == 0 or before[most - 1] == now[most - 1]:
-        return most
-    return bisect_left(range(most), True, key=lambda n: before[n] != now[n])
+def common_prefix_length(old: Sequence[str], new: Sequence[str]) -> int:
+    """Count the leading hashes both have. Each covers everything before it, so bisection finds the end."""
+    limit = min(len(old), len(new))
+    if isinstance(old, PrefixHashes) and isinstance(new, PrefixHashes) and old.shares_list(new):
+        return limit
+    if limit == 0 or old[limit - 1] == new[limit - 1]:
+        return limit
+    return bisect_left(range(limit), True, key=lambda n: old[n] != new[n])
 
 
 def leading_matches(old: Sequence[object], new: Sequence[object]) -> int:
