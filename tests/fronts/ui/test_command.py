@@ -58,7 +58,7 @@ def test_an_empty_store_is_said_and_what_to_do_about_it(tmp_path):
         (["--policy", "nope"], "nope"),
         (["--window", "wide"], "wide"),
         (["--store", "{tmp}/words.jsonl"], "words.jsonl is a file, not a folder of sessions"),
-        (["--port", "99999"], "99999 is no port: they go from 0 to 65535"),
+        (["--port", "99999"], "99999 is not a port; ports are 0 to 65535"),
         (["--port", "{taken}"], "{taken} is in use; leave --port out to use any free port"),
     ],
 )
