@@ -18,7 +18,7 @@ from ebbtide.core.stub import Template, render
 from ebbtide.core.texts import exchange_count
 from ebbtide.core.types import HARNESS, OURS, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.summary.covered import total_tokens
+from ebbtide.summary.entry_range import total_tokens
 from ebbtide.summary.ranges import newest_messages_start
 
 Stays = Callable[[Item], bool]

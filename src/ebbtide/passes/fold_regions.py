@@ -13,8 +13,8 @@ from ebbtide.core.offload import Offloader, newest_turns
 from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import HARNESS, Edit, Item, Question
 from ebbtide.core.view import View
-from ebbtide.summary.covered import EntryRange, total_tokens
 from ebbtide.summary.draft import CompactionDraft, TokenLimits
+from ebbtide.summary.entry_range import EntryRange, total_tokens
 from ebbtide.summary.layout import SummaryLayout, region_layout
 from ebbtide.summary.prompts import REGION_SHARE, REGION_SPARE
 

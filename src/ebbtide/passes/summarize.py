@@ -16,8 +16,8 @@ from ebbtide.core.offload import Offloader
 from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
-from ebbtide.summary.covered import EntryRange, to_estimate, total_tokens
 from ebbtide.summary.draft import CompactionDraft, TokenLimits
+from ebbtide.summary.entry_range import EntryRange, to_estimate, total_tokens
 from ebbtide.summary.layout import DEFAULT_LAYOUT, SummaryLayout
 from ebbtide.summary.ranges import (
     MIN_NEW_TOKENS,

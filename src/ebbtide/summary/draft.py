@@ -15,7 +15,7 @@ from ebbtide.core.stub import render as render_stub
 from ebbtide.core.types import HARNESS, OURS, Answer, Blob, Edit, Item, SourceScope
 from ebbtide.facts import find_missing, render_facts, required_facts
 from ebbtide.facts.text import to_one_line
-from ebbtide.summary.covered import (
+from ebbtide.summary.entry_range import (
     CoveredRange,
     EntryRange,
     is_user_text,

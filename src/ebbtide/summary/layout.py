@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -214,11 +214,10 @@ def preset_layout(
     *,
     answer_mode: AnswerMode = "prefix",
     merge_mode: MergeMode = "fold",
-    write_prompt: Callable[[PromptInput], str] | None = None,
 ) -> SummaryLayout:
     """The layout of a reference agent: its texts and roles, and nothing of ours."""
     return SummaryLayout(
-        write_prompt=write_prompt or partial(build_prompt, style),
+        write_prompt=partial(build_prompt, style),
         write_summary=partial(_write_preset, preset_texts),
         answer_mode=answer_mode,
         merge_mode=merge_mode,
@@ -264,17 +263,11 @@ def _summary_without_model(preset_texts: PresetTexts, content: SummaryContent) -
 
 def region_layout(block: str) -> SummaryLayout:
     """A block in the place of a region, never changed again (R194, R196)."""
-    preset_texts = PresetTexts(summary_user=block)
-    return preset_layout(REGION, preset_texts, answer_mode="transcript", merge_mode="pin", write_prompt=region_prompt)
+    layout = preset_layout(REGION, PresetTexts(summary_user=block), answer_mode="transcript", merge_mode="pin")
+    return replace(layout, write_prompt=region_prompt)
 
 
 def region_prompt(prompt_input: PromptInput) -> str:
     """R169: the target is a share of what is asked about."""
-    return build_prompt(
-        REGION,
-        PromptInput(
-            max_tokens=max(1, prompt_input.tokens // REGION_SHARE),
-            focus=prompt_input.focus,
-            instructions=prompt_input.instructions,
-        ),
-    )
+    target = max(1, prompt_input.tokens // REGION_SHARE)
+    return build_prompt(REGION, replace(prompt_input, max_tokens=target, prior_summary="", language=""))

@@ -14,7 +14,7 @@ from functools import cached_property
 from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.text.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
 from ebbtide.core.types import HARNESS, OURS, QUOTED, Answer, Item, Question
-from ebbtide.summary.covered import CoveredRange, total_tokens
+from ebbtide.summary.entry_range import CoveredRange, total_tokens
 from ebbtide.summary.prompts import PromptInput, detect_language, quote_in_chunks, quote_items
 from ebbtide.summary.sections import merge_summaries
 

@@ -11,8 +11,8 @@ from ebbtide.core.edit_rules import is_protected, protected_ids
 from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import USER, Item
 from ebbtide.core.view import View
-from ebbtide.summary.covered import EntryRange, is_summary_entry, newest_user_message, to_estimate, total_tokens
 from ebbtide.summary.draft import USER_MESSAGE_SHARE
+from ebbtide.summary.entry_range import EntryRange, is_summary_entry, newest_user_message, to_estimate, total_tokens
 from ebbtide.summary.layout import SummaryLayout
 
 MIN_NEW_TOKENS = 100
