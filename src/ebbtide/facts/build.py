@@ -185,7 +185,7 @@ class FactCollector:
         lines = action.line_range if action.line_range.first else _listed_range(output)
         ranges = old.line_ranges
         if lines.first:
-            ranges = (*(known for known in ranges if known != lines), lines)[-_MAX_RANGES:]
+            ranges = (*(old_lines for old_lines in ranges if old_lines != lines), lines)[-_MAX_RANGES:]
         is_overwritten = action.verb == "create" and old.last_touched >= 0 and old.deleted_at < old.last_touched
         verb = "change" if is_overwritten else action.verb
         fact = replace(old, line_ranges=ranges, touch_count=old.touch_count + 1)

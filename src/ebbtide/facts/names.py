@@ -82,7 +82,7 @@ def _probability(items: int, assistant_count: int, by_user: bool, age: int, unus
 RankedNames = Sequence[tuple[str, NameStats]]
 
 
-def rank_names(facts: SessionFacts, known: Set[str]) -> RankedNames:
+def rank_names(facts: SessionFacts, known_names: Set[str]) -> RankedNames:
     """Names that are neither plain words nor known, those most likely needed for their cost first."""
     file_names = _path_suffixes(facts)
     ranked: list[tuple[float, str, NameStats]] = []
@@ -93,19 +93,19 @@ def rank_names(facts: SessionFacts, known: Set[str]) -> RankedNames:
             continue  # a line number or a size in some output
         short = trim_name(name) if name[-1] in _TRAILING else name
         is_listed = short is not name and (short in facts.names or short in file_names)
-        if len(short) < _MIN_CHARS or short in known or is_listed:
+        if len(short) < _MIN_CHARS or short in known_names or is_listed:
             continue
         ranked.append((-reuse_probability(name, stats, facts.tokens) / stats.cost, short, stats))
     ranked.sort(key=lambda entry: entry[:2])
     return [(short, stats) for _, short, stats in ranked]
 
 
-def rank_words(facts: SessionFacts, known: Set[str]) -> list[str]:
+def rank_words(facts: SessionFacts, known_names: Set[str]) -> list[str]:
     """Plain words that the assistant or the user wrote and that are not known: words to search the history with."""
     scores: dict[str, float] = {}
-    known_words = {word.casefold() for word in known}
+    known_words = {word.casefold() for word in known_names}
     for name, stats in facts.names.items():
-        if stats.cost or not (stats.assistant_count or stats.user_count) or name in known:
+        if stats.cost or not (stats.assistant_count or stats.user_count) or name in known_names:
             continue
         word = trim_name(name)
         if word.casefold() not in known_words:

@@ -43,11 +43,11 @@ def render_facts(
         facts = replace(facts, handles=("",) * len(facts.handles))
     page = _Page(max_tokens, count)
     _add_sections(page, facts)
-    known = name_set(nearby_text) | name_set(page.text)
+    known_names = name_set(nearby_text) | name_set(page.text)
     room, length = int(page.room * _SENTENCE_SHARE), len(page.lines)
-    page.add(texts.ASSISTANT_SENTENCES, choose_sentences(facts, known, room, count), sentence_lines, room)
-    known |= name_set("\n".join(page.lines[length:]))
-    names, words = rank_names(facts, known), rank_words(facts, known)
+    page.add(texts.ASSISTANT_SENTENCES, choose_sentences(facts, known_names, room, count), sentence_lines, room)
+    known_names |= name_set("\n".join(page.lines[length:]))
+    names, words = rank_names(facts, known_names), rank_words(facts, known_names)
     index = NameIndex(facts, names)
     page.add(texts.NAMES_SEEN, names, lambda some: index.lines(len(some)), int(page.room * (1 - _WORD_SHARE)))
     page.add(texts.WORDS_USED, words, lambda some: [" ".join(some)], int(max_tokens * _WORD_SHARE))
@@ -70,10 +70,10 @@ class _Page:
     def add(self, heading: str, entries: Sequence[_T], show: Callable[[Sequence[_T]], list[str]], room: int) -> None:
         """Add the heading and as many of the first entries as fit; nothing if none fits."""
 
-        def section(shown: int) -> list[str]:
-            is_partial = shown < len(entries)
-            title = texts.partial_heading(heading, shown, len(entries)) if is_partial else heading
-            return [title, *show(entries[:shown])]
+        def section(entry_count: int) -> list[str]:
+            is_partial = entry_count < len(entries)
+            title = texts.partial_heading(heading, entry_count, len(entries)) if is_partial else heading
+            return [title, *show(entries[:entry_count])]
 
         room = min(room, self.room)
         low, high = 0, len(entries)

@@ -34,21 +34,21 @@ class SalientLines:
         """The lines with the most new names per character, in order, within `max_tokens`."""
         if max_tokens <= 0:
             return ""
-        known, lines = self.known_names, text.split("\n")
+        known_names, lines = self.known_names, text.split("\n")
         scored: list[tuple[float, int, list[str]]] = []
         for index, line in enumerate(lines):
             if len(line) > MAX_LINE_CHARS:
                 continue
-            names = [name for name in dict.fromkeys(list_names(line)) if name not in known]
+            names = [name for name in dict.fromkeys(list_names(line)) if name not in known_names]
             if names:
                 scored.append((-len(names) / (_LINE_COST + len(line)), index, names))
         chosen: list[int] = []
         for _, index, names in sorted(scored):
-            if all(name in known for name in names) or (cost := count(lines[index]) + 1) > max_tokens:
+            if all(name in known_names for name in names) or (cost := count(lines[index]) + 1) > max_tokens:
                 continue
             max_tokens -= cost
             chosen.append(index)
-            known.update(names)
+            known_names.update(names)
         return "\n".join([lines[index] for index in sorted(chosen)])
 
     def extend_preview(self, preview: Preview, max_tokens: int) -> Preview:

@@ -62,14 +62,14 @@ class Sentence(NamedTuple):
 
 
 def choose_sentences(
-    facts: SessionFacts, known: Set[str], max_tokens: int, count: Callable[[str], int]
+    facts: SessionFacts, known_names: Set[str], max_tokens: int, count: Callable[[str], int]
 ) -> list[Sentence]:
-    """The assistant's sentences that say most beyond `known` for their tokens, best first.
+    """The assistant's sentences that say most beyond `known_names` for their tokens, best first.
 
     A sentence is worth the names in it that are likely needed and that no sentence chosen before it has. Its worth only
     falls as others are chosen: if the top of the heap is still the best at its new worth, it is the best of all.
     """
-    covered = set(known)
+    covered = set(known_names)
     worth: dict[str, float] = {}
 
     def rate(names: list[str], tokens: int) -> float:
@@ -111,10 +111,10 @@ def sentence_lines(sentences: Sequence[Sentence]) -> list[str]:
 
 
 def _unique_sentences(facts: SessionFacts) -> Iterator[Sentence]:
-    seen: set[str] = set()
+    seen_lines: set[str] = set()
     for message in facts.assistant_texts:
         for position, part in enumerate(_SENTENCE_ENDS.split(message.text)):
             line = to_one_line(part.strip(" \t-*#|>"), _MAX_SENTENCE)
-            if len(line) >= _MIN_SENTENCE and line not in seen:
-                seen.add(line)
+            if len(line) >= _MIN_SENTENCE and line not in seen_lines:
+                seen_lines.add(line)
                 yield Sentence(message.order, position, line)

@@ -46,8 +46,8 @@ def read_call(call: Item, order: int) -> PendingCall:
     command = "" if _is_editor(values) else shell_command(values)
     cwd = _text(values, ("workdir", "cwd", "working_directory", "directory"))
     actions = shell_actions(command, cwd) if command else _file_actions(call, values, cwd)
-    kept = _needed_arguments(call.name, values)
-    return PendingCall(order=order, name=call.name, file_actions=actions, command=command, arguments=kept)
+    needed = _needed_arguments(call.name, values)
+    return PendingCall(order=order, name=call.name, file_actions=actions, command=command, arguments=needed)
 
 
 def shell_command(values: Mapping[str, object]) -> str:

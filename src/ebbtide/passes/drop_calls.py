@@ -101,7 +101,7 @@ def _replace_by_note(
         lines.append(stub(describe(call.text, kind="call", name=call.name, about=about, tokens=call.tokens, path=path)))
     # A result rewritten earlier gets a new id: the log can only refer to originals.
     siblings = [entry for entry in batch if entry.id not in removed]
-    kept = [entry if entry.id in view.index else replace(entry, id="") for entry in siblings]
+    stay = [entry if entry.id in view.index else replace(entry, id="") for entry in siblings]
     text = "\n".join(lines)
     tokens, trust = offloader.plan_input.count_tokens(text), max(entry.trust for entry in batch)
     note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, trust=trust, source=OURS)
@@ -109,7 +109,7 @@ def _replace_by_note(
         by=offloader.by,
         first=original_of(view, batch[0]).id,
         last=original_of(view, batch[-1]).id,
-        replacement=(note, *kept),
+        replacement=(note, *stay),
         reason="large old call",
         saved=sum(entry.tokens for entry in batch if entry.id in removed) - tokens,
         blobs=tuple(blobs),

@@ -125,12 +125,12 @@ def _can_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
 def _replace_by_note(offloader: Offloader, group: Sequence[Exchange], stays: Stays, stub: Template) -> Edit:
     view, start, stop = offloader.view, group[0][0], group[-1][1]
     entries = view.entries[start:stop]
-    kept = [entry if entry.id in view.index else replace(entry, id="") for entry in entries if stays(entry)]
+    stay = [entry if entry.id in view.index else replace(entry, id="") for entry in entries if stays(entry)]
     span = covered_range(view, start, stop)
     assert span is not None, "an exchange that may leave has originals under it"
     transcript = _transcript(view.originals[view.index[span[0]] : view.index[span[1]] + 1])
     path, blobs = offloader.save_blob(HISTORY, transcript)
-    removed = total_tokens(entries) - total_tokens(kept)
+    removed = total_tokens(entries) - total_tokens(stay)
     text = stub(describe(transcript, kind="history", about=exchange_count(len(group)), tokens=removed, path=path))
     tokens, trust = offloader.plan_input.count_tokens(text), max(HARNESS, *(entry.trust for entry in entries))
     note = Item(id="", message=-1, role="user", kind="text", text=text, tokens=tokens, trust=trust, source=OURS)
@@ -138,7 +138,7 @@ def _replace_by_note(offloader: Offloader, group: Sequence[Exchange], stays: Sta
         by=offloader.by,
         first=span[0],
         last=span[1],
-        replacement=(note, *kept),
+        replacement=(note, *stay),
         reason="the oldest had to go",
         saved=removed - tokens,
         blobs=blobs,

@@ -51,7 +51,7 @@ def fold_regions(
     yield from questions
     if questions:
         return
-    answers = [(draft, draft.questions.whole_answer) for draft in drafts]
+    answers = [(draft, draft.questions.main_answer) for draft in drafts]
     # If the summarizer failed, the oldest turns leave once the window forces it, with the agent's own note (R252).
     has_failed = any(answer and answer.failed for _, answer in answers)
     yield from (draft.edit for draft, answer in answers if not has_failed or (answer and not answer.failed))

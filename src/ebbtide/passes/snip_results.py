@@ -77,11 +77,11 @@ def _superseded(view: View, readers: frozenset[str], same: Same) -> dict[str, st
 
 
 def _outnumbered(view: View, searches: frozenset[str], keep_each: int) -> dict[str, str]:
-    seen = Counter[str]()
+    counts = Counter[str]()
     stale: dict[str, str] = {}
     for entry in reversed(view.results):
         tool = tool_name(view, entry)
-        seen[tool] += tool in searches
-        if seen[tool] > keep_each:
+        counts[tool] += tool in searches
+        if counts[tool] > keep_each:
             stale[entry.id] = f"{keep_each} newer results of {tool}"
     return stale

@@ -109,14 +109,16 @@ def pass_settings(policies: Mapping[str, Policy]) -> Mapping[str, Mapping[str, o
 
 def check_pass_settings(tables: Mapping[str, object], policies: Mapping[str, Policy]) -> Tables:
     """Convert settings from a file to the types that the passes take. Passes not in use are checked too."""
-    known = pass_settings(policies)
+    settings = pass_settings(policies)
     checked: dict[str, Mapping[str, object]] = {}
     for name, table in tables.items():
-        if name not in known:
-            raise BadConfig(f"passes.{name}: unknown; there are {', '.join(sorted(known))}")
+        if name not in settings:
+            raise BadConfig(f"passes.{name}: unknown; there are {', '.join(sorted(settings))}")
         if not isinstance(table, Mapping):
             raise BadConfig(f"passes.{name}: must be a table of settings")
-        checked[name] = {key: _convert(f"passes.{name}.{key}", key, value, known[name]) for key, value in table.items()}
+        checked[name] = {
+            key: _convert(f"passes.{name}.{key}", key, value, settings[name]) for key, value in table.items()
+        }
     return checked
 
 
@@ -160,10 +162,10 @@ def _types(propose: Pass) -> Mapping[str, object]:
     return {name: hints[name] for name in names if hints[name] in _PLAIN or get_origin(hints[name]) is Literal}
 
 
-def _convert(key: str, name: str, value: object, known: Mapping[str, object]) -> object:
-    if name not in known:
-        raise BadConfig(f"{key}: unknown; there are {', '.join(sorted(known)) or 'no settings'}")
-    hint = known[name]
+def _convert(key: str, name: str, value: object, types: Mapping[str, object]) -> object:
+    if name not in types:
+        raise BadConfig(f"{key}: unknown; there are {', '.join(sorted(types)) or 'no settings'}")
+    hint = types[name]
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise BadConfig(f"{key}: {value!r} is not one of {', '.join(get_args(hint))}")

@@ -43,8 +43,8 @@ def levels(
     def rule(window: int, output: int, _overhead: int = 0) -> Thresholds:
         available = at_least_half(window, window - reserved)
         usual = at_least_half(window, available - AUTO_BUFFER)
-        asked = usual if percent is None else max(1, int(window * percent / 100))
-        counts = asked if auto else available
+        threshold = usual if percent is None else max(1, int(window * percent / 100))
+        counts = threshold if auto else available
         refuse = at_least_half(window, window - BLOCKING_BUFFER) if blocking is None else blocking
         warning = min(counts, at_least_half(window, counts - WARNING_BUFFER))
         return Thresholds(
@@ -116,7 +116,7 @@ claude_code = Policy(
 
 
 def without_auto_compact(policy: Policy) -> Policy:
-    """R064: nothing is folded or dropped by itself; the blocking level is what is left."""
+    """R064: nothing is compacted or dropped automatically; only the blocking threshold is left."""
     return replace(policy, pressure=(), folds=(), last_resort=())
 
 

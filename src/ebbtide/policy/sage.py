@@ -59,8 +59,8 @@ _PROVIDERS = (("anthropic", r"claude"), ("openai", r"gpt|codex|\bo[134]\b"), ("g
 
 def config_for(provider: str, model: str) -> ContextConfig:
     """R011. Any other provider or model: the default."""
-    known = (config for name, part, config in _CONFIGS if name == provider and part in model)
-    return next(known, ContextConfig())
+    configs = (config for name, part, config in _CONFIGS if name == provider and part in model)
+    return next(configs, ContextConfig())
 
 
 def levels(ratio: float) -> LevelRule:
@@ -103,11 +103,11 @@ def for_provider(provider: str, model: str = "") -> Policy:
 
 
 def for_model(model: str) -> Policy:
-    """The same, with the provider told by the model's name; Claude where nobody says."""
+    """The same with the provider of the model, by its name; Claude without a name."""
     if not model:
         return for_provider("anthropic", "sonnet")
-    named = (provider for provider, pattern in _PROVIDERS if re.search(pattern, model.lower()))
-    return for_provider(next(named, ""), model.lower())
+    providers = (provider for provider, pattern in _PROVIDERS if re.search(pattern, model.lower()))
+    return for_provider(next(providers, ""), model.lower())
 
 
 sage = for_model("")

@@ -173,9 +173,9 @@ def _faults(
 
 
 def _trimmed_lines(text: str, short: str) -> list[DroppedText]:
-    left = Counter(short.split("\n"))
-    left.subtract(Counter(line for line in text.split("\n") if line.strip()))
-    return [DroppedText(text=line, reason="cap") for line, n in left.items() if n < 0]
+    line_counts = Counter(short.split("\n"))
+    line_counts.subtract(Counter(line for line in text.split("\n") if line.strip()))
+    return [DroppedText(text=line, reason="cap") for line, n in line_counts.items() if n < 0]
 
 
 # --- statement by statement -------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ _BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])?[ \t]*")
 def _drop_bad_statements(text: str, source: SummarySource) -> tuple[str, list[DroppedText], int]:
     """The text without bad statements, what was dropped, and how many statements there were."""
     instructions = _instructions(text, [_comparable(user_text) for user_text in source.user_texts])
-    known = KnownText.from_texts(source.texts)
+    known_text = KnownText.from_texts(source.texts)
     lines, dropped, statement_count, next_start = list[str](), list[DroppedText](), 0, 0
     for n, line in enumerate(text.split("\n")):
         start, end = next_start, next_start + len(line)
@@ -199,7 +199,7 @@ def _drop_bad_statements(text: str, source: SummarySource) -> tuple[str, list[Dr
             continue
         sentences = [sentence for sentence in _SENTENCES.split(line) if sentence.strip()]
         statement_count += len(sentences)
-        line, invented = _drop_inventions(line, sentences, known)
+        line, invented = _drop_inventions(line, sentences, known_text)
         dropped += invented
         if line.strip() or not invented:
             lines.append(line)
@@ -212,10 +212,10 @@ def _instructions(text: str, user_texts: Sequence[str]) -> list[tuple[int, int, 
     for start, end in split_points(text):
         if kind := find_hidden_instruction(text[start:end]):
             spans.append((start, end, kind))
-    return [span for span in spans if span[2] == "approval" or not _is_said(text[span[0] : span[1]], user_texts)]
+    return [span for span in spans if span[2] == "approval" or not _is_from_user(text[span[0] : span[1]], user_texts)]
 
 
-def _is_said(instruction: str, user_texts: Sequence[str]) -> bool:
+def _is_from_user(instruction: str, user_texts: Sequence[str]) -> bool:
     """Whether the user said all of it: `please run` alone proves nothing, what is to be run does."""
     words = _comparable(instruction).strip("\"'“”‘’`*_:;,)( ")
     return bool(words) and any(words in user_text for user_text in user_texts)
@@ -225,12 +225,12 @@ def _comparable(text: str) -> str:
     return " ".join(to_plain_letters(text).casefold().split())
 
 
-def _drop_inventions(line: str, sentences: Sequence[str], known: KnownText) -> tuple[str, list[DroppedText]]:
+def _drop_inventions(line: str, sentences: Sequence[str], known_text: KnownText) -> tuple[str, list[DroppedText]]:
     """The line without the sentences that name something which does not occur."""
     inventions: set[str] = set()
     dropped: list[DroppedText] = []
     for sentence in sentences:
-        unknown = next((name for name in find_claims(sentence) if not known.contains(name)), None)
+        unknown = next((name for name in find_claims(sentence) if not known_text.contains(name)), None)
         if unknown:
             inventions.add(sentence)
             dropped.append(DroppedText(text=sentence, reason=f"not in the source: {unknown}"))
@@ -238,6 +238,6 @@ def _drop_inventions(line: str, sentences: Sequence[str], known: KnownText) -> t
         return line, []
     bullet = _BULLET.match(line)
     head = bullet[0] if bullet and sentences and sentences[0] in inventions else ""
-    kept = [(n, sentence) for n, sentence in enumerate(sentences) if sentence not in inventions]
-    rest = " ".join(sentence.strip() if n else sentence for n, sentence in kept)
+    remaining = [(n, sentence) for n, sentence in enumerate(sentences) if sentence not in inventions]
+    rest = " ".join(sentence.strip() if n else sentence for n, sentence in remaining)
     return f"{head}{rest}" if rest.strip() else "", dropped

@@ -53,13 +53,13 @@ _ESCAPES = re.compile(r"\\([\\/_*`\[\]\"])")
 
 def find_claims(text: str) -> Iterator[str]:
     """Every name in the text that can be looked up, once, without punctuation around it."""
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     text = _ENDLESS.sub(" ", text)
     for pattern in _PATTERNS:
         for match in pattern.findall(text):
             name = re.sub(r"(?::\d+){1,8}(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", match).strip(_EDGE)
-            if name not in seen and _is_checkable(name):
-                seen.add(name)
+            if name not in seen_names and _is_checkable(name):
+                seen_names.add(name)
                 yield name
 
 

@@ -109,7 +109,7 @@ class CompactionDraft:
 
     def _content(self, summary: Answer, history_path: str) -> tuple[SummaryContent, tuple[Blob, ...]]:
         user_messages, message_blobs = self._user_messages()
-        kept_items, note_blobs = self._kept_items()
+        kept_items, note_blobs = self._items_that_stay()
         compaction = self.plan_input.compaction
         first_turn, last_turn = self.covered.turn_numbers()
         is_off = compaction.way == "off"
@@ -186,7 +186,7 @@ class CompactionDraft:
         used = total_tokens(self._project_instructions) + self._count(self._facts)
         total = self.limits.total
         if total is not None:
-            used += total_tokens(self._kept_items()[0]) + _FRAME_TOKENS
+            used += total_tokens(self._items_that_stay()[0]) + _FRAME_TOKENS
             return max(0, min(half, round(total * _LAST_RESORT_MESSAGE_SHARE), total - used))
         hard = to_estimate(self.plan_input, self.plan_input.budget.levels.hard)
         return max(100, min(half, hard - total_tokens(self.covered.tail) - used - self._max_summary))
@@ -235,7 +235,7 @@ class CompactionDraft:
                 items.append(item)
         return tuple(items) if total_tokens(items) <= min(self._window // 4, self.limits.share(4)) else ()
 
-    def _kept_items(self) -> Content:
+    def _items_that_stay(self) -> Content:
         """What stays in any case: the operator's messages, pinned and locked items, with what belongs to them.
 
         User messages come first, because they join the message that the summary begins.
@@ -263,10 +263,10 @@ class CompactionDraft:
             for edit in self.view.active_edits
             if edit.first == edit.last and len(edit.replacement) == 1 and edit.replacement[0].kind == "text"
         }
-        shown = [replace(shortened[item.id], id="") if item.id in shortened else item for item in messages]
+        current = [replace(shortened[item.id], id="") if item.id in shortened else item for item in messages]
         return carry_user_messages(
             messages,
-            shown,
+            current,
             limit=self._max_user_messages,
             count=self._count,
             save_blob=self.offloader.save_blob,

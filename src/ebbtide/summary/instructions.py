@@ -271,7 +271,7 @@ def _decode(blob: str) -> str:
     try:
         if re.fullmatch(r"(?:[0-9a-fA-F]{2})+", digits):
             return bytes.fromhex(digits).decode("utf-8")
-        whole = digits[: len(digits) - (len(digits) % 4 == 1)] + "=" * (-len(digits) % 4)
-        return base64.b64decode(whole).decode("utf-8")
+        padded = digits[: len(digits) - (len(digits) % 4 == 1)] + "=" * (-len(digits) % 4)
+        return base64.b64decode(padded).decode("utf-8")
     except ValueError:
         return ""

@@ -262,7 +262,7 @@ def _summary_without_model(preset_texts: PresetTexts, content: SummaryContent) -
 
 
 def region_layout(block: str) -> SummaryLayout:
-    """A block in the place of a region, never changed again (R194, R196)."""
+    """A block that replaces a region where it was, never changed again (R194, R196)."""
     layout = preset_layout(REGION, PresetTexts(summary_user=block), answer_mode="transcript", merge_mode="pin")
     return replace(layout, write_prompt=region_prompt)
 

@@ -38,15 +38,15 @@ class SummaryQuestions:
             yield self._live_question
         if self._compaction.summary or not self._compaction.asks:
             return
-        if self._whole_question.key not in self._answers:
-            yield self._whole_question
-        if self.whole_answer is not None and self.whole_answer.failed in RETRY_SMALLER:
+        if self._main_question.key not in self._answers:
+            yield self._main_question
+        if self.main_answer is not None and self.main_answer.failed in RETRY_SMALLER:
             yield from (question for question in self._part_questions if question.key not in self._answers)
 
     @property
-    def whole_answer(self) -> Answer | None:
+    def main_answer(self) -> Answer | None:
         """The answer about the whole range, if there is one."""
-        return self._answers.get(self._whole_question.key)
+        return self._answers.get(self._main_question.key)
 
     def best_summary(self) -> Answer:
         """A person's summary, the whole answer, the answers to the parts, or else the earlier summary."""
@@ -56,12 +56,12 @@ class SummaryQuestions:
             return replace(unasked, text=self._compaction.summary, failed="")
         if not self._compaction.asks and not self._answers:
             return unasked
-        whole = self.whole_answer
-        if whole is None:
+        main = self.main_answer
+        if main is None:
             return unasked
-        if not whole.failed:
-            return replace(whole, text=self._merge([whole.text]))
-        if whole.failed not in RETRY_SMALLER:
+        if not main.failed:
+            return replace(main, text=self._merge([main.text]))
+        if main.failed not in RETRY_SMALLER:
             return unasked
         parts = [self._answers.get(question.key) for question in self._part_questions]
         usable = [part for part in parts if part is not None and not part.failed]
@@ -92,7 +92,7 @@ class SummaryQuestions:
         return merged
 
     @cached_property
-    def _whole_question(self) -> Question:
+    def _main_question(self) -> Question:
         is_quoted = self._covered.layout.answer_mode == "transcript"
         count = self._plan_input.count_tokens
         return self._question(quote_items(self._covered.quotable, count=count) if is_quoted else "")

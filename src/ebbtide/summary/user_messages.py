@@ -76,7 +76,7 @@ _NOTES = _ListKind("operator-notes", texts.NOTES_LISTED, HARNESS, _note_line, te
 
 def carry_user_messages(
     originals: Sequence[Item],
-    shown: Sequence[Item],
+    current: Sequence[Item],
     *,
     limit: int,
     count: Count,
@@ -86,20 +86,20 @@ def carry_user_messages(
 ) -> tuple[tuple[Item, ...], tuple[Blob, ...]]:
     """The user's messages within `limit` tokens: the newest whole, the older ones as a list.
 
-    `shown` are the messages as the request has them, perhaps shortened on arrival. The newest `whole_count` stay as
+    `current` are the messages as the request has them, perhaps shortened on arrival. The newest `whole_count` stay as
     they are, however long. If not even the newest fits, it is shortened, or without `may_shorten` listed.
     """
-    if sum(item.tokens for item in shown) <= limit:
-        return tuple(shown), ()
+    if sum(item.tokens for item in current) <= limit:
+        return tuple(current), ()
     list_limit = round(limit * _LIST_SHARE)
-    first_whole, room = _newest_that_fit(shown, round(limit * (1 - _LIST_SHARE)))
-    if first_whole == len(shown) and not whole_count and may_shorten:
+    first_whole, room = _newest_that_fit(current, round(limit * (1 - _LIST_SHARE)))
+    if first_whole == len(current) and not whole_count and may_shorten:
         listed, blobs = _list_items(originals[:-1], list_limit, count, save_blob, _MESSAGES)
         short, short_blobs = _shorten(originals[-1], room, count, save_blob)
         return (*listed, short), (*blobs, *short_blobs)
-    first_whole = min(first_whole, len(shown) - whole_count)
+    first_whole = min(first_whole, len(current) - whole_count)
     listed, blobs = _list_items(originals[:first_whole], list_limit, count, save_blob, _MESSAGES)
-    return (*listed, *shown[first_whole:]), blobs
+    return (*listed, *current[first_whole:]), blobs
 
 
 def carry_operator_notes(
