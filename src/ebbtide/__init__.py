@@ -20,35 +20,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "PRESETS",
-    "BadConfig",
-    "BadEdit",
-    "BadRequest",
-    "Blocked",
-    "Busy",
-    "Compaction",
-    "Context",
-    "Conversation",
-    "EbbtideError",
-    "Edit",
-    "Event",
-    "Hit",
-    "Hooks",
-    "Item",
-    "Page",
-    "Policy",
-    "Ready",
-    "Recording",
-    "Report",
-    "StoreError",
-    "Usage",
-    "WontFit",
-    "fit",
-    "load",
-    "preset",
-    "session",
-    "wrap",
-]
+    "PRESETS", "BadConfig", "BadEdit", "BadRequest", "Blocked", "Busy", "Compaction", "Context",
+    "Conversation", "EbbtideError", "Edit", "Event", "Hit", "Hooks", "Item", "Page", "Policy", "Ready",
+    "Recording", "Report", "StoreError", "Usage", "WontFit", "fit", "load", "preset", "session", "wrap",
+]  # fmt: skip
 
 _HOMES = {
     "ebbtide.assembly": ("Conversation",),
