@@ -19,6 +19,7 @@ from ebbtide.core.planner import make_plan
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
+from ebbtide.facts import FactsMemory
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.runtime.plan_input_builder import passes_for
 from ebbtide.state.binding_records import upgrade_log
@@ -86,6 +87,7 @@ class _PlanReader:
 
     terms: tuple[object, ...] = ()
     reader: Reader | None = None
+    facts_memory: FactsMemory = field(default_factory=FactsMemory)
     ours: EchoedEdits = field(default_factory=EchoedEdits)
 
     def read(self, turn: Record, path: list[Any], state: SessionState, policy: Policy) -> Request:
@@ -137,7 +139,7 @@ def _compare(
         return f"not in the log: {pluralize(len(missing), 'message')}"
     request = known.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
-    situation = _plan_input_from_record(record, state, policy, int(str(record.get("window", 0))))
+    situation = _plan_input_from_record(record, state, policy, int(str(record.get("window", 0))), known.facts_memory)
     try:
         again = make_plan(view, budget=situation.budget, plan_input=situation, **passes_for(policy, situation.trigger))
     except Exception as error:  # noqa: BLE001 - one plan that cannot be made is told, and the others are looked at
@@ -159,7 +161,9 @@ def _hidden_ids(edit: Edit) -> frozenset[str]:
     return edit.binding.movable.union(edit.binding.hidden) if edit.binding else frozenset()
 
 
-def _plan_input_from_record(record: Record, state: SessionState, policy: Policy, window: int) -> PlanInput:
+def _plan_input_from_record(
+    record: Record, state: SessionState, policy: Policy, window: int, facts_memory: FactsMemory
+) -> PlanInput:
     told = record.get("situation")
     was: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     output, overhead = int(was.get("max_output", 0)), int(was.get("overhead", 0))
@@ -186,7 +190,7 @@ def _plan_input_from_record(record: Record, state: SessionState, policy: Policy,
         blob_names=BlobNames(directory=directory, taken=state.taken) if directory is not None else None,
         thinking_bound_to_prefix=bool(was.get("bound")),
         cleared=state.cleared,
-        compaction=compaction_input_from_record(was.get("folding") or {}, state),
+        compaction=compaction_input_from_record(was.get("folding") or {}, state, facts_memory),
         now=float(was.get("now", 0.0)),
     )
 

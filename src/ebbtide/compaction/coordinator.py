@@ -24,6 +24,7 @@ from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions
 from ebbtide.core.types import COMPACTION_PASSES, HARNESS, USER, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.effects import AskModel, RawAnswer, Steps
+from ebbtide.facts import FactsMemory
 from ebbtide.state.session_state import SessionState
 from ebbtide.store import Record
 from ebbtide.wire.reader import Request
@@ -86,6 +87,7 @@ class CompactionCoordinator:
     background: PlannedRequest | None = None
     """What was asked about in the background: answers are held against it, whatever was prepared meanwhile."""
     hooks: Hooks = field(default_factory=Hooks)
+    facts_memory: FactsMemory = field(default_factory=FactsMemory)
     emit: Callable[..., None] = _ignore_event
     _told_by: tuple[str, tuple[Item, ...]] = ("", ())
     _told: tuple[str, ...] = ()
@@ -121,6 +123,7 @@ class CompactionCoordinator:
             transcript=log_path if way == "path" else "",
             tool=RECALL_TOOLS[0] if way == "tool" else "",
             waiting=self.is_asking,
+            fact_source=self.facts_memory,
         )
 
     def _instructions(self, request: Request) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ebbtide.compaction.answer_sources import response_content
 from ebbtide.core.edit_binding import mark_history
-from ebbtide.core.plan_input import CompactionInput
+from ebbtide.core.plan_input import CompactionInput, FactSource
 from ebbtide.core.types import USER, HistoryMark, Item, Question
 from ebbtide.core.view import View
 from ebbtide.effects import AskModel, RawAnswer
@@ -61,11 +61,14 @@ def compaction_input_to_record(folding: CompactionInput) -> Record:
     return {name: getattr(folding, name) for name in _JOURNALED} | {"instructions": list(folding.instructions)}
 
 
-def compaction_input_from_record(was: Mapping[str, Any], state: SessionState) -> CompactionInput:
-    """The same, read back."""
-    kept = {name: was[name] for name in _JOURNALED if name in was}
-    kept["instructions"] = tuple(map(str, was.get("instructions", ())))
-    return CompactionInput(**kept, answers=state.answers, children=finished_children(state))
+def compaction_input_from_record(
+    record: Mapping[str, Any], state: SessionState, fact_source: FactSource
+) -> CompactionInput:
+    """Read back what `compaction_input_to_record` wrote."""
+    fields = {name: record[name] for name in _JOURNALED if name in record}
+    fields["instructions"] = tuple(map(str, record.get("instructions", ())))
+    children = finished_children(state)
+    return CompactionInput(**fields, answers=state.answers, children=children, fact_source=fact_source)
 
 
 def finished_children(state: SessionState) -> tuple[tuple[str, str], ...]:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from ebbtide.facts.build import collect_facts, item_handle
+from ebbtide.facts.build import FactsMemory, collect_facts, item_handle
 from ebbtide.facts.model import SessionFacts
 from ebbtide.facts.must_keep import find_missing, required_facts
 from ebbtide.facts.render import render_facts
 
-__all__ = ["SessionFacts", "collect_facts", "find_missing", "item_handle", "render_facts", "required_facts"]
+__all__ = [
+    "FactsMemory",
+    "SessionFacts",
+    "collect_facts",
+    "find_missing",
+    "item_handle",
+    "render_facts",
+    "required_facts",
+]

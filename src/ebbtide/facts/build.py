@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import is_
 
 from ebbtide.core.edit_binding import is_movable
 from ebbtide.core.types import OURS, USER, Item
@@ -61,16 +62,34 @@ _TASK_CONTROLS = ("bashoutput", "taskoutput", "writestdin", "killshell", "killba
 
 
 def collect_facts(items: Sequence[Item]) -> SessionFacts:
-    collector = FactCollector()
-    for item in items:
-        collector.add(item)
-    return collector.build()
+    return FactCollector(items).build()
+
+
+class FactsMemory:
+    """Collects the facts of a session's items, and reads only the items that the longest collection so far lacks.
+
+    Each compaction covers everything that the one before it covered, so without this it would read it all again.
+    """
+
+    def __init__(self) -> None:
+        self._items: Sequence[Item] = ()
+        self._collector = FactCollector()
+
+    def collect(self, items: Sequence[Item], /) -> SessionFacts:
+        known = self._items
+        if len(items) < len(known):
+            return collect_facts(items)
+        collector = self._collector if all(map(is_, known, items)) else FactCollector()
+        self._items, self._collector = (), FactCollector()  # in case reading fails half-way
+        collector.extend(items[collector.item_count :])
+        self._items, self._collector = items, collector
+        return collector.build()
 
 
 class FactCollector:
     """Facts while items are added."""
 
-    def __init__(self) -> None:
+    def __init__(self, items: Sequence[Item] = ()) -> None:
         self.handles: list[str] = []
         self.tokens = 0
         self.user_messages: list[TextFact] = []
@@ -85,6 +104,15 @@ class FactCollector:
         self.assistant_texts: list[TextFact] = []
         self.names: dict[str, NameStats] = {}
         self.pending_calls: dict[str, PendingCall] = {}
+        self.extend(items)
+
+    @property
+    def item_count(self) -> int:
+        return len(self.handles)
+
+    def extend(self, items: Sequence[Item]) -> None:
+        for item in items:
+            self.add(item)
 
     def build(self) -> SessionFacts:
         return SessionFacts(
@@ -92,16 +120,16 @@ class FactCollector:
             tokens=self.tokens,
             user_messages=tuple(self.user_messages),
             constraints=tuple(self.constraints),
-            files=self.files,
-            commands=self.commands,
+            files={**self.files},
+            commands={**self.commands},
             failures=tuple(self.failures),
-            todos=self.todos,
+            todos={**self.todos},
             plan=self.plan,
             mode=self.mode,
-            tasks=self.tasks,
+            tasks={**self.tasks},
             assistant_texts=tuple(self.assistant_texts),
-            names=self.names,
-            pending_calls=self.pending_calls,
+            names={**self.names},
+            pending_calls={**self.pending_calls},
         )
 
     def add(self, item: Item) -> None:

@@ -76,7 +76,7 @@ class CompactionDraft:
     ) -> None:
         self.offloader, self.layout, self.limits = offloader, layout, limits
         self.view, self.plan_input = offloader.view, offloader.plan_input
-        self.covered = CoveredRange(self.view, entry_range, layout)
+        self.covered = CoveredRange(self.view, entry_range, layout, self.plan_input.compaction.fact_source)
         self._window, self._count = self.plan_input.budget.window, self.plan_input.count_tokens
         self._max_summary = limits.max_summary(self._window)
         self.questions = SummaryQuestions(offloader.by, self.covered, self.plan_input, self._max_summary)
