@@ -28,7 +28,7 @@ from ebbtide.runtime import Ready
 from ebbtide.store import DirectoryStore, FileSystem
 from ebbtide.store.directory.log import DirectoryLog
 from ebbtide.store.directory.verify import verify_log
-from runtime.walking import reply
+from runtime.walks import reply
 from upstream import signing
 from upstream.check import refusals
 from upstream.talks import grow

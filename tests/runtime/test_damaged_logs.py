@@ -7,7 +7,7 @@ import pytest
 from ebbtide.core.errors import EbbtideError
 from ebbtide.runtime import Context
 from ebbtide.store import DirectoryStore
-from runtime.walking import Walk
+from runtime.walks import Walk
 from store.faulty_fs import Quick
 from upstream.talks import grow
 

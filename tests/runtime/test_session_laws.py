@@ -24,7 +24,7 @@ from ebbtide.store import MemoryStore
 from ebbtide.store.memory import MemoryLog
 from ebbtide.wire import WIRES
 from laws.trial import nightly
-from runtime.checking import (
+from runtime.checks import (
     check_extends,
     check_log,
     check_repairs,
@@ -36,7 +36,7 @@ from runtime.checking import (
     repeats,
 )
 from runtime.sessions import digest
-from runtime.walking import Stop, Walk
+from runtime.walks import Stop, Walk
 from upstream.talks import grow, sessions
 
 WINDOWS = st.sampled_from([4_096, 8_192, 32_000, 200_000])

@@ -10,7 +10,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.tool_calls import PAGE, RECALL_TOOLS
 from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore, PrivateLog
-from runtime.recorded import SOURCE, TALK, got, record, use
+from recall.recorded_sessions import SOURCE, TALK, got, record, use
 from runtime.sessions import context, loop, run
 
 # --- finding and reading -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from ebbtide.recall.handles import Scope, continues_conversation
 from ebbtide.recall.search import RecallSearch
 from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
-from runtime.recorded import TALK, got, record, use
+from recall.recorded_sessions import TALK, got, record, use
 from runtime.sessions import EARLY, body, context, loop, run
 
 FIRST = {"role": "user", "content": "look into it"}

@@ -7,7 +7,7 @@ import pytest
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore
-from runtime.recorded import SOURCE, TALK, record
+from recall.recorded_sessions import SOURCE, TALK, record
 from runtime.sessions import context, loop, run
 
 

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.core.errors import BadRequest
-from ebbtide.core.stub import parse
-from ebbtide.runtime import Context, Ready
-from ebbtide.store import MemoryStore, open_store
-from runtime.folds import (
+from compaction.compaction_sessions import (
     SUMMARY,
     WINDOW,
     Asked,
@@ -32,6 +28,10 @@ from runtime.folds import (
     until,
     walk,
 )
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.stub import parse
+from ebbtide.runtime import Context, Ready
+from ebbtide.store import MemoryStore, open_store
 from runtime.sessions import Clock, unmarked
 from upstream.check import refusals
 from upstream.script import Part, Say, Think, Use

@@ -15,7 +15,7 @@ from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore, MemoryStore
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
-from runtime.recorded import SOURCE, TALK, record, talk
+from recall.recorded_sessions import SOURCE, TALK, record, talk
 from runtime.sessions import body
 
 
@@ -110,8 +110,8 @@ def test_a_writer_at_work_does_not_keep_others_from_searching_what_is_new(store,
 
 BUSY = """
 import sys
-from runtime.test_recalling import record
-from ebbtide.recall.search import Recall
+from recall.recorded_sessions import record
+from ebbtide.recall.search import RecallSearch
 from ebbtide.store import DirectoryStore
 store = DirectoryStore(sys.argv[1])
 log = store.open(sys.argv[2], now=1.0)
@@ -119,7 +119,7 @@ said = []
 for n in range(6):
     said += [{"role": "user", "content": f"alpha {n} of {sys.argv[2]}"}, {"role": "assistant", "content": f"yes {n}"}]
     record(log, said)
-    assert len(Recall(log, store).search("alpha", limit=20)) == n + 1
+    assert len(RecallSearch(log, store).search("alpha", limit=20)) == n + 1
 """
 
 

@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from ebbtide.runtime import Hooks
-from runtime.folds import (
+from compaction.compaction_sessions import (
     HARD,
     HIGH,
     LONG,
@@ -28,6 +27,7 @@ from runtime.folds import (
     until,
     walk,
 )
+from ebbtide.runtime import Hooks
 from runtime.sessions import Clock
 
 

@@ -12,7 +12,7 @@ from ebbtide.wire.reader import Reader
 from ebbtide.wire.validity import violations
 from laws.promises import JOINED
 from runtime.sessions import digest
-from runtime.walking import Stop, Walk, unmarked
+from runtime.walks import Stop, Walk, unmarked
 from upstream import signing
 from upstream.check import refusals
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide.compaction.questions import MAX_STALLED
-from ebbtide.core.errors import WontFit
-from ebbtide.core.types import Edit
-from ebbtide.state.session_state import SessionState, apply_records, ebb_record, edit_to_record
-from runtime.folds import (
+from compaction.compaction_sessions import (
     HARD,
     LONG,
     WINDOW,
@@ -24,6 +20,10 @@ from runtime.folds import (
     until,
     walk,
 )
+from ebbtide.compaction.questions import MAX_STALLED
+from ebbtide.core.errors import WontFit
+from ebbtide.core.types import Edit
+from ebbtide.state.session_state import SessionState, apply_records, ebb_record, edit_to_record
 from upstream.script import Say
 from upstream.server import Upstream
 

@@ -15,11 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.compaction.questions import MAX_USELESS_ANSWERS
-from ebbtide.core.errors import StoreError, WontFit
-from ebbtide.runtime import Hooks
-from ebbtide.store import DirectoryStore, MemoryStore, open_store
-from runtime.folds import (
+from compaction.compaction_sessions import (
     LONG,
     SUMMARY,
     WINDOW,
@@ -38,6 +34,10 @@ from runtime.folds import (
     until,
     walk,
 )
+from ebbtide.compaction.questions import MAX_USELESS_ANSWERS
+from ebbtide.core.errors import StoreError, WontFit
+from ebbtide.runtime import Hooks
+from ebbtide.store import DirectoryStore, MemoryStore, open_store
 from store.faulty_fs import Faulty
 from upstream.script import Failure, Say
 from upstream.server import Upstream
@@ -187,8 +187,8 @@ class TestEnds:
         path = os.pathsep.join(str(ROOT / name) for name in ("src", "tests"))
         program = (
             "import sys, time\n"
-            "from runtime.test_faults import LONG\n"
-            "from runtime.folds import context, walk\n"
+            "from compaction.test_failing_summarizers import LONG\n"
+            "from compaction.compaction_sessions import context, walk\n"
             "def hang(request):\n"
             "    print('asked', flush=True)\n"
             "    time.sleep(600)\n"
