@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.fuzz_places import stored_session
 from benchmarks.fuzz_targets import Check, Target, requests
 
-from fronts.proxy.raw import RawUpstream, answer
-from fronts.proxy.running import proxied
+from fronts.proxy.proxy_runner import proxied
+from fronts.proxy.raw_upstream import RawUpstream, answer
 from fronts.ui.inspected import library
 from fronts.ui.inspected import running as inspector
 

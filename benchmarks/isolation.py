@@ -39,7 +39,7 @@ sys.path.remove(str(Path(__file__).resolve().parent))
 import ebbtide
 from ebbtide.runtime import Context
 from ebbtide.store import DirectoryStore
-from fronts.proxy.running import post, proxied
+from fronts.proxy.proxy_runner import post, proxied
 from laws.canaries import marks, topic_of
 from upstream.script import Part, Say, Use
 from upstream.server import Upstream

@@ -19,9 +19,9 @@ sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from ebbtide import Context
-from local_model.serving import missing, served
+from local_model.model_server import missing, served
 from local_model.story import story
-from local_model.walking import Step, Summarizer, walk
+from local_model.story_run import Step, Summarizer, walk
 
 
 def main() -> int:

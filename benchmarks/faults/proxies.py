@@ -23,7 +23,7 @@ from benchmarks.faults.sessions import Tally, named_files
 
 from ebbtide.store.directory.verify import verify_log
 from fronts.proxy.agent import Agent, looping
-from fronts.proxy.running import proxied
+from fronts.proxy.proxy_runner import proxied
 from upstream import signing
 from upstream.prefix import tokens, units
 from upstream.server import Upstream

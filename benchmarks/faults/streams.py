@@ -19,7 +19,7 @@ from benchmarks.faults.sessions import Body, Story, Tally
 
 from ebbtide.store.directory.verify import verify_log
 from fronts.proxy.agent import KEYS, MODELS, PATHS
-from fronts.proxy.running import Running, options
+from fronts.proxy.proxy_runner import Running, options
 from upstream import events, render
 from upstream.caching import Billed
 from upstream.check import refusals_bytes

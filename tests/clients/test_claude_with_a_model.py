@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from clients.programs import CLAUDE, Started, ran
-from local_model.serving import served
+from local_model.model_server import served
 
 pytestmark = pytest.mark.timeout(1800)
 

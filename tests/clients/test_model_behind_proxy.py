@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from fronts.proxy.running import get, proxied
-from local_model.serving import missing, served
+from fronts.proxy.proxy_runner import get, proxied
+from local_model.model_server import missing, served
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -10,9 +10,9 @@ import json
 
 import pytest
 
+from clients.guided_provider import DONE, Walk, file_name, marker, sent, text, tokens_of
 from clients.programs import PROGRAMS, ran
-from clients.upstreaming import DONE, Walk, file_name, marker, sent, text, tokens_of
-from fronts.proxy.running import get, proxied
+from fronts.proxy.proxy_runner import get, proxied
 from upstream.server import Upstream
 
 PARTS = 48

@@ -25,7 +25,7 @@ from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from ebbtide.wire import WIRES
 from fronts.proxy.agent import PATHS
-from fronts.proxy.running import Running, post, proxied
+from fronts.proxy.proxy_runner import Running, post, proxied
 from fronts.sdk.clients import client
 from laws.canaries import SYSTEM, Body, body_of, marks, next_reply, topic_of
 from laws.interleaving import CHANGES, WINDOW, Side, operate

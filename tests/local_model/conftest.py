@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ebbtide import Context
-from local_model.serving import PATIENCE, missing, served
+from local_model.model_server import PATIENCE, missing, served
 from local_model.story import Turn, story
-from local_model.walking import Body, Step, Summarizer, walk
+from local_model.story_run import Body, Step, Summarizer, walk
 
 WINDOW = 2_304
 

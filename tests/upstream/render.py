@@ -9,7 +9,7 @@ from upstream import signing
 from upstream.caching import Billed
 from upstream.events import as_json
 from upstream.finding import Body
-from upstream.grouping import item_id
+from upstream.group_ids import item_id
 from upstream.prefix import CHARACTERS_PER_TOKEN, chain, message_unit, serial
 from upstream.script import Part, Redacted, Say, Think, Use
 

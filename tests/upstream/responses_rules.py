@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from upstream import grouping
+from upstream import group_ids
 from upstream.encoding import unencodable
 from upstream.finding import Body, Rules, Said, dicts, text_of
 
@@ -89,9 +89,9 @@ def _matching(body: Body) -> Iterator[Said]:
 def _keeps_follower(body: Body) -> Iterator[Said]:
     entries = items(body)
     alone = [item for at, item in enumerate(entries) if _lonely(entries, at) and item.get("id")]
-    torn = grouping.reasoning_without_follower(entries)
+    torn = group_ids.reasoning_without_follower(entries)
     # A reasoning item may be found both ways; it is refused once.
-    yield from dict.fromkeys([*(("input", grouping.without_follower(item)) for item in alone), *torn])
+    yield from dict.fromkeys([*(("input", group_ids.without_follower(item)) for item in alone), *torn])
 
 
 def _lonely(entries: list[Body], at: int) -> bool:
@@ -105,11 +105,11 @@ def _lonely(entries: list[Body], at: int) -> bool:
 
 
 def _keeps_reasoning(body: Body) -> Iterator[Said]:
-    yield from grouping.followers_without_reasoning(items(body))
+    yield from group_ids.followers_without_reasoning(items(body))
 
 
 def _whole_group(body: Body) -> Iterator[Said]:
-    yield from grouping.torn(items(body))
+    yield from group_ids.torn(items(body))
 
 
 def _persisted(body: Body) -> Iterator[Said]:
@@ -198,7 +198,7 @@ def _loose_reasoning(body: Body) -> Iterator[Said]:
     entries = items(body)
     for at, item in enumerate(entries):
         if _lonely(entries, at) and not item.get("id"):
-            yield f"input[{at}]", grouping.without_follower(item)
+            yield f"input[{at}]", group_ids.without_follower(item)
 
 
 def _output_order(body: Body) -> Iterator[Said]:

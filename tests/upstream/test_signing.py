@@ -42,7 +42,7 @@ def send(provider: Provider, body: Body) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("model", [PRESERVED, ORDINARY])
-def test_a_loop_sent_back_as_it_came_is_accepted(model: str) -> None:
+def test_an_unchanged_loop_is_accepted(model: str) -> None:
     assert send(*played(model)) == ("", "")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.fronts.chat.chat_records import INTERRUPTED
 from fronts.chat.terminal import BUSY, FOOTER, Terminal, needs_tmux
-from local_model.serving import missing
+from local_model.model_server import missing
 from upstream.script import Failure, Say, Use
 from upstream.server import Upstream
 from workspace.places import git

@@ -89,7 +89,7 @@ def told_by_the_proxy(home, key, secret, header="x-api-key"):
     return talk(home, asked_by.identity.session, secret, asked_by.identity.project)
 
 
-async def test_nothing_but_sessions_of_the_project_it_was_started_in_is_served(tmp_path):
+async def test_only_sessions_of_the_current_project_are_served(tmp_path):
     """Newer sessions of a tenant of the proxy, of another project, and of none are not told."""
     here, other = tmp_path / "here", tmp_path / "other"
     for folder in (here / ".git", here / "src", other):
@@ -155,7 +155,7 @@ async def test_sessions_of_the_proxy_are_read_with_the_key_of_their_tenant_alone
         (["--project", ".", "--credential-env", "HOME"], "use either --credential-env or --project"),
     ],
 )
-def test_what_cannot_be_served_is_refused_before_anything_is(tmp_path, arguments, why):
+def test_bad_options_are_refused_before_serving(tmp_path, arguments, why):
     environ = {**os.environ, "EBB_HOME": str(tmp_path)}
     told = subprocess.run([sys.executable, *PROGRAM, *arguments], env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL)  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 
-from fronts.proxy.running import WAIT
+from fronts.proxy.proxy_runner import WAIT
 from upstream.finding import Body
 from upstream.script import Part, Say, Think, Use
 from upstream.server import Upstream

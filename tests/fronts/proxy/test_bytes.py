@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from fronts.proxy.raw import END, STREAM, RawUpstream, answer, chunks
-from fronts.proxy.running import WAIT, beside, exchange, proxied
+from fronts.proxy.proxy_runner import WAIT, beside, exchange, proxied
+from fronts.proxy.raw_upstream import END, STREAM, RawUpstream, answer, chunks
 
 BODIES = {
     "/v1/messages?beta=true": b'{ "max_tokens":64,"model":"claude-sonnet-5",\n "messages":[{"role":"user","content":"\\u00e9 1.10 \xc3\xa9"}], "x":1E5}',
@@ -92,7 +92,7 @@ def test_other_methods_pass_without_a_body(method, tmp_path):
     assert upstream.seen[0].body == b""
 
 
-def test_a_large_upload_to_a_path_that_is_not_ours_streams_through(tmp_path):
+def test_a_large_upload_to_another_path_streams_through(tmp_path):
     body = bytes(range(256)) * 4096 * 3  # more than aiohttp's own limit for a body that is read
     with beside(lambda n, seen: [answer(b"ok")], tmp_path, max_body_bytes=1000) as (upstream, running):
         status, _, got = exchange(running.port, "POST", "/v1/files", body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fronts.proxy.running import get, proxied
+from fronts.proxy.proxy_runner import get, proxied
 from upstream.script import Failure, Say, Use
 from upstream.server import Upstream
 
@@ -57,7 +57,7 @@ def test_openais_sdk_streams_chat_and_responses(proxy):
     assert summary["input_tokens"] == sum(one.usage.prompt for one in upstream.requests)
 
 
-def test_an_sdk_retries_an_overload_by_itself_and_sees_a_refusal_as_it_is(tmp_path):
+def test_an_sdk_retries_an_overload_and_sees_a_refusal_unchanged(tmp_path):
     with Upstream([Failure(), "yes"]) as upstream, proxied(upstream.url, store=tmp_path) as running:
         client = anthropic.Anthropic(base_url=running.url, api_key="k", max_retries=1)
         ask = {"model": "claude-sonnet-5", "max_tokens": 9}

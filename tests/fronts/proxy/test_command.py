@@ -20,8 +20,8 @@ import pytest
 from ebbtide.fronts.cli.main import main
 from ebbtide.fronts.proxy.command import build_options, command_line
 from ebbtide.fronts.proxy.meters import JsonLog, LibraryLogHandler
-from fronts.proxy.raw import END, STREAM, RawUpstream, answer, chunks
-from fronts.proxy.running import WAIT, exchange, get, until
+from fronts.proxy.proxy_runner import WAIT, exchange, get, until
+from fronts.proxy.raw_upstream import END, STREAM, RawUpstream, answer, chunks
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}'
 SECRET = "sk-ant-canary-0123456789abcdef"
@@ -43,7 +43,7 @@ def started(upstream, tmp_path, *more):
         process.communicate(timeout=WAIT)
 
 
-def test_the_first_line_tells_where_it_listens_and_the_summary_what_it_did(tmp_path):
+def test_the_first_line_has_the_address_and_the_summary_the_totals(tmp_path):
     told = b'{"choices":[{"message":{"role":"assistant","content":"yo"}}],"usage":{"prompt_tokens":12,"completion_tokens":3}}'
     headers = [("Content-Type", "application/json")]
     with (
@@ -119,14 +119,14 @@ def test_sigterm_lets_a_stream_end_and_takes_no_new_one(tmp_path):
         (["--port", "99999"], "99999 is no port"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_sentence(arguments, told, capsys, tmp_path, monkeypatch):
+def test_a_wrong_option_is_refused_with_a_sentence(arguments, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     assert main(["proxy", *arguments]) == 2
     assert told in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_told(capsys, tmp_path, monkeypatch):
+def test_a_port_in_use_is_reported(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with RawUpstream(lambda n, seen: []) as taken:
         assert main(["proxy", "--port", str(taken.port), "--store", str(tmp_path)]) == 2
@@ -143,7 +143,7 @@ def test_stubs_name_files_only_to_those_who_can_open_them():
     assert build_options(command_line().parse_args([*other, "--recall", "path"])).recall == "path"
 
 
-def test_what_libraries_log_is_json_too_and_tells_no_words(tmp_path):
+def test_library_logs_are_json_without_message_texts(tmp_path):
     out = io.StringIO()
     logger = logging.getLogger("aiohttp.server.test")
     logger.addHandler(LibraryLogHandler(JsonLog(out)))
@@ -157,7 +157,7 @@ def test_what_libraries_log_is_json_too_and_tells_no_words(tmp_path):
     assert "canary" not in out.getvalue()
 
 
-def test_a_person_at_a_terminal_is_told_what_to_do_next_and_a_program_is_not(tmp_path):
+def test_only_a_terminal_shows_what_to_do_next(tmp_path):
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "proxy", "--port", "0", "--store", str(tmp_path)]
     process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower)

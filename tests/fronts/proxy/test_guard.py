@@ -12,8 +12,8 @@ import pytest
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.proxy.upstreams import PROVIDERS, check_upstream, find_target
-from fronts.proxy.raw import RawUpstream, answer
-from fronts.proxy.running import WAIT, Running, beside, exchange, options
+from fronts.proxy.proxy_runner import WAIT, Running, beside, exchange, options
+from fronts.proxy.raw_upstream import RawUpstream, answer
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 TOKEN = "0123456789abcdef-token"
@@ -176,7 +176,7 @@ def test_the_stores_files_are_private(tmp_path):
     assert {path.stat().st_mode & 0o777 for path in made} <= {0o700, 0o600}
 
 
-def test_several_upstreams_are_told_apart_by_path_then_by_credential():
+def test_one_of_several_upstreams_is_chosen_by_path_then_by_credential():
     def to(path, **headers):
         found = find_target(PROVIDERS, path, {name.replace("_", "-"): value for name, value in headers.items()})
         return found and found.url
@@ -205,7 +205,7 @@ def test_what_is_no_address_is_refused(address):
         check_upstream("u", address)
 
 
-def test_a_path_for_which_there_is_no_upstream_is_told(tmp_path):
+def test_a_path_without_an_upstream_is_refused_with_a_reason(tmp_path):
     several = replace(
         options("http://127.0.0.1:1", store=tmp_path), upstreams={"a": "http://127.0.0.1:1", "b": "http://127.0.0.1:1"}
     )

@@ -55,7 +55,7 @@ def test_a_conversation_keeps_its_session_as_it_grows():
     assert first.client == SESSION
 
 
-def test_side_requests_under_the_same_id_are_told_apart():
+def test_side_requests_under_the_same_id_are_separate_sessions():
     main = session(claude([prompt()]))
     title = session(claude([prompt()], system="Write a short title.", tools=None))
     agent = session(claude([prompt("search for the parser")]))
@@ -81,7 +81,7 @@ def test_side_requests_under_the_same_id_are_told_apart():
         ({}, {"metadata": {"user_id": '{"session_id":"the-session-1"}'}}),
     ],
 )
-def test_the_clients_own_id_is_heard_wherever_it_stands(headers, more):
+def test_the_clients_own_id_is_found_in_headers_and_body(headers, more):
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **more}
 
     assert session(body, headers, "openai_chat").client == "the-session-1"
@@ -185,7 +185,7 @@ def test_what_changes_with_each_request_is_no_identity(name):
 
 
 @pytest.mark.parametrize("name", CREDENTIALS)
-def test_every_credential_tells_tenants_apart(name):
+def test_every_credential_distinguishes_tenants(name):
     one, two = (session(plain(), {name: value}) for value in ("Key-1", "key-1"))
 
     assert len({one.project, two.project, session(plain()).project}) == 3
@@ -283,7 +283,7 @@ def test_under_a_conversations_own_id_the_end_of_a_prompt_may_change():
     assert one == two
 
 
-def test_two_credentials_are_two_tenants_and_the_name_tells_neither():
+def test_two_credentials_are_two_tenants_and_the_name_reveals_neither():
     one, two = {"authorization": "Bearer sk-canary-1"}, {"authorization": "Bearer sk-canary-2"}
     body = claude([prompt()])
 
@@ -347,7 +347,7 @@ def test_what_an_earlier_compaction_left_is_no_new_one():
         ("POST", "/v1beta/models/g:generateContent", ""),
     ],
 )
-def test_only_turns_of_the_three_wires_are_ours(method, path, wire):
+def test_only_requests_of_the_three_wires_are_planned(method, path, wire):
     assert wire_for_path(method, path) == wire
 
 

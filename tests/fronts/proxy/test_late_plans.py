@@ -21,7 +21,7 @@ def test_an_engine_that_is_always_late_sends_what_the_provider_takes(seed):
     assert tally.examples == []
 
 
-def test_what_goes_out_late_has_the_edits_that_another_proxy_recorded(tmp_path):
+def test_a_late_request_has_the_edits_that_another_proxy_recorded(tmp_path):
     identity, store = Identity("tenant", "client", "lane"), open_store(tmp_path)
     slot = ProxySession(
         identity=identity,

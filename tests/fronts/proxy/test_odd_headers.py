@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from fronts.proxy.raw import answer
-from fronts.proxy.running import WAIT, beside
+from fronts.proxy.proxy_runner import WAIT, beside
+from fronts.proxy.raw_upstream import answer
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 COOKIES = [
@@ -65,7 +65,7 @@ def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(tmp_path):
 
 
 @pytest.mark.parametrize("value", [b"a=\x01b", b"a=\x7f", b"a=\xff"])
-def test_an_odd_cookie_of_the_upstream_costs_nobody_the_answer(value, tmp_path):
+def test_an_odd_cookie_of_the_upstream_does_not_lose_the_answer(value, tmp_path):
     raw = b"HTTP/1.1 200 OK\r\nSet-Cookie: " + value + b"\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
     with beside(lambda n, seen: [raw], tmp_path) as (_, running):
         received = send(running.port)
@@ -76,7 +76,7 @@ def test_an_odd_cookie_of_the_upstream_costs_nobody_the_answer(value, tmp_path):
 
 
 @pytest.mark.parametrize("path", [b"/%00", b"/v1/%ff/chat/completions", b"/v1/chat/completions?%", b"//x"])
-def test_an_odd_path_is_passed_on_as_it_stands(path, tmp_path):
+def test_an_odd_path_is_passed_on_unchanged(path, tmp_path):
     with beside(lambda n, seen: [answer(b"{}")], tmp_path) as (upstream, running):
         received = send(running.port, path=path)
 

@@ -6,14 +6,14 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from ebbtide.fronts.proxy.otel import metric_exporter
-from fronts.proxy.raw import answer
-from fronts.proxy.running import beside, exchange
+from fronts.proxy.proxy_runner import beside, exchange
+from fronts.proxy.raw_upstream import answer
 
 BODY = b'{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"a secret word"}]}'
 TOLD = b'{"content":[{"type":"text","text":"yo"}],"usage":{"input_tokens":5,"cache_read_input_tokens":7,"output_tokens":2}}'
 
 
-def test_tokens_and_time_are_counted_and_nothing_that_was_said(tmp_path):
+def test_tokens_and_time_are_exported_but_no_text(tmp_path):
     reader = InMemoryMetricReader()
     watch = metric_exporter(MeterProvider(metric_readers=[reader]))
     with beside(lambda n, _: [answer(b"{}", "529 Oh") if n == 2 else answer(TOLD)], tmp_path, watch=watch) as (

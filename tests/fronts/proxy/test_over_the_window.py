@@ -10,8 +10,8 @@ from benchmarks.two_proxies import run
 
 from ebbtide.store import DirectoryStore
 from fronts.proxy.agent import KEYS, MODELS, PATHS
-from fronts.proxy.raw import answer
-from fronts.proxy.running import WAIT, beside, exchange, get, proxied, until
+from fronts.proxy.proxy_runner import WAIT, beside, exchange, get, proxied, until
+from fronts.proxy.raw_upstream import answer
 from store.faulty_fs import Quick
 from upstream.server import Upstream
 
@@ -68,7 +68,7 @@ class Hanging(Quick):
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai_chat"])
-def test_what_is_over_the_window_is_refused_in_the_providers_manner_where_no_plan_comes(wire, tmp_path):
+def test_a_request_over_the_window_is_refused_in_the_providers_form_if_no_plan_comes(wire, tmp_path):
     disk = Hanging()
     store = DirectoryStore(tmp_path, fs=disk, durable=False)
     limits = {"idle_limit": 0.05, "acting_limit": 0.05, "waiting_limit": 0.5}
@@ -117,7 +117,7 @@ def test_a_lock_that_another_process_holds_is_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize(("wire", "code"), [("anthropic", None), ("openai_chat", "context_length_exceeded")])
-def test_what_can_never_fit_a_known_window_is_refused_as_the_provider_would(wire, code, tmp_path):
+def test_a_request_that_can_never_fit_a_known_window_is_refused_in_the_providers_form(wire, code, tmp_path):
     tools = [{"name": "read", "description": "Reads a file. " * 9_000, "input_schema": {"type": "object"}}]
     if wire != "anthropic":
         tools = [{"type": "function", "function": {"name": "read", "description": "Reads a file. " * 9_000}}]

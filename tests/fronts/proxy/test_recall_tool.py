@@ -8,8 +8,8 @@ import json
 import pytest
 
 from fronts.proxy.agent import KEYS, PATHS, Agent
-from fronts.proxy.raw import END, STREAM, chunks
-from fronts.proxy.running import beside, get, post, proxied
+from fronts.proxy.proxy_runner import beside, get, post, proxied
+from fronts.proxy.raw_upstream import END, STREAM, chunks
 from upstream.prefix import units
 from upstream.script import Cut, Failure, Say, Think, Use
 from upstream.server import Upstream
@@ -220,7 +220,7 @@ def test_a_recall_before_any_word_leaves_no_trace(wire, stream, tmp_path):
 @WIRES
 @STREAMS
 @pytest.mark.parametrize("order", [[RECALL, READ], [READ, RECALL]], ids=["ours first", "theirs first"])
-def test_in_a_mixed_batch_ours_waits_for_the_clients_results(wire, stream, order, tmp_path):
+def test_in_a_mixed_batch_recall_waits_for_the_clients_results(wire, stream, order, tmp_path):
     script = [[*thought(wire, "Both."), Say("Both. "), *order], [Say("8123.")], [Say("Bye.")]]
     with Upstream(script) as upstream, proxied(upstream.url, store=tmp_path, recall="tool") as running:
         agent = client(wire, running, upstream)
@@ -267,7 +267,7 @@ def test_without_a_recall_the_answer_goes_through_byte_for_byte(wire, tmp_path):
 
 @pytest.mark.parametrize("turn", [Failure(status=529), Cut([Say("half of")], 2)], ids=["refused", "cut"])
 @WIRES
-def test_when_the_second_call_fails_the_client_is_told_and_its_retry_works(wire, turn, tmp_path):
+def test_if_the_second_call_fails_the_client_gets_the_error_and_its_retry_works(wire, turn, tmp_path):
     """An answer that looks whole and is not would be a lie."""
     script = [[Say("Let me look."), RECALL], turn, [Say("It was 8123.")]]
     with Upstream(script) as upstream, proxied(upstream.url, store=tmp_path, recall="tool") as running:
@@ -302,7 +302,7 @@ def test_tools_come_with_the_first_request_or_never(tmp_path):
     assert have == [False, False, True, False, True, True]
 
 
-def test_another_conversation_under_the_same_name_is_not_told(tmp_path):
+def test_another_conversation_under_the_same_name_is_not_readable(tmp_path):
     """Recall sees what the request at hand holds."""
     script = ["Noted.", [Use("ebb_recall", {"query": "zebra"})], "Nothing."]
     with Upstream(script) as upstream, proxied(upstream.url, store=tmp_path, recall="tool") as running:

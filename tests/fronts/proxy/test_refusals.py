@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from fronts.proxy.raw import END, STREAM, answer, chunks
-from fronts.proxy.running import beside, exchange, get
+from fronts.proxy.proxy_runner import beside, exchange, get
+from fronts.proxy.raw_upstream import END, STREAM, answer, chunks
 
 OK = answer(
     b'{"choices":[{"message":{"role":"assistant","content":"yo"},"finish_reason":"stop"}],"usage":{"prompt_tokens":900,"completion_tokens":1}}',
@@ -59,7 +59,7 @@ MANNERS = {
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_a_refusal_for_size_is_folded_and_sent_again_and_nobody_sees_it(manner, tmp_path):
+def test_a_request_refused_for_its_size_is_compacted_and_sent_again_unnoticed(manner, tmp_path):
     streams = "stream" in manner
     then = STREAMED if streams else OK
     with beside(lambda n, seen: [then if n else MANNERS[manner]], tmp_path, window=200_000) as (upstream, running):
@@ -76,7 +76,7 @@ def test_a_refusal_for_size_is_folded_and_sent_again_and_nobody_sees_it(manner, 
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_what_is_refused_again_comes_back_as_the_provider_said_it(manner, tmp_path):
+def test_a_second_refusal_is_passed_on_unchanged(manner, tmp_path):
     streams = "stream" in manner
     with beside(lambda n, seen: [MANNERS[manner]], tmp_path, window=200_000) as (upstream, running):
         through = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=streams))
@@ -157,7 +157,7 @@ def test_nothing_else_is_ever_sent_again(other, tmp_path):
     assert OTHERS[other].endswith(through[2])
 
 
-def test_a_count_that_is_refused_is_told_at_once(tmp_path):
+def test_a_refused_count_is_passed_on_at_once(tmp_path):
     talk = [{"role": ("user", "assistant")[n % 2], "content": f"line {n} of it\n" * 200} for n in range(61)]
     body = json.dumps({"model": "claude-sonnet-5", "messages": talk}).encode()
     with beside(lambda n, seen: [MANNERS["openai"]], tmp_path) as (upstream, running):

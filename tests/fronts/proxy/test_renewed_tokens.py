@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fronts.proxy.agent import PATHS, Agent, looping
-from fronts.proxy.running import get, proxied
+from fronts.proxy.proxy_runner import get, proxied
 from upstream.prefix import units
 from upstream.server import Upstream
 
@@ -76,7 +76,7 @@ def test_where_the_clients_id_can_be_guessed_a_new_token_begins_a_new_session(tm
     assert len(sessions) == len({one["project"] for one in sessions}) == 2
 
 
-def test_whoever_has_the_id_and_not_the_history_gets_a_session_of_their_own(tmp_path):
+def test_an_id_without_its_history_starts_a_new_session(tmp_path):
     """Also once they have a history of their own; and the first one still goes on under its next token."""
     with (
         Upstream(looping("anthropic"), window=60_000) as upstream,

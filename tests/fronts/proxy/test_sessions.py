@@ -12,7 +12,7 @@ from ebbtide.fronts.proxy.identity import identify_request
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.sessions import Sessions
 from fronts.proxy.agent import Agent, looping
-from fronts.proxy.running import Running, get, options, proxied
+from fronts.proxy.proxy_runner import Running, get, options, proxied
 from upstream.prefix import units
 from upstream.server import Upstream
 

@@ -11,8 +11,8 @@ import pytest
 
 from ebbtide.fronts.proxy.command import build_options, command_line
 from fronts.proxy.agent import KEYS, PATHS, Agent
-from fronts.proxy.raw import answer
-from fronts.proxy.running import WAIT, beside, get, proxied, until
+from fronts.proxy.proxy_runner import WAIT, beside, get, proxied, until
+from fronts.proxy.raw_upstream import answer
 from upstream.script import Failure, Say
 from upstream.server import Upstream
 
@@ -77,7 +77,7 @@ def told(running, name):
 
 
 @pytest.mark.parametrize("wire", PATHS)
-def test_a_fold_carries_what_the_model_said_when_asked_with_the_clients_own_credential(wire, tmp_path):
+def test_a_compaction_has_the_summary_that_the_model_wrote_under_the_clients_credential(wire, tmp_path):
     talk = Talk(lambda: [Say(SUMMARY)])
     with (
         Upstream(talk, window=WINDOW) as upstream,
@@ -152,7 +152,7 @@ def questioned(store, steps, **more):
         yield SimpleNamespace(asked=asked, upstream=upstream, running=running, agent=agent)
 
 
-def test_a_summary_that_never_comes_holds_nobody_up_for_longer_than_its_limit(tmp_path):
+def test_a_summary_that_never_comes_delays_a_request_up_to_its_limit(tmp_path):
     with questioned(tmp_path, lambda: ["hang"], window=4_000, summary_limit=0.3) as one:
         for n in range(TURNS):
             one.agent.turn(n)
@@ -186,7 +186,7 @@ def test_the_question_is_asked_while_the_conversation_goes_on(tmp_path):
             go.set()
 
 
-def test_in_shadow_nobody_is_asked(tmp_path):
+def test_in_shadow_mode_no_model_is_asked(tmp_path):
     talk = Talk(lambda: [Say(SUMMARY)])
     with (
         Upstream(talk) as upstream,
@@ -197,7 +197,7 @@ def test_in_shadow_nobody_is_asked(tmp_path):
     assert not talk.asked.is_set()
 
 
-def test_who_is_asked_stands_in_the_users_configuration_and_the_command_line_is_above_it(tmp_path, monkeypatch):
+def test_the_summarizer_is_configured_in_a_file_and_the_command_line_overrides_it(tmp_path, monkeypatch):
     user = tmp_path / "config.toml"
     user.write_text('[proxy]\nsummarizer = "small-one"\n', encoding="utf-8")
     monkeypatch.setenv("EBB_CONFIG", str(user))

@@ -12,7 +12,7 @@ from ebbtide.fronts.run.addresses import plan_routes
 PROXY = "http://127.0.0.1:4321"
 
 
-def test_where_nothing_is_set_the_proxy_finds_the_providers_itself():
+def test_without_settings_the_proxy_uses_the_providers():
     plan = plan_routes({})
     led = plan.environment({"PATH": "/bin"}, PROXY)
 
@@ -31,7 +31,7 @@ def test_where_nothing_is_set_the_proxy_finds_the_providers_itself():
         ("http://127.0.0.1:8080", "openai=http://127.0.0.1:8080", f"{PROXY}/openai"),
     ],
 )
-def test_the_users_own_address_becomes_the_upstream_and_its_paths_stay_what_they_were(own, upstream, base):
+def test_the_users_own_address_becomes_the_upstream_with_its_paths(own, upstream, base):
     environ = {"OPENAI_BASE_URL": own}
     plan = plan_routes(environ)
 
@@ -53,7 +53,7 @@ def test_two_addresses_for_one_provider_are_two_upstreams():
     assert led["OPENAI_API_BASE"] == f"{PROXY}/openai-2/v1"
 
 
-def test_an_address_on_the_command_line_stands_above_the_environment():
+def test_an_address_on_the_command_line_overrides_the_environment():
     environ = {"ANTHROPIC_BASE_URL": "https://old.example"}
 
     assert plan_routes(environ, ["anthropic=https://new.example"]).upstreams() == [
@@ -107,7 +107,7 @@ def test_settings_that_cannot_be_read_are_left_as_they_are():
     )
 
 
-def test_where_a_proxy_to_the_world_is_set_this_machine_is_excepted_from_it():
+def test_loopback_is_excepted_from_a_configured_web_proxy():
     environ = {"https_proxy": "http://gate.example:3128", "NO_PROXY": "intern.example"}
     led = plan_routes(environ).environment(environ, PROXY)
 

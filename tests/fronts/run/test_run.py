@@ -30,7 +30,7 @@ def upstream():
         yield up
 
 
-def test_an_unchanged_program_works_in_a_window_it_knows_nothing_of(upstream, tmp_path):
+def test_an_unchanged_program_works_in_a_smaller_window(upstream, tmp_path):
     """It would be refused at its fifth request. Its words, its exit code and the user's own address stay what they are."""
     pytest.importorskip("anthropic")
     environ = environment(tmp_path, ANTHROPIC_BASE_URL=upstream.url)
@@ -51,7 +51,7 @@ def test_a_wrong_option_is_explained_and_starts_nothing(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_in_shadow_nothing_is_changed_and_it_says_so(upstream, tmp_path):
+def test_shadow_mode_changes_nothing_and_says_so(upstream, tmp_path):
     pytest.importorskip("anthropic")
     environ = environment(tmp_path, ANTHROPIC_BASE_URL=upstream.url)
     done = ebb_run("--shadow", "--window", "16k", "--", *python(AGENT, "0"), environ=environ)
@@ -61,7 +61,7 @@ def test_in_shadow_nothing_is_changed_and_it_says_so(upstream, tmp_path):
     assert "what would have been" in done.stderr
 
 
-def test_the_program_gets_its_arguments_and_our_own_words_go_to_stderr_alone(tmp_path):
+def test_the_program_gets_its_arguments_and_our_messages_are_on_stderr(tmp_path):
     code = "import sys; print(sys.argv[1:]); print(sys.stdin.read())"
     command = [*EBB, "run", "--", *python(code, "--window", "-x", "--", "a b")]
     done = subprocess.run(
@@ -83,7 +83,7 @@ def test_the_exit_code_is_the_programs(code, expected, tmp_path):
     assert (done.returncode, done.stderr) == (expected, "")
 
 
-def test_what_cannot_start_is_125_and_says_why(tmp_path):
+def test_a_program_that_cannot_start_gives_125_and_a_reason(tmp_path):
     done = ebb_run("--", "no-such-program-anywhere", environ=environment(tmp_path))
 
     assert done.returncode == 125
@@ -98,7 +98,7 @@ def test_without_a_program_it_is_bad_input(tmp_path):
     assert "ebb run -- claude" in done.stderr
 
 
-def test_the_list_says_what_is_set_for_whom(tmp_path):
+def test_the_list_shows_what_is_set_for_each_program(tmp_path):
     environ = environment(tmp_path, ANTHROPIC_BASE_URL="https://gate.example")
     listed, as_json = ebb_run("--list", environ=environ), ebb_run("--list", "--json", environ=environ)
     rows = {row["client"]: row for row in json.loads(as_json.stdout)}
@@ -155,7 +155,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_on_a_terminal_the_program_has_it_and_ctrl_c_is_its_own_to_answer(tmp_path):
+def test_the_program_has_the_terminal_and_handles_ctrl_c(tmp_path):
     terminal = Terminal(environment(tmp_path, TERM="xterm"), "--", *python(ON_TERMINAL))
     terminal.until("foreground True")
     assert "tty True" in terminal.shown
@@ -198,7 +198,7 @@ def started(environ: dict[str, str], *command: str) -> subprocess.Popen[str]:
     return subprocess.Popen([*EBB, "run", *command], env=environ, text=True, **pipes)
 
 
-def test_what_a_supervisor_sends_reaches_the_program_and_the_proxy_ends_with_it(tmp_path):
+def test_a_supervisors_signal_reaches_the_program_and_stops_the_proxy(tmp_path):
     code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(9)); print('up', flush=True); signal.pause()"
     with started(environment(tmp_path), "--", *python(code)) as process:
         assert process.stdout.readline() == "up\n"
@@ -210,7 +210,7 @@ def test_what_a_supervisor_sends_reaches_the_program_and_the_proxy_ends_with_it(
     assert gone(proxy)
 
 
-def test_whatever_ends_us_ends_the_proxy_too(tmp_path):
+def test_the_proxy_ends_with_ebb_run_even_if_that_is_killed(tmp_path):
     code = "import os; print(os.getpid(), flush=True); import time; time.sleep(600)"
     with started(environment(tmp_path), "--", *python(code)) as process:
         program = int(process.stdout.readline())
@@ -223,7 +223,7 @@ def test_whatever_ends_us_ends_the_proxy_too(tmp_path):
     assert ended
 
 
-def test_a_proxy_that_falls_is_started_again_where_it_was_and_the_work_goes_on(upstream, tmp_path):
+def test_a_crashed_proxy_is_started_again_at_the_same_address(upstream, tmp_path):
     """Killed in the middle. The program's next call finds it at the same address, with all that was recorded."""
     pytest.importorskip("anthropic")
     environ = environment(tmp_path, ANTHROPIC_BASE_URL=upstream.url)

@@ -84,7 +84,7 @@ SYNC = {
 
 
 @pytest.mark.parametrize("way", SYNC)
-def test_whatever_way_a_model_is_asked_the_request_fits_and_is_told_of(way):
+def test_every_way_to_ask_a_model_fits_the_window_and_is_reported(way):
     told = []
     with Upstream(["Well."], window=WINDOW) as upstream:
         wrapped = ebbtide.wrap(
@@ -189,7 +189,7 @@ def test_the_client_it_was_made_from_sends_as_before():
             raw.messages.create(**MESSAGES)
 
 
-def test_a_body_that_fits_goes_out_with_the_bytes_of_the_client_alone():
+def test_a_body_that_fits_is_sent_with_the_clients_own_bytes():
     small = {"model": "gpt-5", "messages": [{"role": "user", "content": "Schöne Grüße 🙂"}], "seed": 4}
     with Upstream(["Well.", "Well."]) as upstream:
         raw = client("chat", upstream)
@@ -200,7 +200,7 @@ def test_a_body_that_fits_goes_out_with_the_bytes_of_the_client_alone():
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "chat"])
-def test_what_the_caller_adds_to_the_body_goes_out_with_an_edited_one(wire):
+def test_extra_body_fields_are_sent_with_an_edited_body(wire):
     with Upstream(["Well."], window=WINDOW) as upstream:
         wrapped = ebbtide.wrap(client(wire, upstream), window=WINDOW)
         ask = wrapped.messages.create if wire == "anthropic" else wrapped.chat.completions.create
@@ -296,7 +296,7 @@ def test_what_a_wrapped_client_returns_can_be_copied_and_pickled_as_before(wire)
 @pytest.mark.parametrize(
     "option", [{"window": "32k"}, {"store": 3}, {"session": 3}, {"recall": "yes"}, {"policy": "nobody"}], ids=str
 )
-def test_a_wrong_value_is_said_when_the_client_is_wrapped(option):
+def test_a_wrong_value_is_reported_when_the_client_is_wrapped(option):
     """At the first call nothing of ours may fail: it would pass by untouched, and nobody would know."""
     with Upstream([]) as upstream, pytest.raises(ebbtide.BadConfig):
         ebbtide.wrap(client("anthropic", upstream), **option)

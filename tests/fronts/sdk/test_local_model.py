@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ebbtide
-from local_model.serving import PATIENCE, missing, served
+from local_model.model_server import PATIENCE, missing, served
 
 pytestmark = pytest.mark.timeout(1800)
 

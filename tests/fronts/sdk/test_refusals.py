@@ -26,7 +26,7 @@ ASK = {
 
 
 @pytest.mark.parametrize("agent", SYNC[::2], ids=lambda agent: agent.__name__)
-def test_a_window_smaller_than_was_said_is_learned_and_no_call_fails(agent):
+def test_a_window_smaller_than_configured_is_learned_and_no_call_fails(agent):
     """The client believes in 64,000 tokens. The provider refuses at 16,000: the request is folded and sent once more."""
     wire = wire_of(agent)
     with Upstream(script(wire), window=WINDOW) as upstream:
@@ -135,7 +135,7 @@ class _Breaking:
 
 
 @pytest.mark.parametrize("wire", ASK)
-def test_what_breaks_of_ours_is_said_once_and_costs_the_caller_nothing(wire, caplog):
+def test_an_internal_error_is_logged_once_and_fails_no_call(wire, caplog):
     with Upstream(["One.", "Two."]) as upstream, caplog.at_level(logging.ERROR, logger="ebbtide"):
         wrapped = ebbtide.wrap(client(wire, upstream), store=_Breaking())
         assert ASK[wire](wrapped)

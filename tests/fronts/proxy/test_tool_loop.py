@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fronts.proxy.agent import PATHS, Agent, looping
-from fronts.proxy.running import get, proxied
+from fronts.proxy.proxy_runner import get, proxied
 from upstream.prefix import units
 from upstream.server import Upstream
 
@@ -59,7 +59,7 @@ def test_a_window_that_is_smaller_than_we_think_is_learned_from_one_refusal(tmp_
     assert {one.rule for exchange in refused for one in exchange.refused} <= {"A59", "A60"}
 
 
-def test_what_cannot_fit_comes_back_as_the_provider_said_it(tmp_path):
+def test_the_providers_error_is_raised_if_nothing_fits(tmp_path):
     with Upstream(["never"], window=2_000) as upstream, proxied(upstream.url, store=str(tmp_path)) as running:
         agent = Agent("openai_chat", running.port, upstream)
         agent.history = [{"role": "user", "content": "a single message that is too long " * 600}]
@@ -68,7 +68,7 @@ def test_what_cannot_fit_comes_back_as_the_provider_said_it(tmp_path):
         assert agent.post(agent.request()) == direct.post(direct.request())
 
 
-def test_shadow_sends_what_came_and_tells_what_it_would_have_saved(tmp_path):
+def test_shadow_mode_sends_requests_unchanged_and_reports_what_it_would_save(tmp_path):
     wire = "openai_chat"
     with (
         Upstream(looping(wire)) as upstream,

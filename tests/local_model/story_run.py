@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ebbtide import Context
-from local_model.serving import Model, Refused
+from local_model.model_server import Model, Refused
 from local_model.story import SYSTEM, TOOLS, Turn
 
 Body = Mapping[str, Any]

@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from fronts.proxy.raw import END, STREAM, answer, chunks
-from fronts.proxy.running import WAIT, beside, exchange, get, proxied, until
+from fronts.proxy.proxy_runner import WAIT, beside, exchange, get, proxied, until
+from fronts.proxy.raw_upstream import END, STREAM, answer, chunks
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"max_tokens":9}'
 START = (

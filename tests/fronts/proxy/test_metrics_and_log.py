@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from ebbtide.fronts.cli.main import main
 from ebbtide.fronts.proxy.meters import Meters
 from ebbtide.fronts.proxy.otel import span_exporter
-from fronts.proxy.raw import answer
-from fronts.proxy.running import beside, exchange
+from fronts.proxy.proxy_runner import beside, exchange
+from fronts.proxy.raw_upstream import answer
 
 BODY = b'{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}'
 TOLD = b'{"content":[{"type":"text","text":"yo"}],"usage":{"input_tokens":5,"cache_read_input_tokens":7,"output_tokens":2}}'
@@ -77,7 +77,7 @@ def test_a_turn_is_a_span_by_the_genai_conventions_without_a_word_of_it(tmp_path
     assert "yo" not in told.values()
 
 
-def test_telemetry_that_fails_is_told_once_and_stops_nothing(tmp_path):
+def test_telemetry_that_fails_is_logged_once_and_stops_nothing(tmp_path):
     def broken(turn):
         raise ValueError("the collector is gone")
 

@@ -20,7 +20,7 @@ from ebbtide.fronts.proxy.meters import JsonLog, Meters
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.server import Proxy, runner_for
 from ebbtide.store import Store
-from fronts.proxy.raw import RawUpstream
+from fronts.proxy.raw_upstream import RawUpstream
 
 WAIT = 120.0
 """Seconds that anything may take before a test fails: a busy machine is slow, and no test asserts a time."""

@@ -11,7 +11,7 @@ import pytest
 
 from ebbtide.store import DirectoryStore
 from fronts.proxy.agent import Agent, looping
-from fronts.proxy.running import WAIT, Running, get, options, proxied, until
+from fronts.proxy.proxy_runner import WAIT, Running, get, options, proxied, until
 from store.faulty_fs import Faulty, Quick
 from upstream.prefix import units
 from upstream.server import Upstream
@@ -114,7 +114,7 @@ class Watching(Quick):
 @pytest.mark.parametrize(
     ("kind", "settings", "turns"), [(b"plan", {}, FULL), (b"turn", {"durable": True}, 5)], ids=("edits", "durable")
 )
-def test_what_has_to_last_is_in_the_log_before_it_goes_out(kind, settings, turns, tmp_path):
+def test_edits_and_durable_turns_are_in_the_log_before_the_request_is_sent(kind, settings, turns, tmp_path):
     """New edits always; each turn where somebody asked for that."""
     disk = Watching(kind, lambda: len(upstream.requests))
     store = DirectoryStore(tmp_path, fs=disk, durable=False)
@@ -139,7 +139,7 @@ class Odd(Quick):
         return super().write(fd, data)
 
 
-def test_what_fails_after_a_request_went_out_is_told_and_the_next_one_is_planned(tmp_path):
+def test_a_failure_after_a_request_was_sent_is_logged_and_the_next_one_is_planned(tmp_path):
     disk = Odd()
     store = DirectoryStore(tmp_path, fs=disk, durable=False)
     with (
@@ -195,7 +195,7 @@ def test_a_store_that_goes_away_stops_no_request(tmp_path):
     assert carries_edits(upstream.requests[-1], agent)
 
 
-def test_where_no_store_can_be_everything_passes_as_it_came(tmp_path):
+def test_without_a_usable_store_everything_passes_unchanged(tmp_path):
     store = tmp_path / "store"
     with Upstream(looping("openai_chat")) as upstream, proxied(upstream.url, store=store, window=WINDOW) as running:
         store.write_text("in the way")
@@ -205,7 +205,7 @@ def test_where_no_store_can_be_everything_passes_as_it_came(tmp_path):
     assert len(upstream.requests) == 3
 
 
-def test_a_lock_that_another_process_holds_means_replay(tmp_path):
+def test_recorded_edits_are_sent_while_another_process_holds_the_lock(tmp_path):
     with (
         Upstream(looping("openai_chat"), window=40_000) as upstream,
         proxied(upstream.url, store=tmp_path, window=WINDOW) as running,
@@ -252,7 +252,7 @@ def test_two_processes_on_one_store_send_one_conversation(tmp_path):
     assert not [one.refused for one in upstream.requests if one.refused]
 
 
-def test_a_conversation_that_was_let_go_from_memory_comes_back_with_its_edits(tmp_path):
+def test_a_session_dropped_from_memory_comes_back_with_its_edits(tmp_path):
     with (
         Upstream(looping("openai_chat"), window=WINDOW) as upstream,
         proxied(upstream.url, store=tmp_path, window=WINDOW, max_sessions=1) as running,
