@@ -42,6 +42,7 @@ MAY = {
     "display": {"core"},
     "money": {"core", "state", "accounting", "prices", "display"},
     "argparse_errors": set(),
+    "extend": {"core", "passes", "policy", "wire", "store"},
     "__main__": {"fronts"},
     "fronts": {
         *("core", "state", "accounting", *_ENGINE, "config", "config_keys", "policy", "formats", "store", "assembly"),
