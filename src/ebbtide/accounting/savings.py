@@ -1,12 +1,12 @@
-"""What edits saved, after cache prices, against the same conversation untouched. No more is told than the bill shows.
+"""What edits saved, after cache prices, compared with the same conversation without edits. Never more than bills show.
 
-An untouched conversation was never billed, so it is modelled: all that the call before it carried is read from the
-cache, the rest is written. Both sides are modelled alike, so that an edit's gain in a call is simply the price of the
-tokens that it keeps out, less what it made the provider write again. Then comes the bill. What it exceeds the model by,
-for the tokens it was for, is taken off the gain; what it is lower by is not added.
+The conversation without edits was never billed, so it is modelled: what the call before had is read from the cache, the
+rest is written. Both sides are modelled in the same way, so an edit's gain in a call is the price of the tokens that it
+removes, less what it made the provider write again. Then the bill is compared with the model: if it is higher, the
+difference reduces the gain; if it is lower, nothing is added.
 
-Three laws: the savings of all edits, less answers that came to nothing, are the session's; what was expected and the
-drift make up what was billed; and a conversation without edits saves nothing, whatever its bills.
+Three rules hold: the savings of all edits, less unused answers, are the session's; what was expected plus the drift is
+what was billed; and a conversation without edits saves nothing, whatever its bills.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ebbtide.core.cache.economics import Prices, calls_to_break_even, prices_for
 from ebbtide.core.types import Usage
 
 OUTPUT_PRICE = 5.0
-"""Input tokens that one of output costs: five at Anthropic, four to eight elsewhere. Only answers are counted by it."""
+"""Input tokens that an output token costs: five at Anthropic, four to eight elsewhere. Only answers use it."""
 
 MIN_BILLS = 3
-"""Bills before the first edit from which it is learned how well this client's cache works. Fewer say nothing."""
+"""How many bills before the first edit it takes to measure how well this client's cache works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """What one token costs, in the currency that a sum is wanted in."""
+    """What one token costs, in any currency."""
 
     input: float
     read: float
@@ -37,7 +37,7 @@ class Tariff:
     output: float
 
     def prompt_cost(self, usage: Usage) -> float:
-        """Of the prompt: replies are the same with and without edits."""
+        """The price of the prompt. Replies cost the same with and without edits."""
         return self.input * usage.input + self.read * usage.cache_read + self.write * usage.cache_write
 
     def uncached(self) -> Tariff:
@@ -49,29 +49,29 @@ Tariffs = Callable[[str, float, int], Tariff]
 
 
 def relative_tariff(model: str, ttl: float, prompt: int) -> Tariff:  # noqa: ARG001 - in this currency length costs no extra
-    """In uncached input tokens, which no price list is needed for."""
+    """Return prices in uncached input tokens, so that no price list is needed."""
     prices = prices_for(model, ttl)
     return Tariff(input=1.0, read=prices.read, write=prices.write, output=OUTPUT_PRICE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSavings:
-    """One call in the books."""
+    """What edits saved in one call."""
 
     call: CallCost
     tariff: Tariff
     tokens: int
-    """Prompt tokens: billed where that is known, else expected."""
+    """Prompt tokens: billed if known, else expected."""
     is_touched: bool
-    """Whether edits have to do with it: they hold in it, or were just taken back."""
+    """Whether edits are active in it or were just undone."""
     removed_tokens: int
-    """Tokens that edits kept out of it."""
+    """Tokens that edits removed from it."""
     cached_tokens: float
-    """Of its expected tokens, those that the provider should still have."""
+    """How many of its expected tokens the provider should still have cached."""
     expected: float
     """What it should cost."""
     untouched: float
-    """What it should cost had nothing been taken out."""
+    """What it should cost without edits."""
     gain: float
     """What edits save in it as expected; negative where they cost more than they save."""
     billed: float | None = None
@@ -88,44 +88,44 @@ class CallSavings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditSavings:
-    """One edit in the books."""
+    """What one edit saved."""
 
     edit: EditCost
     is_undone: bool
     calls: int
-    """Requests that it held in."""
+    """How many requests it was active in."""
     expected: float
     """Its gains so far."""
     billed: float
-    """The same over the calls that were billed, less its share of what their bills exceed the model by."""
+    """The gains in billed calls, less its share of what their bills exceed the model by."""
     claimed: float
     """What may be claimed."""
     break_even_calls: float
     """After how many calls it has paid for itself, as expected when it was made; infinite if never."""
     paid_since: int | None
-    """Number of the call from which on it has; None if it has not yet."""
+    """Number of the call since which it has paid for itself; None if it has not yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """A session's books, closed."""
+    """What the edits of a session saved."""
 
     calls: tuple[CallSavings, ...]
     edits: tuple[EditSavings, ...]
     unused_answers: float
-    """Spent on answers of which no fold came."""
+    """Spent on answers that led to no compaction."""
     expected: float
-    """All gains, less `vain`."""
+    """All gains, less `unused_answers`."""
     billed: float | None
     """Savings as the bills have them; None where no call with an edit in it was billed."""
     claimed: float
     """What may be claimed: of the billed calls the lower of both; where none was billed, what is expected."""
     pending: float
-    """Expected of the other calls and not in `told`, where some were billed."""
+    """Expected from calls without a bill, and not in `claimed`, if others were billed."""
     billed_calls: int
-    """Calls that have both edits and a bill."""
+    """How many calls have both edits and a bill."""
     cache_hit_share: float
-    """Share of what could be read from the cache that was, before the first edit; 1 where that is not known."""
+    """Share of the readable tokens that the cache served before the first edit; 1 if unknown."""
 
     @property
     def removed_tokens(self) -> int:
@@ -157,38 +157,40 @@ class Savings:
 
 
 def compute_savings(records: Iterable[Mapping[str, object]], tariffs: Tariffs = relative_tariff) -> Savings:
-    """The books of a session's records."""
+    """Compute the savings of a session from its records."""
     return savings_from_ledger(build_ledger(records), tariffs)
 
 
-def savings_from_ledger(kept: Ledger, tariffs: Tariffs = relative_tariff) -> Savings:
-    priced = [_tariff(call, tariffs) for call in kept.calls]
-    served = _served(kept)
-    lines, tally = list[CallSavings](), Attribution(kept.edits)
-    for call, tariff in zip(kept.calls, priced, strict=True):
-        held = {n for n in call.toggled if tally.holds(n)}
-        holds = {*held, *call.activated}.difference(call.deactivated)
-        own = _own(kept, call, tariff, held, holds)
-        rest = call.removed_tokens - sum(kept.edits[n].tokens for n in own if n in holds)
-        lines.append(_line(kept, call, tariff, own, rest, served))
-        tally.take(_step(kept, lines[-1], own))
-    vain = _asked(kept.unused_answers, priced[-1]) if priced else 0.0
-    expected = sum(line.gain for line in lines) - vain
-    known = [line for line in lines if line.saved is not None and line.is_touched]
-    sure = sum(line.gain for line in known) - vain
-    billed = sum(line.saved or 0.0 for line in known) - vain if known else None
-    by_bill = billed is not None and billed < sure
-    told = expected if billed is None else min(billed, sure)
+def savings_from_ledger(ledger: Ledger, tariffs: Tariffs = relative_tariff) -> Savings:
+    tariffs_by_call = [_tariff(call, tariffs) for call in ledger.calls]
+    cache_hit_share = _measure_cache_hits(ledger)
+    calls, attribution = list[CallSavings](), Attribution(ledger.edits)
+    for call, tariff in zip(ledger.calls, tariffs_by_call, strict=True):
+        was_active = {n for n in call.toggled if attribution.holds(n)}
+        is_active = {*was_active, *call.activated}.difference(call.deactivated)
+        own_gains = _own_gains(ledger, call, tariff, was_active, is_active)
+        rest_tokens = call.removed_tokens - sum(ledger.edits[n].tokens for n in own_gains if n in is_active)
+        calls.append(_call_savings(ledger, call, tariff, own_gains, rest_tokens, cache_hit_share))
+        attribution.take(_call_effect(ledger, calls[-1], own_gains))
+    unused_answers = _answer_cost(ledger.unused_answers, tariffs_by_call[-1]) if tariffs_by_call else 0.0
+    expected = sum(saved_call.gain for saved_call in calls) - unused_answers
+    billed_calls = [saved_call for saved_call in calls if saved_call.saved is not None and saved_call.is_touched]
+    billed_gain = sum(saved_call.gain for saved_call in billed_calls) - unused_answers
+    billed = sum(saved_call.saved or 0.0 for saved_call in billed_calls) - unused_answers if billed_calls else None
+    uses_bill = billed is not None and billed < billed_gain
+    claimed = expected if billed is None else min(billed, billed_gain)
     return Savings(
-        calls=tuple(lines),
-        edits=tuple(_entries(kept, tally, priced, settled=bool(known), by_bill=by_bill)),
-        unused_answers=vain,
+        calls=tuple(calls),
+        edits=tuple(
+            _edit_savings(ledger, attribution, tariffs_by_call, has_bills=bool(billed_calls), uses_bill=uses_bill)
+        ),
+        unused_answers=unused_answers,
         expected=expected,
         billed=billed,
-        claimed=told,
-        pending=sum(line.gain for line in lines if line.saved is None) if known else 0.0,
-        billed_calls=len(known),
-        cache_hit_share=served,
+        claimed=claimed,
+        pending=sum(saved_call.gain for saved_call in calls if saved_call.saved is None) if billed_calls else 0.0,
+        billed_calls=len(billed_calls),
+        cache_hit_share=cache_hit_share,
     )
 
 
@@ -197,52 +199,47 @@ def _tariff(call: CallCost, tariffs: Tariffs) -> Tariff:
     return found if call.cached else found.uncached()
 
 
-def _asked(usage: Usage, tariff: Tariff) -> float:
+def _answer_cost(usage: Usage, tariff: Tariff) -> float:
     return tariff.prompt_cost(usage) + tariff.output * usage.output
 
 
-def _each(call: CallCost, tariff: Tariff) -> float:
-    """What a token saves that is kept out of this call, and was of the one before."""
+def _price_per_token(call: CallCost, tariff: Tariff) -> float:
+    """What a removed token saves in this call, if it was removed in the call before too."""
     return tariff.read if call.source is not None else tariff.write
 
 
-def _own(kept: Ledger, call: CallCost, tariff: Tariff, held: Set[int], holds: Set[int]) -> dict[int, float]:
-    """By place of the change: what those save in this call that were made for it, taken back, or brought back.
+def _own_gains(
+    ledger: Ledger, call: CallCost, tariff: Tariff, was_active: Set[int], is_active: Set[int]
+) -> dict[int, float]:
+    """Return what the edits made, undone or redone for this call save in it, by the index of the edit.
 
-    `held` are the latter that did in the call before; all that hold in this one and were made or returned are in
-    `holds`.
+    `was_active` are those active in the call before, `is_active` those active in this one.
     """
-    found = dict[int, float]()
+    gains = dict[int, float]()
     for n in call.new_edits:
-        change = kept.edits[n]
-        again = (
-            0.0
-            if change.is_free
-            else (tariff.write - tariff.read) * (change.rewritten_tokens + change.replacement_tokens)
-        )
-        price = tariff.write if change.is_free else _each(call, tariff)
-        found[n] = (
-            change.tokens * price * (n in holds)
-            - again * (call.source is not None)
-            - _asked(change.question_usage, tariff)
-        )
+        edit = ledger.edits[n]
+        price = tariff.write if edit.is_free else _price_per_token(call, tariff)
+        gains[n] = edit.tokens * price * (n in is_active) - _answer_cost(edit.question_usage, tariff)
+        if call.source is not None and not edit.is_free:
+            gains[n] -= (tariff.write - tariff.read) * edit.written_tokens
     if call.toggled and call.source is not None:
-        # Somebody took a batch back, or brought it back: from there on all is written again.
-        whole = _tokens(kept.calls[call.number - 2]) + sum(kept.edits[n].tokens for n in held)
-        lost = (tariff.write - tariff.read) * max(0.0, whole - call.share * _tokens(kept.calls[call.source]))
+        # After an undo or redo everything behind it is written to the cache again.
+        before = _tokens(ledger.calls[call.number - 2]) + sum(ledger.edits[n].tokens for n in was_active)
+        loss = (tariff.write - tariff.read) * max(0.0, before - call.share * _tokens(ledger.calls[call.source]))
         for n in call.toggled:
-            found[n] = kept.edits[n].tokens * _each(call, tariff) * (n in holds) - lost / len(call.toggled)
-    return found
+            gain = ledger.edits[n].tokens * _price_per_token(call, tariff) * (n in is_active)
+            gains[n] = gain - loss / len(call.toggled)
+    return gains
 
 
-def _step(kept: Ledger, line: CallSavings, own: Mapping[int, float]) -> CallEffect:
-    call = line.call
+def _call_effect(ledger: Ledger, saved_call: CallSavings, own_gains: Mapping[int, float]) -> CallEffect:
+    call = saved_call.call
     return CallEffect(
-        each=_each(call, line.tariff),
-        own=own,
-        drift=None if line.saved is None else line.saved - line.gain,
-        # Who changed the prefix for this call answers for what its bill exceeds the model by; else all that hold.
-        blamed=[n for n in call.new_edits if not kept.edits[n].is_free],
+        each=_price_per_token(call, saved_call.tariff),
+        own=own_gains,
+        drift=None if saved_call.saved is None else saved_call.saved - saved_call.gain,
+        # The edits that changed the prefix for this call bear what its bill exceeds the model by; else all active ones.
+        blamed=[n for n in call.new_edits if not ledger.edits[n].is_free],
         entered=call.activated,
         left=call.deactivated,
     )
@@ -252,84 +249,90 @@ def _tokens(call: CallCost) -> int:
     return call.usage.prompt if call.usage else call.expected
 
 
-def _readable(kept: Ledger, call: CallCost, tokens: int) -> float:
-    """Tokens of this call, which has so many, that the provider should still have."""
+def _readable(ledger: Ledger, call: CallCost, tokens: int) -> float:
+    """How many of the call's `tokens` the provider should still have cached."""
     if call.source is None:
         return 0.0
-    had = _tokens(kept.calls[call.source])
-    old = [kept.edits[n] for n in call.new_edits if not kept.edits[n].is_free]
-    left = had - sum(change.tokens + change.written_tokens for change in old) if old else had * call.share
-    return min(max(0.0, left), tokens)
+    source_tokens = _tokens(ledger.calls[call.source])
+    rewriting = [ledger.edits[n] for n in call.new_edits if not ledger.edits[n].is_free]
+    if rewriting:
+        return min(max(0.0, source_tokens - sum(edit.tokens + edit.written_tokens for edit in rewriting)), tokens)
+    return min(max(0.0, source_tokens * call.share), tokens)
 
 
-def _served(kept: Ledger) -> float:
-    """How well the cache works for this client by itself, from the calls before the first edit."""
-    first = min((change.call for change in kept.edits), default=math.inf)
-    before = [call for call in kept.calls if call.number < first and call.usage is not None and call.source is not None]
-    could = sum(_readable(kept, call, _tokens(call)) for call in before)
-    if len(before) < MIN_BILLS or could <= 0:
+def _measure_cache_hits(ledger: Ledger) -> float:
+    """Return how much of the readable tokens the cache served before the first edit."""
+    first = min((edit.call for edit in ledger.edits), default=math.inf)
+    before = [call for call in ledger.calls if call.number < first and call.usage and call.source is not None]
+    readable = sum(_readable(ledger, call, _tokens(call)) for call in before)
+    if len(before) < MIN_BILLS or readable <= 0:
         return 1.0
-    did = sum(min(call.usage.cache_read, _readable(kept, call, _tokens(call))) for call in before if call.usage)
-    # None at all is a client without marks, which `cached` says already.
-    return did / could if did else 1.0
+    read = sum(min(call.usage.cache_read, _readable(ledger, call, _tokens(call))) for call in before if call.usage)
+    # None at all means a client without cache breakpoints, which `CallCost.cached` says already.
+    return read / readable if read else 1.0
 
 
-def _line(
-    kept: Ledger, call: CallCost, tariff: Tariff, own: Mapping[int, float], rest: int, served: float
+def _call_savings(
+    ledger: Ledger,
+    call: CallCost,
+    tariff: Tariff,
+    own_gains: Mapping[int, float],
+    rest_tokens: int,
+    cache_hit_share: float,
 ) -> CallSavings:
-    """`rest` tokens are kept out of it by changes that have no gain of their own."""
-    # An answer's price is a gain lost, and no part of what this call costs.
-    asked = sum(_asked(kept.edits[n].question_usage, tariff) for n in call.new_edits)
-    gain = rest * _each(call, tariff) + sum(own.values())
-    read = _readable(kept, call, call.expected)
+    """`rest_tokens` are removed by the edits that are not in `own_gains`."""
+    # The price of an answer reduces the gain, and is no part of what this call costs.
+    answer_cost = sum(_answer_cost(ledger.edits[n].question_usage, tariff) for n in call.new_edits)
+    gain = rest_tokens * _price_per_token(call, tariff) + sum(own_gains.values())
+    read = _readable(ledger, call, call.expected)
     expected = tariff.read * read + tariff.write * (call.expected - read)
-    line = CallSavings(
+    saved_call = CallSavings(
         call=call,
         tariff=tariff,
         tokens=_tokens(call),
-        is_touched=bool(call.active_count or own),
+        is_touched=bool(call.active_count or own_gains),
         removed_tokens=call.removed_tokens,
         cached_tokens=read,
         expected=expected,
-        untouched=expected + gain + asked,
+        untouched=expected + gain + answer_cost,
         gain=gain,
         recorded=None if call.recorded is None else tariff.prompt_cost(call.recorded),
     )
     if call.usage is None:
-        return line
+        return saved_call
     billed = tariff.prompt_cost(call.usage)
-    if not line.is_touched:
-        return replace(line, billed=billed, saved=0.0)
-    read = served * _readable(kept, call, call.usage.prompt)
-    model = tariff.read * read + tariff.write * (call.usage.prompt - read)
-    return replace(line, billed=billed, saved=gain - (billed - model))
+    if not saved_call.is_touched:
+        return replace(saved_call, billed=billed, saved=0.0)
+    read = cache_hit_share * _readable(ledger, call, call.usage.prompt)
+    modelled = tariff.read * read + tariff.write * (call.usage.prompt - read)
+    return replace(saved_call, billed=billed, saved=gain - (billed - modelled))
 
 
-def _entries(
-    kept: Ledger, tally: Attribution, priced: list[Tariff], *, settled: bool, by_bill: bool
+def _edit_savings(
+    ledger: Ledger, attribution: Attribution, tariffs_by_call: list[Tariff], *, has_bills: bool, uses_bill: bool
 ) -> Iterator[EditSavings]:
-    for change, row in zip(kept.edits, tally.closed(), strict=True):
+    for edit, row in zip(ledger.edits, attribution.closed(), strict=True):
         yield EditSavings(
-            edit=change,
-            is_undone=change.batch in kept.undone,
+            edit=edit,
+            is_undone=edit.batch in ledger.undone,
             calls=row.calls,
             expected=row.expected,
             billed=row.billed,
-            claimed=row.expected if not settled else row.billed if by_bill else row.sure,
-            break_even_calls=_breaks_even(change, priced[change.call - 1]),
+            claimed=row.expected if not has_bills else row.billed if uses_bill else row.sure,
+            break_even_calls=_breaks_even(edit, tariffs_by_call[edit.call - 1]),
             paid_since=row.paid,
         )
 
 
-def _breaks_even(change: EditCost, tariff: Tariff) -> float:
-    """In calls, the first counted."""
+def _breaks_even(edit: EditCost, tariff: Tariff) -> float:
+    """Return after how many calls an edit has paid for itself, the first included."""
     prices = Prices(read=tariff.read, write=tariff.write)
-    put = 0 if change.is_free else change.replacement_tokens
+    replaced = 0 if edit.is_free else edit.replacement_tokens
     return calls_to_break_even(
-        removed=change.tokens + put,
-        put=put,
-        after=0 if change.is_free else change.rewritten_tokens,
+        removed=edit.tokens + replaced,
+        put=replaced,
+        after=0 if edit.is_free else edit.rewritten_tokens,
         prices=prices,
-        ask_cost=_asked(change.question_usage, tariff),
-        unsent=change.tokens if change.is_free else 0,
+        ask_cost=_answer_cost(edit.question_usage, tariff),
+        unsent=edit.tokens if edit.is_free else 0,
     )
