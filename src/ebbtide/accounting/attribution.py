@@ -92,8 +92,8 @@ class Attribution:
             self._open(n)
             self._weight += self.rows[n].weight
         others = sum(self.rows[n].weight for n in step.own if n not in self._since)
-        whole = sum(self.rows[n].weight for n in step.blamed) or self._weight + others
-        share = step.drift / whole if step.drift is not None and whole else 0.0
+        total_weight = sum(self.rows[n].weight for n in step.blamed) or self._weight + others
+        share = step.drift / total_weight if step.drift is not None and total_weight else 0.0
         self._grow(step.each, step.drift is not None, 0.0 if step.blamed else share)
         for n, gain in step.own.items():
             bears = share if not step.blamed or n in step.blamed else 0.0

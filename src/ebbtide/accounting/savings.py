@@ -152,8 +152,8 @@ class Savings:
     @property
     def saved_share(self) -> float:
         """Of what the untouched conversation would have cost."""
-        whole = self.total_cost + self.claimed + self.pending
-        return self.claimed / whole if whole > 0 else 0.0
+        cost_without_edits = self.total_cost + self.claimed + self.pending
+        return self.claimed / cost_without_edits if cost_without_edits > 0 else 0.0
 
 
 def compute_savings(records: Iterable[Mapping[str, object]], tariffs: Tariffs = relative_tariff) -> Savings:
@@ -195,8 +195,8 @@ def savings_from_ledger(ledger: Ledger, tariffs: Tariffs = relative_tariff) -> S
 
 
 def _tariff(call: CallCost, tariffs: Tariffs) -> Tariff:
-    found = tariffs(call.model, call.ttl, call.usage.prompt if call.usage else call.expected)
-    return found if call.cached else found.uncached()
+    tariff = tariffs(call.model, call.ttl, call.usage.prompt if call.usage else call.expected)
+    return tariff if call.cached else tariff.uncached()
 
 
 def _answer_cost(usage: Usage, tariff: Tariff) -> float:

@@ -65,10 +65,10 @@ def find_seams(view: View) -> tuple[int, ...]:
 def _can_separate(entries: Sequence[Item], i: int) -> bool:
     if i in (0, len(entries)):
         return True
-    left, right = entries[i - 1], entries[i]
-    is_same_message = left.message == right.message
+    before, after = entries[i - 1], entries[i]
+    is_same_message = before.message == after.message
     # A system message in the middle belongs to the user turn before it.
-    return not is_same_message and right.role != "system" and (left.role, right.role) != ("assistant", "assistant")
+    return not is_same_message and after.role != "system" and (before.role, after.role) != ("assistant", "assistant")
 
 
 def _open_call_changes(entries: Sequence[Item]) -> Iterator[int]:
@@ -89,10 +89,10 @@ def _open_call_changes(entries: Sequence[Item]) -> Iterator[int]:
 def covered_range(view: View, start: int, stop: int) -> tuple[str, str] | None:
     """Return the ids of the first and last original under `entries[start:stop]`; None if there is none."""
     spans = [_original_span(view, entry) for entry in (view.entries[start:stop] if start < stop else ())]
-    known = [span for span in spans if span is not None]
-    if not known:
+    covered = [span for span in spans if span is not None]
+    if not covered:
         return None
-    first, last = min(first for first, _ in known), max(last for _, last in known)
+    first, last = min(first for first, _ in covered), max(last for _, last in covered)
     return view.originals[first].id, view.originals[last].id
 
 

@@ -171,7 +171,7 @@ def bind(covered: Sequence[Item], others: Sequence[Item], calls: Mapping[str, st
     hidden = [item for item in covered if item.id not in movable]
     sources = [item for item in others if edit.made_of == "all" or not (is_movable(item) or is_note(item))]
     results = [item for item in (*hidden, *sources) if item.kind == "result" and item.call_id in calls]
-    named = {item.id for item in (*hidden, *sources)}
+    direct_ids = {item.id for item in (*hidden, *sources)}
     answered = dict.fromkeys(calls[item.call_id] for item in results)
     # A model may have said something of a reminder: then it must still stand somewhere.
     read = movable if edit.made_of == "all" else frozenset()
@@ -179,7 +179,7 @@ def bind(covered: Sequence[Item], others: Sequence[Item], calls: Mapping[str, st
         hidden=tuple(item.id for item in hidden),
         movable=movable,
         notes=frozenset(note_digest(item) for item in passing if is_note(item)),
-        sources=(*(item.id for item in sources), *(id for id in answered if id not in named), *sorted(read)),
+        sources=(*(item.id for item in sources), *(id for id in answered if id not in direct_ids), *sorted(read)),
         calls={item.id: calls[item.call_id] for item in results},
     )
 

@@ -41,7 +41,7 @@ def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
     """Find where each edit lies. What is placed is never displaced: the longest first, and of equals the newest."""
     covering = [(n, edit) for n, edit in enumerate(edits) if not edit.insert_after]
     sizes = {n: _size(edit) for n, edit in covering}
-    covering.sort(key=lambda one: (-sizes[one[0]], -one[0]))
+    covering.sort(key=lambda item: (-sizes[item[0]], -item[0]))
     placed: Placed = {}
     awaited: set[str] = set()
     used = bytearray(len(originals.items))
@@ -65,7 +65,7 @@ def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
             awaited.add(originals.missing(edit))
         # It leaves with the item it follows, and where a client has it already it is not made twice.
         elif _may_follow(location.first, used, placed) and not any(
-            one.kind == "call" and one.call_id in calls for one in edit.replacement
+            item.kind == "call" and item.call_id in calls for item in edit.replacement
         ):
             inserted.setdefault(location.first, []).append(edit)
         awaited.update(item.call_id for item in edit.replacement if item.call_id)
@@ -97,9 +97,9 @@ def show_edits(items: Sequence[Item], layout: Layout) -> tuple[tuple[Item, ...],
     owner: dict[str, Edit] = {}
 
     def put(edit: Edit, location: Location | None) -> None:
-        stands = replacements(edit, items, location)
-        owner.update((entry.id, edit) for entry in stands)
-        entries.extend(stands)
+        shown_items = replacements(edit, items, location)
+        owner.update((entry.id, edit) for entry in shown_items)
+        entries.extend(shown_items)
 
     i = 0
     while i < len(items):
@@ -120,31 +120,36 @@ def replacements(edit: Edit, items: Sequence[Item], location: Location | None) -
     """What an edit shows for what it covers. A reminder that it carried along and that the client dropped is gone."""
     covered = items[location.first : location.last + 1] if location else ()
     carried = {item.id for item in edit.replacement if item.id}
-    kept = {one.id: one for one in covered if one.id in carried} if carried else {}
+    originals = {item.id: item for item in covered if item.id in carried} if carried else {}
     if location and carried:
-        kept |= {id: items[place] for id, place in location.cleared.items() if id in carried}
+        originals |= {id: items[place] for id, place in location.cleared.items() if id in carried}
     return [
-        _place_replacement(edit, k, item, covered, kept.get(item.id))
+        _place_replacement(edit, k, item, covered, originals.get(item.id))
         for k, item in enumerate(edit.replacement)
-        if not item.id or item.id in kept
+        if not item.id or item.id in originals
     ]
 
 
-def _place_replacement(edit: Edit, k: int, item: Item, covered: Sequence[Item], kept: Item | None) -> Item:
+def _place_replacement(edit: Edit, k: int, item: Item, covered: Sequence[Item], original: Item | None) -> Item:
     """Give a stand-in its id and its message. All on one side stand in one: neighbours of one role are refused.
 
     `kept` is the original, where the edit carries one along.
     """
-    side = _side(kept or item)
-    ends = [one for one in (covered[0], covered[-1]) if _side(one) == side] if covered else []
+    side = _side(original or item)
+    ends = [other for other in (covered[0], covered[-1]) if _side(other) == side] if covered else []
     message = ends[0].message if ends else _NOWHERE[side]
-    if kept is not None:
-        alone = len(edit.replacement) == 1 or kept.message == message or kept.role != "user" or kept.kind == "opaque"
-        return kept if alone else replace(kept, message=message)
+    if original is not None:
+        alone = (
+            len(edit.replacement) == 1
+            or original.message == message
+            or original.role != "user"
+            or original.kind == "opaque"
+        )
+        return original if alone else replace(original, message=message)
     raw = item.raw
     if item.kind == "result":
         # A rewritten one keeps what its provider put beside the content.
-        raw = next((one.raw for one in covered if (one.kind, one.call_id) == ("result", item.call_id)), None)
+        raw = next((other.raw for other in covered if (other.kind, other.call_id) == ("result", item.call_id)), None)
     return replace(item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw)
 
 

@@ -47,16 +47,16 @@ def no_preview(_text: str, _count: object) -> str:
 
 def can_offload(view: View, entry: Item) -> bool:
     """Whether a pass may take this out: an original with content that the model has seen and nobody holds on to."""
-    held = entry.locked or entry.pinned or view.is_ours(entry)
-    return not held and entry.id not in view.unseen_ids and bool(entry.text or entry.media)
+    is_protected = entry.locked or entry.pinned or view.is_ours(entry)
+    return not is_protected and entry.id not in view.unseen_ids and bool(entry.text or entry.media)
 
 
 def newest_turns(view: View, turns: int) -> int:
     """Where the newest turns begin in `entries`: at the end for none, at the start where there are no more."""
     if turns == 0:
         return len(view.entries)
-    found = list(islice(find_turn_starts_reversed(view), turns + 1))
-    return found[turns - 1] if turns < len(found) else 0
+    starts = list(islice(find_turn_starts_reversed(view), turns + 1))
+    return starts[turns - 1] if turns < len(starts) else 0
 
 
 def original_of(view: View, entry: Item) -> Item:
@@ -102,9 +102,11 @@ class Offloader:
         """A result becomes its stub; the call stays, so the model knows what it did and can do it again."""
         text, suffix = form(entry)
         path, blobs = self.save_blob(entry.call_id, text, suffix)
-        shown = preview(text, self.plan_input.count_tokens)
+        excerpt = preview(text, self.plan_input.count_tokens)
         stub = describe(text, kind="result", name=tool_name(self.view, entry), tokens=entry.tokens, path=path)
-        return self.rewrite(entry, template(replace(stub, preview=shown, more=len(shown) < len(text))), reason, blobs)
+        return self.rewrite(
+            entry, template(replace(stub, preview=excerpt, more=len(excerpt) < len(text))), reason, blobs
+        )
 
     def count_tokens(self, entry: Item, text: str) -> int:
         """Tokens of this entry with another text: a result keeps its frame."""

@@ -67,13 +67,13 @@ def call_arguments(call: Item) -> Mapping[str, object]:
 
 def file_path(call: Item) -> str:
     """The file a call names, or the first one that a patch in it touches; empty where there is none."""
-    given = call_arguments(call)
-    named = next((value for key in _FILE_KEYS if isinstance(value := given.get(key), str) and value), "")
-    if named:
-        return named
-    patches = [value for value in given.values() if isinstance(value, str)] or [call.text]
-    found = next((match for patch in patches if (match := _PATCHED.search(patch))), None)
-    return found[1].strip() if found else ""
+    arguments = call_arguments(call)
+    path = next((value for key in _FILE_KEYS if isinstance(value := arguments.get(key), str) and value), "")
+    if path:
+        return path
+    patches = [value for value in arguments.values() if isinstance(value, str)] or [call.text]
+    match = next((match for patch in patches if (match := _PATCHED.search(patch))), None)
+    return match[1].strip() if match else ""
 
 
 def is_read_call(call: Item) -> str:
@@ -130,7 +130,9 @@ def media_blocks(item: Item) -> str:
     data = next((text for key in ("data", "url", "file_data") if isinstance(text := inner.get(key), str)), "")
     head = b"" if data.startswith("http") else base64_head(data, HEAD)
     sides = image_pixels(head)
-    names = [value for one in (raw, inner) for key in ("title", "filename") if isinstance(value := one.get(key), str)]
+    names = [
+        value for block in (raw, inner) for key in ("title", "filename") if isinstance(value := block.get(key), str)
+    ]
     declared = inner.get("media_type")
     parts = [*names[:1], media_type(head) or (declared if isinstance(declared, str) else "")]
     parts += [data] if data.startswith("http") else []
@@ -147,8 +149,8 @@ def unreadable_files(before: View, after: View) -> tuple[str, ...]:
 
 def _files_seen(view: View) -> list[str]:
     # A stand-in shows a preview at most; an original that an edit carried along is whole.
-    whole = [result for result in view.results if result.id in view.index]
-    calls = [view.calls_by_id[result.call_id] for result in whole if result.call_id in view.calls_by_id]
+    complete = [result for result in view.results if result.id in view.index]
+    calls = [view.calls_by_id[result.call_id] for result in complete if result.call_id in view.calls_by_id]
     return [file for call in calls if (file := is_read_call(call))]
 
 

@@ -160,10 +160,10 @@ class View:
     @cached_property
     def index(self) -> Mapping[str, int]:
         """From an original's id to its index in `originals`."""
-        known, count = self.indexed
+        index, count = self.indexed
         if count == len(self.originals):
-            return known
-        return {**known, **{item.id: i for i, item in enumerate(self.originals[count:], count)}}
+            return index
+        return {**index, **{item.id: i for i, item in enumerate(self.originals[count:], count)}}
 
     @cached_property
     def message_count(self) -> int:

@@ -164,14 +164,14 @@ def _usage(state: SessionState, record: Mapping[str, object]) -> SessionState:
 def _plan(state: SessionState, record: Mapping[str, object]) -> SessionState:
     batch, items = batch_from_record(record, state.items)
     edits = batch.edits
-    taken = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
+    blob_digests = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
     saved = sum(edit.saved for edit in edits)
     folded, stalled = _after_fold(state, record, edits)
     return state._replace(
         batches=(*state.batches, batch),
         edits=(*state.edits, *edits),
         items=items,
-        taken={**state.taken, **taken} if taken else state.taken,
+        taken={**state.taken, **blob_digests} if blob_digests else state.taken,
         folded=folded,
         stalled=stalled,
         counters=_add(state.counters, compact_count=1, tokens_saved=saved),
@@ -266,10 +266,10 @@ def _child(state: SessionState, record: Mapping[str, object]) -> SessionState:
     """Keep the first result of a sub-agent."""
     session = str_in(record, "session")
     result = record.get("result")
-    known = state.children.get(session)
-    if known is None and isinstance(result, str):
-        known = result
-    return state._replace(children={**state.children, session: known})
+    outcome = state.children.get(session)
+    if outcome is None and isinstance(result, str):
+        outcome = result
+    return state._replace(children={**state.children, session: outcome})
 
 
 def _undo(state: SessionState, record: Mapping[str, object]) -> SessionState:

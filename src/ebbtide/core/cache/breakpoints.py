@@ -180,13 +180,13 @@ class _Board:
     def milestone(self) -> int | None:
         """The newest large block before the last two messages: read once, referred to, unlikely to change."""
         end = self._start(self._start(len(self.places)))
-        own = (
+        candidates = (
             at
             for at in range(end - 1, self.messages, -1)
             if self.places[at].tokens_before - self.places[at - 1].tokens_before >= MILESTONE
         )
-        found = next(own, None)
-        return None if found is None else self.back(found)
+        newest = next(candidates, None)
+        return None if newest is None else self.back(newest)
 
     def take(self, wanted: Iterable[int]) -> None:
         for at in wanted:
@@ -198,14 +198,14 @@ class _Board:
     def added(self) -> tuple[BreakpointSlot, ...]:
         """Ours, with the intermediate ones, in wire order, each with the TTL that its neighbours allow (A48)."""
         self._step()
-        ours: list[BreakpointSlot] = []
+        slots: list[BreakpointSlot] = []
         for at in self.marks:
             if at in self.theirs:
                 continue
-            least, most = self._ttls(at)
-            most = min([most, *(place.ttl for place in ours)])
-            ours.append(replace(self.places[at], ttl=max(least, min(self.places[at].ttl, most))))
-        return tuple(ours)
+            shortest, longest = self._ttls(at)
+            longest = min([longest, *(place.ttl for place in slots)])
+            slots.append(replace(self.places[at], ttl=max(shortest, min(self.places[at].ttl, longest))))
+        return tuple(slots)
 
     def _step(self) -> None:
         """While marks remain: no two in the messages further apart than a stride, from the newest back."""
@@ -221,8 +221,8 @@ class _Board:
 
     def _may(self, at: int) -> bool:
         place = self.places[at]
-        least, most = self._ttls(at)
-        return place.eligible and least <= most and self.idle < NEARLY * place.ttl
+        shortest, longest = self._ttls(at)
+        return place.eligible and shortest <= longest and self.idle < NEARLY * place.ttl
 
     def _ttls(self, at: int) -> tuple[float, float]:
         """Least and most that a mark here may ask for beside the client's: TTLs never rise along the request."""
@@ -245,16 +245,18 @@ def _rank(place: BreakpointSlot) -> int:
 def _survival(places: Sequence[BreakpointSlot]) -> list[float]:
     """By place: that all up to it is asked for again. A break falls on any token alike, on top of what is known."""
     total = max(1, places[-1].tokens_before) if places else 1
-    known = accumulate((place.stable for place in places), min)
-    return [stable * (1 - MISSED * place.tokens_before / total) for stable, place in zip(known, places, strict=True)]
+    stability = accumulate((place.stable for place in places), min)
+    return [
+        stable * (1 - MISSED * place.tokens_before / total) for stable, place in zip(stability, places, strict=True)
+    ]
 
 
 def _reader(board: _Board, warm: int, tail: int | None) -> int | None:
     """The mark from which the provider finds what the last request left there; None if a client's does."""
-    kept = board.end_of(warm)
-    if kept is None or any(kept <= mark <= kept + STRIDE for mark in board.theirs):
+    cached_end = board.end_of(warm)
+    if cached_end is None or any(cached_end <= mark <= cached_end + STRIDE for mark in board.theirs):
         return None
-    return tail if tail is not None and tail - kept <= STRIDE else kept
+    return tail if tail is not None and tail - cached_end <= STRIDE else cached_end
 
 
 def _by_value(wanted: set[int], board: _Board, survives: Sequence[float]) -> Iterator[int]:
@@ -270,10 +272,10 @@ def _by_value(wanted: set[int], board: _Board, survives: Sequence[float]) -> Ite
         longer = survives[board.marks[next_]] if next_ < len(board.marks) else 0.0
         return (board.places[at].tokens_before - shorter) * (survives[at] - longer)
 
-    left = wanted.difference(board.marks)
-    while left:
-        best = max(left, key=lambda at: (value(at), at))
+    candidates = wanted.difference(board.marks)
+    while candidates:
+        best = max(candidates, key=lambda at: (value(at), at))
         if value(best) <= 0:
             return
-        left.discard(best)
+        candidates.discard(best)
         yield best

@@ -71,31 +71,31 @@ def diagnose_cache(sent: Sequence[SentRequest], *, found: Sequence[CacheBreak] =
 
     `found` is what broke in the first `looked` calls, where that is known: those are not looked at again.
     """
-    known = [(at, call, call.usage) for at, call in enumerate(sent) if call.usage is not None]
-    used = [usage for _, _, usage in known]
+    billed = [(at, call, call.usage) for at, call in enumerate(sent) if call.usage is not None]
+    used = [usage for _, _, usage in billed]
     total = Usage(
         input=sum(usage.input for usage in used),
         cache_read=sum(usage.cache_read for usage in used),
         cache_write=sum(usage.cache_write for usage in used),
         output=sum(usage.output for usage in used),
     )
-    breaks = (*found, *_breaks(known, looked))
+    breaks = (*found, *_breaks(billed, looked))
     return CacheHealth(
-        calls=len(known), usage=total, breaks=breaks, diagnosis=_diagnosis([call for _, call, _ in known])
+        calls=len(billed), usage=total, breaks=breaks, diagnosis=_diagnosis([call for _, call, _ in billed])
     )
 
 
-def _breaks(known: Sequence[tuple[int, SentRequest, Usage]], looked: int) -> Iterator[CacheBreak]:
-    calls = [call for _, call, _ in known]
-    first = bisect_left(known, looked, key=itemgetter(0))
-    for nth, (at, call, usage) in enumerate(known[first:], first):
+def _breaks(billed: Sequence[tuple[int, SentRequest, Usage]], looked: int) -> Iterator[CacheBreak]:
+    calls = [call for _, call, _ in billed]
+    first = bisect_left(billed, looked, key=itemgetter(0))
+    for nth, (at, call, usage) in enumerate(billed[first:], first):
         before = _continued(calls, nth)
         if before is None or before.usage is None:
             continue
         # What has left the request since is no loss.
-        kept = min(before.usage.cache_read + before.usage.cache_write, usage.prompt)
-        lost = kept - usage.cache_read
-        if lost > LOST and lost > DROP * kept:
+        readable = min(before.usage.cache_read + before.usage.cache_write, usage.prompt)
+        lost = readable - usage.cache_read
+        if lost > LOST and lost > DROP * readable:
             cause, detail = _cause(before, call)
             yield CacheBreak(at=at, lost=lost, cause=cause, detail=detail)
 
@@ -105,12 +105,12 @@ def _continued(calls: Sequence[SentRequest], nth: int) -> SentRequest | None:
 
     Not simply the one before: titles, subagents and other side calls stand in between.
     """
-    call, best, most = calls[nth], None, 0
+    call, best, longest = calls[nth], None, 0
     window = calls[max(0, nth - RECENT_REQUESTS) : nth]
     for earlier in reversed(window):
         # The newest is nearly always the longest: of the others no more is asked.
-        if len(earlier.prefix) > most and (alike := common_prefix_length(earlier.prefix, call.prefix)) > most:
-            best, most = earlier, alike
+        if len(earlier.prefix) > longest and (length := common_prefix_length(earlier.prefix, call.prefix)) > longest:
+            best, longest = earlier, length
     if best is not None:
         return best
     return next((e for e in reversed(window) if (e.system, e.tools) == (call.system, call.tools)), None)

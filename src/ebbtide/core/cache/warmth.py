@@ -58,8 +58,8 @@ def _reached(
     reach, source = 0, None
     for call in reversed(sent[-RECENT_REQUESTS:]):
         # The newest is nearly always the longest, and nothing more need be asked about the others.
-        if len(call.prefix) > reach and (kept := _keeps(call, now, key, prefix, reach)) > reach:
-            reach, source = kept, call
+        if len(call.prefix) > reach and (length := _keeps(call, now, key, prefix, reach)) > reach:
+            reach, source = length, call
     return reach, source
 
 
@@ -78,11 +78,11 @@ def find_usage_anchor(
 
     After an edit it is an older one, so that a gauge built on it never counts what has left (R043).
     """
-    key, reach, most = (model, system, tools), 0, len(prefix)
+    key, reach, limit = (model, system, tools), 0, len(prefix)
     usage: Usage | None = None
     for call in reversed(sent[-RECENT_REQUESTS:]):
         # A bill of nothing for a prompt tells nothing of its size.
-        if call.usage is None or not call.usage.prompt or not reach < (length := len(call.prefix)) <= most:
+        if call.usage is None or not call.usage.prompt or not reach < (length := len(call.prefix)) <= limit:
             continue
         if (call.model, call.system, call.tools) == key and call.prefix[length - 1] == prefix[length - 1]:
             reach, usage = length, call.usage
@@ -111,14 +111,14 @@ def _tells_of_cache(usage: Usage) -> bool:
     return usage.cache_read + usage.cache_write > 0
 
 
-def _tokens(sent: Sequence[SentRequest], source: SentRequest, kept: Sequence[str]) -> int:
+def _tokens(sent: Sequence[SentRequest], source: SentRequest, cached: Sequence[str]) -> int:
     """What the kept messages take, measured where a request ended there, else between the nearest two that did."""
-    whole = source.usage.prompt if source.usage else source.tokens
-    below, usage = find_usage_anchor(sent, model=source.model, system=source.system, tools=source.tools, prefix=kept)
-    least = usage.prompt if usage else 0
-    if below == len(kept) and usage:
-        return least
-    return least + (whole - least) * (len(kept) - below) // (len(source.prefix) - below)
+    total = source.usage.prompt if source.usage else source.tokens
+    below, usage = find_usage_anchor(sent, model=source.model, system=source.system, tools=source.tools, prefix=cached)
+    lower = usage.prompt if usage else 0
+    if below == len(cached) and usage:
+        return lower
+    return lower + (total - lower) * (len(cached) - below) // (len(source.prefix) - below)
 
 
 def _cold(sent: Sequence[SentRequest], now: float, key: tuple[str, str, str], prefix: Sequence[str]) -> str:

@@ -54,11 +54,11 @@ class _Folding(dict[int, str]):
     def __missing__(self, code: int) -> str:
         char = chr(code)
         parts = unicodedata.normalize("NFKD", char)
-        seen = [c for c in parts if unicodedata.category(c) not in _UNSEEN_CATEGORIES and not c.isspace()]
-        if not seen:
+        visible = [c for c in parts if unicodedata.category(c) not in _UNSEEN_CATEGORIES and not c.isspace()]
+        if not visible:
             folded = char if char.isspace() else "\u200b"
         else:
-            folded = seen[0] if len(seen) == 1 and seen[0].isascii() else char
+            folded = visible[0] if len(visible) == 1 and visible[0].isascii() else char
         self[code] = folded
         return folded
 
@@ -98,17 +98,17 @@ def _tag_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 def brackets(text: str, names: tuple[str, ...]) -> list[tuple[int, int]]:
     """Where the bracket of every tag of these names stands, in order."""
     folded = _CONTROLS.sub(_UNSEEN, text) if text.isascii() else translate_keeping_places(text, _FOLDING)
-    return [found.span("bracket") for found in found_at(_tag_pattern(names), _OPENS, folded)]
+    return [match.span("bracket") for match in found_at(_tag_pattern(names), _OPENS, folded)]
 
 
 def found_at(pattern: re.Pattern[str], opens: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """`pattern.finditer(text)`, for one that matches only where `opens` does, and never nothing."""
     end = 0
     for place in opens.finditer(text):
-        found = pattern.match(text, place.start()) if place.start() >= end else None
-        if found is not None:
-            end = found.end()
-            yield found
+        match = pattern.match(text, place.start()) if place.start() >= end else None
+        if match is not None:
+            end = match.end()
+            yield match
 
 
 def translate_keeping_places(text: str, table: Mapping[int, str]) -> str:
@@ -158,4 +158,4 @@ def frame(tag: str, text: str, *, tags: Iterable[str] = OUR_TAGS) -> str:
 def frames(text: str, *, tags: Iterable[str] = OUR_TAGS) -> tuple[tuple[str, str], ...]:
     """Every frame in the text, outermost only, as (tag, body)."""
     pattern = rf"<(?P<tag>{'|'.join(map(re.escape, tag_names(tags)))})>\n(?P<body>.*?)\n</(?P=tag)>"
-    return tuple((found["tag"], found["body"]) for found in re.finditer(pattern, text, re.DOTALL))
+    return tuple((match["tag"], match["body"]) for match in re.finditer(pattern, text, re.DOTALL))

@@ -61,9 +61,9 @@ def _matches(text: str, start: int, stop: int) -> Iterator[re.Match[str]]:
         return
     small = text[start:stop].lower()
     for place in sorted([at for beginning in _BEGINNINGS for at in _places(small, beginning)]):
-        found = _DECISIVE.match(text, start + place, stop)
-        if found is not None:
-            yield found
+        match = _DECISIVE.match(text, start + place, stop)
+        if match is not None:
+            yield match
 
 
 _TWINS = re.compile("[\u0130\u0131\u017f\u212a]")
@@ -113,10 +113,10 @@ def essence(tokens: int) -> Preview:
         chars = 4 * tokens
         # Shrinks by the ratio by which it was too long. Below 80 characters only the marks would be left.
         while chars >= 80:
-            shown = _essence(text, chars)
-            spent = count(shown)
+            excerpt = _essence(text, chars)
+            spent = count(excerpt)
             if spent <= tokens:
-                return shown
+                return excerpt
             chars = chars * tokens // (spent + 1)
         return ""
 

@@ -51,12 +51,12 @@ KEPT = frozenset(("signature", "data", "encrypted_content", "uuid", "parentUuid"
 
 def redact(text: str) -> tuple[str, Counter[str]]:
     """The text with each secret replaced by its kind, as in `[redacted: jwt]`, and how many of each there were."""
-    found = Counter[str]()
+    counts = Counter[str]()
     for name, shape in _SHAPES:
-        text = shape.sub(_masked(name, found), text)
+        text = shape.sub(_masked(name, counts), text)
     for name, shape in (("password", _QUOTED), ("password", _ASSIGNED), ("credential", _BEARER), ("password", _IN_URL)):
-        text = shape.sub(_masked_value(name, found), text)
-    return _RANDOM.sub(_masked_if_random(found), text), found
+        text = shape.sub(_masked_value(name, counts), text)
+    return _RANDOM.sub(_masked_if_random(counts), text), counts
 
 
 def redact_tree(value: object, *, key: str = "") -> tuple[object, Counter[str]]:
@@ -67,21 +67,21 @@ def redact_tree(value: object, *, key: str = "") -> tuple[object, Counter[str]]:
         if _NAMED.search(key) and value:
             return mask("password"), Counter({"password": 1})
         return redact(value)
-    found = Counter[str]()
+    counts = Counter[str]()
     if isinstance(value, dict):
-        made = {}
+        cleaned_values = {}
         for name, part in value.items():
-            made[name], more = redact_tree(part, key=str(name))
-            found += more
-        return made, found
+            cleaned_values[name], part_counts = redact_tree(part, key=str(name))
+            counts += part_counts
+        return cleaned_values, counts
     if isinstance(value, list):
         parts = []
         for part in value:
-            cleaned, more = redact_tree(part, key=key)
+            cleaned, part_counts = redact_tree(part, key=key)
             parts.append(cleaned)
-            found += more
-        return parts, found
-    return value, found
+            counts += part_counts
+        return parts, counts
+    return value, counts
 
 
 def mask(kind: str) -> str:
@@ -91,35 +91,35 @@ def mask(kind: str) -> str:
 Replace = Callable[[re.Match[str]], str]
 
 
-def _masked(kind: str, found: Counter[str]) -> Replace:
+def _masked(kind: str, counts: Counter[str]) -> Replace:
     """All goes but what a pattern has in a group: that only leads up to a secret."""
 
     def replace(match: re.Match[str]) -> str:
-        found[kind] += 1
+        counts[kind] += 1
         return (match[1] if match.lastindex else "") + mask(kind)
 
     return replace
 
 
-def _masked_value(kind: str, found: Counter[str]) -> Replace:
+def _masked_value(kind: str, counts: Counter[str]) -> Replace:
     """The last group that is a value goes; what names it stays, and so do quotes."""
 
     def replace(match: re.Match[str]) -> str:
         value = match[match.lastindex or 0]
         if value.startswith("[redacted") or set(value) <= {"*", "x", "X", ".", "-"}:
             return match[0]
-        found[kind] += 1
+        counts[kind] += 1
         start, end = match.span(match.lastindex or 0)
         return match[0][: start - match.start()] + mask(kind) + match[0][end - match.start() :]
 
     return replace
 
 
-def _masked_if_random(found: Counter[str]) -> Replace:
+def _masked_if_random(counts: Counter[str]) -> Replace:
     def replace(match: re.Match[str]) -> str:
         if not _is_random(match[0]):
             return match[0]
-        found["random"] += 1
+        counts["random"] += 1
         return mask("random")
 
     return replace

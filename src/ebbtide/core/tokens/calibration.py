@@ -84,13 +84,13 @@ class Calibration:
         """`estimated` as the estimator gave it, no ratio applied, for the same tokens that `actual` bills."""
         if not (_LEAST_SEEN <= estimated < _MOST_SEEN and 1 <= actual < _MOST_SEEN):  # NaN is neither
             return self
-        known = self.models.get(model[:_NAME]) or LearnedRatio(log=math.log(prior(model)), mass=_PRIOR_MASS)
-        off = math.log(actual / estimated) - known.log
+        ratio = self.models.get(model[:_NAME]) or LearnedRatio(log=math.log(prior(model)), mass=_PRIOR_MASS)
+        off = math.log(actual / estimated) - ratio.log
         if abs(off) > _IMPLAUSIBLE:
             return self
         weight = min(estimated, _MOST_WEIGHT)
-        mass = min(_MOST_MASS, known.mass + weight)
-        log = known.log + max(-_STEP, min(_STEP, off)) * weight / (known.mass + weight)
+        mass = min(_MOST_MASS, ratio.mass + weight)
+        log = ratio.log + max(-_STEP, min(_STEP, off)) * weight / (ratio.mass + weight)
         # Many small lies are no more plausible than one.
         first = math.log(prior(model))
         log = max(first - _IMPLAUSIBLE, min(first + _IMPLAUSIBLE, log))
@@ -102,14 +102,14 @@ class Calibration:
         return Calibration(models=models)
 
     def as_dict(self) -> dict[str, list[float]]:
-        return {name: [seen.log, seen.mass] for name, seen in self.models.items()}
+        return {name: [ratio.log, ratio.mass] for name, ratio in self.models.items()}
 
     @classmethod
     def from_dict(cls, data: object) -> Calibration:
         """What is not a finite pair within bounds is left out: a calibration is a convenience, no reason to fail."""
         if not isinstance(data, Mapping):
             return cls()
-        learned = {name: seen for name, pair in data.items() if isinstance(name, str) and (seen := _learned(pair))}
+        learned = {name: ratio for name, pair in data.items() if isinstance(name, str) and (ratio := _learned(pair))}
         return cls(models=dict(list(learned.items())[-_MODELS:]))
 
 

@@ -48,17 +48,17 @@ for _name, _members in (
         _CLASS[_byte] = _name
 
 
-def _pair_weight(before: int, here: int) -> int:
+def _pair_weight(before: int, after: int) -> int:
     """Of a byte of one class after one of another, in hundredths."""
-    begins = before != here
-    if here == _CAPITAL:
+    begins = before != after
+    if after == _CAPITAL:
         return 20 + (70 if before == _LETTER else 46 if begins else 0)  # inside a word, or beginning one
-    if here == _LETTER:
+    if after == _LETTER:
         return 46 if before not in (_LETTER, _CAPITAL) else 0
-    if here == _OTHER:
+    if after == _OTHER:
         return 110  # a token in o200k and in Claude 2's vocabulary
-    starts = {_DIGIT: 137, _NEWLINE: 137, _MARK: 103}.get(here, 0) if begins else 0
-    return starts + (18 if here == _DIGIT else 0)
+    starts = {_DIGIT: 137, _NEWLINE: 137, _MARK: 103}.get(after, 0) if begins else 0
+    return starts + (18 if after == _DIGIT else 0)
 
 
 _WEIGHTS = bytes(_pair_weight(pair >> 3, pair & 7) for pair in range(256))
@@ -130,32 +130,32 @@ _AT_ONCE = 1 << 14
 
 def _classes_each(texts: Sequence[str]) -> list[float]:
     """`_classes` of each, neighbours in one go: a first read has a thousand texts, most of them short."""
-    found, ready, size = list[float](), list[str](), 0
+    weights, ready, size = list[float](), list[str](), 0
     for text in texts:
         if len(text) <= _WHOLE and text.isascii():
             ready.append(text)
             size += len(text)
             if size < _AT_ONCE:
                 continue
-            found += _ascii_each(ready)
+            weights += _ascii_each(ready)
         else:
-            found += _ascii_each(ready)
-            found.append(_classes(text))
+            weights += _ascii_each(ready)
+            weights.append(_classes(text))
         ready, size = [], 0
-    return found + _ascii_each(ready)
+    return weights + _ascii_each(ready)
 
 
 def _ascii_each(texts: Sequence[str]) -> list[float]:
     """A space between two of them weighs nothing, and whatever follows it begins its run."""
     weights, at = _pair_weights(" ".join(texts).encode()), 0
-    found = list[float]()
+    sums = list[float]()
     for size in map(len, texts):
         end = at + size
         # `_added_up`, without the call where the text is short.
         added = (adler32(weights[at:end]) & 0xFFFF) - 1 if size <= _RUN else _added_up(weights[at:end])
-        found.append((10 * size + added) / 100)
+        sums.append((10 * size + added) / 100)
         at = end + 1
-    return found
+    return sums
 
 
 _UNITS: Mapping[Unit, Callable[[str], float]] = {
@@ -231,8 +231,8 @@ class Estimator:
         """`block` of each."""
         if self.unit != "classes" or self.cjk is not None:
             return [self.block(kind, text) for kind, text in zip(kinds, texts, strict=True)]
-        around = {"call": self.per_call, "result": self.per_result}
-        per, rounded, framing = self.per_token, self.rounded, around.get
+        overhead = {"call": self.per_call, "result": self.per_result}
+        per, rounded, framing = self.per_token, self.rounded, overhead.get
         return [
             rounded(units / per) + framing(kind, 0) for kind, units in zip(kinds, _classes_each(texts), strict=True)
         ]

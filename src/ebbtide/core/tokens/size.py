@@ -77,10 +77,10 @@ def _of_another(readings: SizeInputs, tokens: int) -> bool:
 
     Too much is doubted only where it would be a refusal: what a recording left out, and a gateway added, is billed too.
     """
-    whole, refused = readings.estimate, 0 < readings.window < tokens
-    if not refused and whole < tokens * 2:  # as on nearly every turn
+    estimate, refused = readings.estimate, 0 < readings.window < tokens
+    if not refused and estimate < tokens * 2:  # as on nearly every turn
         return False
-    expected = whole * prior(readings.model)
+    expected = estimate * prior(readings.model)
     return tokens * _FAR < expected > _FEW or (refused and tokens > expected * _FAR + _UNSEEN)
 
 

@@ -38,9 +38,9 @@ def usage_from(obj: object) -> Usage | None:
 
 
 def _inclusive(prompt: object, cached: object, output: object) -> Usage:
-    whole = _whole(prompt)
-    read = min(_whole(cached), whole)
-    return Usage(input=whole - read, cache_read=read, output=_whole(output))
+    total = _whole(prompt)
+    read = min(_whole(cached), total)
+    return Usage(input=total - read, cache_read=read, output=_whole(output))
 
 
 def _numbers(obj: object) -> Mapping[str, object] | None:
