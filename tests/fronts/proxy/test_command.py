@@ -116,7 +116,7 @@ def test_sigterm_lets_a_stream_end_and_takes_no_new_one(tmp_path):
         (["--upstream", "ftp://x"], "is not an address"),
         (["--upstream", "https://key@host"], "is not an address"),
         (["--upstream", "https://a", "--upstream", "b=https://b"], "one address for everything"),
-        (["--port", "99999"], "99999 is no port"),
+        (["--port", "99999"], "99999 is not a port"),
     ],
 )
 def test_a_wrong_option_is_refused_with_a_sentence(arguments, told, capsys, tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def test_a_wrong_option_is_explained_and_starts_nothing(tmp_path):
     done = ebb_run("--window", "wide", "--", *python("print('started')"), environ=environment(tmp_path))
 
     assert (done.returncode, done.stdout) == (125, "")
-    assert done.stderr.endswith("'wide' is not a number of tokens, as in 200000, 200k or 1M\n")
+    assert done.stderr.endswith("'wide' is not a number of tokens; write it like 200000, 200k or 1M\n")
     assert "Traceback" not in done.stderr
 
 

@@ -65,7 +65,7 @@ class GuardedEngine:
         outgoing = OutgoingRequest(incoming=incoming, session=session, original=original, body=original)
         outgoing = await self._add_recall_tools(outgoing, parsed)
         if incoming.side_request:
-            return self._send_replayed(outgoing, await self._reapply_edits(outgoing))
+            return self._with_recorded_edits(outgoing, await self._reapply_edits(outgoing))
         started = time.perf_counter()
         try:
             ready = await self._plan(outgoing, parsed, self._time_limit(session, len(outgoing.original)))
@@ -73,7 +73,7 @@ class GuardedEngine:
             return await self._fall_back(outgoing, parsed, error)
         finally:
             self._meters.observe("ebb_engine_seconds", time.perf_counter() - started)
-        return self._send_planned(outgoing, ready)
+        return self._with_plan(outgoing, ready)
 
     async def retry_after_overflow(self, outgoing: OutgoingRequest, refusal: ProviderRefusal) -> OutgoingRequest | None:
         """Compact a request that the provider refused for its size. None if its error must be passed on."""
@@ -93,7 +93,7 @@ class GuardedEngine:
         except Exception as error:  # noqa: BLE001 - the client gets the provider's error
             self._report_failure(session, _reason(error), error)
             return None
-        smaller = self._send_planned(replace(outgoing, fallback=""), ready)
+        smaller = self._with_plan(replace(outgoing, fallback=""), ready)
         return None if smaller.body == outgoing.body else self._count_overflow(smaller)
 
     async def retry_after_empty_stream(self, outgoing: OutgoingRequest) -> OutgoingRequest | None:
@@ -141,7 +141,7 @@ class GuardedEngine:
         self._meters.count("ebb_recalls_total")
         if ready is None:
             return None
-        return self._send_planned(replace(outgoing, original=calls.body, fallback="", started=time.time()), ready)
+        return self._with_plan(replace(outgoing, original=calls.body, fallback="", started=time.time()), ready)
 
     def record_answer(self, outgoing: OutgoingRequest, read: Callable[[], ObservedResponse]) -> None:
         """Record the answer in the background: the client has it already. `read` may be called twice."""
@@ -226,7 +226,7 @@ class GuardedEngine:
     def _patience(self) -> float:
         return _PATIENCE * self.options.acting_limit
 
-    def _send_planned(self, outgoing: OutgoingRequest, ready: Ready) -> OutgoingRequest:
+    def _with_plan(self, outgoing: OutgoingRequest, ready: Ready) -> OutgoingRequest:
         session, report = outgoing.session, ready.report
         if session.context is not None:
             session.edits = session.context.standing
@@ -251,7 +251,7 @@ class GuardedEngine:
             if not is_final(error) and not await self._size_check.surely_fits(outgoing, body):
                 self._meters.count("ebb_waits_total", reason=_reason(error))
                 try:
-                    return self._send_planned(outgoing, await self._wait_for_plan(outgoing, parsed, error))
+                    return self._with_plan(outgoing, await self._wait_for_plan(outgoing, parsed, error))
                 except Exception as later_error:  # noqa: BLE001
                     error = later_error
             refusal = await self._size_check.refusal_for(outgoing, body, error)
@@ -259,11 +259,11 @@ class GuardedEngine:
                 self._report_failure(session, f"refused: {_reason(error)}", error)
                 return replace(outgoing, refusal=refusal)
         if isinstance(error, DeadlineExceeded) and error.pending is not None and not error.pending.abandon():
-            return self._send_planned(outgoing, await error.pending.result())
+            return self._with_plan(outgoing, await error.pending.result())
         self._report_failure(session, _reason(error), error)
         for tally in self._tallies(session):
             tally.fallbacks += 1
-        return self._send_replayed(replace(outgoing, fallback=_reason(error)), replayed)
+        return self._with_recorded_edits(replace(outgoing, fallback=_reason(error)), replayed)
 
     async def _wait_for_plan(self, outgoing: OutgoingRequest, parsed: ParsedBody, error: Exception) -> Ready:
         """Wait for the plan that is late, or plan again once the session is free."""
@@ -308,7 +308,7 @@ class GuardedEngine:
                 raise
             return known
 
-    def _send_replayed(self, outgoing: OutgoingRequest, replayed: ReappliedRequest | None) -> OutgoingRequest:
+    def _with_recorded_edits(self, outgoing: OutgoingRequest, replayed: ReappliedRequest | None) -> OutgoingRequest:
         # A token count is no request to a model.
         tallies = () if outgoing.incoming.side_request == "count" else self._tallies(outgoing.session)
         if replayed is None:
