@@ -16,9 +16,12 @@ from dataclasses import replace
 from aiohttp import web
 
 from ebbtide.config import load_settings
+from ebbtide.fronts.proxy.identity import Identity
 from ebbtide.fronts.proxy.meters import JsonLog, Meters
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.server import Proxy, runner_for
+from ebbtide.fronts.proxy.sessions import ProxySession
+from ebbtide.policy import default
 from ebbtide.store import Store
 from fronts.proxy.raw_upstream import RawUpstream
 
@@ -136,3 +139,16 @@ def until(true: Callable[[], object]) -> None:
 def get(port: int, path: str, **headers: str):
     status, _, answer = exchange(port, "GET", path, None, headers)
     return status, json.loads(answer)
+
+
+def new_session(store: Store | None = None) -> ProxySession:
+    identity = Identity("tenant", "client", "lane")
+    return ProxySession(
+        identity=identity,
+        wire="anthropic",
+        opening="",
+        ids=frozenset(),
+        policy=default,
+        window_for=lambda _: 30_000,
+        store=store,
+    )

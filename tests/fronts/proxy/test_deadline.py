@@ -8,26 +8,8 @@ import threading
 import pytest
 
 from ebbtide.fronts.proxy.deadline import DeadlineExceeded, EngineThreads, PendingResult, PlanAbandoned
-from ebbtide.fronts.proxy.identity import Identity
-from ebbtide.fronts.proxy.sessions import ProxySession
-from ebbtide.policy import default
 from ebbtide.runtime.report import Event
-
-WAIT = 60.0
-"""Seconds that a thread may take on a busy machine."""
-
-
-def new_session():
-    identity = Identity("tenant", "client", "lane")
-    return ProxySession(
-        identity=identity,
-        wire="anthropic",
-        opening="",
-        ids=frozenset(),
-        policy=default,
-        window_for=lambda _: 30_000,
-        store=None,
-    )
+from fronts.proxy.proxy_runner import WAIT, new_session
 
 
 async def until_free(session):

@@ -16,14 +16,13 @@ from ebbtide.core.errors import Busy, WontFit
 from ebbtide.core.types import COMPACTION_PASSES, Edit
 from ebbtide.fronts.proxy.deadline import DeadlineExceeded, EngineThreads, PendingResult
 from ebbtide.fronts.proxy.identity import IncomingRequest
-from ebbtide.fronts.proxy.meters import Meters
+from ebbtide.fronts.proxy.meters import Meters, Tally
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest, RecallCalls
 from ebbtide.fronts.proxy.refusals import ProviderRefusal
 from ebbtide.fronts.proxy.response_copy import ObservedResponse
 from ebbtide.fronts.proxy.sessions import ProxySession, RecallMode, Sessions, UpstreamRoute
 from ebbtide.fronts.proxy.size_check import SizeCheck, is_final
-from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context, Ready
 from ebbtide.runtime.outgoing import ReappliedRequest, reapply_edits

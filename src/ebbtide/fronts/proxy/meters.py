@@ -1,4 +1,4 @@
-"""Metrics as Prometheus text, and a log with one line of JSON per request. Neither has a body, a key or a query in it.
+"""Totals, metrics as Prometheus text, and a log with one line of JSON per request, without bodies, keys or queries.
 
 `prometheus_client` was tried: it saves 20 lines and costs a dependency, 12 ms at the start, and a switch for the whole
 process to keep unwanted series off the page.
@@ -13,12 +13,12 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import NamedTuple, TextIO
 
 from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Usage
-from ebbtide.fronts.proxy.tally import Tally
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Seconds: around the limits for an idle turn and for one with edits."""
@@ -55,6 +55,56 @@ class RequestRecord(NamedTuple):
     tokens_sent: int
     edited: bool
     usage: Usage | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Totals of one session, or of all."""
+
+    requests: int = 0
+    tokens_untouched: int = 0
+    """Estimated tokens of all requests, as if nothing had ever been removed."""
+    tokens_sent: int = 0
+    """Estimated tokens of all requests as sent; in shadow mode, as they would have been sent."""
+    edits: int = 0
+    edited_requests: int = 0
+    """Requests that carried an edit."""
+    folds: int = 0
+    fallbacks: int = 0
+    overflows: int = 0
+    """Requests that the provider refused for their size, and that were compacted and sent again."""
+    input_tokens: int = 0
+    """As billed, cached or not. This and the next three count only answers that report their usage."""
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    last_at: float = 0.0
+    last_before: int = 0
+    """Tokens of the newest request, untouched and as sent."""
+    last_after: int = 0
+
+    def count_request(self, before: int, after: int, at: float, *, edits: int, folds: int, edited: bool) -> None:
+        self.requests += 1
+        self.tokens_untouched += before
+        self.tokens_sent += after
+        self.edits += edits
+        self.folds += folds
+        self.edited_requests += edited
+        self.last_at, self.last_before, self.last_after = at, before, after
+
+    def count_usage(self, usage: Usage) -> None:
+        self.input_tokens += usage.input + usage.cache_read + usage.cache_write
+        self.cache_read_tokens += usage.cache_read
+        self.cache_write_tokens += usage.cache_write
+        self.output_tokens += usage.output
+
+    def as_dict(self) -> dict[str, object]:
+        hit_rate = round(self.cache_read_tokens / self.input_tokens, 4) if self.input_tokens else None
+        return {
+            **{name: getattr(self, name) for name in self.__slots__ if not name.startswith("last_")},
+            "tokens_saved": max(0, self.tokens_untouched - self.tokens_sent),
+            "cache_hit_rate": hit_rate,
+        }
 
 
 class JsonLog:

@@ -16,8 +16,8 @@ from ebbtide.compaction.answer_sources import TIMEOUT
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Edit
 from ebbtide.fronts.proxy.identity import Identity, IncomingRequest
+from ebbtide.fronts.proxy.meters import Tally
 from ebbtide.fronts.proxy.options import Options
-from ebbtide.fronts.proxy.tally import Tally
 from ebbtide.policy import Policy
 from ebbtide.recall.handles import continues_conversation
 from ebbtide.runtime import Context
