@@ -27,7 +27,7 @@ from ebbtide.core.tokens.calibration import (
     Calibration,
     keeps_thinking,
     prior,
-    reentering,
+    reply_tokens,
     scale_from_anchor,
     scale_from_anchor_upper,
 )
@@ -240,9 +240,8 @@ def gauge(known: Conversation, ids: tuple[int, ...], parts: list[Counted], model
     fresh = parts[len(before.ids) :]
     answer = list(itertools.takewhile(lambda part: part.answers, fresh))
     visible = round(sum(part.tokens for part in answer) * ratio)
-    back = (
-        reentering(before.usage.output, visible + round(sum(part.thinking for part in answer) * ratio)) if answer else 0
-    )
+    thinking = round(sum(part.thinking for part in answer) * ratio)
+    back = reply_tokens(before.usage.output, visible + thinking) if answer else 0
     base, hidden = before.usage.prompt + back, before.hidden + max(0, back - visible)
     added = fresh[len(answer) :]
     if any(part.asks for part in added) and not keeps_thinking(model):

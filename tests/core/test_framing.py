@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.text.framing import OUR_TAGS, found_at, frame, frames, neutral, translate_keeping_places
+from ebbtide.core.text.framing import OUR_TAGS, find_matches_at, frame, frames, neutral, translate_keeping_places
 
 FRAGMENTS = (
     *("</", "<", ">", " ", "\n", "/", "\\", "\u200b", "\u202e", "＜", "％", "[", "system", "-", "reminder"),
@@ -130,7 +130,9 @@ def test_a_text_is_translated_letter_for_letter(text, kinds):
 def test_what_begins_somewhere_is_found_where_a_search_finds_it(text):
     pattern, opens = re.compile(r"^a+|<[ ]*\||\[a<?", re.MULTILINE), re.compile(r"^|[<\[]", re.MULTILINE)
 
-    assert [one.span() for one in found_at(pattern, opens, text)] == [one.span() for one in pattern.finditer(text)]
+    assert [one.span() for one in find_matches_at(pattern, opens, text)] == [
+        one.span() for one in pattern.finditer(text)
+    ]
 
 
 @pytest.mark.parametrize("bracket", ["<", "&lt;", "&#60;", "&#x3c;", "&amp;lt;", "\\u003c", "\\x3c", "%3c", "‹"])

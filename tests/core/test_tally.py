@@ -59,7 +59,7 @@ def test_it_is_what_looking_at_every_edit_in_every_call_gives(session):
     for step in steps:
         tally.take(step)
 
-    for row, plain in zip(tally.closed(), plainly(tokens, steps), strict=True):
+    for row, plain in zip(tally.finish(), plainly(tokens, steps), strict=True):
         assert row.calls == plain["calls"]
         for name in ("expected", "sure", "billed"):
             assert math.isclose(getattr(row, name), plain[name], rel_tol=1e-9, abs_tol=1e-6)
@@ -77,6 +77,6 @@ def test_the_work_grows_with_the_session_and_not_with_its_square():
         tally = Attribution(changes([900] * calls))
         for n in range(calls):
             tally.take(CallEffect(each=0.1, own={n: -40.0}, drift=-5.0, blamed=[], entered=[n], left=[]))
-        assert tally.closed()[0].calls == calls
+        assert tally.finish()[0].calls == calls
 
     assert work(lambda: session(800)) < 5 * work(lambda: session(200))

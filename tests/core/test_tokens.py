@@ -21,7 +21,7 @@ from ebbtide.core.tokens.calibration import (
     Calibration,
     keeps_thinking,
     prior,
-    reentering,
+    reply_tokens,
     scale_from_anchor,
     scale_from_anchor_upper,
 )
@@ -334,9 +334,9 @@ def test_the_bound_is_never_below_the_reading(anchor, since):
 
 
 def test_a_reply_re_enters_as_billed_unless_only_the_streams_first_event_was_recorded():
-    assert reentering(624, 110) == 624  # thinking nobody recorded
-    assert reentering(3, 480) == 480
-    assert reentering(400, 480) == 400
+    assert reply_tokens(624, 110) == 624  # thinking nobody recorded
+    assert reply_tokens(3, 480) == 480
+    assert reply_tokens(400, 480) == 400
 
 
 # Recorded calls

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ebbtide.core.tokens.calibration import Calibration, reentering
+from ebbtide.core.tokens.calibration import Calibration, reply_tokens
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.tokens.size import SizeInputs, anchored_usage, upper_bound
 from ebbtide.core.types import Usage
@@ -106,8 +106,8 @@ def test_many_small_lies_teach_no_more_than_one():
 
 
 def test_an_output_that_no_model_can_have_said_is_not_believed():
-    assert reentering(10**6, 480) == 480
-    assert reentering(100_000, 480) == 100_000
+    assert reply_tokens(10**6, 480) == 480
+    assert reply_tokens(100_000, 480) == 100_000
 
 
 @pytest.mark.parametrize("policy", ["opencode", "mini-claude"])

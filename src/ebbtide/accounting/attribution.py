@@ -1,8 +1,8 @@
-"""What each edit has gained, added up over all calls without looking at every edit in every call.
+"""Add up what each edit saved over all calls, without a loop over all edits in every call.
 
-In most calls an edit gains what every other one does for a token. So a call is one step of a few running sums, and what
-an edit gained over a stretch of calls is what they grew by, times its tokens. Only what an edit gains otherwise, in the
-call that it is made for or taken back in, is added by itself: the work is calls and edits, not calls times edits.
+In most calls every active edit saves the same for each token. So we keep running sums over calls: what an edit saved
+between two calls is the growth of a sum times its tokens. Only savings that differ, in calls for which an edit was made
+or undone, are added one by one. The work is calls plus edits, not calls times edits.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ebbtide.accounting.calls import EditCost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEffect:
-    """One call, as edits see it. Changes are told by their places."""
+    """What one call means for the edits, which are given by their index."""
 
     each: float
-    """What a held token gains."""
+    """What each removed token of an active edit saves."""
     own: Mapping[int, float]
-    """What changes gain that do not gain by that, whether they hold or not."""
+    """What edits save that do not save by `each`, active or not."""
     drift: float | None
-    """What the bill adds to all gains, negative mostly; None while there is no bill."""
+    """What the bill adds to all savings, mostly negative; None without a bill."""
     blamed: Sequence[int]
-    """Changes that alone share in it, out of `own`; where there is none, all that hold or have a gain of their own."""
+    """Edits of `own` that share the drift. If empty, all active edits and all of `own` share it."""
     entered: Iterable[int] = ()
-    """Changes that hold from this call on."""
+    """Edits that become active with this call."""
     left: Iterable[int] = ()
-    """Changes that held up to the call before."""
+    """Edits that were active up to the call before."""
 
 
 _NOISE = 1e-12
@@ -38,7 +38,7 @@ _NOISE = 1e-12
 
 @dataclass(slots=True)
 class EditTotals:
-    """One edit so far."""
+    """What one edit saved so far."""
 
     tokens: int
     expected: float = 0.0
@@ -47,7 +47,7 @@ class EditTotals:
     billed: float = 0.0
     """The same with its share of the drift."""
     calls: int = 0
-    """In which it held."""
+    """How many calls it was active in."""
     paid: int | None = None
     """Number of the call since which the balance was never below zero."""
 
@@ -114,7 +114,7 @@ class Attribution:
             row.billed += row.tokens * (now.sure - then.sure) + row.weight * (now.drift - then.drift)
             self._open(n)
 
-    def closed(self) -> list[EditTotals]:
+    def finish(self) -> list[EditTotals]:
         self.settle(tuple(self._since))
         return self.rows
 
@@ -129,7 +129,7 @@ class Attribution:
             slope.grow(self._sums.calls, tokens * each + drift)
 
     def _add(self, n: int, gain: float, drift: float, *, billed: bool) -> None:
-        """A gain of its own, in the call that was taken last."""
+        """Add a gain of one edit in the newest call."""
         row = self.rows[n]
         row.expected += gain
         if billed:

@@ -40,7 +40,7 @@ class Tariff:
         """The price of the prompt. Replies cost the same with and without edits."""
         return self.input * usage.input + self.read * usage.cache_read + self.write * usage.cache_write
 
-    def uncached(self) -> Tariff:
+    def without_cache(self) -> Tariff:
         return replace(self, read=self.input, write=self.input)
 
 
@@ -196,7 +196,7 @@ def savings_from_ledger(ledger: Ledger, tariffs: Tariffs = relative_tariff) -> S
 
 def _tariff(call: CallCost, tariffs: Tariffs) -> Tariff:
     tariff = tariffs(call.model, call.ttl, call.usage.prompt if call.usage else call.expected)
-    return tariff if call.cached else tariff.uncached()
+    return tariff if call.cached else tariff.without_cache()
 
 
 def _answer_cost(usage: Usage, tariff: Tariff) -> float:
@@ -311,7 +311,7 @@ def _call_savings(
 def _edit_savings(
     ledger: Ledger, attribution: Attribution, tariffs_by_call: list[Tariff], *, has_bills: bool, uses_bill: bool
 ) -> Iterator[EditSavings]:
-    for edit, row in zip(ledger.edits, attribution.closed(), strict=True):
+    for edit, row in zip(ledger.edits, attribution.finish(), strict=True):
         yield EditSavings(
             edit=edit,
             is_undone=edit.batch in ledger.undone,

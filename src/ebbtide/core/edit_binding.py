@@ -1,7 +1,7 @@
-"""Binds an edit to the history it was made in: which items it hides, and which its text was made of.
+"""Bind an edit to its history: which items it hides, and which items its text was made of.
 
-The rule, both ways: an edit hides only items that it recorded, and holds only where all items that it was made of are
-still in the conversation. When in doubt the original is shown.
+An edit hides only items that it recorded, and is active only where all items that it was made of are still in the
+conversation. In doubt the originals are shown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ebbtide.core.types import Answer, Binding, Edit, HistoryMark, Item
 
 _MOVED_TAGS = ("<system-reminder", "<environment_context")
-"""How reminders begin that clients move to the newest message, rewrite or drop."""
+"""How reminders begin. Clients move them to the newest message, rewrite them or drop them."""
 CLEARED_TEXTS = frozenset(
     (
         "[Old tool result content cleared]",  # Claude Code, OpenCode
@@ -25,12 +25,12 @@ CLEARED_TEXTS = frozenset(
         "[cleared]",  # LangChain's ContextEditingMiddleware
     )
 )
-"""What known clients put in the place of an old tool result. Any other text is a change."""
+"""What known clients replace an old tool result by. Any other text is a change."""
 _SAVED_TO = "<persisted-output>Tool result saved to: "
 """How Claude Code's own stub begins, followed by a path."""
 _NUMBERS = re.compile(r"[0-9]+")
 _LONGEST_STUB = 1_000
-"""Characters. A longer text says more than where a result was saved."""
+"""In characters. A longer text says more than where a result was saved."""
 
 
 class Location(NamedTuple):
@@ -39,9 +39,9 @@ class Location(NamedTuple):
     first: int
     last: int
     visible: tuple[int, ...] = ()
-    """Places in between that the edit never recorded: new reminders, which stay in sight."""
+    """Indexes between them that the edit did not record: new reminders, which stay visible."""
     cleared: Mapping[str, int] = {}
-    """Where the client cleared a recorded result: from its recorded id to its place."""
+    """From the id of a recorded result that the client has cleared to its index."""
 
 
 def is_movable(item: Item) -> bool:
@@ -50,17 +50,17 @@ def is_movable(item: Item) -> bool:
 
 
 def is_note(item: Item) -> bool:
-    """Whether the operator said this between other messages: some clients repeat such a note after every result."""
+    """Whether it is an operator note between messages. Some clients repeat such a note after every result."""
     return item.role == "system" and item.kind == "text"
 
 
 def note_digest(note: Item) -> str:
-    """What a note says but for its numbers, such as the tokens that are left."""
+    """Hash the text of a note without its numbers, such as the remaining tokens."""
     return blake2b(_NUMBERS.sub("", note.text).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def is_cleared(item: Item) -> bool:
-    """Whether a known client took this result's text away."""
+    """Whether a known client has removed this result's text."""
     text = item.text
     if text in CLEARED_TEXTS:
         return True
@@ -68,7 +68,7 @@ def is_cleared(item: Item) -> bool:
 
 
 class Originals:
-    """The items of a request, and where each is."""
+    """The items of a request, with an index by id."""
 
     __slots__ = ("_cleared", "_notes", "index", "items")
 
@@ -78,7 +78,7 @@ class Originals:
         self._notes: frozenset[str] | None = None
 
     def locate(self, edit: Edit) -> Location | None:
-        """Where the edit lies; None where it does not hold."""
+        """Return where the edit lies; None if it is not active."""
         index, binding = self.index, edit.binding
         if binding is None or (edit.branch_tip and edit.branch_tip not in index):
             return None
@@ -91,8 +91,8 @@ class Originals:
             return None if place is None else Location(place, place)
         return self._locate_hidden(binding)
 
-    def missing(self, edit: Edit) -> str:
-        """The id of an item without which the edit cannot hold, or empty."""
+    def missing_id(self, edit: Edit) -> str:
+        """Return the id of a missing item that the edit needs, or ""."""
         index, binding = self.index, edit.binding
         if edit.branch_tip and edit.branch_tip not in index:
             return edit.branch_tip
@@ -104,13 +104,13 @@ class Originals:
         return next((id for id in needed if id not in index and self._place(id, binding) is None), "")
 
     def _place(self, id: str, binding: Binding) -> int | None:
-        """Where an item is, or the text with which the client cleared it."""
+        """Return the index of an item, or of the text by which the client replaced it."""
         place = self.index.get(id)
         call = self.index.get(binding.calls.get(id, "")) if place is None else None
         return place if call is None else self._cleared_results().get(self.items[call].call_id)
 
     def _cleared_results(self) -> dict[str, int]:
-        """Places of cleared results, by the id of their call."""
+        """Indexes of cleared results, by the id of their call."""
         if self._cleared is None:
             results = ((n, item) for n, item in enumerate(self.items) if item.kind == "result")
             self._cleared = {item.call_id: n for n, item in results if item.call_id and is_cleared(item)}
@@ -139,7 +139,7 @@ class Originals:
         return Location(first, last, visible, cleared)
 
     def _match(self, binding: Binding, first: int, last: int, cleared: dict[str, int]) -> tuple[int, ...] | None:
-        """Compare item by item. Returns the places that stay in sight, None where something else stands there."""
+        """Compare item by item. Return the indexes that stay visible, or None if there is a foreign item."""
         visible: list[int] = []
         rest = iter(binding.hidden)
         expected = next(rest, "")
@@ -166,14 +166,14 @@ def bind(covered: Sequence[Item], others: Sequence[Item], calls: Mapping[str, st
     """
     passing = [item for item in covered if is_movable(item) or is_note(item)]
     if len(passing) == len(covered):
-        passing = []  # it hides nothing else, so it hangs on them
+        passing = []  # it hides nothing else, so it depends on them
     movable = frozenset(item.id for item in passing)
     hidden = [item for item in covered if item.id not in movable]
     sources = [item for item in others if edit.made_of == "all" or not (is_movable(item) or is_note(item))]
     results = [item for item in (*hidden, *sources) if item.kind == "result" and item.call_id in calls]
     direct_ids = {item.id for item in (*hidden, *sources)}
     answered = dict.fromkeys(calls[item.call_id] for item in results)
-    # A model may have said something of a reminder: then it must still stand somewhere.
+    # A model may have written about a reminder, so the reminder must still be present.
     read = movable if edit.made_of == "all" else frozenset()
     return Binding(
         hidden=tuple(item.id for item in hidden),
@@ -185,16 +185,16 @@ def bind(covered: Sequence[Item], others: Sequence[Item], calls: Mapping[str, st
 
 
 def mark_history(items: Sequence[Item]) -> HistoryMark:
-    """Where a conversation stands, to be known again when it has gone on."""
+    """Identify a conversation, so that we recognize it when it has continued."""
     passing = tuple(item.id for item in items if is_movable(item) or is_note(item))
     *_, lasting = _lasting_marks(items)
     return HistoryMark(lasting, passing)
 
 
 class UsableAnswers(Mapping[str, Answer]):
-    """The answers that were given about this conversation, as it is or as it was before it went on.
+    """The answers about this conversation, as it is or as it was earlier.
 
-    Finding them takes a hash of the whole conversation, so it waits until a pass looks: on most turns none does.
+    Finding them takes a hash of the whole conversation, so it is done when a pass asks: for most requests none does.
     """
 
     def __init__(self, answers: Mapping[str, Answer], items: Sequence[Item]) -> None:
@@ -222,7 +222,7 @@ class UsableAnswers(Mapping[str, Answer]):
 
 
 def _lasting_marks(items: Iterable[Item]) -> Iterator[str]:
-    """After each item that is no reminder and no note: how many there were, and the digest of their ids."""
+    """Yield, after each item that is no reminder or note, their number and the digest of their ids."""
     digest, count = blake2b(digest_size=8), 0
     yield f"{count}-{digest.hexdigest()}"
     for item in items:

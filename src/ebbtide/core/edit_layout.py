@@ -1,6 +1,6 @@
-"""Where edits lie among the originals, and what stands there instead.
+"""Find where each edit lies among the originals, and build the entries of a view.
 
-Of two that meet the containing one shows, then the newer; an edit that does not hold waits for what it names.
+Where two edits overlap, the containing one is visible, then the newer. An edit whose items are missing is dormant.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ebbtide.core.types import OURS, Edit, Item
 
 
 def named_range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
-    """The places that a new edit names, or None where they are not there. An insertion lies at the item it follows."""
+    """Return the first and last index that an edit names, or None if they are missing; for an insertion its anchor."""
     first = index.get(edit.insert_after or edit.first)
     last = index.get(edit.insert_after or edit.last)
     if first is None or last is None or first > last:
@@ -23,22 +23,22 @@ def named_range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
 
 
 Placed = dict[int, tuple[Location, Edit]]
-"""From the first covered place to where the edit lies, and the edit."""
+"""From the first covered index to the location of the edit, and the edit."""
 
 
 class Layout(NamedTuple):
-    """Where edits lie."""
+    """Where the visible edits are."""
 
     placed: Placed
-    """Those that cover something and that no larger one hides."""
+    """Edits that cover something and that no larger one hides."""
     inserted: dict[int, list[Edit]]
-    """Insertions, by the place they follow."""
+    """Insertions, by the index of the item that they follow."""
     dormant_ids: frozenset[str]
-    """Ids of items without which an edit does not hold: where one comes, edits are laid out anew."""
+    """Ids of missing items that edits need. If one appears, the layout must be computed again."""
 
 
 def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
-    """Find where each edit lies. What is placed is never displaced: the longest first, and of equals the newest."""
+    """Place the edits: the longest first, and of equal ones the newest. A placed edit is never moved."""
     covering = [(n, edit) for n, edit in enumerate(edits) if not edit.insert_after]
     sizes = {n: _size(edit) for n, edit in covering}
     covering.sort(key=lambda item: (-sizes[item[0]], -item[0]))
@@ -50,7 +50,7 @@ def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
             continue
         location = originals.locate(edit)
         if location is None:
-            awaited.add(originals.missing(edit))
+            awaited.add(originals.missing_id(edit))
             continue
         first, end = location.first, location.last + 1
         if not any(used[first:end]):
@@ -62,8 +62,8 @@ def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
     for edit in inserting:
         location = originals.locate(edit)
         if location is None:
-            awaited.add(originals.missing(edit))
-        # It leaves with the item it follows, and where a client has it already it is not made twice.
+            awaited.add(originals.missing_id(edit))
+        # An insertion is hidden with its anchor, and is not repeated if the client has sent it already.
         elif _may_follow(location.first, used, placed) and not any(
             item.kind == "call" and item.call_id in calls for item in edit.replacement
         ):
@@ -73,7 +73,7 @@ def lay_out(originals: Originals, edits: Sequence[Edit]) -> Layout:
 
 
 def _may_follow(place: int, used: bytearray, placed: Placed) -> bool:
-    """Whether the item at this place is still in sight, as it was or as the one item that stands for it."""
+    """Whether the item at this index is still visible, itself or as its single replacement."""
     if not used[place]:
         return True
     location, edit = placed.get(place, (None, None))
@@ -85,18 +85,18 @@ def _size(edit: Edit) -> int:
 
 
 def _is_hidden(edit: Edit, index: Mapping[str, int], used: bytearray) -> bool:
-    """Whether a larger edit already covers all of this one. Then nobody needs to know whether it holds."""
+    """Whether a larger edit covers all of this one. Then it does not matter whether it is active."""
     hidden = edit.binding.hidden if edit.binding else ()
     places = [index.get(id) for id in (*hidden[:1], *hidden[-1:])]
     return bool(places) and all(place is not None and used[place] for place in places)
 
 
 def show_edits(items: Sequence[Item], layout: Layout) -> tuple[tuple[Item, ...], dict[str, Edit]]:
-    """The entries of a view, and which edit put each there."""
+    """Return the entries of a view, and the edit of each replacement."""
     entries: list[Item] = []
     owner: dict[str, Edit] = {}
 
-    def put(edit: Edit, location: Location | None) -> None:
+    def show(edit: Edit, location: Location | None) -> None:
         shown_items = replacements(edit, items, location)
         owner.update((entry.id, edit) for entry in shown_items)
         entries.extend(shown_items)
@@ -105,19 +105,19 @@ def show_edits(items: Sequence[Item], layout: Layout) -> tuple[tuple[Item, ...],
     while i < len(items):
         if i in layout.placed:
             location, edit = layout.placed[i]
-            put(edit, location)
+            show(edit, location)
             entries.extend(items[place] for place in location.visible)
             i = location.last
         else:
             entries.append(items[i])
         for edit in layout.inserted.get(i, ()):
-            put(edit, None)
+            show(edit, None)
         i += 1
     return tuple(entries), owner
 
 
 def replacements(edit: Edit, items: Sequence[Item], location: Location | None) -> list[Item]:
-    """What an edit shows for what it covers. A reminder that it carried along and that the client dropped is gone."""
+    """Return what an edit shows. A reminder that it kept and that the client has dropped is left out."""
     covered = items[location.first : location.last + 1] if location else ()
     carried = {item.id for item in edit.replacement if item.id}
     originals = {item.id: item for item in covered if item.id in carried} if carried else {}
@@ -131,7 +131,7 @@ def replacements(edit: Edit, items: Sequence[Item], location: Location | None) -
 
 
 def _place_replacement(edit: Edit, k: int, item: Item, covered: Sequence[Item], original: Item | None) -> Item:
-    """Give a stand-in its id and its message. All on one side stand in one: neighbours of one role are refused.
+    """Give a replacement its id and its message. All of one side share a message: providers refuse two of one role.
 
     `kept` is the original, where the edit carries one along.
     """
@@ -154,7 +154,7 @@ def _place_replacement(edit: Edit, k: int, item: Item, covered: Sequence[Item], 
 
 
 _NOWHERE = {"user": -2, "assistant": -3, "system": -4}
-"""Messages of stand-ins for a run that had none on their side."""
+"""Message indexes of replacements for a run without a message of their side."""
 
 
 def _side(item: Item) -> str:

@@ -1,6 +1,6 @@
-"""How content leaves: name, blob, stub and edit are made together, so that no stub names what is not to be kept.
+"""Move content out of the conversation. Name, blob, stub and edit are built together, so every stub names a real blob.
 
-The driver writes an edit's blobs before it records the edit, and drops the edit if that fails. Where there is no shelf
+The runtime writes an edit's blobs before it records the edit, and drops the edit if that fails. If nothing is stored,
 there is no blob and no handle, and the stub says that the content was not kept.
 """
 
@@ -22,20 +22,20 @@ from ebbtide.core.types import OURS, Blob, Edit, Item
 from ebbtide.core.view import View
 
 HISTORY = "history"
-"""The key of what was left out as a whole: no tool call, but many messages."""
+"""The key of removed messages, which have no call id."""
 
 Form = Callable[[Item], tuple[str, str]]
-"""How a result is written down: its text, and the file name's suffix."""
+"""How a result is stored: its text, and the suffix of the file name."""
 
 
 def readable(item: Item) -> tuple[str, str]:
-    """As text, so that lines can be read one by one; as JSON only where parts are not text."""
+    """Store as text, so that lines can be read one by one; as JSON only if some parts are not text."""
     parts = describe_item(item) if item.media else None
     return (item.text, ".txt") if parts is None else (parts, ".json")
 
 
 def as_received(item: Item) -> tuple[str, str]:
-    """A list of parts as JSON, a string as text (R109)."""
+    """Store a list of parts as JSON and a string as text (R109)."""
     parts = describe_item(item)
     return (item.text, ".txt") if parts is None else (parts, ".json")
 
@@ -46,13 +46,13 @@ def no_preview(_text: str, _count: object) -> str:
 
 
 def can_offload(view: View, entry: Item) -> bool:
-    """Whether a pass may take this out: an original with content that the model has seen and nobody holds on to."""
+    """Whether a pass may move this out: an unprotected original with content that the model has read."""
     is_protected = entry.locked or entry.pinned or view.is_ours(entry)
     return not is_protected and entry.id not in view.unseen_ids and bool(entry.text or entry.media)
 
 
 def newest_turns(view: View, turns: int) -> int:
-    """Where the newest turns begin in `entries`: at the end for none, at the start where there are no more."""
+    """Return the index where the newest `turns` turns begin: the end for 0, the start if there are not that many."""
     if turns == 0:
         return len(view.entries)
     starts = list(islice(find_turn_starts_reversed(view), turns + 1))
@@ -60,7 +60,7 @@ def newest_turns(view: View, turns: int) -> int:
 
 
 def original_of(view: View, entry: Item) -> Item:
-    """The item under a stand-in for one item; the entry itself where it is none."""
+    """Return the original under a replacement of one item; the entry itself if it is no replacement."""
     owner = view.edit_by_entry.get(entry.id)
     span = view.span(owner) if owner is not None and entry.id not in view.index else None
     return view.originals[span[0]] if span is not None else entry
@@ -68,7 +68,7 @@ def original_of(view: View, entry: Item) -> Item:
 
 @dataclass(kw_only=True)
 class Offloader:
-    """One run of one pass. Knows the names given so far: two contents never share one."""
+    """Builds the edits of one run of one pass. Two contents never share a blob name."""
 
     by: str
     view: View
@@ -80,17 +80,17 @@ class Offloader:
         shelf = self.plan_input.blob_names
         if shelf is None:
             return None
-        # Edits made earlier in the same plan are not on the shelf yet.
+        # Edits made earlier in the same plan are not stored yet.
         blobs = [blob for edit in self.view.edits for blob in edit.blobs if blob.text]
         planned = {blob.name.lower(): blob.digest or digest(blob.text) for blob in blobs}
         return replace(shelf, taken=ChainMap(self._given, dict(shelf.taken), planned))
 
     def save_blob(self, key: str, text: str, suffix: str = ".txt") -> tuple[str, tuple[Blob, ...]]:
-        """The path that a stub may name, and what must be durable first; both empty where nothing is kept."""
+        """Return the path for the stub, and the blob to save first; both are empty if nothing is stored."""
         if self._shelf is None:
             return "", ()
         mark = digest(text)
-        # No call has its id: a plan that came to nothing may have left another text under the same words.
+        # It has no call id, and an abandoned plan may have stored another text under the same name.
         key = f"{HISTORY}-{mark[:8]}" if key == HISTORY else key
         name = self._shelf.name_for_digest(key, mark, suffix=suffix)
         self._given[name.lower()] = mark
@@ -99,7 +99,7 @@ class Offloader:
     def stub_result(
         self, entry: Item, template: Template, reason: str, *, preview: Preview = no_preview, form: Form = readable
     ) -> Edit:
-        """A result becomes its stub; the call stays, so the model knows what it did and can do it again."""
+        """Replace a result by a stub. The call stays, so the model knows what it did and can do it again."""
         text, suffix = form(entry)
         path, blobs = self.save_blob(entry.call_id, text, suffix)
         excerpt = preview(text, self.plan_input.count_tokens)

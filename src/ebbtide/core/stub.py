@@ -69,9 +69,9 @@ _HEAD = re.compile(
 
 def render(stub: Stub) -> str:
     """The default template. Names and paths that could end the line early are quoted as JSON."""
-    name = f" of {_quoted(stub.name, _PLAIN_NAME)}" if stub.name else ""
-    about = f" ({_quoted(stub.about, _PLAIN_ABOUT)})" if stub.about else ""
-    kept = f"kept in {_quoted(stub.path, _PLAIN_PATH)}" if stub.path else "not kept"
+    name = f" of {_quote(stub.name, _PLAIN_NAME)}" if stub.name else ""
+    about = f" ({_quote(stub.about, _PLAIN_ABOUT)})" if stub.about else ""
+    kept = f"kept in {_quote(stub.path, _PLAIN_PATH)}" if stub.path else "not kept"
     head = f"[ebb: {stub.kind}{name}{about}, {stub.tokens} tokens, {stub.lines} lines; {kept}]"
     return f"{head}\n{stub.preview}" if stub.preview else head
 
@@ -84,7 +84,7 @@ def parse(text: str) -> Stub | None:
         return None
     part = match.groupdict(default="")
     try:
-        name, about, path = (_unquoted(part[key]) for key in ("name", "about", "path"))
+        name, about, path = (_unquote(part[key]) for key in ("name", "about", "path"))
         tokens, lines = int(part["tokens"]), int(part["lines"])
     except ValueError:  # no JSON, or more digits than Python reads
         return None
@@ -99,11 +99,11 @@ def parse(text: str) -> Stub | None:
     )
 
 
-def _quoted(text: str, plain: re.Pattern[str]) -> str:
+def _quote(text: str, plain: re.Pattern[str]) -> str:
     return text if plain.fullmatch(text) else json.dumps(text)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
 
 

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
-from ebbtide.core.text.framing import OUR_TAGS, brackets, found_at, tag_names, translate_keeping_places
+from ebbtide.core.text.framing import OUR_TAGS, brackets, find_matches_at, tag_names, translate_keeping_places
 
 RECORD_TAG = "session-record"
 SUMMARY_TAG = "conversation-summary"
@@ -137,7 +137,7 @@ def _structure_spans(text: str) -> list[tuple[int, int, str]]:
     read, to_place = _remove_places(_LINE_END.sub("\n", to_plain_letters(text)), sorted(skipped))
     marks = {
         (to_place(match.start(name)), to_place(match.start(name)) + 1, _SUBSTITUTES[name])
-        for match in found_at(_STRUCTURE, _STRUCTURE_STARTS, read)
+        for match in find_matches_at(_STRUCTURE, _STRUCTURE_STARTS, read)
         if (name := match.lastgroup) is not None
     }
     return sorted(

@@ -32,7 +32,7 @@ STRIDE = 15
 """Blocks from one mark to the next. Less than the look-back: the next request walks back over what we may not mark."""
 
 MILESTONE = 2000
-"""Tokens of a block worth a mark of its own: losing fewer is not even counted as a break (R223)."""
+"""Tokens of a block worth a breakpoint: losing fewer is not even counted as a break (R223)."""
 
 MISSED = 0.033
 """Share of recorded prompt tokens that were not read from the cache (hit rate 96.7 % over 15,806 calls)."""
@@ -102,7 +102,7 @@ def choose_by_value(
     """The default (R218-R220): where edits end, ends of tools and system, the last milestone, before the newest one.
 
     The first of these is what the next batch of edits leaves as it is: kept alive by every request, it is read then,
-    and only what follows is written anew.
+    and only what follows is written.
 
     Each is worth the tokens it alone would save times the probability that they are asked for again. `warm` is how many
     leading messages the provider keeps: their end stays within the look-back of some mark, before all else, because a
@@ -116,7 +116,7 @@ def choose_by_value(
     board.take([] if reader is None else [reader])
     board.take(at for at in range(len(places)) if places[at].settled)
     board.take(_by_value(wanted, board, survives))
-    return board.added()
+    return board.place_slots()
 
 
 def first2_last2(places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
@@ -125,7 +125,7 @@ def first2_last2(places: Sequence[BreakpointSlot], *, model: str, limit: int = L
     system = range(board.system, min(board.system + 2, board.messages))
     # Where the client left fewer than four, the longest prefix and then the steadiest one.
     board.take(at for at in (board.last(1), *reversed(system), board.last(2)) if at is not None)
-    return board.added()
+    return board.place_slots()
 
 
 def static_plus_last(places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
@@ -134,7 +134,7 @@ def static_plus_last(places: Sequence[BreakpointSlot], *, model: str, limit: int
     dynamic = (at for at in range(board.system, board.messages) if places[at].stable < 1)
     static = next(dynamic, board.messages) - 1
     board.take(at for at in (board.last(1), static, board.system - 1) if at is not None and at >= 0)
-    return board.added()
+    return board.place_slots()
 
 
 class _Board:
@@ -195,7 +195,7 @@ class _Board:
                 insort(self.marks, place)
                 self.slots -= 1
 
-    def added(self) -> tuple[BreakpointSlot, ...]:
+    def place_slots(self) -> tuple[BreakpointSlot, ...]:
         """Ours, with the intermediate ones, in wire order, each with the TTL that its neighbours allow (A48)."""
         self._step()
         slots: list[BreakpointSlot] = []

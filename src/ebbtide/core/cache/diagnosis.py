@@ -89,7 +89,7 @@ def _breaks(billed: Sequence[tuple[int, SentRequest, Usage]], looked: int) -> It
     calls = [call for _, call, _ in billed]
     first = bisect_left(billed, looked, key=itemgetter(0))
     for nth, (at, call, usage) in enumerate(billed[first:], first):
-        before = _continued(calls, nth)
+        before = _find_previous(calls, nth)
         if before is None or before.usage is None:
             continue
         # What has left the request since is no loss.
@@ -100,7 +100,7 @@ def _breaks(billed: Sequence[tuple[int, SentRequest, Usage]], looked: int) -> It
             yield CacheBreak(at=at, lost=lost, cause=cause, detail=detail)
 
 
-def _continued(calls: Sequence[SentRequest], nth: int) -> SentRequest | None:
+def _find_previous(calls: Sequence[SentRequest], nth: int) -> SentRequest | None:
     """The call that this one goes on from: most messages in common, else the same system prompt and tools.
 
     Not simply the one before: titles, subagents and other side calls stand in between.
@@ -173,7 +173,7 @@ def _diagnosis(calls: Sequence[SentRequest]) -> str | None:
         row += 1
     if row < MISSES:
         return None
-    pairs = [(_continued(calls, nth), calls[nth]) for nth in range(len(calls) - row, len(calls))]
+    pairs = [(_find_previous(calls, nth), calls[nth]) for nth in range(len(calls) - row, len(calls))]
     causes = [_cause(before, call) for before, call in pairs if before is not None]
     if not causes:
         return None

@@ -1,7 +1,7 @@
-"""What the provider still keeps, from the record of what was sent.
+"""What the provider should still have cached, from the requests that were sent.
 
-Providers keep prefixes. Messages are chained hashes here, equal up to a point and never after it: the point is found by
-bisection, and no function on the way of a request loops over messages.
+Providers cache prefixes. A request is a sequence of rolling hashes here, so bisection finds the common prefix and no
+function loops over messages.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.types import SentRequest, Usage
 
 RECENT_REQUESTS = 128
-"""Newest records looked at, one comparison each. A branch left longer ago than that is cold in practice."""
+"""How many of the newest requests are compared. An older branch is no longer cached in practice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedPrefix:
-    """How much of a request the provider still keeps."""
+    """How much of a request the provider still has cached."""
 
     messages: int
-    """Leading messages. Not warm means 0, also where tools and system prompt alone would be read."""
+    """Leading messages. 0 also if only tools and system prompt are cached."""
     tokens: int
     """System prompt and tools included."""
     reason: str
@@ -32,13 +32,13 @@ class CachedPrefix:
 def find_cached_prefix(
     sent: Sequence[SentRequest], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]
 ) -> CachedPrefix:
-    """The longest prefix that any request within its TTL left behind.
+    """Find the longest prefix that any request within its TTL left in the cache.
 
-    A read refreshes: the request that read is itself a record, with its own time. On Claude only what lies before a
-    mark is kept.
+    A read refreshes the cache: the request that read is one of `sent`, with its own time. Claude caches only up to a
+    breakpoint.
     """
     key = (model, system, tools)
-    reach, source = _reached(sent, now, key, prefix)
+    reach, source = _find_longest(sent, now, key, prefix)
     if source is None:
         return CachedPrefix(messages=0, tokens=0, reason=_cold(sent, now, key, prefix))
     tokens = _tokens(sent, source, prefix[:reach])
@@ -48,40 +48,40 @@ def find_cached_prefix(
 def count_cached_messages(
     sent: Sequence[SentRequest], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]
 ) -> int:
-    """How many leading messages are warm: all that a plan asks, every turn."""
-    return _reached(sent, now, (model, system, tools), prefix)[0]
+    """Count the leading messages that are cached. The planner needs only this."""
+    return _find_longest(sent, now, (model, system, tools), prefix)[0]
 
 
-def _reached(
+def _find_longest(
     sent: Sequence[SentRequest], now: float, key: tuple[str, str, str], prefix: Sequence[str]
 ) -> tuple[int, SentRequest | None]:
     reach, source = 0, None
     for call in reversed(sent[-RECENT_REQUESTS:]):
-        # The newest is nearly always the longest, and nothing more need be asked about the others.
+        # The newest is nearly always the longest, so the others are skipped by their length.
         if len(call.prefix) > reach and (length := _keeps(call, now, key, prefix, reach)) > reach:
             reach, source = length, call
     return reach, source
 
 
 def _keeps(call: SentRequest, now: float, key: tuple[str, str, str], prefix: Sequence[str], beyond: int) -> int:
-    """How many leading messages are kept for this call; 0 where they are surely no more than `beyond`."""
+    """Count the leading messages cached by this call; 0 if they cannot be more than `beyond`."""
     if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
         return 0
     longer = min(len(call.prefix), len(prefix)) > beyond
-    return _kept(call, prefix) if longer and call.prefix[beyond] == prefix[beyond] else 0
+    return _count_cached(call, prefix) if longer and call.prefix[beyond] == prefix[beyond] else 0
 
 
 def find_usage_anchor(
     sent: Sequence[SentRequest], *, model: str, system: str, tools: str, prefix: Sequence[str]
 ) -> tuple[int, Usage | None]:
-    """The longest request that this one extends and whose usage is known: its messages, and what they really took.
+    """Find the longest billed request that this one extends. Return its number of messages and its usage.
 
-    After an edit it is an older one, so that a gauge built on it never counts what has left (R043).
+    After an edit it is an older one, so a size based on it never counts what was removed (R043).
     """
     key, reach, limit = (model, system, tools), 0, len(prefix)
     usage: Usage | None = None
     for call in reversed(sent[-RECENT_REQUESTS:]):
-        # A bill of nothing for a prompt tells nothing of its size.
+        # A bill of 0 for a prompt says nothing about its size.
         if call.usage is None or not call.usage.prompt or not reach < (length := len(call.prefix)) <= limit:
             continue
         if (call.model, call.system, call.tools) == key and call.prefix[length - 1] == prefix[length - 1]:
@@ -89,8 +89,8 @@ def find_usage_anchor(
     return reach, usage
 
 
-def _kept(call: SentRequest, prefix: Sequence[str]) -> int:
-    """How many of the messages shared with a call its provider wrote to the cache."""
+def _count_cached(call: SentRequest, prefix: Sequence[str]) -> int:
+    """Count the common messages that the provider wrote to its cache for this call."""
     if not needs_breakpoints(call.model):
         return common_prefix_length(call.prefix, prefix)
     if call.breakpoints:
@@ -98,21 +98,21 @@ def _kept(call: SentRequest, prefix: Sequence[str]) -> int:
         return max(
             (mark + 1 for mark in call.breakpoints if mark < end and call.prefix[mark] == prefix[mark]), default=0
         )
-    # No message was marked: tools or system alone, or the automatic mark, which stands at the very end and leaves
-    # next to nothing uncached.
+    # No message has a breakpoint: either only tools and system have one, or it was set automatically at the very end,
+    # which leaves almost nothing uncached.
     usage = call.usage
     only_front = usage is not None and _tells_of_cache(usage) and usage.input >= min_prefix_tokens(call.model)
     return 0 if only_front else common_prefix_length(call.prefix, prefix)
 
 
 def _tells_of_cache(usage: Usage) -> bool:
-    """Gateways and local servers leave the cache fields out, or say zero on every call: then nothing is known, and an
-    edit per call, as on a cold cache, would keep the cache cold that there may be."""
+    """Whether the bill says anything about the cache. Gateways and local servers omit these fields or always send 0: if
+    that counted as a cold cache, edits on every call would keep a working cache cold."""
     return usage.cache_read + usage.cache_write > 0
 
 
 def _tokens(sent: Sequence[SentRequest], source: SentRequest, cached: Sequence[str]) -> int:
-    """What the kept messages take, measured where a request ended there, else between the nearest two that did."""
+    """Tokens of the cached messages: billed if a request ended there, else interpolated between two that did."""
     total = source.usage.prompt if source.usage else source.tokens
     below, usage = find_usage_anchor(sent, model=source.model, system=source.system, tools=source.tools, prefix=cached)
     lower = usage.prompt if usage else 0
@@ -133,7 +133,7 @@ def _cold(sent: Sequence[SentRequest], now: float, key: tuple[str, str, str], pr
         return f"another {' and '.join(other)}"
     if now - last.at >= last.ttl:
         return f"expired: the last call was {now - last.at:.0f} s ago, and is kept for {last.ttl:.0f} s"
-    if not _kept(last, last.prefix):
+    if not _count_cached(last, last.prefix):
         return "the last call left no message in the cache"
     alike = common_prefix_length(last.prefix, prefix)
     return f"message {alike} changed" + (", and no mark stood before it" if alike else "")

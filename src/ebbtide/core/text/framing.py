@@ -32,7 +32,7 @@ TAG_BY_SOURCE: Mapping[str, str] = MappingProxyType(
     }
 )
 GENERIC_TAG = "injected-context"
-"""For a source nobody listed: it still gets a frame, and the least trust."""
+"""For an unknown source: it still gets a frame, and the lowest trust."""
 
 _TWINS = (
     ("аеорсухіјѕԁһԛԝѵоոսցӏ", "aeopcyxijsdhqwvonugl"),  # Cyrillic and Armenian, small
@@ -98,10 +98,10 @@ def _tag_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 def brackets(text: str, names: tuple[str, ...]) -> list[tuple[int, int]]:
     """Where the bracket of every tag of these names stands, in order."""
     folded = _CONTROLS.sub(_UNSEEN, text) if text.isascii() else translate_keeping_places(text, _FOLDING)
-    return [match.span("bracket") for match in found_at(_tag_pattern(names), _OPENS, folded)]
+    return [match.span("bracket") for match in find_matches_at(_tag_pattern(names), _OPENS, folded)]
 
 
-def found_at(pattern: re.Pattern[str], opens: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+def find_matches_at(pattern: re.Pattern[str], opens: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """`pattern.finditer(text)`, for one that matches only where `opens` does, and never nothing."""
     end = 0
     for place in opens.finditer(text):

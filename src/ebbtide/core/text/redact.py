@@ -53,10 +53,10 @@ def redact(text: str) -> tuple[str, Counter[str]]:
     """The text with each secret replaced by its kind, as in `[redacted: jwt]`, and how many of each there were."""
     counts = Counter[str]()
     for name, shape in _SHAPES:
-        text = shape.sub(_masked(name, counts), text)
+        text = shape.sub(_mask_match(name, counts), text)
     for name, shape in (("password", _QUOTED), ("password", _ASSIGNED), ("credential", _BEARER), ("password", _IN_URL)):
-        text = shape.sub(_masked_value(name, counts), text)
-    return _RANDOM.sub(_masked_if_random(counts), text), counts
+        text = shape.sub(_mask_value(name, counts), text)
+    return _RANDOM.sub(_mask_random(counts), text), counts
 
 
 def redact_tree(value: object, *, key: str = "") -> tuple[object, Counter[str]]:
@@ -91,7 +91,7 @@ def mask(kind: str) -> str:
 Replace = Callable[[re.Match[str]], str]
 
 
-def _masked(kind: str, counts: Counter[str]) -> Replace:
+def _mask_match(kind: str, counts: Counter[str]) -> Replace:
     """All goes but what a pattern has in a group: that only leads up to a secret."""
 
     def replace(match: re.Match[str]) -> str:
@@ -101,7 +101,7 @@ def _masked(kind: str, counts: Counter[str]) -> Replace:
     return replace
 
 
-def _masked_value(kind: str, counts: Counter[str]) -> Replace:
+def _mask_value(kind: str, counts: Counter[str]) -> Replace:
     """The last group that is a value goes; what names it stays, and so do quotes."""
 
     def replace(match: re.Match[str]) -> str:
@@ -115,7 +115,7 @@ def _masked_value(kind: str, counts: Counter[str]) -> Replace:
     return replace
 
 
-def _masked_if_random(counts: Counter[str]) -> Replace:
+def _mask_random(counts: Counter[str]) -> Replace:
     def replace(match: re.Match[str]) -> str:
         if not _is_random(match[0]):
             return match[0]

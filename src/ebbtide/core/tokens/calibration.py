@@ -43,7 +43,7 @@ def prior(model: str) -> float:
     """Tokens of this model to one of `estimate.py`'s, before any usage.
 
     Sessions of Opus 4.7 came to 1.30-1.37, of GPT-5.5 to 0.77-0.86. Qwen's and Mistral's vocabularies give GPT's counts
-    on English, code and JSON within 5 %. A model nobody measured gets 1.0: too high costs one fold too many, too low an
+    on English, code and JSON within 5 %. An unmeasured model gets 1.0: too high costs one fold too many, too low an
     overflow.
     """
     claude = _claude_version(model)
@@ -109,11 +109,11 @@ class Calibration:
         """What is not a finite pair within bounds is left out: a calibration is a convenience, no reason to fail."""
         if not isinstance(data, Mapping):
             return cls()
-        learned = {name: ratio for name, pair in data.items() if isinstance(name, str) and (ratio := _learned(pair))}
+        learned = {name: ratio for name, pair in data.items() if isinstance(name, str) and (ratio := _read_ratio(pair))}
         return cls(models=dict(list(learned.items())[-_MODELS:]))
 
 
-def _learned(pair: object) -> LearnedRatio | None:
+def _read_ratio(pair: object) -> LearnedRatio | None:
     if not isinstance(pair, (list, tuple)) or len(pair) != 2:
         return None
     numbers = [float(x) for x in pair if isinstance(x, (int, float)) and math.isfinite(x)]
@@ -123,7 +123,7 @@ def _learned(pair: object) -> LearnedRatio | None:
 
 
 _MARGIN, _DRIFT, _SLACK = 1.25, 0.01, 300
-"""On what no usage covers, on the anchor, and flat. The last two are for what goes out unseen: reminders that a client
+"""On what no usage covers, on the anchor, and flat. The last two are for what we do not see: reminders that a client
 adds on its way, a reply's thinking. With them 0.7 % of recorded bills exceed the bound, without them 13.5 %."""
 
 
@@ -141,7 +141,7 @@ def scale_from_anchor_upper(anchor: int, since: int, calibration: Calibration, m
     return max(0, math.ceil(anchor * (1 + _DRIFT) + (changed * _MARGIN if changed > 0 else changed / _MARGIN)) + _SLACK)
 
 
-def reentering(output: int, estimated: int) -> int:
+def reply_tokens(output: int, estimated: int) -> int:
     """What a reply adds to the next prompt: all that was billed for it, thinking included.
 
     Clients that note the usage of a stream's first event record an output of 1 to 8; then the estimate stands.

@@ -265,7 +265,7 @@ class Estimator:
         return math.ceil((tokens + self.per_message * messages) * self.safety - _DRIFT)
 
     def upper(self, tokens: int) -> int:
-        """A bound for a request nobody has billed yet; with an anchor, `anchored_upper` is tighter."""
+        """A bound for a request that was not billed yet; with an anchor, `anchored_upper` is tighter."""
         return math.ceil(max(0, tokens) * self.margin - _DRIFT)
 
 

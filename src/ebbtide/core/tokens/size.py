@@ -1,17 +1,17 @@
-"""How full the window is. A policy chooses one gauge; each says which usage it believes and what it estimates."""
+"""How large a request is. A policy chooses one rule; each trusts certain bills and estimates the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ebbtide.core.tokens.calibration import Calibration, prior, reentering, scale_from_anchor, scale_from_anchor_upper
+from ebbtide.core.tokens.calibration import Calibration, prior, reply_tokens, scale_from_anchor, scale_from_anchor_upper
 from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import Usage
 
 
 class SizeInputs(NamedTuple):
-    """What a gauge may go by, for one request. Token figures are the estimator's own, no ratio applied."""
+    """What a size rule may use, for one request. Tokens are as estimated, without the model's ratio."""
 
     estimator: Estimator
     calibration: Calibration = Calibration()
@@ -22,17 +22,17 @@ class SizeInputs(NamedTuple):
     system: int = 0
     tools: int = 0
     last: Usage | None = None
-    """Of the newest call, whatever it sent."""
+    """Of the newest call."""
     remaining: int | None = None
-    """What edits left of that bill, and what came to the view since; None where the bill is the newer one."""
+    """If edits were made since that bill: what remains of it, plus what was added. Else None."""
     anchor: Usage | None = None
     """Of the longest request that this one extends."""
     reply: int = 0
-    """The reply to that request, as estimated; it has come back as history."""
+    """Estimated tokens of the reply to that request, which is now part of the history."""
     since: int = 0
-    """What came after that reply."""
+    """Estimated tokens after that reply."""
     window: int = 0
-    """0 where nobody knows it."""
+    """0 if unknown."""
 
     @property
     def estimate(self) -> int:
@@ -44,16 +44,16 @@ SizeRule = Callable[[SizeInputs], int]
 _FAR = 4
 """An estimate is never so far off: of 3,611 recorded calls none was billed less than 0.46 of it."""
 _FEW = 2_000
-"""Tokens below which nothing is lost by believing a bill."""
+"""Below this many tokens a wrong bill does no harm."""
 _UNSEEN = 4_000
-"""Tokens that somebody may add on the way, to a request of no length."""
+"""Tokens that a gateway may add even to an empty request."""
 
 
 def anchored_usage(readings: SizeInputs) -> int:
-    """Ours: the usage of the longest sent prefix, and a calibrated estimate of what came after it (R029, D3)."""
+    """The default: the usage of the longest sent prefix, plus a calibrated estimate of what was added (R029, D3)."""
     usage = readings.anchor
     if usage is not None:
-        anchor = usage.prompt + reentering(usage.output, readings.reply)
+        anchor = usage.prompt + reply_tokens(usage.output, readings.reply)
         warm = scale_from_anchor(anchor, readings.since, readings.calibration, readings.model)
         if not _of_another(readings, warm):
             return warm
@@ -61,10 +61,10 @@ def anchored_usage(readings: SizeInputs) -> int:
 
 
 def upper_bound(readings: SizeInputs) -> int:
-    """What usage will rarely exceed: for a promise to fit."""
+    """A size that usage rarely exceeds, for a promise to fit."""
     usage = readings.anchor
     if usage is not None:
-        anchor = usage.prompt + reentering(usage.output, readings.reply)
+        anchor = usage.prompt + reply_tokens(usage.output, readings.reply)
         warm = scale_from_anchor_upper(anchor, readings.since, readings.calibration, readings.model)
         if not _of_another(readings, warm):
             return warm
@@ -72,10 +72,10 @@ def upper_bound(readings: SizeInputs) -> int:
 
 
 def _of_another(readings: SizeInputs, tokens: int) -> bool:
-    """Whether a count that rests on a bill shows that the bill was not of this conversation: a gateway that says
-    nothing but zeros, or sums up all calls. The one would have us never act, the other refuse for ever.
+    """Whether the bill cannot be of this conversation: some gateways send only zeros, others sum up all calls. With the
+    first we would never act, with the second refuse forever.
 
-    Too much is doubted only where it would be a refusal: what a recording left out, and a gateway added, is billed too.
+    A high bill is doubted only where the request would be refused: what a recording omits or a gateway adds is billed.
     """
     estimate, refused = readings.estimate, 0 < readings.window < tokens
     if not refused and estimate < tokens * 2:  # as on nearly every turn
