@@ -75,11 +75,11 @@ class Branch:
     @cached_property
     def calls(self) -> Mapping[str, Sequence[Item]]:
         """By their ids, in order: a client may use one twice."""
-        found: dict[str, list[Item]] = {}
+        calls_by_id: dict[str, list[Item]] = {}
         for item in self.items:
             if item.kind == "call":
-                found.setdefault(item.call_id, []).append(item)
-        return found
+                calls_by_id.setdefault(item.call_id, []).append(item)
+        return calls_by_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +113,8 @@ class Step:
         return next((call for call in reversed(calls) if call.message < end), None)
 
     def situation(self) -> Mapping[str, object]:
-        told = self.batch.record.get("situation")
-        return told if isinstance(told, Mapping) else {}
+        plan_input = self.batch.record.get("situation")
+        return plan_input if isinstance(plan_input, Mapping) else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,22 +140,30 @@ class History:
 
     def extend(self, records: Sequence[Record]) -> History:
         """The same session, after what was appended to its log. Costs what is new."""
-        fresh = {str(one["uuid"]): one.get("wire") or one.get("message") for one in records if one.get("uuid")}
-        messages = {**self.messages, **fresh}
+        new_messages = {
+            str(record["uuid"]): record.get("wire") or record.get("message") for record in records if record.get("uuid")
+        }
+        messages = {**self.messages, **new_messages}
         turns, state, placed = _turns(self, records)
-        known = [*self.records, *records]
-        branches = len(turns) > len(self.turns) and not (turns[-1].path and turns[-1].path[-1] in fresh)
+        all_records = [*self.records, *records]
+        branches = len(turns) > len(self.turns) and not (turns[-1].path and turns[-1].path[-1] in new_messages)
         path = turns[-1].path if len(turns) > len(self.turns) else self.newest
         newest = (
-            _path_with_reply(path, known if branches else records)
+            _path_with_reply(path, all_records if branches else records)
             if turns
-            else [str(one["uuid"]) for one in messages_on_branch(known)]
+            else [str(record["uuid"]) for record in messages_on_branch(all_records)]
         )
         reread = _RequestReader(messages, state) if self._reread is None else self._reread.extend(messages, state)
         return replace(
-            self, state=state, turns=turns, messages=messages, newest=tuple(newest), records=known, _placed=placed,
+            self,
+            state=state,
+            turns=turns,
+            messages=messages,
+            newest=tuple(newest),
+            records=all_records,
+            _placed=placed,
             _reread=reread,
-        )  # fmt: skip
+        )
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -169,8 +177,8 @@ class History:
     def window(self, number: int) -> int | None:
         """What this request was held against. Of a log that does not say, what the newest plan up to it went by; None
         where nothing was planned either."""
-        if 0 < number <= len(self.turns) and (told := self.turns[number - 1].sent.window):
-            return told
+        if 0 < number <= len(self.turns) and (window := self.turns[number - 1].sent.window):
+            return window
         planned = {id for turn in self.turns[:number] for id in turn.planned}
         windows = [batch.record.get("window") for batch in self.state.batches if batch.id in planned]
         return windows[-1] if windows and isinstance(windows[-1], int) else None
@@ -213,8 +221,8 @@ class History:
         return collect_facts(items)
 
     def in_force(self, turn: HistoryRequest) -> tuple[Edit, ...]:
-        made = {id for one in self.turns[: turn.number] for id in one.planned} - turn.undone
-        return tuple(edit for batch in self.state.batches if batch.id in made for edit in batch.edits)
+        batch_ids = {id for earlier in self.turns[: turn.number] for id in earlier.planned} - turn.undone
+        return tuple(edit for batch in self.state.batches if batch.id in batch_ids for edit in batch.edits)
 
     def turn(self, number: int) -> HistoryRequest:
         if not 1 <= number <= len(self.turns):
@@ -246,9 +254,9 @@ class RequestWalk:
                 self._view = View.of(request.items, history.in_force(turn))
             else:
                 recorded = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
-                made = [edit for edit in recorded if edit.binding is not None]  # others hold nowhere
+                edits = [edit for edit in recorded if edit.binding is not None]  # others hold nowhere
                 grown = self._view.extend_from(request.unchanged_items, request.items)
-                self._view = grown.apply(made) if made else grown
+                self._view = grown.apply(edits) if edits else grown
             self._turns, self._batches = turn.number, self._batches + len(batches)
             yield turn, request, self._view
 
@@ -265,7 +273,7 @@ def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[HistoryRe
         state, unread = apply_records(state, unread), []
         planned, placed = state.batches[placed:], len(state.batches)
         sent = state.sent[-1]
-        made = HistoryRequest(
+        request = HistoryRequest(
             number=state.turns,
             at=sent.at,
             model=sent.model,
@@ -280,7 +288,7 @@ def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[HistoryRe
             usage=None,
             sent=sent,
         )
-        turns.append(made)
+        turns.append(request)
     return tuple(turns), apply_records(state, unread), placed
 
 
@@ -317,11 +325,11 @@ class _Branches:
     def __call__(self, turn: HistoryRequest) -> Branch:
         longest = self._longest[turn.number]
         # The inspector asks from several threads: what another let go is read again, and nothing is changed in place.
-        found = self._read.get(longest.number)
-        if found is None:
-            found = Branch(items=self._reread(longest).items)
-            self._read = {**dict(list(self._read.items())[1 - _STRANDS :]), longest.number: found}
-        return found
+        branch = self._read.get(longest.number)
+        if branch is None:
+            branch = Branch(items=self._reread(longest).items)
+            self._read = {**dict(list(self._read.items())[1 - _STRANDS :]), longest.number: branch}
+        return branch
 
 
 _STRANDS = 4
@@ -349,43 +357,43 @@ class _RequestReader:
             if state.restored_ids != self._state.restored_ids or _estimator_of(state) is not self._estimator:
                 return _RequestReader(messages, state)
             self._messages, self._state = messages, state
-            more = state.edits[len(before) :] if state.edits[: len(before)] == before else state.edits
-            for wire, (_, ours) in self._readers.items():
-                ours.learn(WIRES[wire], more)
+            new_edits = state.edits[len(before) :] if state.edits[: len(before)] == before else state.edits
+            for wire, (_, echoes) in self._readers.items():
+                echoes.learn(WIRES[wire], new_edits)
             return self
 
     def __call__(self, turn: HistoryRequest) -> Request:
         return self.read(turn.path, turn.wire, turn.model)
 
     def read(self, path: Sequence[str], wire: str, model: str) -> Request:
-        shape = WIRES[wire]
+        wire_format = WIRES[wire]
         with self._lock:
-            said = self._said(path)
+            messages = self._said(path)
             if wire not in self._readers:
-                ours = EchoedEdits().learn(shape, self._state.edits)
+                echoes = EchoedEdits().learn(wire_format, self._state.edits)
                 reader = Reader(
-                    self._estimator, wire=shape, echoes=ours.by_fingerprint, pinned=self._state.restored_ids
+                    self._estimator, wire=wire_format, echoes=echoes.by_fingerprint, pinned=self._state.restored_ids
                 )
-                self._readers[wire] = reader, ours
-            return self._readers[wire][0].read({"model": model, shape.list_key: said})
+                self._readers[wire] = reader, echoes
+            return self._readers[wire][0].read({"model": model, wire_format.list_key: messages})
 
     def _said(self, path: Sequence[str]) -> list[object]:
         """The messages of a request. What it shares with the last one is not looked up again."""
-        before, known = self._last
+        last_path, last_messages = self._last
         # Where one is missing, places are not those of the path.
-        alike = common_prefix_length(before, path) if len(known) == len(before) else 0
-        said = known[:alike] + [self._messages[one] for one in path[alike:] if one in self._messages]
-        self._last = path, said
-        return said
+        same = common_prefix_length(last_path, path) if len(last_messages) == len(last_path) else 0
+        messages = last_messages[:same] + [self._messages[uuid] for uuid in path[same:] if uuid in self._messages]
+        self._last = path, messages
+        return messages
 
 
 def _path_with_reply(path: Sequence[str], records: Sequence[Record]) -> list[str]:
     """The messages of a request, and the reply to it where these records have one."""
-    found = list(path)
+    uuids = list(path)
     for record in records:
-        if found and record.get("uuid") and record.get("parentUuid") == found[-1]:
-            found.append(str(record["uuid"]))
-    return found
+        if uuids and record.get("uuid") and record.get("parentUuid") == uuids[-1]:
+            uuids.append(str(record["uuid"]))
+    return uuids
 
 
 def _estimator_of(state: SessionState) -> Estimator:

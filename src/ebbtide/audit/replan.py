@@ -42,8 +42,8 @@ class Difference:
 
 def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> tuple[int, list[Difference]]:
     """How many plans were made again, and which came out otherwise."""
-    found = list(replan_each(records, policies))
-    return len(found), [one for one in found if one is not None]
+    results = list(replan_each(records, policies))
+    return len(results), [difference for difference in results if difference is not None]
 
 
 def count_plans(records: Sequence[Record]) -> int:
@@ -52,7 +52,7 @@ def count_plans(records: Sequence[Record]) -> int:
 
 def replan_each(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
     """Every recorded plan made again, one after the other; None where it came out as it was."""
-    state, known = SessionState(), _PlanReader()
+    state, reader = SessionState(), _PlanReader()
     older = {record.get("id") for record in records if _is_plan(record) and "items_on" not in record}
     records = upgrade_log(records)
     messages: dict[str, Any] = {}
@@ -65,7 +65,7 @@ def replan_each(records: Sequence[Record], policies: Mapping[str, Policy] = PRES
         if _is_plan(record):
             # A fold that a person asked for was made between two requests: it says itself what it was made for.
             turn = record if "add" in record else records[turns[0]] if turns else None
-            why = _compare(record, turn, state, messages, policies, known)
+            why = _compare(record, turn, state, messages, policies, reader)
             # The reader only saves time. Report a difference only if a fresh reader finds it too.
             why = why and _compare(record, turn, state, messages, policies, _PlanReader())
             # An older version had other names and texts: where its plans come out otherwise, that says nothing.
@@ -104,7 +104,7 @@ class _PlanReader:
 
 def check_message_ids(records: Sequence[Record]) -> list[Difference]:
     """Message records whose items no longer hash to the ids recorded with them."""
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for record in records:
         ids = record.get("ebbids")
         wire = WIRES.get(str(record.get("ebbwire", "anthropic")))
@@ -116,8 +116,8 @@ def check_message_ids(records: Sequence[Record]) -> list[Difference]:
             for block in wire.messages.split(message, wire.list_key)
         ]
         if marks != [str(id).rpartition("-")[0] for id in ids]:
-            found.append(Difference(plan=str(record.get("uuid")), reason="its content is not what its ids say"))
-    return found
+            differences.append(Difference(plan=str(record.get("uuid")), reason="its content is not what its ids say"))
+    return differences
 
 
 def _compare(
@@ -126,7 +126,7 @@ def _compare(
     state: SessionState,
     messages: Mapping[str, Any],
     policies: Mapping[str, Policy],
-    known: _PlanReader,
+    reader: _PlanReader,
 ) -> str:
     policy = policies.get(str(record.get("policy")))
     if policy is None:
@@ -137,20 +137,22 @@ def _compare(
     missing = [uuid for uuid in path if str(uuid) not in messages]
     if missing:
         return f"not in the log: {pluralize(len(missing), 'message')}"
-    request = known.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
+    request = reader.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
-    situation = _plan_input_from_record(record, state, policy, int(str(record.get("window", 0))), known.facts_memory)
+    plan_input = _plan_input_from_record(record, state, policy, int(str(record.get("window", 0))), reader.facts_memory)
     try:
-        again = make_plan(view, budget=situation.budget, plan_input=situation, **passes_for(policy, situation.trigger))
+        again = make_plan(
+            view, budget=plan_input.budget, plan_input=plan_input, **passes_for(policy, plan_input.trigger)
+        )
     except Exception as error:  # noqa: BLE001 - one plan that cannot be made is told, and the others are looked at
         return f"planning failed: {type(error).__name__}: {error}"
     if [edit.id for edit in again.edits] != _list_in(record, "planned"):
         return "other edits were planned"
     remade = {edit.id: edit for edit in again.edits}
-    for told in _list_in(record, "edits"):
-        said = {name: value for name, value in told.items() if name != "of"}
-        edit = remade.get(str(told["id"]))
-        if edit is None or json.dumps(said, sort_keys=True) != json.dumps(edit_to_record(edit), sort_keys=True):
+    for fields in _list_in(record, "edits"):
+        recorded = {name: value for name, value in fields.items() if name != "of"}
+        edit = remade.get(str(fields["id"]))
+        if edit is None or json.dumps(recorded, sort_keys=True) != json.dumps(edit_to_record(edit), sort_keys=True):
             return "an edit came out otherwise"
     batch, _ = batch_from_record(record, state.items)
     same = all(edit.binding is None or _hidden_ids(edit) == _hidden_ids(remade[edit.id]) for edit in batch.edits)
@@ -164,37 +166,37 @@ def _hidden_ids(edit: Edit) -> frozenset[str]:
 def _plan_input_from_record(
     record: Record, state: SessionState, policy: Policy, window: int, facts_memory: FactsMemory
 ) -> PlanInput:
-    told = record.get("situation")
-    was: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-    output, overhead = int(was.get("max_output", 0)), int(was.get("overhead", 0))
-    read, write = was.get("prices", (0.1, 1.25))
-    directory = was.get("directory")
+    situation = record.get("situation")
+    recorded: Mapping[str, Any] = situation if isinstance(situation, Mapping) else {}
+    output, overhead = int(recorded.get("max_output", 0)), int(recorded.get("overhead", 0))
+    read, write = recorded.get("prices", (0.1, 1.25))
+    directory = recorded.get("directory")
     return PlanInput(
         budget=Budget(
             window=window, max_output=output, levels=policy.levels(window, output, overhead), overhead=overhead
         ),
-        tokens=int(was.get("tokens", 0)),
-        scale=float(was.get("scale", 1.0)),
-        scale_new=float(was.get("scale_new", 1.0)),
-        utilisation=float(was.get("utilisation", 0.0)),
-        cached_entries=int(was.get("warm", 0)),
-        first_unsent=int(was.get("new", 0)),
-        idle=was.get("idle"),
-        trigger=was.get("trigger", "auto"),
-        target=was.get("target"),
-        growth=int(was.get("growth", 0)),
+        tokens=int(recorded.get("tokens", 0)),
+        scale=float(recorded.get("scale", 1.0)),
+        scale_new=float(recorded.get("scale_new", 1.0)),
+        utilisation=float(recorded.get("utilisation", 0.0)),
+        cached_entries=int(recorded.get("warm", 0)),
+        first_unsent=int(recorded.get("new", 0)),
+        idle=recorded.get("idle"),
+        trigger=recorded.get("trigger", "auto"),
+        target=recorded.get("target"),
+        growth=int(recorded.get("growth", 0)),
         prices=Prices(read=read, write=write),
         count_tokens=policy.estimator.text,
         result_overhead=policy.estimator.per_result,
         message_overhead=policy.estimator.per_message,
         blob_names=BlobNames(directory=directory, taken=state.taken) if directory is not None else None,
-        thinking_bound_to_prefix=bool(was.get("bound")),
+        thinking_bound_to_prefix=bool(recorded.get("bound")),
         cleared=state.cleared,
-        compaction=compaction_input_from_record(was.get("folding") or {}, state, facts_memory),
-        now=float(was.get("now", 0.0)),
+        compaction=compaction_input_from_record(recorded.get("folding") or {}, state, facts_memory),
+        now=float(recorded.get("now", 0.0)),
     )
 
 
 def _list_in(record: Record, key: str) -> list[Any]:
-    found = record.get(key)
-    return found if isinstance(found, list) else []
+    value = record.get(key)
+    return value if isinstance(value, list) else []

@@ -38,11 +38,11 @@ class AnswerSources:
 
     def ask(self, question: AskModel) -> RawAnswer:
         """Wait, but not for ever. A thread that never comes back is left behind: nothing else can be done with it."""
-        heard: list[RawAnswer] = []
-        worker = threading.Thread(target=lambda: heard.append(self._answer(question)), daemon=True, name="ebb-ask")
+        answers: list[RawAnswer] = []
+        worker = threading.Thread(target=lambda: answers.append(self._answer(question)), daemon=True, name="ebb-ask")
         worker.start()
         worker.join(self.timeout)
-        return heard[0] if heard else RawAnswer(failure="time-out")
+        return answers[0] if answers else RawAnswer(failure="time-out")
 
     async def aask(self, question: AskModel) -> RawAnswer:
         """The same on an event loop: cancelled with the task that waits for it."""

@@ -53,9 +53,9 @@ class CompactionResult(NamedTuple):
     notes: tuple[str, ...]
 
 
-def is_compaction(made: Plan) -> bool:
+def is_compaction(plan: Plan) -> bool:
     """Whether a plan folds, or would if it were answered."""
-    return bool(made.questions) or any(edit.by in COMPACTION_PASSES for edit in made.edits)
+    return bool(plan.questions) or any(edit.by in COMPACTION_PASSES for edit in plan.edits)
 
 
 def _questions_of(propose: Pass, view: View, situation: PlanInput) -> list[Question]:
@@ -105,23 +105,23 @@ class CompactionCoordinator:
 
         After some useless answers none is asked automatically; a person may try again.
         """
-        way, asked = state.recall or self.recall_mode, manual or ManualCompaction()
+        recall_mode, wishes = state.recall or self.recall_mode, manual or ManualCompaction()
         may_ask = manual is not None or state.failures < MAX_USELESS_ANSWERS
         return CompactionInput(
             answers=UsableAnswers(state.answers, request.items),
             asks=may_ask and self.can_summarize and not self.is_asking and not is_last_round,
             live=self.can_read_live and not is_last_round,
-            focus=asked.focus,
+            focus=wishes.focus,
             instructions=self._instructions(request),
-            summary=asked.summary,
-            first=asked.first,
-            last=asked.last,
+            summary=wishes.summary,
+            first=wishes.first,
+            last=wishes.last,
             after=state.folded,
             stalled=state.stalled >= MAX_STALLED,
             children=finished_children(state),
-            way=way,
-            transcript=log_path if way == "path" else "",
-            tool=RECALL_TOOLS[0] if way == "tool" else "",
+            way=recall_mode,
+            transcript=log_path if recall_mode == "path" else "",
+            tool=RECALL_TOOLS[0] if recall_mode == "tool" else "",
             waiting=self.is_asking,
             fact_source=self.facts_memory,
         )
@@ -138,16 +138,16 @@ class CompactionCoordinator:
         return self._told
 
     def run_before_hook(
-        self, made: Plan, situation: PlanInput, manual: ManualCompaction | None
+        self, plan: Plan, plan_input: PlanInput, manual: ManualCompaction | None
     ) -> tuple[ManualCompaction | None, bool]:
         """What is to be heeded in the fold, and whether it may be made."""
-        fields = {"trigger": situation.trigger, "tokens": situation.tokens, "asks": bool(made.questions)}
+        fields = {"trigger": plan_input.trigger, "tokens": plan_input.tokens, "asks": bool(plan.questions)}
         self.emit("fold_begins", **fields)
-        said = self._run_hook(self.hooks.before, fields)
-        if isinstance(said, str) and said.strip():
-            asked = manual or ManualCompaction()
-            manual = replace(asked, focus="\n".join(filter(None, (asked.focus, said.strip()))))
-        return manual, said is not False
+        reply = self._run_hook(self.hooks.before, fields)
+        if isinstance(reply, str) and reply.strip():
+            current = manual or ManualCompaction()
+            manual = replace(current, focus="\n".join(filter(None, (current.focus, reply.strip()))))
+        return manual, reply is not False
 
     def ask(self, planned: PlannedRequest) -> Steps[list[Record]]:
         """Ask every question of a plan, and return the answers as records."""
@@ -186,10 +186,14 @@ class CompactionCoordinator:
         self.background = planned
         return [effect for effect in effects if effect is not None]
 
-    def announce(self, made: Plan, edits: Sequence[Edit]) -> None:
-        done = [edit for edit in edits if edit.by in COMPACTION_PASSES]
-        if done:
-            fields = {"tokens_before": made.tokens_before, "tokens_after": made.tokens_after, "by": done[-1].reason}
+    def announce(self, plan: Plan, edits: Sequence[Edit]) -> None:
+        compactions = [edit for edit in edits if edit.by in COMPACTION_PASSES]
+        if compactions:
+            fields = {
+                "tokens_before": plan.tokens_before,
+                "tokens_after": plan.tokens_after,
+                "by": compactions[-1].reason,
+            }
             self.emit("folded", **fields)
             self._run_hook(self.hooks.after, fields)
 

@@ -48,7 +48,7 @@ class Compaction:
         """A model's words, where one was asked; else what the ledger says."""
         for edit in self.edits:
             for item in edit.replacement:
-                found = read_summary_text(item.text) if item.trust == QUOTED and not item.id else None
-                if found is not None:
-                    return found[0] or found[1]
+                parts = read_summary_text(item.text) if item.trust == QUOTED and not item.id else None
+                if parts is not None:
+                    return parts[0] or parts[1]
         return self.text

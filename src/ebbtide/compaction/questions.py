@@ -76,32 +76,36 @@ def finished_children(state: SessionState) -> tuple[tuple[str, str], ...]:
     return tuple((name, result) for name, result in state.children.items() if result is not None)
 
 
-def build_question(ask: Question, request: Request, tree: Mapping[str, Any], model: str) -> AskModel | None:
+def build_question(question: Question, request: Request, tree: Mapping[str, Any], model: str) -> AskModel | None:
     """The request to put to a model: valid, and the live one as far as it can be. None where there is none."""
     history = mark_history(request.items)
-    if ask.answer_mode == "live":
-        return AskModel(ask, {}, history)
-    if ask.answer_mode == "transcript":
+    if question.answer_mode == "live":
+        return AskModel(question, {}, history)
+    if question.answer_mode == "transcript":
         body = summary_of_transcript(
-            request.wire, model=model or request.model, prompt=ask.prompt, quoted=ask.quoted, max_tokens=ask.max_tokens
+            request.wire,
+            model=model or request.model,
+            prompt=question.prompt,
+            quoted=question.quoted,
+            max_tokens=question.max_tokens,
         )
     else:
-        found = summary_on_prefix(request.wire, tree, ask.prompt, ask.max_tokens)
-        if found is None:
+        prefix_body = summary_on_prefix(request.wire, tree, question.prompt, question.max_tokens)
+        if prefix_body is None:
             return None
-        body = {**found, "model": model} if model else found
-    return AskModel(ask, dict(repair(request.wire, body)[0]), history)
+        body = {**prefix_body, "model": model} if model else prefix_body
+    return AskModel(question, dict(repair(request.wire, body)[0]), history)
 
 
 def check_answer(
-    question: AskModel, heard: RawAnswer, view: View, wire: Wire, count: Callable[[str], int], now: float
+    question: AskModel, raw: RawAnswer, view: View, wire: Wire, count: Callable[[str], int], now: float
 ) -> Record:
     """An answer as a record: words that may be used, or why there are none."""
     ask = question.question
     fields = _question_fields(ask, question.history)
-    if heard.failure:
-        return ebb_record("answer", at=now, **fields, failed=heard.failure)
-    answer = response_content(heard.response)
+    if raw.failure:
+        return ebb_record("answer", at=now, **fields, failed=raw.failure)
+    answer = response_content(raw.response)
     if ask.answer_mode == "live":
         return ebb_record("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
     reply = TextAnswer(text=answer, stopped="end", usage=None) if isinstance(answer, str) else read_answer(wire, answer)
@@ -111,7 +115,7 @@ def check_answer(
     )
     usage = reply.usage
     bill = {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read} if usage else {}
-    struck = [[one.text, one.reason] for one in checked.dropped]
+    struck = [[part.text, part.reason] for part in checked.dropped]
     return ebb_record(
         "answer", at=now, **fields, text=checked.text, analysis=checked.analysis, struck=struck,
         failed=checked.faults[0] if checked.faults else "", usage=bill,

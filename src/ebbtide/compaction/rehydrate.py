@@ -81,8 +81,8 @@ class RestoredFile:
             return f"{self.path} ({self.last} line{'s' * (self.last != 1)}, whole)"
         if not self.text.endswith("\n"):
             return f"{self.path} (the beginning of line 1; the rest is left out)"
-        whole = "" if self.lines is None else f" of {self.lines}"
-        return f"{self.path} (lines 1-{self.last}{whole}; the rest is left out)"
+        total = "" if self.lines is None else f" of {self.lines}"
+        return f"{self.path} (lines 1-{self.last}{total}; the rest is left out)"
 
 
 def restore_files(
@@ -98,28 +98,28 @@ def restore_files(
 ) -> tuple[RestoredFile, ...]:
     """The files that were read last, as they are now (R184, R185). `reads` are paths as tools were given them, newest
     first and with repeats; a relative one is below the root. One that is refused makes room for the next."""
-    found: list[RestoredFile] = []
-    seen: set[str] = set()
-    left = tokens_total
+    files_read: list[RestoredFile] = []
+    seen_paths: set[str] = set()
+    tokens_left = tokens_total
     for path in reads:
-        cap = min(tokens_each, left)
-        if len(found) >= files or cap <= 0:
+        max_tokens = min(tokens_each, tokens_left)
+        if len(files_read) >= files or max_tokens <= 0:
             break
         try:
             real, below = _resolve(path, root, deny)
-            if real in seen:
+            if real in seen_paths:
                 continue
-            seen.add(real)
-            data, more = _read(real, cap * _BYTES_A_TOKEN)
-            one = _shorten(below, _decode(data, more), cap, count, more)
+            seen_paths.add(real)
+            data, has_more = _read(real, max_tokens * _BYTES_A_TOKEN)
+            file = _shorten(below, _decode(data, has_more), max_tokens, count, has_more)
         except (OSError, ValueError) as error:
             report(path, str(error))
             continue
-        found.append(one)
-        left -= one.tokens
-        if one.truncated and cap < tokens_each:
+        files_read.append(file)
+        tokens_left -= file.tokens
+        if file.truncated and max_tokens < tokens_each:
             break  # What is left would hold a scrap of the next.
-    return tuple(found)
+    return tuple(files_read)
 
 
 def restore_skills(
@@ -145,13 +145,13 @@ def restore_skills(
 
 def _resolve(path: str, root: Path, deny: Sequence[str]) -> tuple[str, str]:
     """Where a file lies once all links are followed, whole and below the root."""
-    asked, home = os.path.abspath(os.path.join(root, path)), os.path.realpath(root)
-    real = os.path.realpath(asked, strict=True)
+    requested, home = os.path.abspath(os.path.join(root, path)), os.path.realpath(root)
+    real = os.path.realpath(requested, strict=True)
     below = _relative_to(real, home)
     if not below:
         raise PermissionError("lies outside the project")
     # Both names count: what is denied may be a link to a harmless name, or be behind one.
-    names = (below, _relative_to(asked, home), _relative_to(asked, os.path.abspath(root)))
+    names = (below, _relative_to(requested, home), _relative_to(requested, os.path.abspath(root)))
     if any(_matches(pattern, name) for pattern in deny for name in names):
         raise PermissionError("denied")
     return real, below
@@ -185,33 +185,36 @@ def _read(real: str, limit: int) -> tuple[bytes, bool]:
     return data[:limit], len(data) > limit
 
 
-def _decode(data: bytes, more: bool) -> str:
+def _decode(data: bytes, has_more: bool) -> str:
     if b"\0" in data:
         raise ValueError("binary")
     # Where reading stopped, a character may have been cut in two.
-    text = codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=not more)
+    text = codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=not has_more)
     if not text.strip():
         raise ValueError("empty")
     return text
 
 
-def _shorten(path: str, text: str, cap: int, count: CountTokens, more: bool) -> RestoredFile:
+def _shorten(path: str, text: str, max_tokens: int, count: CountTokens, has_more: bool) -> RestoredFile:
     """As many whole lines from the beginning as the cap allows; of a longer first line, its beginning."""
     # Lines as editors number them: `splitlines` also ends one at a form feed.
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    if more and len(lines) > 1:
+    if has_more and len(lines) > 1:
         lines.pop()  # Cut by reading.
-    kept = _largest_that_fits(len(lines), cap, lambda n: count("".join(lines[:n])))
-    told = "".join(lines[:kept]) or lines[0][: _largest_that_fits(len(lines[0]), cap, lambda n: count(lines[0][:n]))]
-    if not told.strip():
+    line_count = _largest_that_fits(len(lines), max_tokens, lambda n: count("".join(lines[:n])))
+    text_part = (
+        "".join(lines[:line_count])
+        or lines[0][: _largest_that_fits(len(lines[0]), max_tokens, lambda n: count(lines[0][:n]))]
+    )
+    if not text_part.strip():
         raise ValueError("no room")
     return RestoredFile(
         path=path,
-        text=told,
-        tokens=count(told),
-        truncated=more or kept < len(lines),
-        last=max(1, kept),
-        lines=None if more else len(lines),
+        text=text_part,
+        tokens=count(text_part),
+        truncated=has_more or line_count < len(lines),
+        last=max(1, line_count),
+        lines=None if has_more else len(lines),
     )
 
 
@@ -240,13 +243,13 @@ def read_notes(sources: Mapping[str, NoteSource], *, count: CountTokens) -> tupl
     Instruction files come from `workspace.instructions`, bound to where the session works: it gives several texts, and
     each keeps its own name. Nothing is shortened here: half a rule may say the opposite.
     """
-    told: list[Note] = []
+    notes: list[Note] = []
     for name, source in sources.items():
         try:
-            said = source()
-            texts = [(name, said)] if isinstance(said, str) else [(f"{name}: {one}", text) for one, text in said]
-            told += [Note(name=one, text=text, tokens=count(text)) for one, text in texts if text.strip()]
+            reply = source()
+            texts = [(name, reply)] if isinstance(reply, str) else [(f"{name}: {title}", text) for title, text in reply]
+            notes += [Note(name=title, text=text, tokens=count(text)) for title, text in texts if text.strip()]
         except Exception as error:  # noqa: BLE001  # Fail open: one source less, and the fold says which.
             _log.warning("a live source failed: %s", name, exc_info=True)
-            told.append(Note(name=name, text="", tokens=0, note=f"{type(error).__name__}: {error}"))
-    return tuple(told)
+            notes.append(Note(name=name, text="", tokens=0, note=f"{type(error).__name__}: {error}"))
+    return tuple(notes)

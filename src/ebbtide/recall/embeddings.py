@@ -31,29 +31,29 @@ class StaticEmbeddings:
     model = "wordllama-l2-256"
 
     def __init__(self) -> None:
-        found = find_spec("wordllama")
+        spec = find_spec("wordllama")
         missing = [name for name in ("numpy", "tokenizers") if find_spec(name) is None]
-        if found is None or not found.origin or missing:
+        if spec is None or not spec.origin or missing:
             raise BadConfig("search by meaning needs the extra 'embeddings': pip install 'ebbtide[embeddings]'")
-        self._root = os.path.dirname(found.origin)
+        self._root = os.path.dirname(spec.origin)
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         import numpy  # noqa: PLC0415
 
-        made = []
+        vectors = []
         for encoded in self._tokenizer.encode_batch(
             [_without_surrogates(text) for text in texts], add_special_tokens=False
         ):
             vector = self._weights[encoded.ids or [0]].mean(0)
-            made.append((vector / (numpy.linalg.norm(vector) + 1e-9)).astype(numpy.float16).tobytes())
-        return made
+            vectors.append((vector / (numpy.linalg.norm(vector) + 1e-9)).astype(numpy.float16).tobytes())
+        return vectors
 
     def similarities(self, query: str, vectors: Sequence[bytes]) -> list[float]:
         import numpy  # noqa: PLC0415
 
-        (asked,) = self.embed([query])
+        (query_vector,) = self.embed([query])
         table = numpy.frombuffer(b"".join(vectors), dtype=numpy.float16).reshape(len(vectors), -1)
-        scores = table.astype(numpy.float32) @ numpy.frombuffer(asked, dtype=numpy.float16).astype(numpy.float32)
+        scores = table.astype(numpy.float32) @ numpy.frombuffer(query_vector, dtype=numpy.float16).astype(numpy.float32)
         return [float(score) - _NEAR for score in scores]
 
     @cached_property
@@ -72,9 +72,9 @@ class StaticEmbeddings:
     def _tokenizer(self) -> tokenizers.Tokenizer:
         from tokenizers import Tokenizer  # noqa: PLC0415
 
-        made = Tokenizer.from_file(os.path.join(self._root, *_TOKENIZER))
-        made.no_padding()
-        return made
+        tokenizer = Tokenizer.from_file(os.path.join(self._root, *_TOKENIZER))
+        tokenizer.no_padding()
+        return tokenizer
 
 
 def _without_surrogates(text: str) -> str:

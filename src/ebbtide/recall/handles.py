@@ -82,7 +82,7 @@ def _blocks(record: Record) -> list[tuple[str, Block]]:
     except BadRequest:
         return []
     ids = record.get("ebbids")
-    marks = [str(one).rpartition("-")[0] for one in ids] if isinstance(ids, list) else []
+    marks = [str(id).rpartition("-")[0] for id in ids] if isinstance(ids, list) else []
     if len(marks) != len(blocks):
         marks = [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
     return list(zip(marks, blocks, strict=True))
@@ -155,28 +155,28 @@ class SessionRecords:
     def get(self, handle: str, scope: Scope | None = None) -> IndexEntry:
         """The whole text that a handle means. BadRequest where this session, or the scope, does not have it."""
         self._refresh()
-        given = handle.strip()
-        name = self._blob(given)
+        wanted = handle.strip()
+        name = self._blob(wanted)
         if name and (scope is None or name in scope.blobs):
             text = self.log.read_blob(name)
             return IndexEntry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
-        match = _HANDLE.fullmatch(given)
+        match = _HANDLE.fullmatch(wanted)
         items = self._items if scope is None else self._within(scope)
-        found = [mark for mark in items if match and mark.startswith(f"{SCHEME}-{match['hash']}")]
+        matches = [mark for mark in items if match and mark.startswith(f"{SCHEME}-{match['hash']}")]
         nth = match and match["nth"]
-        if nth is not None and len(found) == 1 and f"{found[0]}-{nth}" not in self._ids:
-            found = []
-        if not found:
+        if nth is not None and len(matches) == 1 and f"{matches[0]}-{nth}" not in self._ids:
+            matches = []
+        if not matches:
             whose = "session" if scope is None else "conversation"
-            raise BadRequest(f"{_shown(given)} is not a handle that this {whose} recorded")
-        if len(found) > 1:
-            told = ", ".join(mark.partition("-")[2] for mark in found[:_NAMED])
-            raise BadRequest(f"{_shown(given)} may mean {len(found)} items: {told}. Give more digits")
-        return items[found[0]]
+            raise BadRequest(f"{_shown(wanted)} is not a handle that this {whose} recorded")
+        if len(matches) > 1:
+            candidates = ", ".join(mark.partition("-")[2] for mark in matches[:_NAMED])
+            raise BadRequest(f"{_shown(wanted)} may mean {len(matches)} items: {candidates}. Give more digits")
+        return items[matches[0]]
 
-    def _blob(self, given: str) -> str:
+    def _blob(self, handle: str) -> str:
         """The name of a stored result of ours; empty for anything else, whatever stands on the disk."""
-        folder, name = os.path.split(given.removeprefix(MEMORY))
+        folder, name = os.path.split(handle.removeprefix(MEMORY))
         if name not in self._blobs or (folder and folder not in self._shelves):
             return ""
         return name
@@ -184,18 +184,18 @@ class SessionRecords:
     def _refresh(self) -> None:
         reading = read_since(self.log, self._position)
         if reading is None:
-            for known in (self._items, self._ids, self._calls, self._numbers, self._messages):
-                known.clear()
+            for table in (self._items, self._ids, self._calls, self._numbers, self._messages):
+                table.clear()
             self._blobs.clear()
             self._shelves.clear()
             reading = self.log.read()
         for uuid, number, blocks in read_messages(reading.records, self):
             self._numbers[uuid] = number
-            whole = [entry if entry.text else replace(entry, text=_raw_as_json(raw)) for entry, raw in blocks]
-            self._messages[uuid] = whole
-            self._items |= {entry.handle: entry for entry in whole}
+            entries = [entry if entry.text else replace(entry, text=_raw_as_json(raw)) for entry, raw in blocks]
+            self._messages[uuid] = entries
+            self._items |= {entry.handle: entry for entry in entries}
             self._calls |= {entry.call_id: entry for entry, _ in blocks if entry.kind == "call"}
-        self._ids |= {str(one) for record in reading.records for one in _list(record.get("ebbids"))}
+        self._ids |= {str(id) for record in reading.records for id in _list(record.get("ebbids"))}
         self._learn_shelf(reading)
         self._position = reading.position
 
@@ -216,7 +216,7 @@ def continues_conversation(records: Sequence[Record], body: Mapping[str, Any], w
 
     What clients move or drop in what they send is not compared: reminders, thinking, cache marks.
     """
-    first = _first_answers(records)
+    first_answers = _first_answers(records)
     messages = body.get(wire.list_key)
     try:
         sent = (
@@ -224,8 +224,8 @@ def continues_conversation(records: Sequence[Record], body: Mapping[str, Any], w
         )
     except BadRequest:
         return False
-    told = _answer_fingerprints(block for blocks in sent for block in blocks)
-    return any(answer <= told for answer in first)
+    sent_answers = _answer_fingerprints(block for blocks in sent for block in blocks)
+    return any(answer <= sent_answers for answer in first_answers)
 
 
 def _first_answers(records: Sequence[Record]) -> list[frozenset[str]]:
@@ -248,8 +248,8 @@ def _first_answers(records: Sequence[Record]) -> list[frozenset[str]]:
 
 
 def _answer_fingerprints(blocks: Iterable[Block]) -> frozenset[str]:
-    said = (block for block in blocks if block.role == "assistant" and block.kind in ("text", "call"))
-    return frozenset(fingerprint(block.role, block.kind, block.canonical) for block in said)
+    answer_blocks = (block for block in blocks if block.role == "assistant" and block.kind in ("text", "call"))
+    return frozenset(fingerprint(block.role, block.kind, block.canonical) for block in answer_blocks)
 
 
 def read_since(log: LogReader, position: Position) -> ReadResult | None:
@@ -262,8 +262,8 @@ def read_since(log: LogReader, position: Position) -> ReadResult | None:
             raise
         return None
     # A write that was cut short is no sign of it; a line that does not go on from here is.
-    here = [one for one in reading.damage if one.offset == position.offset and one.kind != "torn"]
-    return None if begun and here else reading
+    damage_here = [damage for damage in reading.damage if damage.offset == position.offset and damage.kind != "torn"]
+    return None if begun and damage_here else reading
 
 
 def _raw_as_json(raw: object) -> str:

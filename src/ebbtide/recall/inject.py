@@ -33,30 +33,35 @@ class RecallExchange(NamedTuple):
 
 
 def build_insertion(
-    recalled: Sequence[RecallExchange], said: str, after: str, taken: Collection[str], count: Callable[[Kind, str], int]
+    recalled: Sequence[RecallExchange], text: str, after: str, taken: Collection[str], count: Callable[[Kind, str], int]
 ) -> Edit:
     """`said` are words of the same answer that the client got in another place, on wires that cannot part them."""
-    names = [_call_id_for(one, after, taken) for one in recalled]
-    put = [_item("text", said, count)] if said else []
-    for id, one in zip(names, recalled, strict=True):
-        put.append(replace(_item("call", one.arguments, count, one.name, id), raw=_with_id(one.raw, id)))
-    put += [_item("result", one.result, count, one.name, id) for id, one in zip(names, recalled, strict=True)]
-    tokens = sum(item.tokens for item in put)
+    call_ids = [_call_id_for(exchange, after, taken) for exchange in recalled]
+    items = [_item("text", text, count)] if text else []
+    for id, exchange in zip(call_ids, recalled, strict=True):
+        items.append(
+            replace(_item("call", exchange.arguments, count, exchange.name, id), raw=_with_id(exchange.raw, id))
+        )
+    items += [
+        _item("result", exchange.result, count, exchange.name, id)
+        for id, exchange in zip(call_ids, recalled, strict=True)
+    ]
+    tokens = sum(item.tokens for item in items)
     return Edit(
         by=BY,
         insert_after=after,
-        replacement=tuple(put),
+        replacement=tuple(items),
         reason="recalled behind the client's back",
         saved=-tokens,
         made_of="lasting",
     )
 
 
-def _call_id_for(one: RecallExchange, after: str, taken: Collection[str]) -> str:
-    if len(one.id) >= _UNIQUE and one.id not in taken:
-        return one.id
-    told = "\0".join((one.id, after, one.arguments)).encode("utf-8", "surrogatepass")
-    return f"ebb_{blake2b(told, digest_size=8).hexdigest()}"
+def _call_id_for(exchange: RecallExchange, after: str, used_ids: Collection[str]) -> str:
+    if len(exchange.id) >= _UNIQUE and exchange.id not in used_ids:
+        return exchange.id
+    key = "\0".join((exchange.id, after, exchange.arguments)).encode("utf-8", "surrogatepass")
+    return f"ebb_{blake2b(key, digest_size=8).hexdigest()}"
 
 
 def _with_id(raw: Mapping[str, Any] | None, id: str) -> Mapping[str, Any] | None:
@@ -71,9 +76,9 @@ def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = 
     )
 
 
-def find_anchor(reader: Reader, request: Request, shown: Sequence[Any]) -> str:
+def find_anchor(reader: Reader, request: Request, shown_messages: Sequence[Any]) -> str:
     """The last item of this request once it goes on with what the client was shown."""
-    ids = [id for message in shown for id in reader.predict_ids(request.wire, message)]
+    ids = [id for message in shown_messages for id in reader.predict_ids(request.wire, message)]
     return ids[-1] if ids else request.items[-1].id if request.items else ""
 
 

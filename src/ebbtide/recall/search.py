@@ -107,8 +107,8 @@ class RecallSearch:
             raise BadRequest(f"limit must be from 1 to {MOST_HITS}, not {limit}")
         if not isinstance(query, str):
             raise BadRequest(f"a query must be a text, not {type(query).__name__}")
-        wanted = parse_query(query)
-        if not wanted.terms:
+        parsed = parse_query(query)
+        if not parsed.terms:
             raise BadRequest("a query must have a letter or a digit")
         if across and scope is not None:
             raise BadRequest("this session tells conversations apart by how they begin: only this one can be searched")
@@ -122,10 +122,10 @@ class RecallSearch:
             for log in logs.values():
                 _catch_up(index, self.project, log)
             session = "" if across else self.log.session
-            found = index.search(wanted, project=self.project, session=session, limit=limit, handles=handles)
+            hits = index.search(parsed, project=self.project, session=session, limit=limit, handles=handles)
             if scope is not None:
-                found = [_describe_in_scope(own, scope, one) for one in found]
-            return [self._hit(index, logs[one.session], one, wanted) for one in found]
+                hits = [_describe_in_scope(own, scope, hit) for hit in hits]
+            return [self._hit(index, logs[hit.session], hit, parsed) for hit in hits]
 
         return tuple(self._with_index(look))
 
@@ -189,11 +189,11 @@ class RecallSearch:
         """On the file; on a new one where it was damaged; in memory where it cannot be used."""
         for _ in range(2 if self._index.path else 0):
             try:
-                found = look(self._index)
+                result = look(self._index)
             except IndexUnavailable:
                 continue
             self._memory_index = None
-            return found
+            return result
         if not self._index.path:
             self._memory_index = self._index
         self._memory_index = self._memory_index or SearchIndex(embeddings=self.embeddings)
@@ -202,24 +202,24 @@ class RecallSearch:
         except IndexUnavailable as failed:
             raise StoreError(f"cannot search: {failed}") from failed
 
-    def _hit(self, index: SearchIndex, log: LogReader, found: IndexHit, query: Query) -> Hit:
-        entry = found.entry
-        shown = build_excerpt(entry.text, query, found.terms)
+    def _hit(self, index: SearchIndex, log: LogReader, hit: IndexHit, query: Query) -> Hit:
+        entry = hit.entry
+        excerpt = build_excerpt(entry.text, query, hit.terms)
         return Hit(
             handle=entry.handle if entry.kind == "blob" else self._short(index, log.session, entry.handle),
-            session=found.session,
+            session=hit.session,
             message=entry.message,
             role=entry.role,
             kind=entry.kind,
             name=entry.name,
             path=entry.path,
             file=log.blob_path(entry.blob) if entry.blob else "",
-            line=shown.line,
-            start=shown.start,
-            snippet=shown.snippet,
-            spans=shown.spans,
+            line=excerpt.line,
+            start=excerpt.start,
+            snippet=excerpt.snippet,
+            spans=excerpt.spans,
             total=len(entry.text),
-            copies=found.copies,
+            copies=hit.copies,
         )
 
     def _short(self, index: SearchIndex, session: str, mark: str) -> str:
@@ -245,11 +245,11 @@ class ScopedRecall:
         return self.recall.read(handle, start, end, scope=self.scope)
 
 
-def _describe_in_scope(own: Mapping[str, IndexEntry], scope: Scope, found: IndexHit) -> IndexHit:
+def _describe_in_scope(own: Mapping[str, IndexEntry], scope: Scope, hit: IndexHit) -> IndexHit:
     """What a hit is of, and where it stands, as its own conversation has it: the index knows the newest of all."""
-    entry = own.get(found.entry.handle)
-    blob = found.entry.blob if found.entry.blob in scope.blobs else ""
-    return replace(found, entry=replace(entry, blob=blob)) if entry is not None else found
+    entry = own.get(hit.entry.handle)
+    blob = hit.entry.blob if hit.entry.blob in scope.blobs else ""
+    return replace(hit, entry=replace(entry, blob=blob)) if entry is not None else hit
 
 
 def _catch_up(index: SearchIndex, project: str, log: LogReader) -> None:
@@ -261,16 +261,16 @@ def _catch_up(index: SearchIndex, project: str, log: LogReader) -> None:
     elif reading.position == position:
         return
 
-    def fill(start: Position, known: IndexedSession) -> IndexBatch:
-        more = reading if reading is not None and start == position else read_since(log, start)
-        if more is None:
+    def fill(start: Position, indexed: IndexedSession) -> IndexBatch:
+        new_records = reading if reading is not None and start == position else read_since(log, start)
+        if new_records is None:
             raise StoreError(f"the log of {log.session!r} is being replaced")
-        heard = list(read_messages(more.records, known))
-        entries = [entry for _, _, blocks in heard for entry, _ in blocks if _is_findable(entry)]
+        messages = list(read_messages(new_records.records, indexed))
+        entries = [entry for _, _, blocks in messages for entry, _ in blocks if _is_findable(entry)]
         return IndexBatch(
-            entries=[*entries, *filter(_is_findable, (_blob_entry(log, name) for name in more.blob_sums))],
-            position=more.position,
-            messages=[(uuid, number) for uuid, number, _ in heard],
+            entries=[*entries, *filter(_is_findable, (_blob_entry(log, name) for name in new_records.blob_sums))],
+            position=new_records.position,
+            messages=[(uuid, number) for uuid, number, _ in messages],
         )
 
     index.add(project, log.session, fill)
@@ -291,9 +291,9 @@ def _blob_entry(log: LogReader, name: str) -> IndexEntry:
 
 def find_item_id(items: Sequence[Item], handle: str) -> str:
     """The id of the item that a person means, by its id or the beginning of its hash. BadRequest for none."""
-    wanted = handle.strip().removeprefix("#")
-    found = [item.id for item in items if item.id == wanted or item.id.partition("-")[2].startswith(wanted)]
-    if len(found) != 1 or not wanted:
-        why = "is not in the last request" if not found else f"may be any of {len(found)} items"
+    prefix = handle.strip().removeprefix("#")
+    matches = [item.id for item in items if item.id == prefix or item.id.partition("-")[2].startswith(prefix)]
+    if len(matches) != 1 or not prefix:
+        why = "is not in the last request" if not matches else f"may be any of {len(matches)} items"
         raise BadRequest(f"{handle[:80]!r} {why}")
-    return found[0]
+    return matches[0]

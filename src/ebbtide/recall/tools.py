@@ -57,42 +57,44 @@ def _parse_arguments(arguments: Mapping[str, object] | str) -> Mapping[str, obje
     return value
 
 
-def _run_tool(recall: RecallSource, name: str, given: Mapping[str, object]) -> str:
+def _run_tool(recall: RecallSource, name: str, arguments: Mapping[str, object]) -> str:
     if name == SEARCH_TOOL:
-        query = _text(given, "query")
+        query = _text(arguments, "query")
         return _hits(query, recall.search(query[:_QUERY]))
     if name == READ_TOOL:
-        start, end = _number(given, "start") or 0, _number(given, "end")
+        start, end = _number(arguments, "start") or 0, _number(arguments, "end")
         # Whatever the model asks for, a page is what it gets.
-        return _page(recall.read(_text(given, "handle"), start, min(end, start + PAGE) if end is not None else None))
+        return _page(
+            recall.read(_text(arguments, "handle"), start, min(end, start + PAGE) if end is not None else None)
+        )
     raise _BadCall(f"there is no tool called {name[:_FIELD]!r}")
 
 
 def _hits(query: str, hits: tuple[Hit, ...]) -> str:
     if not hits:
         return f"Nothing that this session recorded matches {query[:_FIELD]!r}. Try fewer or other words."
-    shown = "\n\n".join(f"[{n}] {_source(hit)}\n{hit.snippet}" for n, hit in enumerate(hits, 1))
-    return f"{frame(TAG, shown, tags=(*OUR_TAGS, TAG))}\n{_NOTE} {READ_TOOL} gives the whole text of a handle."
+    list_text = "\n\n".join(f"[{n}] {_source(hit)}\n{hit.snippet}" for n, hit in enumerate(hits, 1))
+    return f"{frame(TAG, list_text, tags=(*OUR_TAGS, TAG))}\n{_NOTE} {READ_TOOL} gives the whole text of a handle."
 
 
 def _page(page: Page) -> str:
-    what = _describe(page.kind, page.role, page.name, page.path)
-    head = f"{page.handle}: {what}, characters {page.start} to {page.end} of {page.total}"
-    more = f" The next page starts at {page.next}." if page.next is not None else " That is all of it."
+    source = _describe(page.kind, page.role, page.name, page.path)
+    head = f"{page.handle}: {source}, characters {page.start} to {page.end} of {page.total}"
+    next_page = f" The next page starts at {page.next}." if page.next is not None else " That is all of it."
     framed = frame(TAG, f"{_flat(head)}\n{page.text}", tags=(*OUR_TAGS, TAG))
-    return f"{framed}\n{_NOTE}{more}"
+    return f"{framed}\n{_NOTE}{next_page}"
 
 
 def _source(hit: Hit) -> str:
-    what = _describe(hit.kind, hit.role, hit.name, hit.path)
+    source = _describe(hit.kind, hit.role, hit.name, hit.path)
     place = f"message {hit.message}, line {hit.line}" if hit.message >= 0 else f"line {hit.line}"
     copies = f", recorded {hit.copies} times" if hit.copies > 1 else ""
-    return _flat(f"handle {hit.handle} ({what}; {place} of {hit.total} characters{copies})")
+    return _flat(f"handle {hit.handle} ({source}; {place} of {hit.total} characters{copies})")
 
 
 def _describe(kind: str, role: str, name: str, path: str) -> str:
-    told = f"{kind} of {name[:_FIELD]}" if name else "stored result" if kind == "blob" else f"{kind} by {role}"
-    return f"{told} {path[-_FIELD:]}" if path else told
+    source = f"{kind} of {name[:_FIELD]}" if name else "stored result" if kind == "blob" else f"{kind} by {role}"
+    return f"{source} {path[-_FIELD:]}" if path else source
 
 
 def _flat(text: str) -> str:
@@ -100,8 +102,8 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def _text(given: Mapping[str, object], key: str) -> str:
-    value = given.get(key)
+def _text(arguments: Mapping[str, object], key: str) -> str:
+    value = arguments.get(key)
     if not isinstance(value, str) or not value.strip():
         raise _BadCall(f"`{key}` must be a text")
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
@@ -109,8 +111,8 @@ def _text(given: Mapping[str, object], key: str) -> str:
     return value
 
 
-def _number(given: Mapping[str, object], key: str) -> int | None:
-    value = given.get(key)
+def _number(arguments: Mapping[str, object], key: str) -> int | None:
+    value = arguments.get(key)
     if value is None:
         return None
     # Models write numbers as texts, and whole ones with a point.

@@ -131,8 +131,8 @@ class Context:
         self._last: Prepared | None = None
 
     def __repr__(self) -> str:
-        told = {"session": self._log.session, "model": self._session.settings.model, "window": self.window}
-        return f"Context({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+        values = {"session": self._log.session, "model": self._session.settings.model, "window": self.window}
+        return f"Context({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     def __reduce__(self) -> str:
         # What copy, deepcopy and pickle ask for. Two that think they hold one lock would write over each other.
@@ -190,8 +190,8 @@ class Context:
         result, and `apply()` it, with a summary of your own if you like. Undo is `undo()`.
         """
         manual = self._manual(focus, summary, first, last)
-        made = run(self._compaction_steps(request, manual, apply), self._log, self._answer_sources)
-        return self._compaction(made, request, manual, apply)
+        result = run(self._compaction_steps(request, manual, apply), self._log, self._answer_sources)
+        return self._compaction(result, request, manual, apply)
 
     async def acompact(
         self,
@@ -205,8 +205,8 @@ class Context:
     ) -> Compaction:
         """As `compact`, awaited."""
         manual = self._manual(focus, summary, first, last)
-        made = await arun(self._compaction_steps(request, manual, apply), self._log, self._answer_sources)
-        return self._compaction(made, request, manual, apply)
+        result = await arun(self._compaction_steps(request, manual, apply), self._log, self._answer_sources)
+        return self._compaction(result, request, manual, apply)
 
     def overflowed(self, error: BaseException) -> Ready:
         """The provider refused the last request for its size: its real window is learned, and the request folded anew.
@@ -222,14 +222,14 @@ class Context:
     def _steps_after_overflow(self, error: BaseException) -> Steps[Prepared]:
         if not isinstance(error, BaseException):
             raise BadRequest(f"overflowed() takes the exception that was raised, not {type(error).__name__}")
-        ready = self._last
-        found = find_overflow_in_error(error)
-        if found is None or ready is None:
+        prepared = self._last
+        overflow = find_overflow_in_error(error)
+        if overflow is None or prepared is None:
             raise error
-        if ready.retried:
-            told = f"the provider refused {ready.report.tokens_after:,} tokens after folding: {error}"
-            raise WontFit(told, tokens=ready.report.tokens_after, limit=found.limit or 0) from error
-        return self._session.retry_after_overflow(found, ready, now=self._clock())
+        if prepared.retried:
+            message = f"the provider refused {prepared.report.tokens_after:,} tokens after folding: {error}"
+            raise WontFit(message, tokens=prepared.report.tokens_after, limit=overflow.limit or 0) from error
+        return self._session.retry_after_overflow(overflow, prepared, now=self._clock())
 
     def reset_window(self, model: str = "") -> None:
         """Forget the window that refusals of this model's provider taught, or those of all models."""
@@ -302,11 +302,11 @@ class Context:
     def child(self, name: str, **options: Any) -> Context:
         """A sub-agent's context: its own window and log, linked to this one. Its `finish` brings the result here."""
         session = f"{self._log.session}.{name}"
-        made = Context(store=self._store, session=session, project=self._project, clock=self._clock, **options)
-        made._parent = self
+        child = Context(store=self._store, session=session, project=self._project, clock=self._clock, **options)
+        child._parent = self
         self._note(ebb_record("child", session=session, at=self._clock()))
-        made._note(ebb_record("parent", session=self._log.session, at=self._clock()))
-        return made
+        child._note(ebb_record("parent", session=self._log.session, at=self._clock()))
+        return child
 
     def finish(self, result: str) -> None:
         """What a sub-agent brought, once: it stays in its parent's folds."""
@@ -353,28 +353,34 @@ class Context:
         run(self._session.append_record(record, now=self._clock()), self._log)
 
     def _manual(self, focus: str, summary: str, first: str, last: str) -> ManualCompaction:
-        ends = [self._session.find_item(one) if one and not one.startswith("e1-") else one for one in (first, last)]
-        return ManualCompaction(focus=focus, summary=summary, first=ends[0], last=ends[1])
+        ids = [
+            self._session.find_item(handle) if handle and not handle.startswith("e1-") else handle
+            for handle in (first, last)
+        ]
+        return ManualCompaction(focus=focus, summary=summary, first=ids[0], last=ids[1])
 
     def _compaction_steps(self, request: Body | None, manual: ManualCompaction, apply: bool) -> Steps[CompactionResult]:
         return self._session.compact(request, now=self._clock(), manual=manual, apply=apply)
 
     def _compaction(
-        self, made: CompactionResult, request: Body | None, manual: ManualCompaction, applied: bool
+        self, result: CompactionResult, request: Body | None, manual: ManualCompaction, applied: bool
     ) -> Compaction:
         def again(summary: str) -> Compaction:
-            asked = replace(manual, summary=summary or manual.summary)
+            changed = replace(manual, summary=summary or manual.summary)
             return self._compaction(
-                run(self._compaction_steps(request, asked, True), self._log, self._answer_sources), request, asked, True
+                run(self._compaction_steps(request, changed, True), self._log, self._answer_sources),
+                request,
+                changed,
+                True,
             )
 
-        plan = made.plan
+        plan = result.plan
         return Compaction(
-            edits=made.edits,
+            edits=result.edits,
             tokens_before=plan.tokens_before if plan else 0,
             tokens_after=plan.tokens_after if plan else 0,
-            applied=applied and bool(made.edits),
-            notes=made.notes,
+            applied=applied and bool(result.edits),
+            notes=result.notes,
             again=again,
         )
 
@@ -393,10 +399,10 @@ class Context:
         return Ready(prepared.body, prepared.report, self, prepared)
 
     def _record(self, response: object, prepared: Prepared, *, reply: bool = True) -> None:
-        told = _plain_response(response)
-        wire = self._session.wire_for(told)
-        said = wire.replies.as_messages(told) if reply else []
-        steps = self._session.record_reply(said, wire.replies.usage(told), prepared, now=self._clock())
+        plain = _plain_response(response)
+        wire = self._session.wire_for(plain)
+        messages = wire.replies.as_messages(plain) if reply else []
+        steps = self._session.record_reply(messages, wire.replies.usage(plain), prepared, now=self._clock())
         run(steps, self._log)
 
 
@@ -414,14 +420,14 @@ def _live_reader(
     if workspace is None and not live:
         return None
 
-    def told(paths: list[str]) -> str:
+    def read_live(paths: list[str]) -> str:
         files = restore_files(paths, root=Path(workspace), count=count) if workspace is not None else ()
         notes = now_told(live, count=count)
-        found = [{"source": note.name, "text": note.text or note.note} for note in notes]
-        found += [{"source": "file", "text": f"{one.title}\n{one.text}"} for one in files]
-        return json.dumps(found, ensure_ascii=False)
+        notes_found = [{"source": note.name, "text": note.text or note.note} for note in notes]
+        notes_found += [{"source": "file", "text": f"{file.title}\n{file.text}"} for file in files]
+        return json.dumps(notes_found, ensure_ascii=False)
 
-    return told
+    return read_live
 
 
 def _open_store(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:
@@ -436,7 +442,7 @@ def _open_log(store: Store | None, session: str, *, project: str, now: float) ->
 
 
 def _plain_response(response: object) -> Mapping[str, Any]:
-    made = to_plain(dict(response) if isinstance(response, Mapping) else response, "response")
-    if not isinstance(made, dict):
+    plain = to_plain(dict(response) if isinstance(response, Mapping) else response, "response")
+    if not isinstance(plain, dict):
         raise BadRequest(f"a response must be a dict or an SDK object, not {type(response).__name__}")
-    return made
+    return plain

@@ -60,19 +60,19 @@ class OverflowWindow(NamedTuple):
     """Whether later requests should go by it too."""
 
 
-def window_from_overflow(found: Overflow, sent: int, budget: Budget | None, accepted: int) -> OverflowWindow:
+def window_from_overflow(overflow: Overflow, sent_tokens: int, budget: Budget | None, accepted: int) -> OverflowWindow:
     """What a refusal for size means for the window; `accepted` is the largest prompt billed lately for this model.
 
     Where the refusal names no number, or one that no window has, a tenth less than was sent is a beginning. A window
     smaller than a prompt that was billed serves the refused request alone: whoever means it will say it again.
     """
-    named = found.limit if found.unit == "tokens" else None
-    is_absurd = named is not None and named < MIN_WINDOW
-    window = sent * 9 // 10 if named is None or is_absurd else named
+    limit = overflow.limit if overflow.unit == "tokens" else None
+    is_absurd = limit is not None and limit < MIN_WINDOW
+    window = sent_tokens * 9 // 10 if limit is None or is_absurd else limit
     is_plausible = not is_absurd and window >= max(MIN_WINDOW, accepted)
-    if found.output and budget is not None and budget.levels.blocking + found.output > window:
+    if overflow.output and budget is not None and budget.levels.blocking + overflow.output > window:
         # This provider holds the reply's reservation against the window, and our levels counted on a part of it.
-        window = max(window - found.output, window // 8)
+        window = max(window - overflow.output, window // 8)
     return OverflowWindow(window, is_plausible)
 
 
@@ -125,7 +125,10 @@ def may_exceed(basis: RequestState, tokens: int) -> bool:
 
 def largest_accepted(state: SessionState, model: str) -> int:
     """Tokens of the largest prompt among the last few requests that this model's provider billed."""
-    return max((one.usage.prompt for one in state.sent if one.usage is not None and one.model == model), default=0)
+    return max(
+        (request.usage.prompt for request in state.sent if request.usage is not None and request.model == model),
+        default=0,
+    )
 
 
 def build_plan_input(
@@ -175,7 +178,7 @@ def _first_unsent(state: SessionState, view: View, before: View | None, out: Out
     if before is not None and view.grown_from[0] is before.entries:
         # It has the same content up to there, though perhaps in other bytes: clients move cache marks.
         return len(before.entries)
-    return out.entries_in(max((common_prefix_length(one.prefix, out.hashes) for one in state.sent), default=0))
+    return out.entries_in(max((common_prefix_length(request.prefix, out.hashes) for request in state.sent), default=0))
 
 
 def build_size_inputs(basis: RequestState) -> SizeInputs:
@@ -190,14 +193,14 @@ def build_size_inputs(basis: RequestState) -> SizeInputs:
         reply = _reply_tokens(tail)
         since = sum([entry.tokens for entry in tail]) - reply
     system, tools = request.overhead
-    last, left = _last_bill(state, view.tokens)
+    last, remaining = _last_bill(state, view.tokens)
     return SizeInputs(
         policy.estimator, state.calibration, request.model, view.tokens, out.message_count, system, tools,
-        last, left, usage, reply, since, budget.window,
+        last, remaining, usage, reply, since, budget.window,
     )  # fmt: skip
 
 
-def _tokens_per_estimate(gauge: SizeRule, readings: SizeInputs, tokens: int) -> float:
+def _tokens_per_estimate(size_rule: SizeRule, readings: SizeInputs, tokens: int) -> float:
     """How far the gauge falls for each estimated token that leaves; 0 where it only believes bills.
 
     What such a gauge has billed still falls by what an edit frees (R043), at one to one.
@@ -205,9 +208,9 @@ def _tokens_per_estimate(gauge: SizeRule, readings: SizeInputs, tokens: int) -> 
     step = min(1000, readings.view)
     if not step:
         return 1.0
-    left = None if readings.remaining is None else readings.remaining - step
-    less = readings._replace(view=readings.view - step, since=readings.since - step, remaining=left)
-    return (tokens - gauge(less)) / step
+    remaining = None if readings.remaining is None else readings.remaining - step
+    less = readings._replace(view=readings.view - step, since=readings.since - step, remaining=remaining)
+    return (tokens - size_rule(less)) / step
 
 
 def _last_bill(state: SessionState, view: int) -> tuple[Usage | None, int | None]:
@@ -216,13 +219,13 @@ def _last_bill(state: SessionState, view: int) -> tuple[Usage | None, int | None
     A bill from before would have it all done again, and a retry refused that had gone out; an estimate would count what
     no bill has yet (R043, R044).
     """
-    for back, one in enumerate(reversed(state.sent)):
-        if one.usage is not None:
+    for back, request in enumerate(reversed(state.sent)):
+        if request.usage is not None:
             turn = state.turns - back
             return (
-                (one.usage, None)
+                (request.usage, None)
                 if not _has_edits_since(state, turn)
-                else _bill_after_edits(state, turn, view, one.usage)
+                else _bill_after_edits(state, turn, view, request.usage)
             )
     return None, None
 
@@ -233,9 +236,9 @@ def _has_edits_since(state: SessionState, turn: int) -> bool:
 
 def _bill_after_edits(state: SessionState, turn: int, view: int, usage: Usage) -> tuple[Usage | None, int | None]:
     later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
-    told = next((batch.record for batch in reversed(later) if "view" in batch.record), None)
-    if told is not None:
-        return usage, max(0, int_in(told, "tokens_after") + view - int_in(told, "view"))
+    record = next((batch.record for batch in reversed(later) if "view" in batch.record), None)
+    if record is not None:
+        return usage, max(0, int_in(record, "tokens_after") + view - int_in(record, "view"))
     # A log of before says only that something was folded: an estimate is then nearer than the bill.
     return (None if any(edit.first != edit.last for batch in later for edit in batch.edits) else usage), None
 

@@ -55,17 +55,17 @@ class ReportBasis(NamedTuple):
 
     def bill(self) -> tuple[int, float, float]:
         """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
-        situation, tokens = self.plan_input, self.tokens
-        prices, scale = situation.prices, situation.scale
-        messages = min(self.unchanged_messages, situation.cached_entries)
+        plan_input, tokens = self.plan_input, self.tokens
+        prices, scale = plan_input.prices, plan_input.scale
+        messages = min(self.unchanged_messages, plan_input.cached_entries)
         warm = min(tokens, round(self.ends[messages - 1] * scale)) if messages else 0
-        new = sum(entry.tokens for entry in self.view.entries[situation.first_unsent :])
-        whole = self.tokens_untouched()
-        known = max(0, whole - round(new * scale)) if situation.cached_entries else 0
+        new = sum(entry.tokens for entry in self.view.entries[plan_input.first_unsent :])
+        untouched = self.tokens_untouched()
+        cached = max(0, untouched - round(new * scale)) if plan_input.cached_entries else 0
         return (
             warm,
             warm * prices.read + (tokens - warm) * prices.write,
-            known * prices.read + (whole - known) * prices.write,
+            cached * prices.read + (untouched - cached) * prices.write,
         )
 
     def tokens_untouched(self) -> int:
@@ -182,23 +182,25 @@ class Report:
         return self
 
     def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Report], tuple[dict[str, Any]]]:
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        return _report_from, ({**told, "behind": self.behind and self.behind.figures()},)
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return _report_from, ({**values, "behind": self.behind and self.behind.figures()},)
 
     def as_dict(self) -> dict[str, object]:
         """All of it as plain values, for a log."""
-        told: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "behind"}
-        told["made_of"] = asdict(self.made_of)
-        told["edits"] = [
+        values: dict[str, object] = {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name != "behind"
+        }
+        values["made_of"] = asdict(self.made_of)
+        values["edits"] = [
             {"by": edit.by, "reason": edit.reason, "saved": edit.saved, "first": edit.first, "last": edit.last}
             for edit in self.edits
         ]
-        told |= {"warm": self.warm, "cost": self.cost, "cost_untouched": self.cost_untouched}
-        return {**told, "context_left": self.context_left, "saved": self.saved}
+        values |= {"warm": self.warm, "cost": self.cost, "cost_untouched": self.cost_untouched}
+        return {**values, "context_left": self.context_left, "saved": self.saved}
 
 
-def _report_from(told: dict[str, Any]) -> Report:
-    return Report(**told)
+def _report_from(values: dict[str, Any]) -> Report:
+    return Report(**values)
 
 
 class Prepared(NamedTuple):
@@ -287,15 +289,17 @@ def _busy_message(report: Report) -> str:
 
 
 def too_large_message(report: Report, limit: int) -> str:
-    made = report.made_of
-    parts = {"system": made.system, "tools": made.tools, **made.messages}
-    told = ", ".join(f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens)
+    composition = report.made_of
+    parts = {"system": composition.system, "tools": composition.tools, **composition.messages}
+    breakdown = ", ".join(
+        f"{name} {tokens:,}" for name, tokens in sorted(parts.items(), key=lambda one: -one[1]) if tokens
+    )
     # The parts are estimates; the sum rests on a bill, or leaves room for error.
     rest = report.tokens_after - sum(parts.values())
-    told += f", as estimated, and {rest:,} that were billed besides or are allowed for error" if rest > 0 else ""
+    breakdown += f", as estimated, and {rest:,} that were billed besides or are allowed for error" if rest > 0 else ""
     failed = "".join(f" Besides, {note}." for note in report.notes if note.startswith(NOTE_OF_FAILURE))
     return (
-        f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {told}. "
+        f"{report.tokens_after:,} tokens do not fit a limit of {limit:,}. They are made of: {breakdown}. "
         "What would help: a larger window, fewer tools, a shorter system prompt, or less in the newest message."
         f"{failed}"
     )

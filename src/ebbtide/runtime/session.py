@@ -387,8 +387,8 @@ class Session:
     def undo_batch(self, *, now: float, batch: str = "") -> Steps[tuple[Edit, ...]]:
         """Undo the newest batch of edits, or the one named. Return its edits."""
         has_lock, state = (yield from self._catch_up()), self.log.state
-        active = [one for one in state.batches if one.id not in state.undone]
-        chosen = [one for one in active if one.id == batch] if batch else active[-1:]
+        active = [known for known in state.batches if known.id not in state.undone]
+        chosen = [known for known in active if known.id == batch] if batch else active[-1:]
         if not chosen:
             yield ReleaseLock()
             return ()
@@ -402,7 +402,7 @@ class Session:
         if not state.undone:
             yield ReleaseLock()
             return ()
-        batch = next(one for one in state.batches if one.id == state.undone[-1])
+        batch = next(known for known in state.batches if known.id == state.undone[-1])
         yield from self._record([ebb_record("redo", batch=batch.id, at=now)], now, has_lock)
         self._read_again()
         return batch.edits

@@ -276,8 +276,8 @@ class Transcript:
 
 
 def _key(parent: object, ids: Sequence[object]) -> str:
-    told = "\0".join([str(parent), *map(str, ids)])
-    return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
+    text = "\0".join([str(parent), *map(str, ids)])
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def plan_input_to_record(plan_input: PlanInput) -> Record:

@@ -16,11 +16,11 @@ _YEAR_10000 = 253_402_300_800
 """Where dates of four digits end."""
 
 
-def check_tokens(name: str, given: object) -> int:
+def check_tokens(name: str, value: object) -> int:
     """A whole number of tokens above zero; `2e5` is one."""
-    if not _is_number(given) or given < 1 or given != int(given):
-        raise _wrong_type(name, "a number of tokens, as in 200_000", given)
-    return int(given)
+    if not _is_number(value) or value < 1 or value != int(value):
+        raise _wrong_type(name, "a number of tokens, as in 200_000", value)
+    return int(value)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -47,16 +47,16 @@ def check_clock(clock: Callable[[], object]) -> Callable[[], float]:
 def check_settings(**given: object) -> None:
     """Settings of a `Context` by their names."""
     for name, value in given.items():
-        wanted, holds = _EXPECTED[name]
+        description, holds = _EXPECTED[name]
         if not holds(value):
-            raise _wrong_type(name, wanted, value)
+            raise _wrong_type(name, description, value)
 
 
-def _wrong_type(name: str, wanted: str, given: object) -> BadConfig:
+def _wrong_type(name: str, description: str, value: object) -> BadConfig:
     # Long values, and those of unknown kinds, are told by their kind alone.
-    plain = isinstance(given, str | int | float | None) and len(repr(given)) <= 40
-    told = f"{given!r} ({type(given).__name__})" if plain and given is not None else type(given).__name__
-    return BadConfig(f"{name} must be {wanted}, not {told}")
+    plain = isinstance(value, str | int | float | None) and len(repr(value)) <= 40
+    shown_value = f"{value!r} ({type(value).__name__})" if plain and value is not None else type(value).__name__
+    return BadConfig(f"{name} must be {description}, not {shown_value}")
 
 
 def _text(value: object) -> bool:
