@@ -89,7 +89,3 @@ class RawAnswer:
 Effect = LoadLog | SaveBlob | AppendRecords | WriteCheckpoint | ReleaseLock | AskModel
 Outcome = LoadedLog | LogGone | Position | RawAnswer | str | None
 Steps = Generator[Effect, Outcome, T]
-
-
-def has_lock(outcome: Outcome) -> bool:
-    return isinstance(outcome, LoadedLog) and outcome.has_lock

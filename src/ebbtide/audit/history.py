@@ -29,7 +29,7 @@ from ebbtide.wire.reader import Reader, Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRequest:
-    """One request that went out."""
+    """One request that was sent."""
 
     number: int
     """Counted from 1."""
@@ -231,7 +231,7 @@ class History:
 
 
 def build_history(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
-    """Fold the records; messages are read where somebody looks at them."""
+    """Build a history from records. Messages are read when they are needed."""
     return History(session=session, name=name or session, stored=stored).extend(upgrade_log(records))
 
 
@@ -310,7 +310,7 @@ def _steps(
 
 
 class _Branches:
-    """Strands of one session, read where somebody asks. Few are kept: who looks at steps looks at them in order."""
+    """Strands of one session, read when they are needed. Few are kept: steps are usually looked at in order."""
 
     def __init__(self, turns: Sequence[HistoryRequest], reread: Callable[[HistoryRequest], Request]) -> None:
         self._reread = reread
@@ -347,7 +347,7 @@ class _RequestReader:
         self._messages, self._state, self._estimator = messages, state, _estimator_of(state)
         self._readers: dict[str, tuple[Reader, EchoedEdits]] = {}
         self._last: tuple[Sequence[str], list[object]] = (), []
-        # Steps are looked at when somebody asks, and the inspector asks from several threads.
+        # Steps are read when they are needed, and the inspector reads from several threads.
         self._lock = Lock()
 
     def extend(self, messages: Mapping[str, object], state: SessionState) -> _RequestReader:

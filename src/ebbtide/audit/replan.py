@@ -144,7 +144,7 @@ def _compare(
         again = make_plan(
             view, budget=plan_input.budget, plan_input=plan_input, **passes_for(policy, plan_input.trigger)
         )
-    except Exception as error:  # noqa: BLE001 - one plan that cannot be made is told, and the others are looked at
+    except Exception as error:  # noqa: BLE001 - report the plan that cannot be made, and go on with the others
         return f"planning failed: {type(error).__name__}: {error}"
     if [edit.id for edit in again.edits] != _list_in(record, "planned"):
         return "other edits were planned"

@@ -1,7 +1,7 @@
-"""Where questions are answered: a model is asked, or files are read, with no lock held and never for ever.
+"""Answers the questions of a compaction: asks the summarizer, or reads files. No lock is held, and time is limited.
 
-Whoever answers may be slow, broken or hostile. A failure is a word in the answer, never an exception: the fold goes
-down its ladder, and the session goes on.
+A summarizer may be slow, broken or hostile. Its failure is part of the answer and never an exception, so that the
+compaction can go on with less.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ebbtide.effects import AskModel, RawAnswer
 from ebbtide.wire.overflow import find_overflow_in_error
 
 SummarizeFunction = Callable[[dict[str, Any]], object]
-"""Takes a request in the session's own form and returns the response (dict, SDK object or words), or an awaitable."""
+"""Takes a request in the session's own form and returns the response (dict, SDK object or text), or an awaitable."""
 
 LiveReader = Callable[[list[str]], str]
 """Takes the paths of files read lately, newest first; returns a JSON list of `{"source", "text"}`."""
@@ -37,7 +37,7 @@ class AnswerSources:
     timeout: float = TIMEOUT
 
     def ask(self, question: AskModel) -> RawAnswer:
-        """Wait, but not for ever. A thread that never comes back is left behind: nothing else can be done with it."""
+        """Ask in a thread and wait until the timeout. A thread that never ends is abandoned: Python cannot stop it."""
         answers: list[RawAnswer] = []
         worker = threading.Thread(target=lambda: answers.append(self._answer(question)), daemon=True, name="ebb-ask")
         worker.start()
@@ -45,8 +45,8 @@ class AnswerSources:
         return answers[0] if answers else RawAnswer(failure="time-out")
 
     async def aask(self, question: AskModel) -> RawAnswer:
-        """The same on an event loop: cancelled with the task that waits for it."""
-        import asyncio  # noqa: PLC0415 - see `adrive`
+        """As `ask`, on an event loop: cancelled with the task that waits for it."""
+        import asyncio  # noqa: PLC0415 - see `arun`
 
         if question.question.answer_mode == "live" or not inspect.iscoroutinefunction(self.summarizer):
             return await asyncio.to_thread(self.ask, question)
@@ -66,19 +66,19 @@ class AnswerSources:
     def _get_response(self, question: AskModel) -> object:
         if question.question.answer_mode == "live":
             return self.live(_paths(question.question)) if self.live else "[]"
-        assert self.summarizer is not None, "nobody is asked where there is nobody"
+        assert self.summarizer is not None, "questions are asked only if there is a summarizer"
         response = self.summarizer(question.body)
         return _run_awaitable(response) if inspect.isawaitable(response) else response
 
 
 class BackgroundQuestions:
-    """Questions that are asked while the conversation goes on; answered or timed out, they are done."""
+    """Questions that are asked in a thread while the conversation goes on."""
 
-    def __init__(self, advisers: AnswerSources, questions: Sequence[AskModel]) -> None:
+    def __init__(self, sources: AnswerSources, questions: Sequence[AskModel]) -> None:
         self.answers: list[tuple[AskModel, RawAnswer]] = []
 
         def ask() -> None:
-            self.answers.extend([(question, advisers.ask(question)) for question in questions])
+            self.answers.extend([(question, sources.ask(question)) for question in questions])
 
         self._worker = threading.Thread(target=ask, daemon=True, name="ebb-ahead")
         self._worker.start()
@@ -91,9 +91,8 @@ class BackgroundQuestions:
         self._worker.join(seconds)
 
 
-def _paths(ask: Question) -> list[str]:
-
-    return [str(path) for path in json.loads(ask.prompt)]
+def _paths(question: Question) -> list[str]:
+    return [str(path) for path in json.loads(question.prompt)]
 
 
 def _run_awaitable(response: Awaitable[object]) -> object:
@@ -113,7 +112,7 @@ def _failed_answer(failed: Exception) -> RawAnswer:
 
 
 def response_content(response: object) -> Mapping[str, Any] | str:
-    """A response as a mapping or as words; what is neither says nothing."""
+    """Return a response as a mapping or a text; an empty text if it is neither."""
     if isinstance(response, str | Mapping):
         return response
     dump = getattr(response, "model_dump", None)

@@ -1,4 +1,4 @@
-"""Who is asked about a fold, and what is said around one. A hook that breaks, breaks nothing."""
+"""Decides when a model is asked about a compaction, asks, and runs the hooks. A failing hook is only logged."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from ebbtide.store import Record
 from ebbtide.wire.reader import Request
 
 _log = logging.getLogger("ebbtide")
-_FIRST = 6
-"""Items at the beginning among which a client puts the project's instructions."""
+_INSTRUCTION_ITEMS = 6
+"""Leading items that may hold the project's instructions."""
 
 
 class PlannedRequest(NamedTuple):
@@ -46,7 +46,7 @@ class PlannedRequest(NamedTuple):
 
 
 class CompactionResult(NamedTuple):
-    """The plan of a fold that was asked for, and which of its edits were made or would be."""
+    """The plan of a manual compaction, and which of its edits were made or would be."""
 
     plan: Plan | None
     edits: tuple[Edit, ...]
@@ -54,43 +54,43 @@ class CompactionResult(NamedTuple):
 
 
 def is_compaction(plan: Plan) -> bool:
-    """Whether a plan folds, or would if it were answered."""
+    """Whether a plan compacts, or would with an answer."""
     return bool(plan.questions) or any(edit.by in COMPACTION_PASSES for edit in plan.edits)
 
 
-def _questions_of(propose: Pass, view: View, situation: PlanInput) -> list[Question]:
-    """What a fold would ask. One that breaks asks nothing here: a plan names it."""
+def _questions_of(propose: Pass, view: View, plan_input: PlanInput) -> list[Question]:
+    """Return what a compaction pass would ask; nothing if it fails, because the next plan reports the failure."""
     try:
-        return [step for step in propose(view, situation) if isinstance(step, Question)]
+        return [step for step in propose(view, plan_input) if isinstance(step, Question)]
     except Exception:  # noqa: BLE001 - it may be a user's own
         return []
 
 
 def _ignore_event(kind: str, **fields: object) -> None:
-    """Nobody listens."""
+    """Used without a listener."""
 
 
 @dataclass(slots=True)
 class CompactionCoordinator:
-    """What a session knows about its advisers; asking them is the edge's work."""
+    """The compactions of one session: what can be asked, and what is being asked."""
 
     can_summarize: bool = False
-    """Whether somebody can be asked for a summary."""
+    """Whether there is a summarizer."""
     model: str = ""
-    """The model that is asked, where it is not the conversation's own."""
+    """The model to ask, if it is not the conversation's own."""
     can_read_live: bool = False
     """Whether files and notes can be read as they are now."""
     recall_mode: str = "path"
-    """How the model gets at what left; a session keeps the way of its first request."""
+    """How the model can read removed content. A session keeps the mode of its first request."""
     is_asking: bool = False
-    """Whether somebody is being asked in the background."""
+    """Whether a model is being asked in the background."""
     background: PlannedRequest | None = None
-    """What was asked about in the background: answers are held against it, whatever was prepared meanwhile."""
+    """What the background questions are about. Their answers are checked against it, not against later requests."""
     hooks: Hooks = field(default_factory=Hooks)
     facts_memory: FactsMemory = field(default_factory=FactsMemory)
     emit: Callable[..., None] = _ignore_event
-    _told_by: tuple[str, tuple[Item, ...]] = ("", ())
-    _told: tuple[str, ...] = ()
+    _instructions_key: tuple[str, tuple[Item, ...]] = ("", ())
+    _known_instructions: tuple[str, ...] = ()
 
     def build_input(
         self,
@@ -101,9 +101,9 @@ class CompactionCoordinator:
         *,
         is_last_round: bool,
     ) -> CompactionInput:
-        """What the passes may know. In the last round no model is asked any more.
+        """Build what the passes may know about compaction. In the last round no model is asked.
 
-        After some useless answers none is asked automatically; a person may try again.
+        After several useless answers no model is asked automatically; a manual compaction still asks.
         """
         recall_mode, wishes = state.recall or self.recall_mode, manual or ManualCompaction()
         may_ask = manual is not None or state.failures < MAX_USELESS_ANSWERS
@@ -127,20 +127,23 @@ class CompactionCoordinator:
         )
 
     def _instructions(self, request: Request) -> tuple[str, ...]:
-        """What the operator's prompt and the project's files say about summaries, looked for once (R097)."""
-        first = request.items[:_FIRST]
-        told_by = (request.system, first)
-        if self._told_by != told_by:
+        """Find what the system prompt and the project's files say about summaries. Searched once per prompt (R097)."""
+        first = request.items[:_INSTRUCTION_ITEMS]
+        key = (request.system, first)
+        if self._instructions_key != key:
             system, _ = request.wire.messages.system_and_tools(request.body.tree)
             texts = [system if isinstance(system, str) else _text_of(system)]
             texts += [item.text for item in first if item.trust <= HARNESS and item.trust != USER]
-            self._told_by, self._told = told_by, tuple(filter(None, map(compact_instructions, texts)))
-        return self._told
+            self._instructions_key, self._known_instructions = (
+                key,
+                tuple(filter(None, map(compact_instructions, texts))),
+            )
+        return self._known_instructions
 
     def run_before_hook(
         self, plan: Plan, plan_input: PlanInput, manual: ManualCompaction | None
     ) -> tuple[ManualCompaction | None, bool]:
-        """What is to be heeded in the fold, and whether it may be made."""
+        """Run the `before` hook. Return the settings with its focus added, and whether it allows the compaction."""
         fields = {"trigger": plan_input.trigger, "tokens": plan_input.tokens, "asks": bool(plan.questions)}
         self.emit("fold_begins", **fields)
         reply = self._run_hook(self.hooks.before, fields)

@@ -1,4 +1,4 @@
-"""A fold that a person asked for: looked at first if they like, then made. And what may be said around one."""
+"""A compaction that a person asks for, as a preview or applied; and the hooks around every compaction."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ebbtide.summary.layout import read_summary_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """Called around every fold, whoever asked for it. An exception from a hook is logged and changes nothing."""
+    """Called around every compaction, automatic or manual. An exception from a hook is logged and changes nothing."""
 
     before: Callable[[Mapping[str, object]], object] | None = None
-    """False forbids the fold this time; words are added to its focus; anything else lets it go on."""
+    """False forbids the compaction this time; a text is added to its focus; anything else lets it go on."""
     after: Callable[[Mapping[str, object]], object] | None = None
     failed: Callable[[Mapping[str, object]], object] | None = None
-    """A model was asked and its answer was of no use."""
+    """Called when a model's answer could not be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """What a fold does, or would do."""
+    """What a compaction did, or would do."""
 
     edits: tuple[Edit, ...] = ()
     tokens_before: int = 0
@@ -32,12 +32,12 @@ class Compaction:
     again: Callable[[str], Compaction] = field(repr=False, compare=False)
 
     def apply(self, summary: str = "") -> Compaction:
-        """Make it, with the summary as it stands or as a person put it. No model is asked a second time."""
+        """Apply the compaction, with its own summary or with this one. No model is asked again."""
         return self if self.applied and not summary else self.again(summary)
 
     @property
     def text(self) -> str:
-        """All that will stand for what leaves, but for the user's own messages."""
+        """All of the replacement text, without the user's own messages."""
         authored = [
             item.text for edit in self.edits if edit.by in COMPACTION_PASSES for item in edit.replacement if not item.id
         ]
@@ -45,7 +45,7 @@ class Compaction:
 
     @property
     def summary(self) -> str:
-        """A model's words, where one was asked; else what the ledger says."""
+        """The model's summary, or the collected facts if no model was asked."""
         for edit in self.edits:
             for item in edit.replacement:
                 parts = read_summary_text(item.text) if item.trust == QUOTED and not item.id else None

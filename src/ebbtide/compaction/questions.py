@@ -1,6 +1,6 @@
-"""Between a plan that asks and the one who answers: the question as a request, and the answer held against its source.
+"""Turns a plan's question into a request, and checks the answer against the conversation.
 
-What is written down is what was checked, so a plan made again from the log goes by the same words.
+The log records the checked answer, so a plan that is repeated from the log uses the same text.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ebbtide.wire.summary_request import TextAnswer, read_answer, summary_of_tra
 from ebbtide.wire.validity import repair
 
 MAX_USELESS_ANSWERS = 3
-"""Useless answers in a row after which nobody is asked by itself any more (R251)."""
+"""Useless answers in a row after which no model is asked automatically (R251)."""
 MAX_STALLED = 2
-"""Folds in a row that made no room, after which none is made by itself below the hard level."""
+"""Compactions in a row without effect, after which none is made automatically below the hard level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualCompaction:
-    """What a person said about a fold they asked for."""
+    """What a person wants from a compaction."""
 
     focus: str = ""
     summary: str = ""
@@ -72,12 +72,12 @@ def compaction_input_from_record(
 
 
 def finished_children(state: SessionState) -> tuple[tuple[str, str], ...]:
-    """Sub-agents that are done, each with its result."""
+    """Return the finished sub-agents, each with its result."""
     return tuple((name, result) for name, result in state.children.items() if result is not None)
 
 
 def build_question(question: Question, request: Request, tree: Mapping[str, Any], model: str) -> AskModel | None:
-    """The request to put to a model: valid, and the live one as far as it can be. None where there is none."""
+    """Build a valid request that asks the question, on the cached prefix if possible. None if that cannot be done."""
     history = mark_history(request.items)
     if question.answer_mode == "live":
         return AskModel(question, {}, history)
@@ -123,7 +123,7 @@ def check_answer(
 
 
 def unanswered_record(ask: Question, why: str, now: float, items: Sequence[Item]) -> Record:
-    """The answer to a question that was not put to anybody: it is nobody's failure."""
+    """Record that a question was not asked. It does not count as a failure of the summarizer."""
     return ebb_record("answer", at=now, **_question_fields(ask, mark_history(items)), failed=why, asked=False)
 
 

@@ -1,8 +1,8 @@
-"""After a fold the model gets back what it was working on, as it is now and not as it was read then.
+"""Reads the files that the model was working on again after a compaction, as they are now.
 
-Names come from tool calls and are hostile: a file counts only where it really lies, under the root, and nothing is read
-that a person would not want in a prompt. What is refused is reported, and never stops a fold. All here is data; who
-frames it and how much it is trusted is decided elsewhere.
+Paths come from tool calls and may be hostile: only files below the root are read, wherever links lead, and no secrets.
+A file that is refused is reported and never stops a compaction. The caller frames the text and decides how far to
+trust it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pathlib import Path, PurePath
 CountTokens = Callable[[str], int]
 """Tokens of a text."""
 OnSkip = Callable[[str, str], None]
-"""Told the source that was skipped, and why."""
+"""Called with the source that was skipped, and why."""
 NoteSource = Callable[[], str | Sequence[tuple[str, str]]]
-"""What something says right now: one text, or several, each under a name of its own."""
+"""Returns a current text, or several with their names."""
 
 FILES, TOKENS_EACH, TOKENS_TOTAL = 5, 5_000, 50_000  # R184
 DENIED = (
-    # Secrets: what nobody pastes into a chat.
+    # Secrets.
     *(".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
     *(
         "id_rsa*",
@@ -62,7 +62,7 @@ def _note(source: str, reason: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredFile:
-    """A file as it is now, or as much of its beginning as may be told: whole lines, if the first is not too long."""
+    """A file as it is now, or its beginning: whole lines, unless the first line is too long."""
 
     path: str
     """Below the root, with slashes."""
@@ -166,7 +166,7 @@ def _relative_to(path: str, root: str) -> str:
 def _matches(pattern: str, path: str) -> bool:
     pattern, path = pattern.casefold(), path.casefold()
     if "/" in pattern.rstrip("/"):
-        # A directory stands for all that is in it.
+        # A directory includes all that is in it.
         return fnmatchcase(path, pattern.rstrip("/")) or fnmatchcase(path, pattern.rstrip("/") + "/*")
     parts = path.split("/")[:-1] if pattern.endswith("/") else path.split("/")
     return any(fnmatchcase(part, pattern.rstrip("/")) for part in parts)

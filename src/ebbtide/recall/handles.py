@@ -107,7 +107,7 @@ def _entry(mark: str, block: Block, number: int, call: IndexEntry | None) -> Ind
 
 
 def _describe_by_call(entry: IndexEntry, call: IndexEntry | None) -> IndexEntry:
-    """A result, told by the call that it answers."""
+    """Describe a result by the call that it answers."""
     if call is None:
         return replace(entry, name="", path="", about="")
     return replace(entry, name=call.name, path=call.path, about=call.text[:_ABOUT])

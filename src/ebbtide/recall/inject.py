@@ -21,7 +21,7 @@ _UNIQUE = 12
 
 
 class RecallExchange(NamedTuple):
-    """A call of a recall tool, and what it was told."""
+    """A call of a recall tool, and its result."""
 
     id: str
     name: str

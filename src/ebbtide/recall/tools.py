@@ -1,4 +1,4 @@
-"""What a model is told that calls a recall tool: bounded, with its source, and framed as quoted data.
+"""Answers a model that calls a recall tool: bounded, with its source, and framed as quoted data.
 
 Nothing that was recorded can end the frame, and an error is a sentence, so that a loop goes on.
 """

@@ -45,7 +45,7 @@ Body = Mapping[str, Any] | bytes | str
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A request that may go out, and what was done to it."""
+    """A request that may be sent, and the report on it."""
 
     body: Any
     """In the form the request came in; the very same object where nothing was changed."""
@@ -155,7 +155,7 @@ class Context:
     def prepare_soon(self, request: Body | Read, soon: Callable[[Ready], None] | None) -> Ready:
         """The same. `soon` gets the request before its turn is in the log.
 
-        Where it has no new edit it may go out by then. Where it has, `soon` may raise: then nothing is recorded.
+        If it has no new edit, it may be sent then. If it has, `soon` may raise: then nothing is recorded.
         """
         if self._background_questions is not None and self._background_questions.is_done:
             run(self._record_background_answers(), self._log)
@@ -209,7 +209,7 @@ class Context:
         return self._compaction(result, request, manual, apply)
 
     def overflowed(self, error: BaseException) -> Ready:
-        """The provider refused the last request for its size: its real window is learned, and the request folded anew.
+        """The provider refused the last request for its size: learn its real window, and compact the request.
 
         Anything else is raised again, and so is a second refusal, as `WontFit`.
         """
@@ -435,7 +435,7 @@ def _open_store(store: str | os.PathLike[str] | Store | None, durable: bool) -> 
 
 
 def _open_log(store: Store | None, session: str, *, project: str, now: float) -> Log:
-    """Nobody else can reach a session that has no store: its records need not be copied."""
+    """Open the log. Without a store it is private, so its records need not be copied."""
     if store is None:
         return PrivateLog(session, project=project, now=now)
     return store.open(session, project=project, now=now)

@@ -27,7 +27,7 @@ Body = Mapping[str, Any] | bytes | str | ParsedBody
 
 
 class PassStages(TypedDict):
-    """What runs, and when."""
+    """The passes of each stage."""
 
     arrival: Sequence[Pass]
     always: Sequence[Pass]
@@ -53,18 +53,18 @@ MIN_WINDOW = 1_024
 
 
 class OverflowWindow(NamedTuple):
-    """What a refused request has to fit."""
+    """The window that a refused request must fit."""
 
     window: int
     is_plausible: bool
-    """Whether later requests should go by it too."""
+    """Whether it applies to later requests too."""
 
 
 def window_from_overflow(overflow: Overflow, sent_tokens: int, budget: Budget | None, accepted: int) -> OverflowWindow:
-    """What a refusal for size means for the window; `accepted` is the largest prompt billed lately for this model.
+    """Return the window that a refusal for size implies. `accepted` is the largest prompt billed lately for this model.
 
-    Where the refusal names no number, or one that no window has, a tenth less than was sent is a beginning. A window
-    smaller than a prompt that was billed serves the refused request alone: whoever means it will say it again.
+    If the refusal names no number, or one that no window has, assume 90 % of what was sent. A window smaller than a
+    prompt that was billed applies to the refused request alone: if it is real, the provider will name it again.
     """
     limit = overflow.limit if overflow.unit == "tokens" else None
     is_absurd = limit is not None and limit < MIN_WINDOW

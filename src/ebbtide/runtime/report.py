@@ -1,4 +1,4 @@
-"""What was done to one request, in numbers and words. Only what is known is claimed: money follows from the bill."""
+"""The report on one request, the errors for requests that are too large, and the events of a session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Listener = Callable[["Event"], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something worth knowing that happened. `fields` are those of the seeds' telemetry where they have it."""
+    """Something that happened in a session. `fields` are those of the reference agents' telemetry, if they have it."""
 
     kind: str
     """`result_persisted` (R114), `microcompact` (R244), `edit`, `repair`, `fallback`, `store`, `warning`, `cache`."""
@@ -38,23 +38,23 @@ class Event:
 
 
 class ReportBasis(NamedTuple):
-    """What the larger figures of a report follow from. They are worked out when somebody asks."""
+    """What the larger figures of a report are computed from, when they are asked for."""
 
     plan_input: PlanInput
     view: View
-    """As it went out."""
+    """As it was sent."""
     tokens: int
-    """The same in tokens, by the gauge."""
+    """Its tokens, by the policy's size rule."""
     overhead: tuple[int, int]
     """Tokens of system prompt and tools."""
     ends: Sequence[int]
     """Estimated tokens up to and with each message."""
     unchanged_messages: int
-    """Leading messages that this request's own edits left as they were."""
+    """Leading messages that this request's own edits did not change."""
     log: LogReader
 
     def bill(self) -> tuple[int, float, float]:
-        """What is warm of this request, its input bill, and that of one never touched; see `Report`."""
+        """Return the cached tokens, the input bill, and the bill without any edits; see `Report`."""
         plan_input, tokens = self.plan_input, self.tokens
         prices, scale = plan_input.prices, plan_input.scale
         messages = min(self.unchanged_messages, plan_input.cached_entries)
@@ -69,7 +69,7 @@ class ReportBasis(NamedTuple):
         )
 
     def tokens_untouched(self) -> int:
-        """What the request would be with everything that edits took out still in it."""
+        """Return the tokens of the request without any edits."""
         view = self.view
         if not view.edits:
             return self.tokens
@@ -89,7 +89,7 @@ class ReportBasis(NamedTuple):
 
 
 class ReportFigures(NamedTuple):
-    """The same as figures, as they stood: a log and its lock cannot go where a pickled report goes."""
+    """The computed figures. A pickled report holds these, because a log and its lock cannot be pickled."""
 
     billed: tuple[int, float, float]
     untouched: int
@@ -122,11 +122,11 @@ class Report:
     """Before anything was done."""
     window: int = 0
     auto_at: int = 0
-    """Where the policy acts by itself."""
+    """Tokens at which the policy acts."""
     edits: tuple[Edit, ...] = ()
     """Made for this request. Earlier ones that still hold are in `held`."""
     held: int = 0
-    """Edits that hold in what went out."""
+    """Edits that apply to what was sent."""
     marks: tuple[str, ...] = ()
     """Cache breakpoints that we added, as in `messages.41.0`."""
     behind: ReportBasis | ReportFigures | None = field(default=None, repr=False, compare=False)
@@ -164,12 +164,12 @@ class Report:
     @property
     def savings(self) -> Savings:
         """Of each edit and of the whole session, closed against the bills that are there by now: all that the log says,
-        also what was billed after the request went out."""
+        also what was billed after the request was sent."""
         return self.behind.savings() if self.behind else compute_savings(())
 
     @property
     def made_of(self) -> Composition:
-        """What the tokens that went out are made of, by kind, as estimated."""
+        """The tokens that were sent, by kind, as estimated."""
         return self.behind.composition() if self.behind else Composition()
 
     @property
@@ -204,7 +204,7 @@ def _report_from(values: dict[str, Any]) -> Report:
 
 
 class Prepared(NamedTuple):
-    """A request, ready to go out."""
+    """A request, ready to be sent."""
 
     body: Any
     report: Report
@@ -214,9 +214,9 @@ class Prepared(NamedTuple):
     estimated: int = 0
     """Tokens as the estimator counts them, no ratio applied: what the usage will be held against."""
     retried: bool = False
-    """Written anew after the provider refused it for its size."""
+    """Written again after the provider refused it for its size."""
     items: tuple[Item, ...] = ()
-    """As they came: its reply is told by what stands before it, whatever else went out meanwhile."""
+    """Its originals: the ids of its reply depend on them, not on requests sent in between."""
 
 
 NOTE_OF_FAILURE = "the pass"

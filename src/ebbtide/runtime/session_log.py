@@ -23,7 +23,6 @@ from ebbtide.effects import (
     ReleaseLock,
     Steps,
     WriteCheckpoint,
-    has_lock,
 )
 from ebbtide.policy import Policy
 from ebbtide.runtime.outgoing import Outgoing
@@ -93,7 +92,8 @@ class SessionLog:
         if isinstance(loaded, LoadedLog):
             self._apply(loaded.reading, sink)
         is_same = self.state.edits is before.edits and self.state.protected_ids == before.protected_ids
-        return LogUpdate(has_lock(loaded), was_replaced, was_replaced or not is_same)
+        has_lock = isinstance(loaded, LoadedLog) and loaded.has_lock
+        return LogUpdate(has_lock, was_replaced, was_replaced or not is_same)
 
     def _apply(self, reading: ReadResult, sink: StateSink) -> None:
         is_first, self.position = self.position is None, reading.position
@@ -127,19 +127,19 @@ class SessionLog:
 
 
 _LEAST = 4_000_000
-"""Bytes of log between two checkpoints: what is folded in a tenth of a second."""
+"""Bytes of log between two checkpoints: they are read in a tenth of a second."""
 _SHARE = 5
 """Or a fifth of the log: then all checkpoints together are written for a fraction of what the log itself took."""
 
 
 @dataclass(slots=True)
 class CheckpointSchedule:
-    """When to write one, and of what."""
+    """Decides when a checkpoint is written."""
 
     covered_bytes: int = 0
-    """Bytes of log that the newest one covers."""
+    """Bytes of log that the newest checkpoint covers."""
     can_write: bool = True
-    """False once this process knows more than the log: what was not written must not be remembered as if it were."""
+    """False once this process knows more than the log: a checkpoint must not contain what the log lacks."""
 
     def is_due(self, end: Position) -> bool:
         return self.can_write and end.offset - self.covered_bytes > max(_LEAST, end.offset // _SHARE)
@@ -155,7 +155,7 @@ class CheckpointSchedule:
 
 @dataclass(slots=True)
 class StateSink:
-    """What a session comes to know while its log is read. It counts once all was read."""
+    """Builds the state while the log is read. Use the state only after `finish`."""
 
     state: SessionState
     transcript: Transcript
@@ -202,7 +202,7 @@ class Transcript:
     _of: int = 0
     """The number of the request that the path is of."""
     ends: dict[int, str] = field(default_factory=dict)
-    """From a turn to the uuid of its last message: replies may come in another order than requests went out."""
+    """From a turn to the uuid of its last message: replies may come in another order than requests were sent."""
 
     def learn(self, records: Iterable[Mapping[str, object]]) -> None:
         """Learn what the log holds."""
@@ -212,7 +212,7 @@ class Transcript:
                 self.known[_key(record.get("parentUuid"), ids)] = str(record["uuid"])
 
     def as_record(self) -> Record:
-        """All that it knows, for `recollect`."""
+        """Return all that it knows, for `restore`."""
         return {"type": "ebb", "kind": "known", "uuids": self.known}
 
     def restore(self, record: Mapping[str, object]) -> None:

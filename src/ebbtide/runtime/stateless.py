@@ -23,7 +23,7 @@ _UNTAUGHT = Calibration()
 
 
 class SizeBounds(NamedTuple):
-    """Tokens of a request that nobody has billed."""
+    """Tokens of a request that was not billed yet."""
 
     estimate: int
     upper: int

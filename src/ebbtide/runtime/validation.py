@@ -1,4 +1,4 @@
-"""What a program hands in is looked at once, at the door: what is of a wrong kind is told by its name."""
+"""Validates the arguments of `Context`, and names the one that is wrong."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check_settings(**given: object) -> None:
 
 
 def _wrong_type(name: str, description: str, value: object) -> BadConfig:
-    # Long values, and those of unknown kinds, are told by their kind alone.
+    # Show only the type of a long value or of an unknown object.
     plain = isinstance(value, str | int | float | None) and len(repr(value)) <= 40
     shown_value = f"{value!r} ({type(value).__name__})" if plain and value is not None else type(value).__name__
     return BadConfig(f"{name} must be {description}, not {shown_value}")
