@@ -77,8 +77,8 @@ class TestWhen:
         folding = CompactionInput(**held)
         hard = budget(10_000, soft=1, auto=2, hard=9_000, low=5_000)
 
-        assert list(EAGER(self.view, replace(at(self.view, compaction=folding), tokens=9_800))) == []
-        assert list(EAGER(self.view, replace(at(self.view, compaction=folding, within=hard), tokens=9_800)))
+        assert list(EAGER(self.view, at(self.view, compaction=folding)._replace(tokens=9_800))) == []
+        assert list(EAGER(self.view, at(self.view, compaction=folding, within=hard)._replace(tokens=9_800)))
         assert steps(self.view, compaction=folding, trigger="overflow")
         assert steps(self.view, compaction=folding, trigger="manual")
 
@@ -320,7 +320,7 @@ class TestAsking:
         (ask,) = steps(self.view, compaction=self.asks)
         assert isinstance(ask, Question)
 
-        edit = fold(self.view, compaction=replace(self.asks, answers=answered(ask, "## Intent\nMend it.")))
+        edit = fold(self.view, compaction=self.asks._replace(answers=answered(ask, "## Intent\nMend it.")))
 
         assert read_summary_text(edit.replacement[0].text)[0] == "## Intent\nMend it."
         assert edit.reason == "old turns folded into a model's summary"
@@ -330,7 +330,7 @@ class TestAsking:
         (ask,) = steps(self.view, compaction=self.asks)
         grown = View.of(talk(*TURNS, "user:next", "say:200", "user:and"))
 
-        edit = fold(grown, compaction=replace(self.asks, answers=answered(ask, "All is well.")))
+        edit = fold(grown, compaction=self.asks._replace(answers=answered(ask, "All is well.")))
 
         assert "All is well." in edit.replacement[0].text
 
@@ -340,7 +340,7 @@ class TestAsking:
         (ask,) = steps(View.of(talk("user:go", *lines)), propose, compaction=self.asks)
         grown = View.of(talk("user:go", *lines, *READ[:2]))
 
-        edit = fold(grown, propose, compaction=replace(self.asks, answers=answered(ask, "All is well.")))
+        edit = fold(grown, propose, compaction=self.asks._replace(answers=answered(ask, "All is well.")))
 
         assert "All is well." in edit.replacement[0].text
 
@@ -348,7 +348,7 @@ class TestAsking:
         (ask,) = steps(self.view, compaction=self.asks)
         far = View.of(talk(*TURNS, "user:next", *READ, *TURNS, *TURNS, "user:and"))
 
-        (again,) = steps(far, compaction=replace(self.asks, answers=answered(ask, "All is well.")))
+        (again,) = steps(far, compaction=self.asks._replace(answers=answered(ask, "All is well.")))
 
         assert isinstance(again, Question)
         assert again.last != ask.last
@@ -357,13 +357,13 @@ class TestAsking:
     def test_what_was_too_much_is_asked_in_parts(self, why):
         (ask,) = steps(self.view, compaction=self.asks)
         answers = answered(ask, failed=why)
-        parts = steps(self.view, compaction=replace(self.asks, answers=answers))
+        parts = steps(self.view, compaction=self.asks._replace(answers=answers))
         assert len(parts) > 1
         assert {part.answer_mode for part in parts} == {"transcript"}
 
         for n, part in enumerate(parts):
             answers |= answered(part, f"## Intent\nPart {n} is done.")
-        edit = fold(self.view, compaction=replace(self.asks, answers=answers))
+        edit = fold(self.view, compaction=self.asks._replace(answers=answers))
 
         assert all(f"Part {n} is done." in edit.replacement[0].text for n in range(len(parts)))
 
@@ -371,32 +371,32 @@ class TestAsking:
     def test_any_other_failure_leaves_it_to_the_ledger(self, why):
         (ask,) = steps(self.view, compaction=self.asks)
 
-        edit = fold(self.view, compaction=replace(self.asks, answers=answered(ask, failed=why)))
+        edit = fold(self.view, compaction=self.asks._replace(answers=answered(ask, failed=why)))
 
         assert edit.reason == "old turns folded into the ledger's facts"
 
     def test_parts_that_fail_too_leave_it_to_the_ledger(self):
         (ask,) = steps(self.view, compaction=self.asks)
         answers = answered(ask, failed="overflow")
-        for part in steps(self.view, compaction=replace(self.asks, answers=answers)):
+        for part in steps(self.view, compaction=self.asks._replace(answers=answers)):
             answers |= answered(part, failed="overflow")
 
-        assert "ledger" in fold(self.view, compaction=replace(self.asks, answers=answers)).reason
+        assert "ledger" in fold(self.view, compaction=self.asks._replace(answers=answers)).reason
 
     def test_a_persons_own_words_need_nobody(self):
-        edit = fold(self.view, compaction=replace(self.asks, summary="I mended it myself."), trigger="manual")
+        edit = fold(self.view, compaction=self.asks._replace(summary="I mended it myself."), trigger="manual")
 
         assert read_summary_text(edit.replacement[0].text)[0] == "I mended it myself."
 
     def test_an_earlier_summary_is_handed_on_and_not_quoted_again(self):
         (ask,) = steps(self.view, compaction=self.asks)
-        edit = fold(self.view, compaction=replace(self.asks, answers=answered(ask, "## Intent\nThe harbour first.")))
+        edit = fold(self.view, compaction=self.asks._replace(answers=answered(ask, "## Intent\nThe harbour first.")))
         recorded = replace(self.view.bind(edit), blobs=())
         more = View.of(talk(*TURNS, "user:next", *READ, *TURNS, "user:last"), [recorded])
 
         (second,) = steps(more, compaction=self.asks)
         offline = fold(more)
-        model = fold(more, compaction=replace(self.asks, answers=answered(second, "## Pending\nThe quay.")))
+        model = fold(more, compaction=self.asks._replace(answers=answered(second, "## Pending\nThe quay.")))
 
         assert "The harbour first." in read_summary_text(offline.replacement[0].text)[0]
         summary = read_summary_text(model.replacement[0].text)[0]

@@ -60,7 +60,7 @@ class EditCost:
 class CallCost:
     """One request that was sent. Edits are given as indexes of `Ledger.edits`.
 
-    It has 15 fields: the statement and the savings read them side by side, for each call.
+    It has 16 fields: the statement and the savings read them side by side, for each call.
     """
 
     number: int
