@@ -22,7 +22,7 @@ def test_a_message_whose_blocks_stand_on_two_sides_goes_out_and_so_does_what_fol
     assert second.body["messages"][-2:] == [call(1), result(1, 2)]
 
 
-def test_a_projection_that_grows_is_the_one_that_is_made_at_once():
+def test_a_request_written_step_by_step_equals_one_written_at_once():
     talk = [{"role": "user", "content": "go"}, call(0), result(0, 2), call(1), result(1, 2)]
     reader, made = Reader(DEFAULT, wire=WIRES["anthropic"]), None
     for n in (1, 3, 5):
@@ -34,3 +34,22 @@ def test_a_projection_that_grows_is_the_one_that_is_made_at_once():
     assert made is not None
     assert (list(made.hashes), made.columns) == (list(once.hashes), once.columns)
     assert made.columns.messages == talk
+
+
+def test_two_requests_written_from_one_do_not_change_each_other():
+    talk = [{"role": "user", "content": "go"}, call(0), result(0, 2)]
+    reader = Reader(DEFAULT, wire=WIRES["anthropic"])
+    request = reader.read(body(talk))
+    view = View.of(request.items)
+    previous = write_outgoing(request, view, None)
+
+    def extend(*messages):
+        longer = reader.read(body([*talk, *messages]))
+        return write_outgoing(longer, view.extend_from(longer.unchanged_items, longer.items), previous)
+
+    first, second = extend(call(1), result(1, 2)), extend(call(2), result(2, 3))
+
+    assert second.columns.messages == [*talk, call(2), result(2, 3)]
+    assert second.columns.call_ids == {call(n)["content"][-1]["id"] for n in (0, 2)}
+    assert first.columns.messages == [*talk, call(1), result(1, 2)]
+    assert first.tokens_in(3) == second.tokens_in(3) == previous.tokens

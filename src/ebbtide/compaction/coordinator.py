@@ -118,7 +118,7 @@ class CompactionCoordinator:
             last=wishes.last,
             after=state.folded,
             stalled=state.stalled >= MAX_STALLED,
-            children=finished_children(state),
+            children=finished_children(state) if state.children else (),
             way=recall_mode,
             transcript=log_path if recall_mode == "path" else "",
             tool=RECALL_TOOLS[0] if recall_mode == "tool" else "",

@@ -1,4 +1,4 @@
-"""The library's front door: a request in, a request out, and the answer recorded."""
+"""`Context`: the public interface of the library. Prepare a request, send it, record the response."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class Ready:
     """A request that may be sent, and the report on it."""
 
     body: Any
-    """In the form the request came in; the very same object where nothing was changed."""
+    """In the form of the request; the same object if nothing was changed."""
     report: Report
     _context: Context | None = None
     _prepared: Prepared | None = None
 
     def record(self, response: object) -> None:
-        """What came back for this very request, where several are under way."""
+        """Record the response to this request. Use this if several requests are under way."""
         if self._context is not None and self._prepared is not None:
             self._context._record(response, self._prepared)
 
     def record_usage(self, response: object) -> None:
-        """Its usage alone, where the answer itself did not come whole: half a reply is not what the model said."""
+        """Record only the usage, if the response was cut off: half a reply must not become history."""
         if self._context is not None and self._prepared is not None:
             self._context._record(response, self._prepared, reply=False)
 
@@ -67,11 +67,11 @@ class Ready:
 class Context:
     """One agent's conversation, kept inside its window.
 
-    `window` may be a number for all models, or a function from a model's name to its window; without it, the names of
-    models tell. `scope` says what `recall` and `read` open: all that the session recorded, or, where several
-    conversations may share a session as branches of it, what the last request's own conversation did.
+    `window` is a number for all models, or a function from a model's name to its window; by default it follows from the
+    model's name. `scope` says what `recall` and `read` open: all that the session recorded, or only the conversation of
+    the last request, where several conversations share a session as branches.
 
-    The clock is read here and nowhere below; give `clock` to replay or to test.
+    The clock is read only here; give `clock` to replay or to test.
     """
 
     def __init__(
@@ -135,25 +135,25 @@ class Context:
         return f"Context({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     def __reduce__(self) -> str:
-        # What copy, deepcopy and pickle ask for. Two that think they hold one lock would write over each other.
+        # Called by copy, deepcopy and pickle. Two copies would both believe that they hold the lock.
         raise TypeError("a Context cannot be copied or pickled: make another with the same store and session")
 
     @property
     def window(self) -> int:
-        """That of the model of the last request: as given, or as the provider said when it refused one."""
+        """The window of the last request's model: as given, or as the provider named it when it refused a request."""
         return self._session.window_for(self._last.model if self._last else "")
 
     @property
     def calibration(self) -> Calibration:
-        """What bills have taught about the tokens of each model, as this process knows it."""
+        """How the tokens of each model compare with our estimates, learned from bills."""
         return self._session.log.state.calibration
 
     def prepare(self, request: Body) -> Ready:
-        """A valid request that fits, equal to the last one as far as nothing was newly taken out."""
+        """Return a valid request that fits the window. Its prefix is that of the last one unless something was removed."""
         return self.prepare_soon(request, None)
 
     def prepare_soon(self, request: Body | Read, soon: Callable[[Ready], None] | None) -> Ready:
-        """The same. `soon` gets the request before its turn is in the log.
+        """As `prepare`. Calls `soon` with the request before it is in the log.
 
         If it has no new edit, it may be sent then. If it has, `soon` may raise: then nothing is recorded.
         """
@@ -168,7 +168,7 @@ class Context:
         return self._ready(run(steps, self._log, self._answer_sources))
 
     async def aprepare(self, request: Body) -> Ready:
-        """As `prepare`; a summarizer that is a coroutine is awaited, and the loop goes on meanwhile."""
+        """As `prepare`, without blocking the event loop. A summarizer that is a coroutine is awaited."""
         if self._background_questions is not None and self._background_questions.is_done:
             await arun(self._record_background_answers(), self._log)
         steps = prepare_and_commit(self._session, request, now=self._clock())
@@ -184,10 +184,10 @@ class Context:
         summary: str = "",
         apply: bool = True,
     ) -> Compaction:
-        """Fold the old turns now, as `/compact` does; of the last prepared request where none is given.
+        """Compact the old turns now, as `/compact` does; of the last prepared request if none is given.
 
-        `first` and `last` are ids of items to fold from and up to. With `apply=False` nothing is changed: look at the
-        result, and `apply()` it, with a summary of your own if you like. Undo is `undo()`.
+        `first` and `last` are ids of the items to compact from and up to. With `apply=False` nothing is changed: look at
+        the result, and `apply()` it, with your own summary if you like. Undo it with `undo()`.
         """
         manual = self._manual(focus, summary, first, last)
         result = run(self._compaction_steps(request, manual, apply), self._log, self._answer_sources)
@@ -232,35 +232,35 @@ class Context:
         return self._session.retry_after_overflow(overflow, prepared, now=self._clock())
 
     def reset_window(self, model: str = "") -> None:
-        """Forget the window that refusals of this model's provider taught, or those of all models."""
+        """Forget the window that this model's provider named in refusals, or those of all models."""
         self._note(ebb_record("limit", reset=True, model=model, at=self._clock()))
 
     def recall(self, query: str, *, limit: int = HITS, across: bool = False) -> tuple[Hit, ...]:
-        """Where this was said, read or printed, best first: in this session, or in all of its project."""
+        """Find where this was written, read or printed, best match first: in this session, or in its whole project."""
         return self._recall.search(query, limit=limit, across=across, scope=self._recall_scope())
 
     def read(self, handle: str, start: int = 0, end: int | None = None) -> Page:
-        """The exact text behind a handle that this session recorded, a page at a time."""
+        """Return the exact text behind a handle that this session recorded, a page at a time."""
         return self._recall.read(handle, start, end, scope=self._recall_scope())
 
     def recall_tools(self, wire: str = "") -> list[dict[str, Any]]:
-        """The tools with which the model finds and reads what left, for `tools` of every request from the first on.
+        """Return the tools to find and read removed content. Add them to `tools` of every request from the first on.
 
-        Where the session's way is not `tool` there are none: a tool that comes later costs the whole cached prefix.
+        Empty if the session's recall mode is not `tool`: adding a tool later would cost the whole cached prefix.
         """
         if (self._session.log.state.recall or self._session.compaction.recall_mode) != "tool":
             return []
         return recall_tools(wire_named(wire) if wire else self._session.wire_for({}))
 
     def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
-        """What to return to the model that called one of them: bounded, with its source, quoted as data."""
+        """Answer a call of a recall tool: bounded, with its source, quoted as data."""
         scope = self._recall_scope()
         return answer_call(
             self._recall if scope is None else ScopedRecall(recall=self._recall, scope=scope), name, arguments
         )
 
     def _recall_scope(self) -> Scope | None:
-        """What may be recalled; None for all that the session recorded."""
+        """Return what may be recalled; None for everything that the session recorded."""
         if self._scope == "session":
             return None
         view = self._session.view
@@ -288,11 +288,11 @@ class Context:
         return edit
 
     def pin(self, *handles: str) -> None:
-        """These items of the last request stay, whatever folds: by id, or by the handle that `recall` gives."""
+        """Keep these items of the last request through every compaction. Name them by id or by a handle of `recall`."""
         self._pin(handles, on=True)
 
     def unpin(self, *handles: str) -> None:
-        """These may leave again."""
+        """Let these items be removed again."""
         self._pin(handles, on=False)
 
     def _pin(self, handles: Sequence[str], *, on: bool) -> None:
@@ -300,7 +300,7 @@ class Context:
         self._note(ebb_record("pin", ids=ids, on=on, at=self._clock()))
 
     def child(self, name: str, **options: Any) -> Context:
-        """A sub-agent's context: its own window and log, linked to this one. Its `finish` brings the result here."""
+        """Create the context of a sub-agent, with its own window and log. Its `finish` records the result here."""
         session = f"{self._log.session}.{name}"
         child = Context(store=self._store, session=session, project=self._project, clock=self._clock, **options)
         child._parent = self
@@ -309,37 +309,37 @@ class Context:
         return child
 
     def finish(self, result: str) -> None:
-        """What a sub-agent brought, once: it stays in its parent's folds."""
+        """Record a sub-agent's result, once: it stays in its parent's compactions."""
         if self._parent is None:
             raise BadRequest("finish() is for a sub-agent: see child()")
         self._parent._note(ebb_record("child", session=self._log.session, result=result, at=self._clock()))
 
     def record(self, response: object) -> None:
-        """What came back for the last request: into the log, and its usage anchors the counter."""
+        """Record the response to the last request. Its usage makes later token counts exact."""
         if self._last is None:
             raise BadRequest("record() comes after prepare()")
         self._record(response, self._last)
 
     def edits(self) -> tuple[Edit, ...]:
-        """All that hold or held, oldest first, undone ones left out."""
+        """Return all edits of the session, oldest first, without undone ones."""
         self._catch_up()
         return self._session.log.state.edits
 
     @property
     def standing(self) -> tuple[Edit, ...]:
-        """The same as this process knows them, without a look at the log: what `replay` takes."""
+        """The same as this process knows them, without reading the log."""
         return self._session.log.state.edits
 
     def undo(self, batch: str = "") -> tuple[Edit, ...]:
-        """Leave the newest batch of edits out again, or the one named. Returns what came back; empty if nothing did."""
+        """Undo the newest batch of edits, or the one named. Return its edits; empty if there was none."""
         return run(self._session.undo_batch(now=self._clock(), batch=batch), self._log)
 
     def redo(self) -> tuple[Edit, ...]:
-        """Bring back the batch that was undone last, exactly as it was. Returns its edits; empty if there was none."""
+        """Redo the batch that was undone last. Return its edits; empty if there was none."""
         return run(self._session.redo_batch(now=self._clock()), self._log)
 
     def health(self) -> CacheHealth:
-        """How the provider's cache has served the last requests, and why it broke."""
+        """Return how the provider's cache served the last requests, and why it missed."""
         return diagnose_cache(self._session.log.state.sent)
 
     def counters(self) -> Mapping[str, int]:
@@ -407,7 +407,7 @@ class Context:
 
 
 def _window_rule(window: int | Callable[[str], int] | None, model: str) -> int | Callable[[str], int]:
-    """The window of each model: the one that was given, or what the name of the model that is asked tells."""
+    """Return the window of every model: the one that was given, or by the model's name."""
     if window is None:
         return lambda asked: window_for_model(asked or model)
     return (lambda asked: check_tokens("window", window(asked))) if callable(window) else check_tokens("window", window)
@@ -416,7 +416,7 @@ def _window_rule(window: int | Callable[[str], int] | None, model: str) -> int |
 def _live_reader(
     workspace: str | os.PathLike[str] | None, live: Mapping[str, NoteSource], count: Callable[[str], int]
 ) -> LiveReader | None:
-    """Files read lately, and what the caller has to say, as they are when a fold asks."""
+    """Return a function that reads recent files and the caller's notes as they are at a compaction."""
     if workspace is None and not live:
         return None
 

@@ -1,4 +1,4 @@
-"""What a plan goes by: the gauge, warmth and budget for one request, from the session's state. No effects here."""
+"""Builds the `PlanInput` of a request: its size, what is cached, and the budget. Yields no effects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PassStages(TypedDict):
 
 
 def passes_for(policy: Policy, trigger: Trigger) -> PassStages:
-    """A person who asks for a fold gets a fold; else all that the policy has, gentlest first."""
+    """Return the passes to run: only the compaction passes for a manual compaction, else all of the policy's."""
     if trigger == "manual":
         return PassStages(arrival=(), always=(), pressure=policy.folds, last_resort=())
     folds = policy.folds if policy.overflow in ("summarize", "auto-compact") else ()
@@ -77,7 +77,7 @@ def window_from_overflow(overflow: Overflow, sent_tokens: int, budget: Budget | 
 
 
 class RequestState(NamedTuple):
-    """One request of a session, before anything new is planned for it."""
+    """One request of a session, before a plan is made for it."""
 
     policy: Policy
     budget: Budget
@@ -85,7 +85,7 @@ class RequestState(NamedTuple):
     request: Request
     view: View
     outgoing: Outgoing
-    """The view as it would be sent."""
+    """The view as it would be sent without new edits."""
 
 
 class Decision(NamedTuple):
@@ -119,12 +119,12 @@ class Decision(NamedTuple):
 
 
 def may_exceed(basis: RequestState, tokens: int) -> bool:
-    """Whether the request, with nothing new taken out, may be over the window by what we know of it."""
+    """Whether the request may be larger than the window without new edits."""
     return max(upper_bound(build_size_inputs(basis)), tokens) > basis.budget.window
 
 
 def largest_accepted(state: SessionState, model: str) -> int:
-    """Tokens of the largest prompt among the last few requests that this model's provider billed."""
+    """Return the tokens of the largest prompt that this model's provider billed lately."""
     return max(
         (request.usage.prompt for request in state.sent if request.usage is not None and request.model == model),
         default=0,
@@ -141,7 +141,7 @@ def build_plan_input(
     compaction: CompactionInput,
     now: float,
 ) -> PlanInput:
-    """What a plan goes by. `previous` is the view of the last request."""
+    """Build the input of a plan. `previous` is the view of the last request that was sent."""
     policy, budget, state, request, view, outgoing = basis
     readings = build_size_inputs(basis)
     tokens, sent, estimator = size_rule(readings), state.sent, policy.estimator
@@ -174,15 +174,15 @@ def build_plan_input(
 
 
 def _first_unsent(state: SessionState, view: View, before: View | None, out: Outgoing) -> int:
-    """Place of the first entry that no request has carried."""
+    """Return the index of the first entry that was never sent."""
     if before is not None and view.grown_from[0] is before.entries:
-        # It has the same content up to there, though perhaps in other bytes: clients move cache marks.
+        # The content is the same up to there, though perhaps not the bytes: clients move cache breakpoints.
         return len(before.entries)
     return out.entries_in(max((common_prefix_length(request.prefix, out.hashes) for request in state.sent), default=0))
 
 
 def build_size_inputs(basis: RequestState) -> SizeInputs:
-    """What gauges may go by."""
+    """Build the inputs of the size rules."""
     policy, budget, state, request, view, out = basis
     reach, usage = find_usage_anchor(
         state.sent, model=request.model, system=request.system, tools=request.tools, prefix=out.hashes
@@ -201,9 +201,9 @@ def build_size_inputs(basis: RequestState) -> SizeInputs:
 
 
 def _tokens_per_estimate(size_rule: SizeRule, readings: SizeInputs, tokens: int) -> float:
-    """How far the gauge falls for each estimated token that leaves; 0 where it only believes bills.
+    """Return how far the size falls for each estimated token that is removed; 0 if the rule only uses bills.
 
-    What such a gauge has billed still falls by what an edit frees (R043), at one to one.
+    The billed size of such a rule still falls by what an edit frees (R043), one to one.
     """
     step = min(1000, readings.view)
     if not step:
@@ -239,12 +239,12 @@ def _bill_after_edits(state: SessionState, turn: int, view: int, usage: Usage) -
     record = next((batch.record for batch in reversed(later) if "view" in batch.record), None)
     if record is not None:
         return usage, max(0, int_in(record, "tokens_after") + view - int_in(record, "view"))
-    # A log of before says only that something was folded: an estimate is then nearer than the bill.
+    # An old log says only that something was compacted: an estimate is then nearer than the bill.
     return (None if any(edit.first != edit.last for batch in later for edit in batch.edits) else usage), None
 
 
 def _reply_tokens(entries: Sequence[Item]) -> int:
-    """Tokens of the assistant's items at the start: the reply that the usage already counts as output."""
+    """Return the tokens of the leading assistant items: the reply, which the usage counts as output."""
     tokens = 0
     for entry in entries:
         if entry.role != "assistant":
