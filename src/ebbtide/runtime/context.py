@@ -149,7 +149,7 @@ class Context:
         return self._session.log.state.calibration
 
     def prepare(self, request: Body) -> Ready:
-        """Return a valid request that fits the window. Its prefix is that of the last one unless something was removed."""
+        """Return a valid request that fits the window. The prefix of the last one stays unless something is removed."""
         return self.prepare_soon(request, None)
 
     def prepare_soon(self, request: Body | Read, soon: Callable[[Ready], None] | None) -> Ready:
@@ -186,7 +186,7 @@ class Context:
     ) -> Compaction:
         """Compact the old turns now, as `/compact` does; of the last prepared request if none is given.
 
-        `first` and `last` are ids of the items to compact from and up to. With `apply=False` nothing is changed: look at
+        `first` and `last` are ids of the items to compact from and up to. With `apply=False` nothing changes: look at
         the result, and `apply()` it, with your own summary if you like. Undo it with `undo()`.
         """
         manual = self._manual(focus, summary, first, last)
